@@ -1,0 +1,54 @@
+"""Train, evaluate, inspect and serve attention models.
+
+What is listed in `__all__` is stable; everything else may move. Names that need torch are loaded when they
+are first used, so that `import heedful` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from heedful.errors import (
+    DataError,
+    HeedfulError,
+    MissingExtraError,
+    RecipeError,
+    RunError,
+    TrainingError,
+)
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from heedful.artifacts.run import load as load
+
+_LAZY = {
+    "evaluate": "heedful.evaluation.report",
+    "load": "heedful.artifacts.run",
+    "load_recipe": "heedful.configs.run",
+    "train": "heedful.artifacts.training_run",
+}
+
+__all__ = [  # noqa: PLE0604
+    "DataError",
+    "HeedfulError",
+    "MissingExtraError",
+    "RecipeError",
+    "RunError",
+    "TrainingError",
+    "__version__",
+    *_LAZY,
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'heedful' has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,95 @@
+"""The command line: finds the command, and tells its errors in one block without a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from heedful import HeedfulError, __version__
+from heedful.cli.commands import COMMANDS
+
+_MISUSED = 2
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit code is 0 when it worked.
+
+    2 is an error that the user can mend (its message is on standard error, HEEDFUL_DEBUG=1 adds a traceback),
+    1 an unexpected one, 130 an interruption from the keyboard, 141 a reader of the output that went away.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(arguments)
+        # A pipe that nobody reads any more must show here, not while the interpreter shuts down.
+        sys.stdout.flush()
+    except HeedfulError as error:
+        if os.environ.get("HEEDFUL_DEBUG", "0") not in ("", "0"):
+            traceback.print_exc()
+        _tell(str(error))
+        return _MISUSED
+    except KeyboardInterrupt:
+        _tell("interrupted")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        _forget_output()
+        return _BROKEN_PIPE
+    except Exception:
+        traceback.print_exc()
+        _tell(f"this is a bug in heedful {__version__}; please report it together with the lines above")
+        return 1
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0 if arguments else _MISUSED
+    if arguments[0] in ("-V", "--version"):
+        print(f"heedful {__version__}")
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        near = get_close_matches(name, COMMANDS, n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"known commands: {', '.join(COMMANDS)}"
+        _tell(f"{name!r} is no command; {remedy}")
+        return _MISUSED
+    try:
+        return COMMANDS[name].run(rest)
+    except SystemExit as stop:
+        # How --help ends a command from within its parser.
+        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+
+
+def _help() -> str:
+    width = max(len(name) for name in COMMANDS)
+    lines = [
+        "usage: heedful COMMAND [arguments]",
+        "",
+        "Train, evaluate, inspect and serve attention models.",
+        "",
+        *(f"  {name:<{width}}  {command.about}" for name, command in COMMANDS.items()),
+        "",
+        "heedful COMMAND --help tells more about one of them; heedful --version prints the version.",
+    ]
+    return "\n".join(lines)
+
+
+def _tell(message: str) -> None:
+    prefix = "heedful: "
+    print(prefix + message.replace("\n", "\n" + " " * len(prefix)), file=sys.stderr)
+
+
+def _forget_output() -> None:
+    """Lets the interpreter shut down without another complaint about the pipe."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Files that are either as they were or as they should be, and a manifest that knows which are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from heedful.errors import RunError, TrainingError
+
+FORMAT = 1
+_NAME = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a run folder holds: the sha256 of each complete file, and which checkpoint is which.
+
+    A file that is not named here does not count: it is what an interrupted save left.
+
+    Attributes:
+        files: sha256 by path inside the folder.
+        checkpoints: steps whose weights are kept, in order.
+        last: the step that training can go on from.
+        best: the step with the best value of the monitored metric.
+        finished: whether training reached its end.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    checkpoints: tuple[int, ...] = ()
+    last: int | None = None
+    best: int | None = None
+    finished: bool = False
+    format: int = FORMAT
+
+    def with_file(self, name: str, digest: str) -> Manifest:
+        """With one more file, or a newer version of it."""
+        return replace(self, files={**self.files, name: digest})
+
+    def without(self, *names: str) -> Manifest:
+        """Without these files."""
+        return replace(self, files={n: d for n, d in self.files.items() if n not in names})
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a run folder.
+
+    Raises:
+        RunError: there is no such folder, it is no run, or another version of heedful wrote it.
+    """
+    if not folder.is_dir():
+        raise RunError(
+            f"{folder}: no such run folder; check the path, or train first with: heedful train recipe.toml"
+        )
+    path = folder / _NAME
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        version = content["format"]
+        if version == FORMAT:
+            return Manifest(**{**content, "checkpoints": tuple(content["checkpoints"])})
+    except FileNotFoundError:
+        raise RunError(
+            f"{folder}: holds no {_NAME}, so it is no finished or resumable run; train it first"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path}: is damaged ({error}); restore it from a copy or train again") from None
+    raise RunError(
+        f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; install the version that wrote it"
+    )
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Makes a state of the folder the valid one, in one instant."""
+    write_json(folder / _NAME, asdict(manifest))
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Writes a JSON file so that a reader sees the old or the new one, never a part."""
+    with replacing(path) as beside:
+        beside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place beside `path` to write to; it becomes `path`, durably, when the block ends well.
+
+    Raises:
+        TrainingError: the disk is full or the folder cannot be written; `path` stays as it was.
+    """
+    beside = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield beside
+        with beside.open("rb+") as file:
+            os.fsync(file.fileno())
+        beside.replace(path)
+        _sync_folder(path.parent)
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(_no_room(path, error)) from error
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Saves tensors as safetensors and returns the file's sha256."""
+    with replacing(path) as beside:
+        save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, beside)
+    return digest(path)
+
+
+def load_tensors(folder: Path, name: str, *, manifest: Manifest) -> dict[str, Tensor]:
+    """Tensors of a file whose content is what the manifest says.
+
+    Raises:
+        RunError: the file is missing, truncated or changed.
+    """
+    verify(folder, name, manifest=manifest)
+    try:
+        return load_file(folder / name)
+    except (OSError, SafetensorError) as error:
+        raise RunError(
+            f"{folder / name}: cannot be read ({error}); restore it from a copy or train again"
+        ) from None
+
+
+def verify(folder: Path, name: str, *, manifest: Manifest) -> None:
+    """Compares a file with the manifest; safetensors itself would load a flipped bit.
+
+    Raises:
+        RunError: the file is missing or not the one that was saved.
+    """
+    path = folder / name
+    if name not in manifest.files:
+        raise RunError(
+            f"{path}: is not part of this run's manifest; restore the folder from a copy or train again"
+        )
+    try:
+        found = digest(path)
+    except OSError as error:
+        raise RunError(
+            f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again"
+        ) from None
+    if found != manifest.files[name]:
+        raise RunError(
+            f"{path}: is not the file that was saved (its sha256 differs); restore it from a copy or train again"
+        )
+
+
+def digest(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _no_room(path: Path, error: Exception) -> str:
+    number = error.errno if isinstance(error, OSError) else None
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return f"{path}: the disk is full; make room and start the same command again, older checkpoints are untouched"
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{path}: cannot be written ({os.strerror(number)}); choose another folder with --output"
+    return f"{path}: cannot be written ({error}); earlier checkpoints are untouched"
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,75 @@
+"""Dropout whose masks cost little on a CPU.
+
+Profiled, drawing one Bernoulli variable per element took a quarter of a training step. A random 64-bit word gives eight
+masks instead, so the probability is rounded to the nearest 1/256; the scale follows the rounded value, so expectations
+are exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+_LEVELS = 256
+
+
+class Dropout(nn.Module):
+    """Zeroes entries with probability p while training and scales the others by 1 / (1 - p) (Srivastava et al. 2014).
+
+    Args:
+        p: probability of a zero, 0 <= p < 1; on CPU rounded to 1/256.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        assert 0 <= p < 1, f"a dropout of {p} leaves nothing"
+        self.p = p
+
+    def forward(self, x: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
+        """Thinned and rescaled while training, the same otherwise."""
+        if not self.training or self.p == 0:
+            return x
+        if x.device.type != "cpu":
+            return functional.dropout(x, self.p, training=True)
+        keep, scale = _keep(x, self.p)
+        return x * (keep * scale)
+
+    def add(self, x: Float[Tensor, "*S"], branch: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
+        """x + dropout(branch), in one pass over memory."""
+        if not self.training or self.p == 0:
+            return x + branch
+        if x.device.type != "cpu":
+            return x + functional.dropout(branch, self.p, training=True)
+        keep, scale = _keep(branch, self.p)
+        result: Tensor = _AddScaled.apply(x, branch, keep, scale)  # type: ignore[no-untyped-call]  # torch's
+        return result
+
+
+def _keep(x: Tensor, p: float) -> tuple[Tensor, float]:
+    """1 where an entry stays and 0 where it goes, from torch's own generator, and the scale of what stays."""
+    threshold = round(p * _LEVELS)
+    words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
+    # numpy compares bytes ten times faster than torch does
+    kept = np.greater_equal(words.numpy().view(np.uint8)[: x.numel()], threshold).view(np.int8)
+    return torch.from_numpy(kept).view(x.shape).to(x.dtype), _LEVELS / (_LEVELS - threshold)
+
+
+class _AddScaled(torch.autograd.Function):
+    """x + scale * branch * keep without a temporary for the scaled branch."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, branch: Tensor, keep: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(keep)
+        ctx.scale = scale
+        return torch.addcmul(x, branch, keep, value=scale)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        (gradient,) = gradients
+        (keep,) = ctx.saved_tensors
+        return gradient, (gradient * keep).mul_(ctx.scale), None, None

@@ -1,0 +1,199 @@
+"""Multi-head attention: projections, the three ways to join heads, and the keys and values that are its cache."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from heedful.attention import kernels
+from heedful.attention.dropout import Dropout
+from heedful.attention.positions import RelativePosition, Unaware
+from heedful.attention.probe import Probe
+from heedful.attention.sight import Sight
+from heedful.attention.storage import Grown
+
+
+@dataclass(frozen=True)
+class KeyValues:
+    """What can be attended to, already projected; a cache is the KeyValues that one passes."""
+
+    key: Float[Tensor, "G H K d_k"]
+    value: Float[Tensor, "G H K d_v"]
+    grown: Grown | None = None
+
+    def extend(self, newer: KeyValues) -> KeyValues:
+        """With newer keys and values behind; in place where no gradient is asked for."""
+        if torch.is_grad_enabled():
+            return KeyValues(torch.cat((self.key, newer.key), 2), torch.cat((self.value, newer.value), 2))
+        grown = (self.grown or Grown.of(self.key, self.value)).append(newer.key, newer.value)
+        key, value = grown.read()
+        return KeyValues(key, value, grown)
+
+    def pick(self, groups: Int[Tensor, " G"] | None) -> KeyValues:
+        """The keys and values of these groups; None keeps them all where they are."""
+        if groups is None:
+            return self
+        return KeyValues(self.key.index_select(0, groups), self.value.index_select(0, groups))
+
+
+class Aggregation(nn.Module, ABC):
+    """How the contexts of the heads become one vector."""
+
+    @abstractmethod
+    def forward(self, contexts: Float[Tensor, "B Q H d_v"]) -> Float[Tensor, "B Q d_model"]:
+        """One vector for each query."""
+
+
+class Mean(Aggregation):
+    """c = (1/J) sum_j c_j: every head is as wide as the model."""
+
+    def forward(self, contexts: Float[Tensor, "B Q H d_v"]) -> Float[Tensor, "B Q d_model"]:
+        """The mean over heads."""
+        return contexts.mean(2)
+
+
+class Concatenation(Aggregation):
+    """c = [c_1 ... c_J], the lecture's encoder: each head keeps its own part of the vector."""
+
+    def forward(self, contexts: Float[Tensor, "B Q H d_v"]) -> Float[Tensor, "B Q d_model"]:
+        """The heads side by side."""
+        return contexts.flatten(2)
+
+
+class Projection(Aggregation):
+    """c = [c_1 ... c_J] W_O (Vaswani et al. 2017, 3.2.2)."""
+
+    def __init__(self, d_model: int, *, bias: bool = True) -> None:
+        super().__init__()
+        self.output = nn.Linear(d_model, d_model, bias=bias)
+        nn.init.xavier_uniform_(self.output.weight)
+        if bias:
+            nn.init.zeros_(self.output.bias)
+
+    def forward(self, contexts: Float[Tensor, "B Q H d_v"]) -> Float[Tensor, "B Q d_model"]:
+        """The heads side by side, mixed by W_O."""
+        mixed: Tensor = self.output(contexts.flatten(2))
+        return mixed
+
+
+class MultiHeadAttention(nn.Module):
+    """Several scaled dot-product attentions side by side (Vaswani et al. 2017, 3.2.2).
+
+    The projections of all heads are one matrix each for queries and for keys with values, initialised head by head as
+    if they were separate.
+
+    Args:
+        d_model: width of what asks and of the result.
+        heads: number of heads; divides d_model.
+        d_memory: width of what is attended to; the same as d_model unless given.
+        aggregation: how heads are joined; W_O unless given. `Mean` makes each value d_model wide.
+        relative: what attention does with positions; nothing unless given.
+        shared_key_value: the lecture's simplification W_k = W_v.
+        dropout: probability of dropping a weight.
+        bias: whether projections have a bias.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        *,
+        d_memory: int | None = None,
+        aggregation: Aggregation | None = None,
+        relative: RelativePosition | None = None,
+        shared_key_value: bool = False,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        assert d_model % heads == 0, f"{heads} heads do not divide d_model={d_model}"
+        self.heads = heads
+        self.d_k = d_model // heads
+        self.d_v = d_model if isinstance(aggregation, Mean) else self.d_k
+        assert not shared_key_value or self.d_v == self.d_k, "W_k = W_v needs keys and values of one width"
+        self.shared_key_value = shared_key_value
+        width = self.d_k if shared_key_value else self.d_k + self.d_v
+        self.query = nn.Linear(d_model, heads * self.d_k, bias=bias)
+        self.key_value = nn.Linear(d_memory or d_model, heads * width, bias=bias)
+        self.aggregation = aggregation or Projection(d_model, bias=bias)
+        self.relative = relative or Unaware()
+        self.dropout = Dropout(dropout)
+        self.probe = Probe()
+        self._initialise()
+
+    def _initialise(self) -> None:
+        nn.init.xavier_uniform_(self.query.weight)
+        keys = self.heads * self.d_k
+        nn.init.xavier_uniform_(self.key_value.weight[:keys])
+        if not self.shared_key_value:
+            nn.init.xavier_uniform_(self.key_value.weight[keys:])
+        for linear in (self.query, self.key_value):
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+
+    def remember(
+        self,
+        keys: Float[Tensor, "G K d_memory"],
+        values: Float[Tensor, "G K d_memory"],
+        positions: Int[Tensor, "G K"],
+    ) -> KeyValues:
+        """Projects what can be attended to; done once per token or per memory."""
+        if self.shared_key_value:
+            key = self._split(self.key_value(keys), self.d_k)
+            value = key if values is keys else self._split(self.key_value(values), self.d_k)
+        elif values is keys:
+            both = self.key_value(keys).split([self.heads * self.d_k, self.heads * self.d_v], -1)
+            key, value = self._split(both[0], self.d_k), self._split(both[1], self.d_v)
+        else:
+            cut, bias = self.heads * self.d_k, self.key_value.bias
+            key = self._split(
+                functional.linear(keys, self.key_value.weight[:cut], None if bias is None else bias[:cut]),
+                self.d_k,
+            )
+            value = self._split(
+                functional.linear(values, self.key_value.weight[cut:], None if bias is None else bias[cut:]),
+                self.d_v,
+            )
+        return KeyValues(self.relative.rotate(key, positions), value)
+
+    def forward(
+        self, x: Float[Tensor, "G Q d_model"], memory: KeyValues, *, sight: Sight
+    ) -> Float[Tensor, "G Q d_model"]:
+        """What each query takes from the memory."""
+        query = self.relative.rotate(self._split(self.query(x), self.d_k), sight.positions)
+        context = self._attend(query, memory, sight=sight)
+        aggregated: Tensor = self.aggregation(context.transpose(1, 2))
+        return aggregated
+
+    def _split(self, x: Tensor, width: int) -> Tensor:
+        return x.view(x.size(0), x.size(1), self.heads, width).transpose(1, 2)
+
+    def _attend(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> Tensor:
+        if (
+            not self.relative.touches_scores
+            and not self.probe.watched
+            and kernels.prefer_fused(query, memory.key)
+        ):
+            return kernels.fused(
+                query,
+                memory.key,
+                value=memory.value,
+                visible=sight.visible,
+                blind=sight.blind,
+                dropout=self.dropout.p if self.training else 0.0,
+            )
+        scores = torch.matmul(query, memory.key.transpose(-2, -1)).mul_(1 / math.sqrt(self.d_k))
+        bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
+        if bias is not None:
+            scores = scores + bias
+        weights = self.probe(kernels.masked_softmax(scores, visible=sight.visible, blind=sight.blind))
+        weights = self.dropout(weights)
+        context = torch.matmul(weights, memory.value)
+        shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
+        return context if shift is None else context + shift

@@ -1,0 +1,244 @@
+"""Where a token is, told to the model: absolute schemes are added to embeddings, relative ones act inside attention."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+class AbsolutePosition(nn.Module, ABC):
+    """A vector for each position, added to the embedding of the token there."""
+
+    @abstractmethod
+    def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
+        """Vectors of the positions; what stands at -1 is not used by anybody."""
+
+
+class Sinusoidal(AbsolutePosition):
+    """p[2i] = sin(t / 10000^(2i/d)), p[2i+1] = cos(t / 10000^(2i/d)) (Vaswani et al. 2017, 3.5); any length.
+
+    The two halves of a pair stand side by side, as in the paper's formula (many programs put all sines first, which is
+    a permutation of the same numbers).
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        assert d_model % 2 == 0, f"sinusoids come in pairs; d_model={d_model} is odd"
+        self.register_buffer("rate", _rates(d_model), persistent=False)
+        self.rate: Tensor
+
+    def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
+        """Sines and cosines of each position."""
+        angle = positions.unsqueeze(-1) * self.rate
+        return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)
+
+
+class Learned(AbsolutePosition):
+    """A trained vector for each of the first `length` positions (Gehring et al. 2017; Devlin et al. 2019)."""
+
+    def __init__(self, length: int, d_model: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(length, d_model)
+        nn.init.normal_(self.table.weight, std=d_model**-0.5)
+
+    def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
+        """Rows of the table; a position beyond the table is an error of the caller."""
+        vectors: Tensor = self.table(positions.clamp(min=0))
+        return vectors
+
+
+class UnitInterval(AbsolutePosition):
+    """The lecture's first rejected idea: the number t / (length - 1) in [0, 1], the same in every dimension.
+
+    A decoder does not know how long its sentence will be, so `length` is that of the longest sentence a model reads.
+    The step between neighbours is then small, so a position says little beside an embedding; it is here to be
+    compared.
+    """
+
+    def __init__(self, d_model: int, length: int) -> None:
+        super().__init__()
+        self.d_model, self.length = d_model, length
+
+    def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
+        """The share of `length` that lies before each position."""
+        share = positions.unsqueeze(-1).to(torch.get_default_dtype()) / (self.length - 1)
+        return share.expand(-1, -1, self.d_model)
+
+
+class Integer(AbsolutePosition):
+    """The lecture's second rejected idea: the number t itself in every dimension; it grows without bound."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+
+    def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
+        """Each position as a number."""
+        return positions.unsqueeze(-1).to(torch.get_default_dtype()).expand(-1, -1, self.d_model)
+
+
+class RelativePosition(nn.Module, ABC):
+    """What attention does with the positions of queries and keys."""
+
+    touches_scores: bool
+    """Whether scores or values are changed, which no fused kernel can do; turning queries and keys is no obstacle."""
+
+    @abstractmethod
+    def rotate(
+        self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B H T d_k"]:
+        """Queries or keys turned according to their positions."""
+
+    @abstractmethod
+    def score_bias(
+        self,
+        query: Float[Tensor, "B H Q d_k"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> Float[Tensor, "B H Q K"] | None:
+        """What is added to the scaled scores."""
+
+    @abstractmethod
+    def value_bias(
+        self,
+        weights: Float[Tensor, "B H Q K"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> Float[Tensor, "B H Q d_v"] | None:
+        """What is added to the contexts."""
+
+
+class Unaware(RelativePosition):
+    """Attention that does not look at positions."""
+
+    touches_scores = False
+
+    def rotate(
+        self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B H T d_k"]:
+        """Unchanged."""
+        return heads
+
+    def score_bias(
+        self,
+        query: Float[Tensor, "B H Q d_k"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> None:
+        """Nothing."""
+
+    def value_bias(
+        self,
+        weights: Float[Tensor, "B H Q K"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> None:
+        """Nothing."""
+
+
+class Rotary(RelativePosition):
+    """Each pair of entries is turned by an angle in proportion to the position (Su et al. 2021, eq. 34).
+
+    Scores then depend on the distance alone: (R_t q) . (R_s k) = q . (R_(s-t) k).
+    """
+
+    touches_scores = False
+
+    def __init__(self, d_k: int) -> None:
+        super().__init__()
+        assert d_k % 2 == 0, f"rotations turn pairs; d_k={d_k} is odd"
+        self.register_buffer("rate", _rates(d_k), persistent=False)
+        self.rate: Tensor
+
+    def rotate(
+        self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B H T d_k"]:
+        """Turned by the positions."""
+        angle = positions[:, None, :, None] * self.rate
+        sin, cos = angle.sin().to(heads.dtype), angle.cos().to(heads.dtype)
+        even, odd = heads[..., 0::2], heads[..., 1::2]
+        return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+
+    def score_bias(
+        self,
+        query: Float[Tensor, "B H Q d_k"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> None:
+        """Nothing."""
+
+    def value_bias(
+        self,
+        weights: Float[Tensor, "B H Q K"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> None:
+        """Nothing."""
+
+
+class Shaw(RelativePosition):
+    """Trained vectors for the clipped distance of key and query, added to keys and values (Shaw et al. 2018, eq. 3-5).
+
+    Shared by all heads of a layer. Scores need one product with the 2 clip + 1 vectors and a lookup by distance, never
+    a tensor of B Q K d_k.
+
+    Args:
+        d_k: width of a key.
+        d_v: width of a value; None leaves the values alone (the paper's keys-only ablation).
+        clip: distances beyond are treated as this one.
+    """
+
+    touches_scores = True
+
+    def __init__(self, d_k: int, d_v: int | None, *, clip: int) -> None:
+        super().__init__()
+        self.clip = clip
+        self.key = nn.Parameter(torch.empty(2 * clip + 1, d_k))
+        self.value = nn.Parameter(torch.empty(2 * clip + 1, d_v)) if d_v is not None else None
+        nn.init.xavier_uniform_(self.key)
+        if self.value is not None:
+            nn.init.xavier_uniform_(self.value)
+
+    def rotate(
+        self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B H T d_k"]:
+        """Unchanged."""
+        return heads
+
+    def score_bias(
+        self,
+        query: Float[Tensor, "B H Q d_k"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> Float[Tensor, "B H Q K"]:
+        """q . w_key[distance] / sqrt(d_k)."""
+        distance = self._distance(positions, key_positions).unsqueeze(1).expand(-1, query.size(1), -1, -1)
+        return (query @ self.key.T / math.sqrt(query.size(-1))).gather(-1, distance)
+
+    def value_bias(
+        self,
+        weights: Float[Tensor, "B H Q K"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> Float[Tensor, "B H Q d_v"] | None:
+        """Sum over keys of weight times w_value[distance]."""
+        if self.value is None:
+            return None
+        distance = self._distance(positions, key_positions).unsqueeze(1).expand(-1, weights.size(1), -1, -1)
+        by_distance = weights.new_zeros(*weights.shape[:-1], self.value.size(0)).scatter_add(
+            -1, distance, weights
+        )
+        return by_distance @ self.value
+
+    def _distance(
+        self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]
+    ) -> Int[Tensor, "B Q K"]:
+        return (key_positions[:, None, :] - positions[:, :, None]).clamp(-self.clip, self.clip) + self.clip
+
+
+def _rates(width: int) -> Float[Tensor, " half"]:
+    return torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))

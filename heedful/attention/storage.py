@@ -1,0 +1,57 @@
+"""Storage that grows in place while older states stay valid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+class _Room:
+    """Tensors with space to grow; `used` says how much of it belongs to the longest state that was built on it."""
+
+    def __init__(self, tensors: tuple[Tensor, ...], used: int) -> None:
+        self.tensors = tensors
+        self.used = used
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A tuple of tensors that grow along axis 2: appending costs what is appended, and every older value stays valid.
+
+    A state that is the longest on its room writes behind itself; any other (two continuations of one state) first takes
+    a copy. So sharing is never visible.
+    """
+
+    room: _Room
+    length: int
+
+    @classmethod
+    def of(cls, *tensors: Tensor) -> Grown:
+        """Storage that starts with these tensors, [B, H, length, width]."""
+        length = tensors[0].size(2)
+        return cls(_Room(tensors, length), length)
+
+    def read(self) -> tuple[Tensor, ...]:
+        """The tensors, up to this state's length."""
+        return tuple(tensor.narrow(2, 0, self.length) for tensor in self.room.tensors)
+
+    def append(self, *newer: Tensor) -> Grown:
+        """A state longer by `newer`."""
+        size = newer[0].size(2)
+        end = self.length + size
+        room = self.room
+        if self.length != room.used or end > room.tensors[0].size(2):
+            room = _Room(tuple(_with_space(tensor, 2 * end) for tensor in self.read()), self.length)
+        for tensor, new in zip(room.tensors, newer, strict=True):
+            tensor.narrow(2, self.length, size).copy_(new)
+        room.used = end
+        return Grown(room, end)
+
+
+def _with_space(tensor: Tensor, length: int) -> Tensor:
+    shape = list(tensor.shape)
+    shape[2] = length
+    room = tensor.new_empty(shape)
+    room.narrow(2, 0, tensor.size(2)).copy_(tensor)
+    return room

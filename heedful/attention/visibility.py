@@ -1,0 +1,29 @@
+"""Who may see whom, as functions of positions; position -1 is nobody and is seen by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+Visibility = Callable[[Int[Tensor, "B Q 1"], Int[Tensor, "B 1 K"]], Bool[Tensor, "B Q K"]]
+
+
+def everything(query: Int[Tensor, "B Q 1"], key: Int[Tensor, "B 1 K"]) -> Bool[Tensor, "B Q K"]:
+    """Every query sees every key that exists: encoders, and decoders looking at a memory."""
+    return (key >= 0).expand(-1, query.shape[1], -1)
+
+
+def causal(query: Int[Tensor, "B Q 1"], key: Int[Tensor, "B 1 K"]) -> Bool[Tensor, "B Q K"]:
+    """A query sees the keys up to its own position (Vaswani et al. 2017, 3.2.3)."""
+    return (key >= 0) & (key <= query)
+
+
+def window(before: int, after: int) -> Visibility:
+    """Restricted self-attention: keys at most `before` back and `after` ahead (Vaswani et al. 2017, table 1, r)."""
+
+    def restricted(query: Int[Tensor, "B Q 1"], key: Int[Tensor, "B 1 K"]) -> Bool[Tensor, "B Q K"]:
+        return (key >= 0) & (key >= query - before) & (key <= query + after)
+
+    return restricted

@@ -1,0 +1,34 @@
+"""The position-wise network between attentions."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from heedful.attention.dropout import Dropout
+
+
+class FeedForward(nn.Module):
+    """W_2 f(W_1 x + b_1) + b_2, the same for every token (Vaswani et al. 2017, eq. 2).
+
+    Args:
+        d_model: width of input and output.
+        d_ff: width between.
+        activation: f; nn.ReLU() in the paper, nn.GELU() in BERT and GPT.
+        dropout: after the activation.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, *, activation: nn.Module, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_ff)
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+        self.outer = nn.Linear(d_ff, d_model)
+        for linear in (self.inner, self.outer):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
+        """Each token by itself."""
+        result: Tensor = self.outer(self.dropout(self.activation(self.inner(x))))
+        return result

@@ -1,0 +1,52 @@
+"""Where the norm stands around a sublayer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from heedful.attention.dropout import Dropout
+
+Sublayer = Callable[[Tensor], Tensor]
+
+
+class Residual(nn.Module, ABC):
+    """A shortcut around a sublayer, with a norm and dropout."""
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
+        """The input and what the sublayer adds to it."""
+
+
+class PostNorm(Residual):
+    """LN(x + dropout(f(x))): as in the paper (Vaswani et al. 2017, 3.1); deep stacks need a warm-up.
+
+    torch's LayerNorm is the lecture's LN(x; mu, sigma): its bias is mu, its gain sigma, its statistics are taken over
+    the d_model entries of each token with the biased variance.
+    """
+
+    def __init__(self, d_model: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
+        """Normalised after the sum."""
+        normed: Tensor = self.norm(self.dropout.add(x, sublayer(x)))
+        return normed
+
+
+class PreNorm(Residual):
+    """x + dropout(f(LN(x))): the shortcut stays untouched, so deep stacks train from the start (Xiong et al. 2020)."""
+
+    def __init__(self, d_model: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
+        """Normalised before the sublayer."""
+        return self.dropout.add(x, sublayer(self.norm(x)))

@@ -1,0 +1,106 @@
+"""A command's arguments: the fields of a frozen dataclass, read by tyro."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any, Literal, TypeVar, get_type_hints, overload
+
+import tyro
+
+from heedful.errors import RecipeError
+
+Arguments = TypeVar("Arguments")
+
+
+@overload
+def parse(
+    cls: type[Arguments], arguments: Sequence[str], *, program: str, extra: Literal[False] = False
+) -> Arguments: ...
+
+
+@overload
+def parse(
+    cls: type[Arguments], arguments: Sequence[str], *, program: str, extra: Literal[True]
+) -> tuple[Arguments, list[str]]: ...
+
+
+def parse(
+    cls: type[Arguments], arguments: Sequence[str], *, program: str, extra: bool = False
+) -> Arguments | tuple[Arguments, list[str]]:
+    """The dataclass `cls` filled from the words of a command line; its docstrings are the help.
+
+    With `extra`, options that are no fields of `cls` come back as a second value, each with the word behind
+    it unless that begins with `--`: what `load_recipe` takes as overrides. They are set apart before tyro
+    sees the rest, so that the value of an unknown option is never mistaken for a positional argument.
+
+    Raises:
+        RecipeError: the words do not fit; the message is one sentence.
+        SystemExit: with code 0, after `--help` was printed.
+    """
+    own, others = _apart(cls, list(arguments), program=program) if extra else (list(arguments), [])
+    complaint = io.StringIO()
+    try:
+        with redirect_stderr(complaint):
+            values = tyro.cli(cls, args=own, prog=program)
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            raise
+        raise RecipeError(f"{program}: {_sentence(complaint.getvalue())}; see {program} --help") from None
+    return (values, others) if extra else values
+
+
+def _apart(cls: type[Any], arguments: list[str], *, program: str) -> tuple[list[str], list[str]]:
+    names = _names(cls)
+    own: list[str] = []
+    others: list[str] = []
+    while arguments:
+        word = arguments.pop(0)
+        name = word[2:].partition("=")[0].replace("-", "_")
+        if word == "--":
+            own += [word, *arguments]
+            break
+        if not word.startswith("--") or name.split(".")[0] in names:
+            own.append(word)
+            continue
+        near = [] if "." in name else get_close_matches(name, names, n=1, cutoff=0.8)
+        if near:
+            raise RecipeError(f"{program}: {word} is no option; did you mean --{near[0].replace('_', '-')}?")
+        others.append(word)
+        if "=" not in word and arguments and not arguments[0].startswith("--"):
+            others.append(arguments.pop(0))
+    return own, others
+
+
+def _names(cls: type[Any]) -> set[str]:
+    """What may stand behind `--` for a field of `cls`, with `_` for `-`."""
+    hints = get_type_hints(cls, include_extras=True)
+    names = {"help"}
+    for field in fields(cls):
+        names |= {field.name, f"no_{field.name}"}
+        for note in getattr(hints[field.name], "__metadata__", ()):
+            aliases = getattr(note, "aliases", None) or ()
+            names |= {
+                alias.lstrip("-").replace("-", "_") for alias in (*aliases, getattr(note, "name", None) or "")
+            }
+    return names - {""}
+
+
+def _sentence(frame: str) -> str:
+    """What tyro says in a frame, without the frame, its title and where to find help.
+
+    Terminals that know no lines to draw with get a rule of hyphens below the title, and no sides.
+    """
+    said: list[list[str]] = [[]]
+    for line in frame.splitlines()[1:]:
+        inside = line.strip("│ ")
+        if not inside.strip("╰─╯- "):
+            said.append([])
+        else:
+            said[-1].append(inside)
+    told = [" ".join(part) for part in said if part]
+    kept = [part for part in told if not part.startswith(("For full helptext", "Argument helptext"))]
+    return "; ".join(kept) or frame.strip()

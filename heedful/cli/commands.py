@@ -1,0 +1,34 @@
+"""Which commands there are; the modules wait until one is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+
+@dataclass(frozen=True)
+class Command:
+    """One word behind `heedful`: its module has `run(arguments) -> exit code`, `about` is its help."""
+
+    module: str
+    about: str
+
+    def run(self, arguments: Sequence[str]) -> int:
+        """The exit code of the command; whatever it raises is for `main` to tell."""
+        run: Callable[[Sequence[str]], int] = import_module(self.module).run
+        return run(arguments)
+
+
+COMMANDS: Mapping[str, Command] = {
+    "quickstart": Command(
+        "heedful.cli.quickstart", "train a small Transformer on made-up text and watch it learn"
+    ),
+    "train": Command("heedful.cli.train", "train a model as a recipe says, or go on with a run"),
+    "translate": Command("heedful.cli.translate", "translate text with a trained model"),
+    "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
+    "evaluate": Command(
+        "heedful.cli.evaluate", "compare translations with references: BLEU, chrF, TER and more"
+    ),
+    "describe": Command("heedful.cli.describe", "layers, parameters, FLOPs and memory of a recipe's model"),
+}

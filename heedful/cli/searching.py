@@ -1,0 +1,72 @@
+"""The options that say how translations are looked for; shared by the commands that translate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from heedful.errors import RecipeError
+
+if TYPE_CHECKING:
+    from heedful.configs.generation import GenerationConfig
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How translations are looked for; what is not given comes from the recipe."""
+
+    search: Literal["greedy", "beam", "sampling"] | None = None
+    """kind of search"""
+    beam: int | None = None
+    """hypotheses that grow side by side"""
+    length_penalty: float | None = None
+    """alpha of Wu et al. 2016: 0 favours short translations"""
+    temperature: float | None = None
+    """of sampling: below 1 is bolder, above 1 more varied"""
+    top_k: int | None = None
+    """sample from this many most probable tokens only"""
+    top_p: float | None = None
+    """sample from the fewest tokens with this probability together"""
+    max_ratio: float | None = None
+    """longest translation, as a multiple of the source's tokens"""
+    max_extra: int | None = None
+    """tokens granted on top of that"""
+
+    def config(self, recipe: GenerationConfig) -> GenerationConfig:
+        """The recipe's way to search, changed by what was given.
+
+        Raises:
+            RecipeError: an option does not belong to the kind of search, or is out of range.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        from heedful.configs.generation import GenerationConfig
+
+        given = {
+            "width": self.beam,
+            "length_penalty": self.length_penalty,
+            "temperature": self.temperature,
+            "top_k": self.top_k,
+            "top_p": self.top_p,
+            "max_ratio": self.max_ratio,
+            "max_extra": self.max_extra,
+        }
+        changed = {name: value for name, value in given.items() if value is not None}
+        kind = self.search or self._implied(changed) or recipe.kind
+        common = ("max_ratio", "max_extra")
+        before = recipe.model_dump(exclude_none=True)
+        kept = before if before["kind"] == kind else {name: before[name] for name in common}
+        try:
+            return TypeAdapter(GenerationConfig).validate_python({**kept, **changed, "kind": kind})
+        except ValidationError as error:
+            first = error.errors()[0]
+            option = str(first["loc"][-1]).replace("_", "-").replace("width", "beam")
+            raise RecipeError(
+                f"--{option}: does not fit --search {kind} ({first['msg'].lower()}); see heedful translate --help"
+            ) from None
+
+    @staticmethod
+    def _implied(changed: dict[str, float]) -> str | None:
+        if {"temperature", "top_k", "top_p"} & changed.keys():
+            return "sampling"
+        return "beam" if {"width", "length_penalty"} & changed.keys() else None

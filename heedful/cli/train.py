@@ -1,0 +1,64 @@
+"""`heedful train`: from a recipe to a trained model."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from heedful.cli.arguments import parse
+from heedful.configs.run import dump, load_recipe
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Train a model as a recipe says, or go on where an interrupted run was left.
+
+    Any key of the recipe can be changed: --training.steps 2000 --model.positions.kind rotary
+    """
+
+    recipe: Annotated[Path, tyro.conf.Positional]
+    """TOML file that says what differs from the defaults"""
+    print_config: bool = False
+    """show the complete recipe and stop"""
+    device: str | None = None
+    """where to compute (cpu, cuda, cuda:1); a GPU where there is one"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code: 0, or 128 and the signal that interrupted training."""
+    given, overrides = parse(Arguments, arguments, program="heedful train", extra=True)
+    recipe = load_recipe(given.recipe, overrides)
+    if given.print_config:
+        print(dump(recipe), end="")
+        return 0
+
+    import torch
+    from rich.console import Console
+
+    from heedful.artifacts.training_run import train
+    from heedful.cli.progress import TrainingProgress
+
+    console = Console(stderr=True)
+    with TrainingProgress(recipe.training, console) as progress:
+        outcome = train(
+            recipe,
+            listeners=[progress],
+            say=lambda text: print(text, file=sys.stderr, flush=True),
+            device=torch.device(given.device) if given.device else None,
+        )
+    if not outcome.leads:
+        return 128 + outcome.signal if outcome.signal else 0
+    if outcome.signal:
+        name = signal.Signals(outcome.signal).name
+        print(f"{name}: saved; the same command goes on from here ({outcome.folder})", file=sys.stderr)
+        return 128 + outcome.signal
+    print(
+        f'trained: {outcome.folder}\nnext: heedful translate {outcome.folder} --text "..."', file=sys.stderr
+    )
+    return 0

@@ -1,0 +1,194 @@
+"""`heedful translate`: text in, translations out, in the same order."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from heedful.cli.arguments import parse
+from heedful.cli.searching import SearchOptions
+from heedful.errors import DataError, RecipeError
+
+if TYPE_CHECKING:
+    from heedful.tasks.translator import Translation, Translator
+
+_CHUNK = 4096
+"""Sentences that are sorted by length together; a stream of any length is translated in such pieces."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Translate sentences, one a line, with one model or with several as an ensemble."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """run folders; several translate together"""
+    text: tuple[str, ...] = ()
+    """sentences to translate instead of a file"""
+    input: Path | None = None
+    """file of sentences, plain or gzipped; standard input if not given"""
+    output: Path | None = None
+    """file for the translations; standard output if not given"""
+    format: Literal["text", "jsonl"] = "text"
+    """plain lines, or JSON with scores"""
+    options: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
+    n_best: int = 1
+    """translations of each sentence; as text they come as lines of: number, text, score, between tabs"""
+    prefix: str | None = None
+    """how every translation must begin"""
+    prefixes: Path | None = None
+    """file with the beginning of each translation, line by line"""
+    align: bool = False
+    """add what each token looked at to the JSON (mean over heads, last decoder layer)"""
+    seed: int = 1
+    """of sampling"""
+    batch_tokens: int = 4096
+    """source tokens translated at one time, padding included"""
+    threads: int | None = None
+    """CPU threads"""
+    device: str | None = None
+    """where to compute; a GPU where there is one"""
+    step: int | None = None
+    """a kept checkpoint instead of the finished model"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code."""
+    given = parse(Arguments, arguments, program="heedful translate")
+    _check(given)
+
+    import torch
+
+    from heedful.artifacts.memory import keep_pages
+    from heedful.artifacts.run import load, open_run
+    from heedful.configs.build_run import build_length, build_search
+
+    keep_pages()
+    if given.threads is not None:
+        torch.set_num_threads(given.threads)
+    config = given.options.config(open_run(given.runs[0]).recipe.generation)
+    search = build_search(config, n_best=given.n_best, seed=given.seed)
+    translator = load(*given.runs, device=given.device, step=given.step)
+    translator.length = build_length(config)
+    done = 0
+    with _destination(given.output) as out, _progress() as tick:
+        for sentences, prefixes in _chunks(given):
+            for translation in translator.translate(
+                sentences, search=search, prefixes=prefixes, batch_tokens=given.batch_tokens, tick=tick
+            ):
+                done += 1
+                _write(out, translation, given=given, number=done, translator=translator)
+            out.flush()
+    return 0
+
+
+def _check(given: Arguments) -> None:
+    if not given.runs:
+        raise RecipeError("runs: no run folder was given; write: heedful translate runs/NAME")
+    if given.text and given.input is not None:
+        raise RecipeError("--text and --input: give one of them, or neither to read standard input")
+    if given.prefix is not None and given.prefixes is not None:
+        raise RecipeError("--prefix and --prefixes: give one of them")
+    if given.n_best < 1:
+        raise RecipeError(f"--n-best: {given.n_best}; must be at least 1")
+    if given.align and given.format != "jsonl":
+        raise RecipeError("--align: only JSON has room for alignments; add --format jsonl")
+
+
+def _chunks(given: Arguments) -> Iterator[tuple[list[str], list[str] | None]]:
+    """Sentences a few thousand at a time, with the beginnings of their translations."""
+    from heedful.data.readers import read_lines
+    from heedful.tasks.translator import batched
+
+    lines: Iterator[str] = iter(given.text) if given.text else read_lines(given.input or sys.stdin.buffer)
+    beginnings = None if given.prefixes is None else read_lines(given.prefixes)
+    for sentences in batched(lines, _CHUNK):
+        if given.prefix is not None:
+            yield sentences, [given.prefix] * len(sentences)
+        elif beginnings is not None:
+            forced = [line for _, line in zip(sentences, beginnings, strict=False)]
+            if len(forced) < len(sentences):
+                raise DataError(
+                    f"{given.prefixes}: has fewer lines than there are sentences; give one line for each"
+                )
+            yield sentences, forced
+        else:
+            yield sentences, None
+
+
+@contextmanager
+def _destination(path: Path | None) -> Iterator[IO[str]]:
+    if path is None:
+        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # pytest's stand-in lacks it
+        yield sys.stdout
+        return
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            yield file
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror}); choose another --output") from None
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A count of sentences on a terminal's standard error."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.completed:,.0f} sentences, {task.speed:.1f}/s"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda count: bar.advance(task, count)
+
+
+def _write(
+    out: IO[str], translation: Translation, *, given: Arguments, number: int, translator: Translator
+) -> None:
+    if given.format == "jsonl":
+        out.write(
+            json.dumps(_record(translation, given=given, translator=translator), ensure_ascii=False) + "\n"
+        )
+    elif given.n_best == 1:
+        out.write(translation.text + "\n")
+    else:
+        for candidate in translation.candidates:
+            out.write(f"{number}\t{candidate.text}\t{candidate.score:.4f}\n")
+
+
+def _record(translation: Translation, *, given: Arguments, translator: Translator) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "source": translation.source,
+        "translation": translation.text,
+        "candidates": [
+            {
+                "text": c.text,
+                "score": round(c.score, 5),
+                "log_probability": round(c.log_probability, 5),
+                "tokens": list(c.tokens),
+                "finished": c.finished,
+            }
+            for c in translation.candidates
+        ],
+    }
+    if given.align and translation.source_tokens:
+        alignment = translator.align(translation.source, translation.text)
+        last = list(alignment.weights.values())[-1]
+        record["alignment"] = {
+            "source": list(alignment.source_tokens),
+            "target": list(alignment.target_tokens),
+            "weights": [[round(float(w), 4) for w in row] for row in last],
+        }
+    return record

@@ -1,0 +1,137 @@
+"""What a model learns from, as data: parallel text and how it is cut into tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.configs.section import InputPath, Section, kind_from
+
+Column = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(min_length=1)]
+
+
+class LinesConfig(Section):
+    """Two files whose lines translate each other, plain or gzipped."""
+
+    kind: Literal["lines"] = "lines"
+    source: InputPath
+    """the file of source sentences, one a line"""
+    target: InputPath
+    """the file of their translations, one a line"""
+
+    @field_validator("target")
+    @classmethod
+    def _differs(cls, target: InputPath, info: ValidationInfo) -> InputPath:
+        if target == info.data.get("source"):
+            raise ValueError("must be another file than source")
+        return target
+
+
+class TsvConfig(Section):
+    """One file of tab-separated columns, plain or gzipped."""
+
+    kind: Literal["tsv"] = "tsv"
+    path: InputPath
+    """the file"""
+    source_column: Column = 0
+    """column of the source sentences, counted from 0"""
+    target_column: Column = 1
+    """column of their translations, counted from 0"""
+
+    @field_validator("target_column")
+    @classmethod
+    def _differs(cls, target_column: int, info: ValidationInfo) -> int:
+        if target_column == info.data.get("source_column"):
+            raise ValueError("must be another column than source_column")
+        return target_column
+
+
+class JsonlConfig(Section):
+    """One file with a JSON object on each line, plain or gzipped."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    path: InputPath
+    """the file"""
+    source_field: Name
+    """name of the field that holds the source sentence"""
+    target_field: Name
+    """name of the field that holds its translation"""
+
+    @field_validator("target_field")
+    @classmethod
+    def _differs(cls, target_field: str, info: ValidationInfo) -> str:
+        if target_field == info.data.get("source_field"):
+            raise ValueError("must be another field than source_field")
+        return target_field
+
+
+def _kind_of_text(table: Mapping[str, Any]) -> str | None:
+    """The kind that the keys belong to; a file's name tells JSONL from TSV where only `path` is given."""
+    if "source" in table or "target" in table:
+        return "lines"
+    if "source_field" in table or "target_field" in table:
+        return "jsonl"
+    if "path" not in table:
+        return None
+    name = str(table["path"]).removesuffix(".gz")
+    return "jsonl" if name.endswith((".jsonl", ".ndjson")) and "source_column" not in table else "tsv"
+
+
+ParallelTextConfig = Annotated[
+    LinesConfig | TsvConfig | JsonlConfig, Field(discriminator="kind"), kind_from(_kind_of_text)
+]
+
+
+class TranslationDataConfig(Section):
+    """Parallel text to train on, to choose the best checkpoint by, and to report a score of."""
+
+    kind: Literal["translation"] = "translation"
+    train: ParallelTextConfig
+    """the parallel text to learn from"""
+    validation: ParallelTextConfig
+    """the parallel text that checkpoints are compared on"""
+    test: ParallelTextConfig | None = None
+    """the parallel text that the finished model is scored on"""
+    max_length: Annotated[int, Field(ge=1)] = 256
+    """longest sentence, in tokens"""
+
+
+DataConfig = TranslationDataConfig
+
+
+_SIZES = {"bpe": 8000, "unigram": 8000}
+
+
+class TokenizerConfig(Section):
+    """How text is cut into tokens; learned from the training text, always the same way."""
+
+    kind: Literal["bpe", "unigram", "characters", "words"] = "bpe"
+    """byte-pair encoding, a unigram language model, single characters, or words between spaces"""
+    size: Annotated[int, Field(ge=8)] | None = Field(default_factory=lambda given: _SIZES.get(given["kind"]))
+    """entries of each vocabulary, special ones included; else 8000 pieces, or all characters or words"""
+    joint: bool = True
+    """one vocabulary for both languages, or one for each"""
+    lowercase: bool = False
+    """whether everything is lowercased first"""
+    character_coverage: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """share of the characters in the training text that must be in the vocabulary"""
+
+    @field_validator("size")
+    @classmethod
+    def _needed(cls, size: int | None, info: ValidationInfo) -> int | None:
+        if size is None and info.data.get("kind") in _SIZES:
+            raise ValueError(
+                f'must be a number for tokenizer.kind = "{info.data["kind"]}", as in size = 8000'
+            )
+        return size
+
+    @field_validator("character_coverage")
+    @classmethod
+    def _matters(cls, character_coverage: float, info: ValidationInfo) -> float:
+        kind = info.data.get("kind", "bpe")
+        if kind not in _SIZES and character_coverage != 1:
+            raise ValueError(f'has no meaning for tokenizer.kind = "{kind}"; limit its size instead')
+        return character_coverage

@@ -1,0 +1,130 @@
+"""What every table of a recipe is: frozen, strict data that knows its own keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+
+class Section(BaseModel):
+    """A table of a recipe: immutable, without unknown keys, and strict.
+
+    Strict means that nothing is converted but whole numbers where a number with a fraction is expected:
+    `"4"` is no number, `1` is no truth value, `4.0` is no whole number, and `inf` and `nan` are nothing at
+    all. Defaults are validated as well, because a default may contradict what was given (4 heads and
+    d_model = 250).
+
+    Attributes:
+        shorthands: keys that set several others where these are not given; they are not stored.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        validate_default=True,
+        use_attribute_docstrings=True,
+    )
+    shorthands: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+
+def misfit(key: str, message: str) -> PydanticCustomError:
+    """What a validator raises about another key than its own: `key` is complete, as in `model.tie`."""
+    return PydanticCustomError("misfit", "{message}", {"key": key, "message": message})
+
+
+def kind_from(infer: Callable[[Mapping[str, Any]], str | None]) -> BeforeValidator:
+    """Adds the kind that `infer` reads from the other keys to tables that do not name theirs."""
+
+    def fill(table: Any) -> Any:
+        if not isinstance(table, Mapping) or "kind" in table:
+            return table
+        kind = infer(table)
+        return dict(table) if kind is None else {"kind": kind, **table}
+
+    return BeforeValidator(fill)
+
+
+def default_kind(kind: str) -> BeforeValidator:
+    """Tables without a kind are of this one, never guessed from keys, so that no option changes it unseen."""
+    return kind_from(lambda _: kind)
+
+
+class Anchor:
+    """Marks paths that are counted from the recipe's folder (on a command line from the current one)."""
+
+
+def _usable(path: Path) -> Path:
+    text = str(path)
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("holds a character that no path written in UTF-8 can have; rename the file")
+    return path
+
+
+def _not_empty(value: Any) -> Any:
+    if value == "":
+        raise ValueError("must not be empty")
+    return value
+
+
+AnyPath = Annotated[Path, Field(strict=False), BeforeValidator(_not_empty), AfterValidator(_usable)]
+InputPath = Annotated[AnyPath, Anchor()]
+
+
+@cache
+def keys(section: type[Section]) -> Mapping[str, Any]:
+    """Each key that may stand in the table, with its annotation; shorthands take that of what they set."""
+    hints = get_type_hints(section, include_extras=True)
+    known = {name: hints[name] for name in section.model_fields}
+    known |= {name: known[names[0]] for name, names in section.shorthands.items()}
+    return known
+
+
+def parts(annotation: Any) -> Iterator[Any]:
+    """The plain types, literals and metadata that an annotation is put together from."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *metadata = get_args(annotation)
+        yield from parts(inner)
+        yield from metadata
+    elif origin in (Union, UnionType):
+        for member in get_args(annotation):
+            yield from parts(member)
+    else:
+        yield annotation
+
+
+def members(annotation: Any) -> tuple[type[Section], ...]:
+    """The tables that may stand where `annotation` does; none where a plain value is expected."""
+    return tuple(part for part in parts(annotation) if isinstance(part, type) and issubclass(part, Section))
+
+
+def kind_of(section: type[Section]) -> str | None:
+    """The word in `kind` that chooses this table; None for a table without alternatives."""
+    field = section.model_fields.get("kind")
+    return None if field is None else str(field.default)
+
+
+def complete(annotation: Any, table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The table with its kind, where the annotation has a rule for the one it leaves out."""
+    for part in parts(annotation):
+        if isinstance(part, BeforeValidator):
+            filled: Mapping[str, Any] = part.func(table)  # type: ignore[call-arg]
+            return filled
+    return table
+
+
+def member(annotation: Any, table: Mapping[str, Any]) -> type[Section] | None:
+    """The one of `members(annotation)` that a table is, by its kind; None if that cannot be told."""
+    possible = members(annotation)
+    if len(possible) == 1:
+        return possible[0]
+    kind = complete(annotation, table).get("kind")
+    return next((section for section in possible if kind_of(section) == kind), None)

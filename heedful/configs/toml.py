@@ -1,0 +1,43 @@
+"""A recipe's nest of tables written as TOML; Python's standard library only reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+
+
+def value(content: Any) -> str:
+    """A string, truth value, number or (inline) table as it stands behind `=`; recipes hold nothing else."""
+    if isinstance(content, Mapping):
+        inside = ", ".join(f"{key} = {value(part)}" for key, part in content.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(content, bool):
+        return "true" if content else "false"
+    if isinstance(content, str):
+        return '"' + "".join(_letter(letter) for letter in content) + '"'
+    assert isinstance(content, int | float), f"no TOML for {type(content).__name__}"
+    return repr(content)
+
+
+def _letter(letter: str) -> str:
+    if letter in _ESCAPES:
+        return _ESCAPES[letter]
+    return f"\\u{ord(letter):04x}" if letter < " " or letter == "\x7f" else letter
+
+
+def document(content: Mapping[str, Any]) -> str:
+    """One `[table]` for each table at the top, single values before them, deeper tables on one line.
+
+    Keys must be bare (letters, digits, `_`), as all keys of a recipe are.
+    """
+    singles = {key: part for key, part in content.items() if not isinstance(part, Mapping)}
+    tables = {key: part for key, part in content.items() if isinstance(part, Mapping)}
+    blocks = [_lines(singles)] if singles else []
+    blocks += [f"[{key}]\n{_lines(part)}" for key, part in tables.items()]
+    return "\n".join(blocks)
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {value(part)}\n" for key, part in table.items())

@@ -1,0 +1,170 @@
+"""How a model learns, as data: how long, by which steps, and what is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.configs.section import Section, default_kind, misfit
+
+Count = Annotated[int, Field(ge=1)]
+Warmup = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
+Below1 = Annotated[float, Field(ge=0, lt=1)]
+
+
+class AdamConfig(Section):
+    """Adam (Kingma and Ba 2015), with weight decay apart from the gradient (Loshchilov and Hutter 2019)."""
+
+    kind: Literal["adam"] = "adam"
+    beta1: Below1 = 0.9
+    """how long the mean of the gradients lasts"""
+    beta2: Below1 = 0.98
+    """how long the mean of the squared gradients lasts"""
+    epsilon: Positive = 1e-9
+    """added to the root of the mean square"""
+    weight_decay: Weight = 0.0
+    """share of each weight, times the learning rate, that a step takes away"""
+
+
+class NoamConfig(Section):
+    """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), the rate of Vaswani et al. 2017, 5.3."""
+
+    kind: Literal["noam"] = "noam"
+    factor: Positive = 1.0
+    """what the rate is multiplied by"""
+    warmup: Count = 4000
+    """steps until the rate is highest"""
+
+
+class InverseSqrtConfig(Section):
+    """A rate that rises linearly, then falls with the root of the step."""
+
+    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
+    rate: Positive = 5e-4
+    """the highest rate, reached after `warmup` steps"""
+    warmup: Count = 4000
+    """steps until the rate is highest"""
+
+
+class CosineConfig(Section):
+    """A rate that rises linearly, then falls along half a cosine until training ends."""
+
+    kind: Literal["cosine"] = "cosine"
+    rate: Positive = 5e-4
+    """the highest rate, reached after `warmup` steps"""
+    warmup: Warmup = 4000
+    """steps until the rate is highest"""
+    floor: Weight = 0.0
+    """the rate at the end; not above `rate`"""
+
+    @field_validator("floor")
+    @classmethod
+    def _below(cls, floor: float, info: ValidationInfo) -> float:
+        rate = info.data.get("rate")
+        if rate is not None and floor > rate:
+            raise ValueError(f"must not exceed training.schedule.rate = {rate:g}")
+        return floor
+
+
+class LinearConfig(Section):
+    """A rate that rises linearly, then falls linearly to 0 when training ends."""
+
+    kind: Literal["linear"] = "linear"
+    rate: Positive = 5e-4
+    """the highest rate, reached after `warmup` steps"""
+    warmup: Warmup = 4000
+    """steps until the rate is highest"""
+
+
+class ConstantConfig(Section):
+    """A rate that stays as it is after `warmup` steps."""
+
+    kind: Literal["constant"] = "constant"
+    rate: Positive = 5e-4
+    """the rate, reached after `warmup` steps"""
+    warmup: Warmup = 0
+    """steps until the rate is highest"""
+
+
+ScheduleConfig = Annotated[
+    NoamConfig | InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig,
+    Field(discriminator="kind"),
+    default_kind("noam"),
+]
+OptimizerConfig = AdamConfig
+
+
+class TrainingConfig(Section):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give one."""
+
+    steps: Count | None = None
+    """updates of the weights"""
+    epochs: Count | None = None
+    """passes over the training text"""
+    minutes: Positive | None = None
+    """time on the clock"""
+    batch_tokens: Count = 4096
+    """tokens in a batch, padding included, counted on the longer side"""
+    accumulate: Count = 1
+    """batches whose gradients make one update"""
+    label_smoothing: Below1 = 0.1
+    """probability taken from the right token and spread over all"""
+    decorrelation: Weight = 0.0
+    """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
+    optimizer: OptimizerConfig = AdamConfig()
+    """how gradients become steps"""
+    schedule: ScheduleConfig = NoamConfig()
+    """the learning rate of each step"""
+    clip: Positive | None = None
+    """largest norm of all gradients together; longer ones are shortened to it"""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """number format of the matrix products; auto takes bf16 where the hardware has it"""
+    ema: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """decay of an exponential moving average of the weights, which is then what is evaluated and saved"""
+    average: Count = 1
+    """checkpoints whose mean is the final model"""
+    evaluate_every: Count = 500
+    """steps between evaluations on the validation text, each of which saves a checkpoint"""
+    keep: Count = Field(default_factory=lambda given: max(3, given["average"]))
+    """checkpoints kept beside the best one; max(3, average) if not given"""
+    patience: Count | None = None
+    """evaluations without improvement after which training stops"""
+    monitor: Literal["loss", "bleu"] = "loss"
+    """what is compared on the validation text to find the best checkpoint"""
+    threads: Count | None = None
+    """CPU threads of each process; PyTorch's own choice if not given"""
+    tensorboard: bool = False
+    """also write TensorBoard's event files (needs the extra heedful[tensorboard])"""
+
+    @field_validator("minutes")
+    @classmethod
+    def _ends(cls, minutes: float | None, info: ValidationInfo) -> float | None:
+        # A limit that is wrong itself is absent from info.data; it has its own message.
+        limits = [minutes, *(info.data.get(name, 0) for name in ("steps", "epochs"))]
+        if all(limit is None for limit in limits):
+            raise misfit(
+                "training.steps", "is missing: give training.steps, epochs or minutes, or training never ends"
+            )
+        return minutes
+
+    @field_validator("schedule")
+    @classmethod
+    def _end_is_known(cls, schedule: ScheduleConfig, info: ValidationInfo) -> ScheduleConfig:
+        known = any(info.data.get(name, 0) is not None for name in ("steps", "epochs"))
+        if isinstance(schedule, CosineConfig | LinearConfig) and not known and info.data.get("minutes"):
+            raise misfit(
+                "training.schedule.kind",
+                f'= "{schedule.kind}" must know the last step: give training.steps or training.epochs',
+            )
+        return schedule
+
+    @field_validator("keep")
+    @classmethod
+    def _enough(cls, keep: int, info: ValidationInfo) -> int:
+        average = info.data.get("average")
+        if average is not None and keep < average:
+            raise ValueError(f"must be at least training.average = {average}, what is averaged must be kept")
+        return keep

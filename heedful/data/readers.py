@@ -1,0 +1,242 @@
+r"""Text files as lines and parallel text as pairs, one at a time, plain or gzip.
+
+One policy for every file: UTF-8; a byte order mark at the start is dropped; only `\n` ends a line (as for
+`wc -l`, so U+2028 and its kin stay inside theirs) and one `\r` before it goes with it. Bytes that are not
+UTF-8, NUL, and lines of more than 64 MiB are errors that name file and line. Sides without anything to read
+are yielded as empty strings: whoever uses the pairs counts them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast, final
+
+from heedful.errors import DataError, RecipeError
+
+LONGEST_LINE = 64 * 2**20
+"""Bytes; a file that needs more for one line is not a text of sentences, and may not fill the memory."""
+
+_BOM = b"\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"
+
+
+class Pair(NamedTuple):
+    """A sentence, its translation, and where they stand (`file:line`)."""
+
+    source: str
+    target: str
+    place: str
+
+
+class PairReader(ABC):
+    """Parallel text that can be read again and again, each time from the start, without holding it in memory.
+
+    Iterating raises `DataError` where the policy of this module or the form of the file is broken; files that
+    are missing are reported when the reader is made.
+    """
+
+    def __init__(self, *paths: Path) -> None:
+        for path in paths:
+            _require_file(path)
+        self._paths = paths
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files, so that their contents can be hashed."""
+        return self._paths
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Pair]: ...
+
+
+@final
+class LineAligned(PairReader):
+    """Two files of which line n of one translates line n of the other."""
+
+    def __init__(self, source: Path, target: Path) -> None:
+        super().__init__(source, target)
+
+    def __iter__(self) -> Iterator[Pair]:
+        source, target = self.paths
+        lines = zip_longest(_raw_lines(source), _raw_lines(target))
+        for number, (left, right) in enumerate(lines, 1):
+            if left is None or right is None:
+                longer = number + sum(1 for _ in lines)
+                counts = (number - 1, longer) if left is None else (longer, number - 1)
+                raise DataError(
+                    f"{source} has {counts[0]} lines and {target} has {counts[1]}; line-aligned files must "
+                    "have equally many, so find where they part"
+                )
+            first = _text(left, place=f"{source}:{number}")
+            second = _text(right, place=f"{target}:{number}")
+            yield Pair(_side(first), _side(second), f"{source}:{number}")
+
+
+@final
+class TabSeparated(PairReader):
+    """One file with a pair on each line, in two of its tab-separated columns, counted from 0.
+
+    Other columns are ignored. A line of nothing but whitespace is a pair of empty sides. There is no quoting.
+    """
+
+    def __init__(self, path: Path, *, source_column: int = 0, target_column: int = 1) -> None:
+        if min(source_column, target_column) < 0:
+            raise RecipeError(f"columns are counted from 0, so {min(source_column, target_column)} is none")
+        super().__init__(path)
+        self._columns = (source_column, target_column)
+
+    def __iter__(self) -> Iterator[Pair]:
+        (path,) = self.paths
+        source, target = self._columns
+        needed = max(self._columns) + 1
+        for number, raw in enumerate(_raw_lines(path), 1):
+            place = f"{path}:{number}"
+            text = _text(raw, place=place)
+            if not text.strip():
+                yield Pair("", "", place)
+                continue
+            fields = text.split("\t")
+            if len(fields) < needed:
+                raise DataError(
+                    f"{place}: {len(fields)} tab-separated column{'s' * (len(fields) > 1)} where {needed} "
+                    "are needed; mend the line or choose other columns"
+                )
+            yield Pair(_side(fields[source]), _side(fields[target]), place)
+
+
+@final
+class JsonLines(PairReader):
+    """One file with a JSON object on each line, of which two fields are the pair; other fields are ignored.
+
+    A line of nothing but whitespace is a pair of empty sides.
+    """
+
+    def __init__(self, path: Path, *, source_field: str = "source", target_field: str = "target") -> None:
+        super().__init__(path)
+        self._fields = (source_field, target_field)
+
+    def __iter__(self) -> Iterator[Pair]:
+        (path,) = self.paths
+        for number, raw in enumerate(_raw_lines(path), 1):
+            place = f"{path}:{number}"
+            text = _text(raw, place=place)
+            if not text.strip():
+                yield Pair("", "", place)
+                continue
+            record = _json_object(text, place=place)
+            source, target = (_field(record, name, place=place) for name in self._fields)
+            yield Pair(source, target, place)
+
+
+def read_lines(source: Path | BinaryIO) -> Iterator[str]:
+    """The lines of one file, or of a stream of bytes such as `sys.stdin.buffer`, as they arrive.
+
+    Unlike the sides of a pair, lines keep their whitespace. A missing file is reported at once, other faults
+    (see the module) when their line is reached. Streams are read as they are; gzip is for files.
+    """
+    if isinstance(source, Path):
+        _require_file(source)
+        return _decoded(_raw_lines(source), name=str(source))
+    named = getattr(source, "name", None)
+    name = named if isinstance(named, str) and named != "<stdin>" else "standard input"
+    return _decoded(_cut(source.readline, name=name), name=name)
+
+
+def _decoded(lines: Iterator[bytes], *, name: str) -> Iterator[str]:
+    for number, raw in enumerate(lines, 1):
+        yield _text(raw, place=f"{name}:{number}")
+
+
+def _require_file(path: Path) -> None:
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file; check the path")
+    if path.is_dir():
+        raise DataError(f"{path}: this is a folder where a file is needed; name a file in it")
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as plain:
+            zipped = plain.peek(2)[:2] == _GZIP
+            if path.suffix == ".gz" and not zipped:
+                raise DataError(
+                    f"{path}: not a gzip file in spite of its name; compress it again or drop the .gz"
+                )
+            if not zipped:
+                yield from _cut(plain.readline, name=str(path))
+                return
+            with gzip.GzipFile(fileobj=plain) as unzipped:
+                yield from _cut(unzipped.readline, name=str(path))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read ({error.strerror or error}); check the path and its rights"
+        ) from None
+
+
+def _cut(readline: Callable[[int], bytes], *, name: str) -> Iterator[bytes]:
+    line = readline(LONGEST_LINE + 1)
+    number = 1
+    if line.startswith(_BOM):
+        line = line[len(_BOM) :] or readline(LONGEST_LINE + 1)
+    while line:
+        if len(line) > LONGEST_LINE:
+            raise DataError(
+                f"{name}:{number}: a line of more than {LONGEST_LINE} bytes; is this a text file?"
+            )
+        yield line.removesuffix(b"\n").removesuffix(b"\r")
+        line = readline(LONGEST_LINE + 1)
+        number += 1
+
+
+def _text(raw: bytes, *, place: str) -> str:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{place}: byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not UTF-8; "
+            "convert the file to UTF-8"
+        ) from None
+    if "\0" in text:
+        raise DataError(f"{place}: a NUL character; convert the file to UTF-8 text or mend the line")
+    return text
+
+
+def _side(text: str) -> str:
+    return text if text.strip() else ""
+
+
+def _json_object(text: str, *, place: str) -> dict[str, object]:
+    try:
+        value: object = json.loads(text)
+    except RecursionError:
+        raise DataError(f"{place}: JSON nested too deeply; each line must be one flat object") from None
+    except ValueError as error:
+        raise DataError(f"{place}: not valid JSON ({error}); each line must be one object") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{place}: a JSON {type(value).__name__} where an object is needed")
+    return cast(dict[str, object], value)
+
+
+def _field(record: dict[str, object], name: str, *, place: str) -> str:
+    if name not in record:
+        present = ", ".join(map(repr, list(record)[:8])) or "none"
+        raise DataError(
+            f"{place}: no field {name!r} (there: {present}); mend the line or choose other fields"
+        )
+    value = record[name]
+    if not isinstance(value, str):
+        raise DataError(
+            f"{place}: field {name!r} is {type(value).__name__} where text is needed; mend the line"
+        )
+    # JSON can spell what UTF-8 cannot: an escape for NUL or for half of a surrogate pair.
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise DataError(f"{place}: field {name!r} holds NUL or half a surrogate pair; mend the line")
+    return _side(value)

@@ -1,0 +1,173 @@
+"""How good translations are against one reference each, by the metrics and signatures of sacrebleu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from heedful.errors import DataError, MissingExtraError, RecipeError
+
+TOKENIZERS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
+"""How BLEU may cut sentences into words; sacrebleu's other ways fetch a model from the network."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric of one set of translations.
+
+    Attributes:
+        name: the metric, such as "BLEU" or "chrF2".
+        value: percent, 0 to 100 (TER can exceed 100, and is better when lower).
+        signature: everything somebody else needs to compute the same number.
+        parts: what the value was made of.
+    """
+
+    name: str
+    value: float
+    signature: str
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Refuse to score nothing, or translations that have no reference each.
+
+    Raises:
+        DataError: no sentences, or not as many hypotheses as references.
+    """
+    if isinstance(hypotheses, str) or isinstance(references, str):
+        raise DataError(
+            "hypotheses and references must be lists of sentences, not one text: split it into lines"
+        )
+    if len(hypotheses) != len(references):
+        raise DataError(
+            f"{len(hypotheses):,} hypotheses but {len(references):,} references: each line needs its own"
+        )
+    if not hypotheses:
+        raise DataError("no sentences to score: hypotheses and references are empty")
+
+
+def bleu(
+    hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
+) -> Score:
+    """Corpus BLEU of detokenized text (Papineni et al. 2002; Post 2018).
+
+    Text that is tokenized already needs `tokenize="none"`. `parts` holds the four precisions in percent, the
+    brevity penalty and both lengths in words.
+
+    Raises:
+        DataError: no sentences, or not as many hypotheses as references.
+        RecipeError: a tokenizer not in `TOKENIZERS`.
+        MissingExtraError: the Japanese or Korean tokenizer is not installed.
+    """
+    check_pairs(hypotheses, references)
+    metric = bleu_metric(lowercase=lowercase, tokenize=tokenize)
+    score = metric.corpus_score(hypotheses, [references])
+    precisions = {f"precision_{n}": p for n, p in enumerate(score.precisions, start=1)}
+    lengths = {"hypothesis_length": float(score.sys_len), "reference_length": float(score.ref_len)}
+    parts = {**precisions, "brevity_penalty": score.bp, **lengths}
+    return Score("BLEU", score.score, str(metric.get_signature()), parts)
+
+
+def bleu_metric(*, lowercase: bool, tokenize: str) -> BLEU:
+    """sacrebleu's BLEU with options that have been checked; raises as `bleu` does."""
+    if tokenize not in TOKENIZERS:
+        raise RecipeError(f"no BLEU tokenizer {tokenize!r}: choose one of {', '.join(TOKENIZERS)}")
+    try:
+        # sacrebleu warns of text that looks tokenized, which is what "none" is for
+        return BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
+    except (ImportError, RuntimeError) as error:
+        remedy = f'pip install "sacrebleu[{tokenize[:2]}]"'
+        raise MissingExtraError(f"the BLEU tokenizer {tokenize} is not installed: {remedy}") from error
+
+
+def chrf(
+    hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, word_order: int = 0
+) -> Score:
+    """Character n-gram F-score (Popović 2015); `word_order=2` is chrF++ (Popović 2017).
+
+    Raises:
+        DataError: no sentences, or not as many hypotheses as references.
+    """
+    check_pairs(hypotheses, references)
+    metric = CHRF(lowercase=lowercase, word_order=word_order)
+    score = metric.corpus_score(hypotheses, [references])
+    return Score(score.name, score.score, str(metric.get_signature()), {"beta": float(score.beta)})
+
+
+def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = True) -> Score:
+    """Translation edit rate (Snover et al. 2006): edits, shifts of phrases included, per 100 reference words.
+
+    Raises:
+        DataError: no sentences, or not as many hypotheses as references.
+    """
+    check_pairs(hypotheses, references)
+    metric = TER(case_sensitive=not lowercase)
+    score = metric.corpus_score(hypotheses, [references])
+    parts = {"edits": float(score.num_edits), "reference_length": float(score.ref_length)}
+    return Score("TER", score.score, str(metric.get_signature()), parts)
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """The percentage of hypotheses that equal their reference character by character.
+
+    Raises:
+        DataError: no sentences, or not as many hypotheses as references.
+    """
+    check_pairs(hypotheses, references)
+    equal = sum(h == r for h, r in zip(hypotheses, references, strict=True))
+    parts = {"equal": float(equal), "sentences": float(len(references))}
+    return Score("exact match", 100 * equal / len(references), "case:mixed|tok:none|smooth:none", parts)
+
+
+@dataclass(frozen=True)
+class LengthBand:
+    """The sentences whose source has `shortest` to `longest` words (no end where None), and their score."""
+
+    shortest: int
+    longest: int | None
+    sentences: int
+    score: Score
+
+
+def bleu_by_length(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    source_lengths: Sequence[int],
+    *,
+    edges: Sequence[int] = (10, 20, 30, 40, 50),
+    metric: Callable[[Sequence[str], Sequence[str]], Score] = bleu,
+) -> tuple[LengthBand, ...]:
+    """BLEU in bands of source length, shortest first; bands that hold no sentence are left out.
+
+    Args:
+        hypotheses: the translations.
+        references: one for each translation.
+        source_lengths: words (or pieces) of each source sentence.
+        edges: the longest length of every band but the last, which has no end.
+        metric: what to compute in each band.
+
+    Raises:
+        DataError: no sentences, or not as many hypotheses, references and lengths.
+        RecipeError: edges that do not increase.
+    """
+    check_pairs(hypotheses, references)
+    if len(source_lengths) != len(references):
+        raise DataError(
+            f"{len(source_lengths):,} source lengths for {len(references):,} sentences: give one each"
+        )
+    if any(low >= high for low, high in pairwise(edges)):
+        raise RecipeError(f"edges {list(edges)} must increase: each is the longest length of its band")
+    bands = []
+    for shortest, longest in zip((0, *(edge + 1 for edge in edges)), (*edges, None), strict=True):
+        rows = [
+            i for i, n in enumerate(source_lengths) if n >= shortest and (longest is None or n <= longest)
+        ]
+        if rows:
+            score = metric([hypotheses[i] for i in rows], [references[i] for i in rows])
+            bands.append(LengthBand(shortest, longest, len(rows), score))
+    return tuple(bands)

@@ -1,0 +1,262 @@
+"""Beam search over anything that steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from heedful.errors import RecipeError
+from heedful.generation.filters import Filter, filtered
+from heedful.generation.hypotheses import Ended, Hypotheses
+from heedful.generation.penalties import LengthPenalty
+from heedful.generation.ranking import top_k
+from heedful.generation.start import Start, at_least_single, check_prefix, limits, read_prompt
+from heedful.generation.trellis import Trellis
+from heedful.models.interface import State, Step
+from heedful.values import Rows, Tokens, select
+
+_WORTH_DROPPING = 0.25  # of the sentences done, measured: see drop_share in benchmarks/translation.py
+
+
+@dataclass(frozen=True)
+class _Front:
+    """The sentences that are still searched, each with `width` live hypotheses of the same length.
+
+    Attributes:
+        first: position of the first generated token.
+        forced: tokens of the prefix.
+        limits: most new tokens, the prefix included.
+        counts: tokens generated so far.
+        live: log-probabilities of the live hypotheses, falling; minus infinity where there is none.
+        done: nothing can change the result any more; all else stays as it was.
+        ended: of each kept finished hypothesis its score, its log-probability and that of its end of
+            sentence.
+        places: of each of them `tokens * width + beam`: where the trellis has it.
+    """
+
+    sentences: Int[Tensor, " G"]
+    first: Int[Tensor, " G"]
+    forced: Int[Tensor, " G"]
+    limits: Int[Tensor, " G"]
+    counts: Int[Tensor, " G"]
+    live: Float[Tensor, "G width"]
+    done: Bool[Tensor, " G"]
+    ended: Float[Tensor, "G n 3"]
+    places: Int[Tensor, "G n"]
+
+    @classmethod
+    def of(cls, start: Start, *, limits: Int[Tensor, " G"], width: int, n_best: int) -> _Front:
+        sums = start.log_probabilities.sum(1, keepdim=True)
+        sentences = torch.arange(len(sums), device=sums.device)
+        return cls(
+            sentences=sentences,
+            first=start.positions,
+            forced=start.lengths,
+            limits=limits,
+            counts=torch.zeros_like(sentences),
+            live=functional.pad(sums, (0, width - 1), value=-math.inf),
+            done=start.lengths >= limits,
+            ended=sums.new_full((len(sums), n_best, 3), -math.inf),
+            places=sentences.new_zeros(len(sums), n_best),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Front]) -> _Front:
+        """All sentences in their order."""
+        whole = cls(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+        return select(whole, whole.sentences.argsort())
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """Continuations of live hypotheses.
+
+    Attributes:
+        totals: log-probabilities of the whole.
+        values: log-probabilities of the new token.
+        beams: the live hypothesis continued.
+        ids: the new token.
+    """
+
+    totals: Float[Tensor, "G k"]
+    values: Float[Tensor, "G k"]
+    beams: Int[Tensor, "G k"]
+    ids: Int[Tensor, "G k"]
+
+    def take(self, places: Int[Tensor, "G m"]) -> _Tokens:
+        return _Tokens(*(getattr(self, field.name).gather(1, places) for field in fields(self)))
+
+
+@torch.inference_mode()
+def beam_search(
+    step: Step,
+    state: State,
+    prompt: Tokens,
+    *,
+    width: int,
+    eos: int,
+    limit: int | Int[Tensor, " B"],
+    length_penalty: LengthPenalty,
+    n_best: int = 1,
+    prefix: Int[Tensor, "B L"] | None = None,
+    filters: Sequence[Filter] = (),
+) -> Hypotheses:
+    """The `n_best` best answers of each sentence that `width` hypotheses growing side by side can find.
+
+    At each step the 2 * width best continuations of a sentence are ranked. Those that end the sentence and
+    are among the first `width` are finished; the best `width` others live on. A sentence is done when it has
+    `n_best` finished hypotheses and no live one can beat the worst of them any more: log-probabilities only
+    fall, so no score will exceed the present one divided by the largest divisor up to the limit. Searching on
+    would give the same answers.
+
+    Args:
+        step: see `Generative.step`; anything that obeys its laws.
+        state: one row for each sentence.
+        prompt: what stands before the answer, at least the begin of sentence; may be padded anywhere.
+        width: live hypotheses of each sentence.
+        eos: the token that ends a sentence.
+        limit: most new tokens, of all or of each sentence; the forced prefix and `eos` count. Hypotheses
+            still alive at the limit are returned, as unfinished and behind all finished ones, where fewer
+            than `n_best` are finished.
+        length_penalty: how hypotheses of different length compare.
+        n_best: answers wanted, at most `width`; fewer come back where fewer exist.
+        prefix: ids that the answers must begin with, -1 behind them; read as one chunk, then part of the
+            answers and their scores, even where it is longer than the limit.
+        filters: forbid tokens. Log-probabilities are those of the model without filters, what `score` gives.
+    """
+    _check(width, n_best)
+    limited = limits(limit, prompt=prompt)
+    check_prefix(prefix, eos=eos)
+    start, state = read_prompt(step, state, prompt=prompt, prefix=prefix)
+    front = _Front.of(start, limits=limited, width=width, n_best=n_best)
+    trellis, parts, rows = Trellis(len(limited), width), [], 1
+    logits, running = start.logits, not bool(front.done.all())
+    while running:
+        found = _continuations(at_least_single(logits), front, rows=rows, filters=filters)
+        front, chosen = _advance(front, found, eos=eos, length_penalty=length_penalty)
+        trellis.grow(front.sentences, origins=chosen.beams, ids=chosen.ids, log_probabilities=chosen.values)
+        done, moved = _news(front, chosen)
+        running = done < len(front.done)
+        if running:
+            if done >= _WORTH_DROPPING * len(front.done):
+                kept = (~front.done).nonzero().squeeze(1)
+                parts.append(select(front, front.done.nonzero().squeeze(1)))
+                front, chosen = select(front, kept), select(chosen, kept)
+                state = select(state, Rows.keep(kept, rows))
+            state = _rearranged(state, chosen.beams, rows=rows, moved=moved)
+            rows = width
+            logits, state = _step(step, state, front, chosen.ids)
+    return _best(_Front.joined([*parts, front]), trellis, length_penalty=length_penalty).listed(start)
+
+
+def _check(width: int, n_best: int) -> None:
+    if width < 1:
+        raise RecipeError(f"beam width: {width}; must be at least 1")
+    if not 1 <= n_best <= width:
+        raise RecipeError(f"n-best: {n_best} of a beam of width {width}; must be from 1 to the width")
+
+
+def _continuations(
+    logits: Float[Tensor, "N V"], front: _Front, *, rows: int, filters: Sequence[Filter]
+) -> _Tokens:
+    """The 2 * width best, falling; minus infinity where there are fewer."""
+    normalisers = logits.logsumexp(1).view(-1, rows)
+    if filters:
+        lengths = (front.forced + front.counts).repeat_interleave(rows)
+        logits = filtered(logits, lengths, filters=filters)
+    wanted = 2 * front.live.size(1)
+    best = top_k(logits, wanted, offsets=front.live[:, :rows] - normalisers)
+    place = torch.arange(len(best.ids), device=logits.device).unsqueeze(1) * rows + best.members
+    values = logits[place, best.ids] - normalisers.gather(1, best.members)
+    found = _Tokens(best.values, values, best.members, best.ids)
+    missing = wanted - best.ids.size(1)
+    if not missing:
+        return found
+    padded = [functional.pad(getattr(found, field.name), (0, missing)) for field in fields(found)[1:]]
+    return _Tokens(functional.pad(found.totals, (0, missing), value=-math.inf), *padded)
+
+
+def _advance(
+    front: _Front, found: _Tokens, *, eos: int, length_penalty: LengthPenalty
+) -> tuple[_Front, _Tokens]:
+    """The front after one more token, and the tokens that its live hypotheses took."""
+    width, n_best = front.live.size(1), front.places.size(1)
+    ending, done = found.ids == eos, front.done.unsqueeze(1)
+    lengths = front.forced + front.counts + 1
+
+    totals = found.totals[:, :width].masked_fill(~ending[:, :width] | done, -math.inf)
+    divisor = length_penalty.divisor(lengths.to(totals)).unsqueeze(1)
+    ended = torch.cat((front.ended, torch.stack((totals / divisor, totals, found.values[:, :width]), 2)), 1)
+    places = torch.cat((front.places, front.counts.unsqueeze(1) * width + found.beams[:, :width]), 1)
+    order = ended[:, :, 0].sort(dim=1, descending=True, stable=True).indices[:, :n_best]
+    ended = ended.gather(1, order.unsqueeze(2).expand(-1, -1, 3))
+
+    chosen = found.take(ending.byte().sort(dim=1, stable=True).indices[:, :width])
+    live = torch.where(done, front.live, chosen.totals.masked_fill(chosen.ids == eos, -math.inf))
+    largest = torch.maximum(
+        length_penalty.divisor((lengths + 1).to(live)), length_penalty.divisor(front.limits.to(live))
+    )
+    beaten = live[:, 0].clamp(max=0) / largest <= ended[:, -1, 0]
+    after = _Front(
+        sentences=front.sentences,
+        first=front.first,
+        forced=front.forced,
+        limits=front.limits,
+        counts=front.counts + ~front.done,
+        live=live,
+        done=front.done | (lengths >= front.limits) | beaten,
+        ended=ended,
+        places=places.gather(1, order),
+    )
+    return after, chosen
+
+
+def _news(front: _Front, chosen: _Tokens) -> tuple[int, bool]:
+    """How many sentences are done, and whether beams changed their rows; both in one wait for the device."""
+    width = chosen.beams.size(1)
+    stay = torch.arange(width, device=chosen.beams.device)
+    moved = ((chosen.beams != stay) & ~front.done.unsqueeze(1)).any()
+    done, changed = torch.stack((front.done.sum(), moved.long())).tolist()
+    return done, bool(changed)
+
+
+def _rearranged(state: State, beams: Int[Tensor, "G width"], *, rows: int, moved: bool) -> State:
+    groups, width = beams.shape
+    if width == 1:
+        return state
+    if rows == 1:
+        return select(state, Rows.branch(groups, width, device=beams.device))
+    return select(state, Rows.within(beams)) if moved else state
+
+
+def _step(
+    step: Step, state: State, front: _Front, ids: Int[Tensor, "G width"]
+) -> tuple[Float[Tensor, "N V"], State]:
+    """One step of all live hypotheses; sentences that are done step with no token."""
+    positions = torch.where(front.done, -1, front.first + front.counts - 1)
+    tokens = Tokens(ids.view(-1, 1), positions.repeat_interleave(ids.size(1)).unsqueeze(1))
+    logits, state = step(tokens, state)
+    return logits[:, -1], state
+
+
+def _best(front: _Front, trellis: Trellis, *, length_penalty: LengthPenalty) -> Ended:
+    """The best finished hypotheses and, where they are too few, the best live ones behind them."""
+    width, n_best = front.live.size(1), front.places.size(1)
+    lengths = (front.forced + front.counts).clamp(min=1)
+    scores = front.live / length_penalty.divisor(lengths.to(front.live)).unsqueeze(1)
+    live = torch.stack((scores, front.live, torch.zeros_like(scores)), 2)
+    beams = torch.arange(width, device=live.device)
+    numbers = torch.cat((front.ended, live), 1)
+    places = torch.cat((front.places, front.counts.unsqueeze(1) * width + beams), 1)
+    order = (numbers[:, :, 0] == -math.inf).byte().sort(dim=1, stable=True).indices[:, :n_best]
+    scores, totals, eos = numbers.gather(1, order.unsqueeze(2).expand(-1, -1, 3)).unbind(2)
+    counts, beams = (part.gather(1, order) for part in (places // width, places % width))
+    ids, values = trellis.trace(beams, counts, dtype=scores.dtype)
+    values.scatter_(2, counts.unsqueeze(2), eos.unsqueeze(2))
+    return Ended(counts, order < n_best, scores, totals, ids, values)

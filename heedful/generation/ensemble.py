@@ -1,0 +1,71 @@
+"""Several models that answer as one."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from heedful.errors import RecipeError
+from heedful.generation.start import at_least_single
+from heedful.models.interface import Generative, Source, State
+from heedful.values import Tokens
+
+
+class Average(ABC):
+    """How the predictions of several models become one."""
+
+    @abstractmethod
+    def __call__(self, logits: Sequence[Float[Tensor, "B T V"]]) -> Float[Tensor, "B T V"]:
+        """Logits of the average from those of each model."""
+
+
+@final
+class OfProbabilities(Average):
+    """The arithmetic mean of the probabilities: a token is likely if any model finds it so."""
+
+    def __call__(self, logits: Sequence[Float[Tensor, "B T V"]]) -> Float[Tensor, "B T V"]:
+        """log(sum of softmax / models)."""
+        each = torch.stack([at_least_single(one).log_softmax(-1) for one in logits])
+        return each.logsumexp(0) - math.log(len(logits))
+
+
+@final
+class OfLogProbabilities(Average):
+    """The geometric mean of the probabilities: a token is likely if no model finds it unlikely."""
+
+    def __call__(self, logits: Sequence[Float[Tensor, "B T V"]]) -> Float[Tensor, "B T V"]:
+        """The mean of the log-softmax; whoever reads them as logits normalises it."""
+        return torch.stack([at_least_single(one).log_softmax(-1) for one in logits]).mean(0)
+
+
+@final
+class Ensemble(Generic[Source]):
+    """A generative model that predicts the average of its members, which share source and vocabulary."""
+
+    def __init__(self, models: Sequence[Generative[Source]], average: Average | None = None) -> None:
+        if not models:
+            raise RecipeError("ensemble: no models; name at least one")
+        self.models = tuple(models)
+        self.average = average or OfProbabilities()
+
+    def begin(self, source: Source) -> tuple[State, ...]:
+        """The states of all members."""
+        return tuple(model.begin(source) for model in self.models)
+
+    def step(
+        self, tokens: Tokens, state: tuple[State, ...]
+    ) -> tuple[Float[Tensor, "B T V"], tuple[State, ...]]:
+        """One step of every member."""
+        logits, states = zip(
+            *(model.step(tokens, own) for model, own in zip(self.models, state, strict=True)), strict=True
+        )
+        sizes = [one.size(-1) for one in logits]
+        if len(set(sizes)) > 1:
+            raise RecipeError(f"ensemble: vocabularies of {sizes} tokens; all models must share one")
+        return self.average(logits), states

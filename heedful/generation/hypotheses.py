@@ -1,0 +1,89 @@
+"""What generation gives back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from heedful.errors import RunError
+from heedful.generation.start import Start
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One answer, the forced prefix included, without begin and end of sentence.
+
+    Attributes:
+        ids: the tokens.
+        log_probability: sum of all token log-probabilities of the model, in nats.
+        score: what hypotheses are ranked by: `log_probability` after the length penalty.
+        token_log_probabilities: one for each id and, if finished, one more for the end of sentence.
+        finished: whether it ended by itself; otherwise the limit cut it.
+    """
+
+    ids: tuple[int, ...]
+    log_probability: float
+    score: float
+    token_log_probabilities: tuple[float, ...]
+    finished: bool
+
+
+Hypotheses: TypeAlias = list[list[Hypothesis]]
+"""For each sentence its hypotheses, best first."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Hypotheses of a batch as tensors, on their way to become objects.
+
+    Attributes:
+        counts: ids of each hypothesis that were generated, end of sentence and prefix not counted.
+        scores: minus infinity where there is no hypothesis.
+        ids, token_log_probabilities: generated ones; if finished, the end of sentence stands at `counts`.
+    """
+
+    counts: Int[Tensor, "B n"]
+    finished: Bool[Tensor, "B n"]
+    scores: Float[Tensor, "B n"]
+    log_probabilities: Float[Tensor, "B n"]
+    ids: Int[Tensor, "B n T"]
+    token_log_probabilities: Float[Tensor, "B n T"]
+
+    def listed(self, start: Start) -> Hypotheses:
+        """The hypotheses as objects, behind their forced prefixes and in the order given."""
+        lengths = start.lengths.tolist()
+        prefixes = [ids[:n] for ids, n in zip(start.prefix.tolist(), lengths, strict=True)]
+        forced = [given[:n] for given, n in zip(start.log_probabilities.tolist(), lengths, strict=True)]
+        columns = (self.counts, self.finished, self.scores, self.log_probabilities, self.ids)
+        fields = (*columns, self.token_log_probabilities)
+        sentences = zip(prefixes, forced, *(field.tolist() for field in fields), strict=True)
+        return [_one_sentence(index, *sentence) for index, sentence in enumerate(sentences)]
+
+
+def _one_sentence(index: int, prefix: list[int], forced: list[float], *fields: list[Any]) -> list[Hypothesis]:
+    found = [
+        Hypothesis(
+            ids=(*prefix, *ids[:count]),
+            log_probability=log_probability,
+            score=score,
+            token_log_probabilities=(*forced, *each[: count + finished]),
+            finished=finished,
+        )
+        for count, finished, score, log_probability, ids, each in zip(*fields, strict=True)
+        if score != -math.inf
+    ]
+    if not found or any(math.isnan(hypothesis.score) for hypothesis in found):
+        raise RunError(no_token(index))
+    return found
+
+
+def no_token(sentence: int) -> str:
+    """What to say when nothing may follow in a sentence."""
+    return (
+        f"sentence {sentence + 1} of the batch: no token may follow, because the filters forbid all of them "
+        "or the model's logits are not numbers; forbid fewer tokens or load an earlier checkpoint"
+    )

@@ -1,0 +1,118 @@
+"""How the next token is taken from the logits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, final, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from heedful.errors import RecipeError
+from heedful.generation.filters import Filter, filtered
+from heedful.generation.ranking import BLOCK, top_k
+from heedful.generation.start import at_least_single
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far each row is.
+
+    Attributes:
+        lengths: new tokens so far, the forced prefix included.
+        streams: the number of each row's own source of chance.
+    """
+
+    lengths: Int[Tensor, " N"]
+    streams: Int[Tensor, " N"]
+
+
+@runtime_checkable
+class Pick(Protocol):
+    """Takes one token for each row."""
+
+    def __call__(self, logits: Float[Tensor, "N V"], progress: Progress) -> Int[Tensor, " N"]:
+        """The ids taken, -1 where none is possible; may overwrite the logits of tokens that it leaves."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class Best:
+    """The most probable token, of equal ones that with the smallest id."""
+
+    filters: tuple[Filter, ...] = ()
+
+    def __call__(self, logits: Float[Tensor, "N V"], progress: Progress) -> Int[Tensor, " N"]:
+        """Greedy."""
+        best = top_k(at_least_single(filtered(logits, progress.lengths, filters=self.filters)), 1)
+        possible = best.values > -math.inf  # false for not a number, too
+        return torch.where(possible, best.ids, -1).squeeze(1)
+
+
+@final
+@dataclass(frozen=True)
+class Multinomial:
+    """A token drawn with its probability, after the temperature and then the filters.
+
+    What a row draws is a function of `seed`, the row's stream and its length only, so it depends neither on
+    its neighbours nor on the size of the batch, and the same call gives the same tokens.
+    """
+
+    temperature: float = 1.0
+    filters: tuple[Filter, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not -(2**63) <= self.seed < 2**63:
+            raise RecipeError(f"seed: {self.seed}; must fit into 64 bits")
+        if not (self.temperature > 0 and math.isfinite(self.temperature)):
+            raise RecipeError(
+                f"temperature: {self.temperature}; must be above 0, and greedy search is its limit at 0"
+            )
+
+    def __call__(self, logits: Float[Tensor, "N V"], progress: Progress) -> Int[Tensor, " N"]:
+        """By inverting the distribution function, first over blocks of columns and then inside the block."""
+        logits = at_least_single(logits)
+        scaled = logits if self.temperature == 1 else logits / self.temperature
+        scaled = filtered(scaled, progress.lengths, filters=self.filters)
+        padded = functional.pad(scaled.softmax(1), (0, -scaled.size(1) % BLOCK))
+        blocks = padded.view(len(padded), -1, BLOCK)
+        block = _invert(blocks.sum(2), uniform(self.seed, progress, draw=0))
+        rows = torch.arange(len(block), device=block.device)
+        inside = _invert(blocks[rows, block], uniform(self.seed, progress, draw=1))
+        return torch.where((block < 0) | (inside < 0), -1, block * BLOCK + inside)
+
+
+def uniform(seed: int, progress: Progress, *, draw: int) -> Float[Tensor, " N"]:
+    """A number in [0, 1) for each row that depends on the arguments alone.
+
+    Counters hashed by SplitMix64, Steele et al. 2014; a generator would make rows depend on the rows before
+    them.
+    """
+    state = _scrambled(progress.streams + _scrambled(torch.full_like(progress.streams, seed)))
+    state = _scrambled(state + 2 * progress.lengths + draw)
+    return _shifted(state, 16).double() * 2.0**-48
+
+
+def _scrambled(numbers: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
+    """A permutation of the 64-bit integers that looks like chance."""
+    numbers = numbers + (0x9E3779B97F4A7C15 - 2**64)
+    numbers = (numbers ^ _shifted(numbers, 30)) * (0xBF58476D1CE4E5B9 - 2**64)
+    numbers = (numbers ^ _shifted(numbers, 27)) * (0x94D049BB133111EB - 2**64)
+    return numbers.bitwise_xor(_shifted(numbers, 31))
+
+
+def _shifted(numbers: Int[Tensor, " N"], bits: int) -> Int[Tensor, " N"]:
+    """Shifted to the right as if they had no sign."""
+    return (numbers >> bits).bitwise_and(2 ** (64 - bits) - 1)
+
+
+def _invert(weights: Float[Tensor, "N K"], chance: Float[Tensor, " N"]) -> Int[Tensor, " N"]:
+    """The column where the running sum of the weights passes that part of it, or -1; its weight is not 0."""
+    sums = torch.where(weights > 0, weights.double().cumsum(1), 0.0)
+    passed = sums > chance.unsqueeze(1) * sums.amax(1, keepdim=True)
+    return torch.where(passed.any(1), passed.byte().argmax(1), -1)

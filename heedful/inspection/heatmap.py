@@ -1,0 +1,300 @@
+"""Who looked at whom: an alignment matrix as one self-contained SVG, or as text for a terminal."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from jaxtyping import Num
+
+Weights = Num[np.ndarray, "..."] | Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """Colours from weight 0 to weight 1 whose lightness grows in equal steps to the eye.
+
+    Attributes:
+        lightness: OKLab lightness of weight 0 and of weight 1, 0 (black) to 1 (white).
+        tints: OKLab (a, b) at equal distances along the ramp, joined by straight lines.
+    """
+
+    lightness: tuple[float, float]
+    tints: tuple[tuple[float, float], ...]
+
+    def colour(self, weight: float) -> str:
+        """The colour of a weight in [0, 1] as #rrggbb."""
+        low, high = self.lightness
+        place = weight * (len(self.tints) - 1)
+        left = min(int(place), len(self.tints) - 2)
+        share = place - left
+        a, b = (x + share * (y - x) for x, y in zip(self.tints[left], self.tints[left + 1], strict=True))
+        return _hex(low + weight * (high - low), a, b)
+
+
+GLOW = Ramp((0.20, 0.97), ((0.005, -0.055), (0.055, -0.125), (0.125, -0.035), (0.085, 0.095), (0.0, 0.115), (-0.005, 0.03)))
+"""Dark to light, strong weights shine: the decks' black and white matrices, in colour."""
+
+INK = Ramp((0.985, 0.28), ((-0.002, 0.002), (-0.02, -0.035), (-0.015, -0.085), (0.01, -0.11), (0.015, -0.08)))
+"""Light to dark, strong weights are darkest: for print."""
+
+
+def _hex(lightness: float, a: float, b: float) -> str:
+    """sRGB of an OKLab colour (Ottosson 2020), cut to what screens can show."""
+    l_ = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    m_ = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    s_ = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    linear = (
+        4.0767416621 * l_ - 3.3077115913 * m_ + 0.2309699292 * s_,
+        -1.2684380046 * l_ + 2.6097574011 * m_ - 0.3413193965 * s_,
+        -0.0041960863 * l_ - 0.7034186147 * m_ + 1.7076147010 * s_,
+    )
+    shown = (12.92 * c if c <= 0.0031308 else 1.055 * c ** (1 / 2.4) - 0.055 for c in (max(0.0, c) for c in linear))
+    return "#" + "".join(f"{round(255 * min(1.0, c)):02x}" for c in shown)
+
+
+def alignment_svg(
+    source: Sequence[str], target: Sequence[str], weights: Weights, *, title: str = "", ramp: Ramp = GLOW
+) -> str:
+    """The matrix as an SVG file: a row for each target token, a column for each source token, a tooltip in each cell.
+
+    Each row's largest weight has a ring, unless the whole row is equal. The text follows light and dark mode; nothing
+    is loaded from anywhere.
+
+    Args:
+        source: S tokens.
+        target: T tokens.
+        weights: [T, S] in [0, 1], as an array or nested lists.
+        title: a heading.
+        ramp: the colours, `GLOW` or `INK` or your own.
+
+    Raises:
+        ValueError: no tokens, weights that are not [T, S], or weights outside [0, 1].
+    """
+    matrix = _checked(source, target, weights)
+    picture = _Picture([_visible(t) for t in source], [_visible(t) for t in target], matrix, _visible(title), ramp)
+    return picture.svg()
+
+
+_LONGEST_LABEL = 24
+_TILT = 50.0
+_STYLE = (
+    "<style>"
+    ".heedful-alignment{background:#fff;font-family:ui-sans-serif,system-ui,'Segoe UI','Noto Sans',sans-serif}"
+    ".heedful-alignment .paper{fill:#fff}.heedful-alignment text{fill:#24262d}"
+    ".heedful-alignment .faint{fill:#7b8190}"
+    "@media (prefers-color-scheme:dark){.heedful-alignment{background:#16171c}"
+    ".heedful-alignment .paper{fill:#16171c}.heedful-alignment text{fill:#e4e6ec}"
+    ".heedful-alignment .faint{fill:#8d93a3}}"
+    "</style>"
+)
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """Where everything lies; lengths in pixels, from the upper left corner of the matrix."""
+
+    source: list[str]
+    target: list[str]
+    weights: Num[np.ndarray, "T S"]
+    title: str
+    ramp: Ramp
+
+    @property
+    def cell(self) -> float:
+        """Cells shrink so that a hundred tokens still fit on a screen."""
+        return float(np.clip(840 / max(len(self.source), len(self.target)), 11, 34))
+
+    @property
+    def font(self) -> float:
+        return min(14.0, 0.72 * self.cell)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        return self.cell * len(self.source), self.cell * len(self.target)
+
+    @property
+    def margins(self) -> tuple[float, float, float, float]:
+        """Left, top, right, bottom: room for the labels, the title and the scale."""
+        rows, columns = ([self._length(label) for label in labels] for labels in (self.target, self.source))
+        reach = math.cos(math.radians(_TILT))
+        right = max(self.cell * (i + 0.5) + reach * length for i, length in enumerate(columns)) - self.size[0]
+        heading = 0.62 * 17 * _width(self.title) - self.size[0]
+        top = math.sin(math.radians(_TILT)) * max(columns) + 1.2 * self.font + (34 if self.title else 0) + 14
+        return max(*rows, 76.0) + 30, top, max(right, heading, 0.0) + 24, 62.0
+
+    def _length(self, label: str) -> float:
+        return 0.62 * self.font * min(_width(label), _LONGEST_LABEL + 1) + 10
+
+    def svg(self) -> str:
+        left, top, right, bottom = self.margins
+        (width, height), heading = self.size, escape(self.title)
+        box = f"{-left:.0f} {-top:.0f} {left + width + right:.0f} {top + height + bottom:.0f}"
+        _, _, full_width, full_height = box.split()
+        name = heading or "Alignment"
+        lines = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="heedful-alignment" role="img" aria-label="{name}" '
+            f'viewBox="{box}" width="{full_width}" height="{full_height}" font-size="{self.font:.1f}">',
+            f"<title>{name}</title>",
+            _STYLE,
+            f'<rect class="paper" x="{-left:.0f}" y="{-top:.0f}" width="{full_width}" height="{full_height}"/>',
+        ]
+        if heading:
+            lines.append(f'<text x="0" y="{28 - top:.0f}" font-size="17" font-weight="600">{heading}</text>')
+        return "\n".join([*lines, *self._labels(), *self._cells(), *self._scale(), "</svg>"]) + "\n"
+
+    def _labels(self) -> list[str]:
+        columns = [
+            f'<text transform="translate({self.cell * (i + 0.5) + 0.25 * self.font:.1f} -7) rotate(-{_TILT:.0f})">'
+            f"{_label(token)}</text>"
+            for i, token in enumerate(self.source)
+        ]
+        rows = [
+            f'<text x="-8" y="{self.cell * (i + 0.5):.1f}" dy=".34em" text-anchor="end">{_label(token)}</text>'
+            for i, token in enumerate(self.target)
+        ]
+        return [*columns, *rows]
+
+    def _cells(self) -> list[str]:
+        """A panel in the colour of 0 with a rounded square for each weight: weak ones sink into it."""
+        width, height = self.size
+        cell, gap = self.cell, 1.0 if self.cell > 16 else 0.5
+        side, radius = cell - 2 * gap, min(4.0, cell / 9)
+        lines = [
+            f'<rect x="-3" y="-3" width="{width + 6:.1f}" height="{height + 6:.1f}" rx="{radius + 3:.1f}" '
+            f'fill="{self.ramp.colour(0)}"/>'
+        ]
+        for token, row, y in zip(self.target, self.weights, cell * np.arange(len(self.target)), strict=True):
+            best = row.max() if len(row) == 1 or row.max() > row.min() else math.inf
+            lines.append(
+                f'<g transform="translate(0 {y + gap:.1f})" stroke="{self.ramp.colour(0)}" stroke-width="0">'
+            )
+            for i, weight in enumerate(row):
+                ring = f' stroke="{self._ring(float(weight))}" stroke-width="{max(1.0, cell / 22):.1f}"' if weight == best else ""
+                lines.append(
+                    f'<rect x="{cell * i + gap:.1f}" width="{side:.1f}" height="{side:.1f}" rx="{radius:.1f}" '
+                    f'fill="{self.ramp.colour(float(weight))}"{ring}><title>{escape(self.source[i])} → '
+                    f"{escape(token)}: {weight:.3f}</title></rect>"
+                )
+            lines.append("</g>")
+        return lines
+
+    def _ring(self, weight: float) -> str:
+        """The end of the ramp that stands out from this weight."""
+        return self.ramp.colour(0.0 if weight > 0.5 else 1.0)
+
+    def _scale(self) -> list[str]:
+        """A bar from 0 to 1 below the matrix."""
+        _, height = self.size
+        y, steps, step = height + 22, 40, 3.5
+        bar = [
+            f'<rect x="{step * i:.1f}" y="{y:.1f}" width="{step + 0.4:.1f}" height="9" '
+            f'fill="{self.ramp.colour((i + 0.5) / steps)}"/>'
+            for i in range(steps)
+        ]
+        ticks = [
+            f'<text class="faint" x="{steps * step * at:.0f}" y="{y + 22:.1f}" font-size="11" '
+            f'text-anchor="{anchor}">{at:g}</text>'
+            for at, anchor in ((0, "start"), (0.5, "middle"), (1, "end"))
+        ]
+        return bar + ticks
+
+
+def alignment_text(source: Sequence[str], target: Sequence[str], weights: Weights) -> str:
+    """The matrix in block characters, source tokens written downwards, each row's strongest token and weight behind it.
+
+    Arguments and errors are those of `alignment_svg`.
+    """
+    matrix = _checked(source, target, weights)
+    columns, rows = ([_shortened(_visible(t), 14) for t in tokens] for tokens in (source, target))
+    margin = max(map(_width, rows))
+    lines = [" " * (margin + 2) + line for line in _downwards(columns)]
+    for label, row in zip(rows, matrix, strict=True):
+        shades = "".join(" ░▒▓█"[round(4 * float(weight))] * 2 for weight in row)
+        best = int(row.argmax())
+        lines.append(f"{' ' * (margin - _width(label))}{label} │{shades}│ {columns[best]} {row[best]:.2f}")
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _downwards(labels: Sequence[str]) -> list[str]:
+    """Labels as columns two characters wide that end on the last line."""
+    letters = [_letters(label) for label in labels]
+    depth = max(map(len, letters))
+    columns = [["  "] * (depth - len(one)) + [letter + " " * (2 - _width(letter)) for letter in one] for one in letters]
+    return ["".join(line) for line in zip(*columns, strict=True)]
+
+
+def _checked(source: Sequence[str], target: Sequence[str], weights: Weights) -> Num[np.ndarray, "T S"]:
+    """The weights as an array [T, S], or a ValueError that names both shapes."""
+    wanted = (len(target), len(source))
+    if not all(wanted):
+        raise ValueError(f"an alignment of {len(source)} source and {len(target)} target tokens: there must be some of both")
+    try:
+        matrix = np.asarray(weights, dtype=np.float64)
+    except ValueError as error:
+        raise ValueError(f"weights in rows of unequal length: they must be {wanted} (target, source)") from error
+    if matrix.shape != wanted:
+        raise ValueError(f"weights of shape {matrix.shape}: they must be {wanted} (target, source)")
+    wrong = ~((matrix >= 0) & (matrix <= 1))
+    if wrong.any():
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"weight {matrix[row, column]} at row {row}, column {column} of {matrix.shape}: weights lie in [0, 1]"
+        )
+    return matrix
+
+
+def _visible(token: str) -> str:
+    """The token with a sign for every character that would not show, or that XML or a terminal would not bear."""
+    if token and not token.strip(" "):
+        return "␣" * len(token)
+    return "".join(map(_sign, token)) or "∅"
+
+
+def _sign(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    joins = character in "\u200c\u200d"  # Persian words and emoji need them
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") and not joins:
+        return f"‹{code:04X}›"
+    return character
+
+
+def _label(token: str) -> str:
+    return escape(_shortened(token, _LONGEST_LABEL))
+
+
+def _shortened(token: str, width: int) -> str:
+    """At most `width` columns of a terminal, the last an ellipsis where something is missing."""
+    if _width(token) <= width:
+        return token
+    kept = ""
+    for letter in _letters(token):
+        if _width(kept + letter) >= width:
+            break
+        kept += letter
+    return kept + "…"
+
+
+def _letters(text: str) -> list[str]:
+    """Characters, each with the marks that combine with it."""
+    letters: list[str] = []
+    for character in text:
+        if letters and _width(character) == 0:
+            letters[-1] += character
+        else:
+            letters.append(character)
+    return letters
+
+
+def _width(text: str) -> int:
+    """Columns in a terminal: two for wide Asian letters, none for marks that combine."""
+    return sum(
+        0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )

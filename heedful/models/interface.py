@@ -1,0 +1,71 @@
+"""What every model promises: encoders make a memory, decoders read it, generative models say what may follow.
+
+The laws of every decoder, and of `begin` and `step` of every generative model:
+
+- **chunk**: however a sequence of tokens is cut into chunks, the outputs are the same; training, reading a
+  prompt and generating one token at a time are the same computation.
+- **row**: `select(state, rows)` and a step give what the step would have given in those rows.
+- **cause**: later tokens do not change the outputs of earlier ones.
+- **padding**: tokens whose position is -1, wherever they stand and even if a whole row has no other, change
+  nothing; outputs at their places are finite and mean nothing.
+- **branch**: two continuations of one state do not disturb each other.
+- **batch**: what comes out of a row does not depend on its neighbours.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from heedful.values import Memory, Tokens
+
+State: TypeAlias = Any
+"""What a decoder remembers: any nest of frozen dataclasses, tuples and batch-first tensors."""
+
+Step: TypeAlias = Callable[[Tokens, State], tuple[Float[Tensor, "B T V"], State]]
+"""`Generative.step` of some model: all that generation needs besides a first state."""
+
+Source = TypeVar("Source", contravariant=True)  # noqa: PLC0105 - the name users meet in signatures
+
+
+class Encoder(nn.Module, ABC, Generic[Source]):
+    """Makes the memory of a source: text, an image, frames, facts."""
+
+    @abstractmethod
+    def forward(self, source: Source) -> Memory:
+        """The memory of a batch of sources; one depends neither on its neighbours nor on its padding."""
+
+
+class Decoder(nn.Module, ABC):
+    """Reads tokens in chunks of any size, looking at a memory or at nothing; see the laws above."""
+
+    @abstractmethod
+    def begin(self, memory: Memory | None) -> State:
+        """The state before the first token, one row for each row of the memory.
+
+        Without a memory the number of rows follows from the first tokens.
+        """
+
+    @abstractmethod
+    def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
+        """Hidden vectors of a chunk of any length, and the state after it; the given state stays valid."""
+
+
+@runtime_checkable
+class Generative(Protocol[Source]):
+    """All that generation knows of a model."""
+
+    def begin(self, source: Source) -> State:
+        """The state before the first token; a row for each sentence of the source."""
+        ...
+
+    def step(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T V"], State]:
+        """Unnormalised log-probabilities of what follows each token of the chunk, and the state after it.
+
+        The given state stays valid. The logits are fresh: the caller may overwrite them.
+        """
+        ...

@@ -1,0 +1,27 @@
+"""The Transformer as a decoder."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from heedful.blocks.transformer import StackState, TransformerStack
+from heedful.models.interface import Decoder
+from heedful.values import Memory, Tokens
+
+
+class TransformerDecoder(Decoder):
+    """A stack whose tokens see what came before them and, across, the memory (Vaswani et al. 2017, 3.1)."""
+
+    def __init__(self, stack: TransformerStack) -> None:
+        super().__init__()
+        self.stack = stack
+
+    def begin(self, memory: Memory | None) -> StackState:
+        """The state before the first token: the memory, projected once for each layer."""
+        return self.stack.begin(memory)
+
+    def forward(self, tokens: Tokens, state: StackState) -> tuple[Float[Tensor, "B T d_model"], StackState]:
+        """Hidden vectors of the tokens and the state after them."""
+        result: tuple[Tensor, StackState] = self.stack(tokens, state)
+        return result

@@ -1,0 +1,53 @@
+"""What training knows of a problem: an order of examples, a loss that can be summed, numbers that can be compared."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+Batch = TypeVar("Batch")
+Rows = Int[np.ndarray, " rows"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A sum over `count` labels, never a mean, so that accumulated and distributed sums are those of the big batch.
+
+    Attributes:
+        total: what is minimised, summed, in nats.
+        count: labels summed over.
+        parts: further sums over the same labels, detached, for reports.
+    """
+
+    total: Float[Tensor, ""]
+    count: int
+    parts: Mapping[str, Float[Tensor, ""]] = field(default_factory=dict)
+
+
+class Task(ABC, Generic[Batch]):
+    """Data, loss and metrics of one problem."""
+
+    metrics: frozenset[str]
+    """The names `evaluate` returns, the same in every call."""
+
+    @abstractmethod
+    def plan(self, epoch: int) -> Sequence[Rows]:
+        """The examples of each batch of an epoch: a pure function of the task's seed and the epoch."""
+
+    @abstractmethod
+    def batch(self, rows: Rows) -> Batch:
+        """These examples, ready for the model."""
+
+    @abstractmethod
+    def loss(self, model: Any, batch: Batch) -> Loss:
+        """What training minimises."""
+
+    @abstractmethod
+    def evaluate(self, model: nn.Module) -> Mapping[str, float]:
+        """Metrics on the validation set; the model is in evaluation mode and no gradient is recorded."""

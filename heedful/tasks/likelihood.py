@@ -1,0 +1,90 @@
+"""Maximum likelihood with label smoothing, without ever holding the logits of a whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+_CHUNK = 1024
+"""Rows whose logits exist at one time."""
+
+
+def cross_entropy(
+    hidden: Float[Tensor, "N d_model"],
+    labels: Int[Tensor, " N"],
+    *,
+    output: nn.Linear,
+    smoothing: float = 0.0,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Sum over rows of -sum_w q(w) log p(w), p = softmax(output(hidden)), and the sum of -log p(label) alone.
+
+    q puts 1 - smoothing on the label and spreads smoothing evenly over the vocabulary (Szegedy et al. 2016, section 7).
+    The gradient is made together with the value, block by block, so a batch needs memory for its hidden vectors but not
+    for its logits. The second value carries no gradient.
+
+    Returns:
+        The smoothed sum, to be minimised, and the plain negative log-likelihood in nats.
+    """
+    apply: Callable[..., tuple[Tensor, Tensor]] = _ProjectedCrossEntropy.apply
+    return apply(
+        hidden, output.weight, output.bias, labels, smoothing
+    )
+
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    """With e = exp(h W' - max) and s its row sums: p = e / s, and the gradient of a row's loss by its logits is
+    p - (1 - smoothing) onehot(label) - smoothing / V. The division by s and the constant smoothing / V are rank-one
+    corrections of the two products with this gradient, so no pass over the logits is spent on them.
+    """
+
+    @staticmethod
+    def forward(  # noqa: PLR0917 -- autograd passes by position
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        wanted = any(ctx.needs_input_grad[:3])
+        size = weight.size(0)
+        mean_weight = weight.sum(0, dtype=torch.float32) / size
+        mean_bias = 0.0 if bias is None else bias.sum(dtype=torch.float32) / size
+        smoothed = hidden.new_zeros((), dtype=torch.float32)
+        plain = smoothed.clone()
+        d_hidden = torch.empty_like(hidden) if wanted else None
+        d_weight = torch.zeros_like(weight) if wanted else None
+        d_bias = torch.zeros_like(bias) if wanted and bias is not None else None
+        for start in range(0, hidden.size(0), _CHUNK):
+            h, label = hidden[start : start + _CHUNK], labels[start : start + _CHUNK].unsqueeze(1)
+            logits = torch.mm(h, weight.T) if bias is None else torch.addmm(bias, h, weight.T)
+            highest = logits.amax(-1, keepdim=True)
+            chosen = logits.gather(1, label).float()
+            exponent = logits.sub_(highest).exp_()
+            total = exponent.sum(-1, keepdim=True, dtype=torch.float32)
+            normaliser = highest.float() + total.log()
+            mean_logit = (h.float() @ mean_weight + mean_bias).unsqueeze(1)
+            plain += (normaliser - chosen).sum()
+            smoothed += (normaliser - (1 - smoothing) * chosen - smoothing * mean_logit).sum()
+            if d_hidden is None or d_weight is None:
+                continue
+            exponent.scatter_add_(1, label, (-(1 - smoothing) * total).to(exponent.dtype))
+            inverse = total.reciprocal().to(h.dtype)
+            part = torch.mm(exponent, weight, out=d_hidden[start : start + _CHUNK])
+            part.mul_(inverse).sub_((smoothing * mean_weight).to(part.dtype))
+            scaled = h * inverse
+            d_weight.addmm_(exponent.T, scaled)
+            d_weight.sub_((smoothing / size) * h.sum(0))
+            if d_bias is not None:
+                d_bias += (exponent.T @ inverse).squeeze(1) - smoothing * h.size(0) / size
+        ctx.gradients = (d_hidden, d_weight, d_bias)
+        ctx.mark_non_differentiable(plain)
+        return smoothed, plain
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        factor = upstream[0]
+        d_hidden, d_weight, d_bias = (
+            None if d is None else d.mul_(factor.to(d.dtype)) for d in ctx.gradients
+        )
+        ctx.gradients = ()
+        return d_hidden, d_weight, d_bias, None, None

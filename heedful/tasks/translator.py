@@ -1,0 +1,275 @@
+"""A trained translation model as its users see it: sentences in, sentences out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from heedful.data.batches import collate_sources
+from heedful.data.bucketing import plan_by_length
+from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
+from heedful.errors import DataError
+from heedful.generation import Ensemble, Hypotheses, Hypothesis, score
+from heedful.generation.search import Search
+from heedful.inspection.watch import watch
+from heedful.models.interface import Generative
+from heedful.values import Tokens, move
+
+
+@dataclass(frozen=True)
+class Length:
+    """The longest translation: ratio times the source's tokens and `extra` more."""
+
+    ratio: float = 1.0
+    extra: int = 50
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One translation of a sentence.
+
+    Attributes:
+        text: as one reads it.
+        tokens: its pieces, without begin and end of sentence.
+        log_probability: of the tokens and the end of sentence, in nats.
+        score: what the search ranked by.
+        finished: whether the sentence ended by itself.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    log_probability: float
+    score: float
+    finished: bool
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What became of one sentence; an empty line stays empty.
+
+    Attributes:
+        source: the sentence that was given.
+        source_tokens: its pieces.
+        candidates: best first.
+    """
+
+    source: str
+    source_tokens: tuple[str, ...]
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.candidates[0].text
+
+
+@dataclass(frozen=True)
+class ForcedScore:
+    """How probable a given translation is: nats, the end of sentence included, over `count` tokens."""
+
+    log_probability: float
+    count: int
+    token_log_probabilities: tuple[float, ...]
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """What each target token looked at: weights [T, S] of each cross-attention, by its path, averaged over heads."""
+
+    source_tokens: tuple[str, ...]
+    target_tokens: tuple[str, ...]
+    weights: dict[str, Float[np.ndarray, "T S"]]
+
+
+class Translator:
+    """Models of one vocabulary, with the tokenizers they were trained with; several models vote as an ensemble.
+
+    Args:
+        models: in evaluation mode, on one device.
+        source: tokenizer of the source language.
+        target: tokenizer of the target language.
+        search: how translations are looked for unless a call says otherwise.
+        length: how long they may become.
+        max_source: longest source in tokens.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        *,
+        source: Tokenizer,
+        target: Tokenizer,
+        search: Search,
+        length: Length,
+        max_source: int,
+    ) -> None:
+        self.models = tuple(models)
+        self.source = source
+        self.target = target
+        self.search = search
+        self.length = length
+        self.max_source = max_source
+        self.device = next(self.models[0].parameters()).device
+
+    def translate(
+        self,
+        sentences: Sequence[str],
+        *,
+        search: Search | None = None,
+        prefixes: Sequence[str] | None = None,
+        batch_tokens: int = 4096,
+        tick: Callable[[int], None] | None = None,
+    ) -> list[Translation]:
+        """Translates sentences, in their order; inside, long ones first and many at a time.
+
+        Args:
+            sentences: one string each; an empty one gives an empty translation.
+            search: instead of the translator's own.
+            prefixes: how each translation must begin.
+            batch_tokens: padded source tokens that are translated at one time.
+            tick: told how many sentences each batch finished.
+
+        Raises:
+            DataError: a sentence is longer than the model can read; the message names it.
+        """
+        encoded = [self._encode(sentence, number) for number, sentence in enumerate(sentences, 1)]
+        forced = None if prefixes is None else [self.target.encode(prefix) for prefix in prefixes]
+        found: list[list[Hypothesis]] = [[] for _ in sentences]
+        filled = np.array([i for i, ids in enumerate(encoded) if ids], dtype=np.int64)
+        if tick is not None and len(filled) < len(sentences):
+            tick(len(sentences) - len(filled))
+        lengths = np.array([len(encoded[i]) + 1 for i in filled], dtype=np.int64)
+        for places in plan_by_length(lengths, tokens=batch_tokens, rows=64):
+            rows = filled[places]
+            prefix = None if forced is None else _padded([forced[i] for i in rows]).to(self.device)
+            hypotheses = self._search(
+                [encoded[i] for i in rows], search or self.search, prefix=prefix, numbers=rows
+            )
+            for row, best in zip(rows, hypotheses, strict=True):
+                found[row] = best
+            if tick is not None:
+                tick(len(rows))
+        return [
+            self._translation(sentence, ids, hypotheses)
+            for sentence, ids, hypotheses in zip(sentences, encoded, found, strict=True)
+        ]
+
+    def score(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
+        """Log-probabilities of given translations, in order."""
+        sources = [self._encode(source, number) for number, (source, _) in enumerate(pairs, 1)]
+        targets = [self.target.encode(target) for _, target in pairs]
+        lengths = np.array(
+            [max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)], dtype=np.int64
+        )
+        results: list[ForcedScore | None] = [None] * len(pairs)
+        for rows in plan_by_length(lengths, tokens=batch_tokens, rows=256):
+            source = move(collate_sources([[*sources[i], EOS] for i in rows]), self.device)
+            target, labels = self._forced([targets[i] for i in rows])
+            model = self._model()
+            with torch.inference_mode():
+                scores = score(model.step, model.begin(source), target, labels=labels)
+            for row, each in zip(rows, scores.token_log_probabilities.tolist(), strict=True):
+                count = len(targets[row]) + 1
+                pieces = tuple(self.target.pieces(targets[row]))
+                results[row] = ForcedScore(sum(each[:count]), count, tuple(each[:count]), pieces)
+        return [result for result in results if result is not None]
+
+    def align(self, source: str, target: str) -> Alignment:
+        """What each token of a given translation, the end of sentence included, looked at in the source."""
+        ids, forced = self._encode(source, 1), self.target.encode(target)
+        tokens = move(collate_sources([[*ids, EOS]]), self.device)
+        read, _ = self._forced([forced])
+        model = self.models[0]
+        assert isinstance(model, nn.Module)
+        with torch.inference_mode(), watch(model) as weights:
+            state = model.begin(tokens)  # type: ignore[operator]  # every model here is Generative
+            model.step(read, state)  # type: ignore[operator]
+        across = {
+            name: calls[-1].mean(1)[0].float().cpu().numpy()
+            for name, calls in weights.items()
+            if name.endswith("across")
+        }
+        end = "</s>"
+        return Alignment((*self.source.pieces(ids), end), (*self.target.pieces(forced), end), across)
+
+    def _model(self) -> Generative[Tokens]:
+        return self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[return-value, arg-type]
+
+    def _encode(self, sentence: str, number: int) -> list[int]:
+        ids = self.source.encode(sentence)
+        if len(ids) >= self.max_source:
+            raise DataError(
+                f"sentence {number}: has {len(ids)} tokens, this model reads at most {self.max_source - 1}; split it"
+            )
+        return ids
+
+    def _search(
+        self, sources: list[list[int]], search: Search, *, prefix: Tensor | None, numbers: np.ndarray
+    ) -> Hypotheses:
+        source = move(collate_sources([[*ids, EOS] for ids in sources]), self.device)
+        limit = torch.tensor(
+            [int(self.length.ratio * (len(ids) + 1)) + self.length.extra for ids in sources],
+            device=self.device,
+        )
+        if prefix is not None:
+            limit = torch.maximum(limit, (prefix >= 0).sum(1) + 1)
+        prompt = Tokens(
+            torch.full((len(sources), 1), BOS, device=self.device),
+            torch.zeros(len(sources), 1, dtype=torch.long, device=self.device),
+        )
+        model = self._model()
+        with torch.inference_mode():
+            return search(
+                model.step,
+                model.begin(source),
+                prompt,
+                limit=limit,
+                prefix=prefix,
+                streams=torch.from_numpy(numbers).to(self.device),
+            )
+
+    def _translation(self, sentence: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
+        if not ids:
+            return Translation(sentence, (), (Candidate("", (), 0.0, 0.0, finished=True),))
+        candidates = tuple(
+            Candidate(
+                self.target.decode(h.ids),
+                tuple(self.target.pieces(h.ids)),
+                h.log_probability,
+                h.score,
+                h.finished,
+            )
+            for h in hypotheses
+        )
+        return Translation(sentence, tuple(self.source.pieces(ids)), candidates)
+
+    def _forced(self, targets: list[list[int]]) -> tuple[Tokens, Tensor]:
+        longest = max(map(len, targets)) + 1
+        read = torch.tensor([[BOS, *ids, *[PAD] * (longest - 1 - len(ids))] for ids in targets])
+        labels = torch.tensor([[*ids, EOS, *[PAD] * (longest - 1 - len(ids))] for ids in targets])
+        return move((Tokens.of(read, pad=PAD), labels), self.device)
+
+
+def _padded(prefixes: list[list[int]]) -> Tensor:
+    longest = max(map(len, prefixes))
+    return torch.tensor([[*ids, *[-1] * (longest - len(ids))] for ids in prefixes]).view(
+        len(prefixes), longest
+    )
+
+
+def batched(sentences: Iterator[str], size: int) -> Iterator[list[str]]:
+    """Lists of `size` sentences, so that a stream of any length can be translated."""
+    batch: list[str] = []
+    for sentence in sentences:
+        batch.append(sentence)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,92 @@
+"""Several processes that train one model: each takes its share of every batch, and gradients are summed.
+
+Started by torchrun, which sets the environment; without it there is one process and nothing here does anything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, distributed
+
+_BUCKET = 32 * 2**20
+"""Bytes that are summed in one message."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Which of how many processes this is.
+
+    Attributes:
+        rank: number of this process, from 0; process 0 evaluates, saves and reports.
+        size: how many there are.
+        device: what this process computes on.
+    """
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process evaluates, saves and reports."""
+        return self.rank == 0
+
+    def sum_(self, tensors: Iterable[Tensor]) -> None:
+        """Replaces each tensor by its sum over all processes, many small ones in one message."""
+        if self.size == 1:
+            return
+        for bucket in _buckets(tensors):
+            flat = torch.cat([tensor.flatten() for tensor in bucket])
+            distributed.all_reduce(flat)
+            for tensor, summed in zip(bucket, torch.split(flat, [t.numel() for t in bucket]), strict=True):
+                tensor.copy_(summed.view_as(tensor))
+
+    def agree(self, numbers: list[float]) -> list[float]:
+        """The leading process's numbers, in every process."""
+        if self.size == 1:
+            return numbers
+        tensor = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        distributed.broadcast(tensor, 0)
+        return [float(number) for number in tensor]
+
+    def wait(self) -> None:
+        """Returns when every process has come here."""
+        if self.size > 1:
+            distributed.barrier()
+
+
+@contextmanager
+def world(device: torch.device) -> Iterator[World]:
+    """The processes torchrun started, or this one alone; gloo on CPU, NCCL on CUDA."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World(0, 1, device)
+        return
+    rank, local = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
+    if device.type == "cuda":
+        device = torch.device("cuda", local)
+        torch.cuda.set_device(device)
+    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", rank=rank, world_size=size)
+    try:
+        yield World(rank, size, device)
+    finally:
+        distributed.destroy_process_group()
+
+
+def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    bucket: list[Tensor] = []
+    taken = 0
+    for tensor in tensors:
+        size = tensor.numel() * tensor.element_size()
+        if bucket and taken + size > _BUCKET:
+            yield bucket
+            bucket, taken = [], 0
+        bucket.append(tensor)
+        taken += size
+    if bucket:
+        yield bucket

@@ -1,0 +1,111 @@
+"""Those who want to know how training goes, and the one who keeps what it made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far training is; with the weights and moments, all there is to know for going on.
+
+    Data order and dropout are functions of seed, epoch and step, so no generator's state is kept.
+
+    Attributes:
+        step: updates done.
+        epoch: the running epoch, from 0.
+        position: batches of it that are done.
+        labels: labels learned from.
+        seconds: spent in training, evaluation and saving included, over all sittings.
+        best: the best value of the monitored metric, and its step.
+        stale: evaluations since then.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    labels: int = 0
+    seconds: float = 0.0
+    best: float | None = None
+    best_step: int | None = None
+    stale: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything a later process needs.
+
+    Attributes:
+        weights: the model as it is to be used, fp32: the running average where there is one.
+        training: what only training needs: moments, and the masters where they differ from the weights.
+        progress: how far it is.
+    """
+
+    weights: Mapping[str, Tensor]
+    training: Mapping[str, Tensor]
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update: loss (what is minimised) and nll per label in nats, labels seen, seconds taken."""
+
+    step: int
+    epoch: int
+    loss: float
+    nll: float
+    rate: float
+    gradient_norm: float
+    labels: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics on the validation set after an update; whether they are the best so far."""
+
+    progress: Progress
+    metrics: Mapping[str, float]
+    improved: bool
+    seconds: float = 0.0
+
+
+class Listener(ABC):
+    """Told about each update and evaluation; must not change the model."""
+
+    @abstractmethod
+    def updated(self, update: Update) -> None:
+        """After each update."""
+
+    @abstractmethod
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """After each evaluation."""
+
+
+class Keeper(ABC):
+    """Puts snapshots where they survive the process."""
+
+    @abstractmethod
+    def save(self, snapshot: Snapshot, evaluation: Evaluation | None) -> None:
+        """Keeps a snapshot; an evaluation belongs to it unless training was interrupted."""
+
+
+@dataclass(frozen=True)
+class Broadcast(Listener):
+    """Several listeners as one."""
+
+    listeners: Sequence[Listener] = field(default_factory=tuple)
+
+    def updated(self, update: Update) -> None:
+        """Tells them in order."""
+        for listener in self.listeners:
+            listener.updated(update)
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Tells them in order."""
+        for listener in self.listeners:
+            listener.evaluated(evaluation)

@@ -1,0 +1,102 @@
+"""In which numbers a model is trained; the optimizer always sees exact ones."""
+
+from __future__ import annotations
+
+import platform
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class Precision(ABC):
+    """Links the parameters that the model computes with to the fp32 masters that the optimizer updates."""
+
+    dtype: torch.dtype
+
+    def __init__(self, model: nn.Module) -> None:
+        self.parameters = dict(model.named_parameters())
+
+    @property
+    @abstractmethod
+    def masters(self) -> dict[str, Tensor]:
+        """The fp32 parameters by name; `collect` puts gradients on them."""
+
+    @abstractmethod
+    def collect(self) -> None:
+        """Adds the gradients of the last backward pass to those of the masters."""
+
+    @abstractmethod
+    def publish(self) -> None:
+        """Gives the model what the optimizer has changed."""
+
+
+class Exact(Precision):
+    """fp32 throughout: the masters are the model's own parameters."""
+
+    dtype = torch.float32
+
+    @property
+    def masters(self) -> dict[str, Tensor]:
+        """The model's parameters."""
+        return dict(self.parameters)
+
+    def collect(self) -> None:
+        """Nothing to do: autograd has added them already."""
+
+    def publish(self) -> None:
+        """Nothing to do."""
+
+
+class Half(Precision):
+    """bf16 parameters and activations, fp32 masters and gradient sums (Micikevicius et al. 2018, 3.1).
+
+    Unlike autocast nothing is cast again in each pass, and gradients of accumulated batches are summed in fp32. bf16
+    has the range of fp32, so the loss needs no scaling.
+    """
+
+    dtype = torch.bfloat16
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self._masters = {name: p.detach().clone().float() for name, p in self.parameters.items()}
+        for parameter in self.parameters.values():
+            parameter.data = parameter.data.to(self.dtype)
+
+    @property
+    def masters(self) -> dict[str, Tensor]:
+        """fp32 copies."""
+        return self._masters
+
+    def collect(self) -> None:
+        """Adds bf16 gradients to fp32 sums."""
+        for name, parameter in self.parameters.items():
+            if parameter.grad is None:
+                continue
+            master = self._masters[name]
+            if master.grad is None:
+                master.grad = parameter.grad.float()
+            else:
+                master.grad += parameter.grad
+            parameter.grad = None
+
+    def publish(self) -> None:
+        """Rounds the masters into the model."""
+        with torch.no_grad():
+            torch._foreach_copy_(list(self.parameters.values()), list(self._masters.values()))
+
+
+def has_fast_bf16(device: torch.device) -> bool:
+    """Whether bf16 products are faster than fp32 ones here, not merely possible.
+
+    A processor without AMX or AVX512-BF16 emulates them several times slower than fp32.
+    """
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return device.type == "cpu" and platform.machine() in ("x86_64", "AMD64") and _cpu_has_bf16()
+
+
+def _cpu_has_bf16() -> bool:
+    probes: Sequence[str] = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    return any(bool(getattr(torch.cpu, probe, lambda: False)()) for probe in probes)

@@ -1,0 +1,85 @@
+"""Learning rates as functions of the update, counted from 1."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+
+class Schedule(ABC):
+    """A learning rate for each update."""
+
+    @abstractmethod
+    def rate(self, step: int) -> float:
+        """The learning rate of update `step`, counted from 1."""
+
+
+@dataclass(frozen=True)
+class Noam(Schedule):
+    """factor d_model^-0.5 min(step^-0.5, step warmup^-1.5) (Vaswani et al. 2017, eq. 3)."""
+
+    d_model: int
+    warmup: int
+    factor: float = 1.0
+
+    def rate(self, step: int) -> float:
+        """Rises for `warmup` updates, then falls with the root of the step."""
+        rate: float = self.factor * self.d_model**-0.5 * min(step**-0.5, step * self.warmup**-1.5)
+        return rate
+
+
+@dataclass(frozen=True)
+class InverseSquareRoot(Schedule):
+    """A linear warm-up to `peak`, then peak sqrt(warmup / step): Noam with the peak as its dial."""
+
+    peak: float
+    warmup: int
+
+    def rate(self, step: int) -> float:
+        """Rises for `warmup` updates, then falls with the root of the step."""
+        return self.peak * min(step / self.warmup, math.sqrt(self.warmup / step))
+
+
+@dataclass(frozen=True)
+class Cosine(Schedule):
+    """A linear warm-up to `peak`, then half a cosine down to `floor` at the last update (Loshchilov & Hutter 2017)."""
+
+    peak: float
+    warmup: int
+    steps: int
+    floor: float = 0.0
+
+    def rate(self, step: int) -> float:
+        """Rises for `warmup` updates, then falls smoothly."""
+        if step <= self.warmup:
+            return self.peak * step / self.warmup
+        done = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))
+        return self.floor + (self.peak - self.floor) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+@dataclass(frozen=True)
+class Linear(Schedule):
+    """A linear warm-up to `peak`, then a straight line to nothing at the last update (Devlin et al. 2019, A.2)."""
+
+    peak: float
+    warmup: int
+    steps: int
+
+    def rate(self, step: int) -> float:
+        """Rises for `warmup` updates, then falls evenly."""
+        if step <= self.warmup:
+            return self.peak * step / self.warmup
+        return self.peak * max(0.0, (self.steps - step) / max(1, self.steps - self.warmup))
+
+
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """A linear warm-up to `peak`, which then stays."""
+
+    peak: float
+    warmup: int = 0
+
+    def rate(self, step: int) -> float:
+        """The peak, after the warm-up."""
+        return self.peak * min(1.0, step / self.warmup) if self.warmup else self.peak

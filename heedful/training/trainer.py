@@ -1,0 +1,309 @@
+"""The loop: batches in, updates out; ignorant of models and of text."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Generic
+
+import torch
+from torch import Tensor, nn
+
+from heedful.errors import TrainingError
+from heedful.tasks.interface import Batch, Rows, Task
+from heedful.training.distributed import World
+from heedful.training.interruption import interruption
+from heedful.training.listeners import Evaluation, Keeper, Listener, Progress, Snapshot, Update
+from heedful.training.optimizers import Adam, MovingAverage
+from heedful.training.precision import Precision
+from heedful.training.schedules import Schedule
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When training ends, whichever comes first; None is no limit. `patience` counts evaluations without a new best."""
+
+    steps: int | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+    patience: int | None = None
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How training goes on from update to update.
+
+    Attributes:
+        seed: of dropout; the order of data is the task's.
+        accumulate: batches summed into one update.
+        clip: largest gradient norm; longer gradients are shortened to it (Pascanu et al. 2013). None leaves them.
+        evaluate_every: updates between evaluations, each followed by a checkpoint.
+        monitor: the metric whose best checkpoint is kept.
+        higher_is_better: of that metric.
+    """
+
+    seed: int = 1
+    accumulate: int = 1
+    clip: float | None = None
+    evaluate_every: int = 1000
+    monitor: str = "loss"
+    higher_is_better: bool = False
+
+
+class Trainer(Generic[Batch]):
+    """Trains a model on a task; the same seed, machine and number of threads give the same weights.
+
+    The gradient of an update is the sum over all labels of its batches divided by their number, whatever the number of
+    accumulated batches and processes, so both leave the mathematics alone.
+
+    Args:
+        model: on its device; `precision` was built from it.
+        task: data, loss and metrics.
+        optimizer: over the masters of `precision`.
+        precision: links model and masters.
+        schedule: learning rate by update.
+        world: which of how many processes this is.
+        limits: when to end.
+        habits: how to go on.
+        listener: told of updates and evaluations.
+        keeper: saves checkpoints.
+        average: running average of the weights, if wanted.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task[Batch],
+        *,
+        optimizer: Adam,
+        precision: Precision,
+        schedule: Schedule,
+        world: World,
+        limits: Limits,
+        habits: Habits,
+        listener: Listener,
+        keeper: Keeper,
+        average: MovingAverage | None = None,
+    ) -> None:
+        self.model = model
+        self.task = task
+        self.optimizer = optimizer
+        self.precision = precision
+        self.schedule = schedule
+        self.world = world
+        self.limits = limits
+        self.habits = habits
+        self.listener = listener
+        self.keeper = keeper
+        self.average = average
+        self.progress = Progress()
+        self._saved_step = -1
+
+    def run(self) -> int:
+        """Trains until a limit is reached or a signal asks to stop; returns that signal's number, or 0.
+
+        Raises:
+            TrainingError: the loss or its gradient is not finite; the last checkpoint stays as it was.
+        """
+        began = time.perf_counter() - self.progress.seconds
+        self.model.train()
+        with interruption() as interrupted:
+            for batches in self._updates():
+                self._update(batches)
+                self.progress = replace(self.progress, seconds=time.perf_counter() - began)
+                stopping = self._agree_to_stop(interrupted.signal)
+                if stopping:
+                    self._save(None)
+                    return stopping
+                if self.progress.step % self.habits.evaluate_every == 0:
+                    self._evaluate(began)
+            if self._saved_step != self.progress.step:
+                self._evaluate(began)
+        return 0
+
+    def snapshot(self) -> Snapshot:
+        """Everything a later process needs."""
+        masters = {name: p.detach() for name, p in self.precision.masters.items()}
+        training = {f"adam.{name}": tensor for name, tensor in self.optimizer.tensors().items()}
+        if self.average is None:
+            return Snapshot(masters, training, self.progress)
+        training |= {f"master.{name}": tensor for name, tensor in masters.items()}
+        return Snapshot(self.average.weights, training, self.progress)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Goes on where a snapshot was taken."""
+        prefix = "master."
+        masters = {n.removeprefix(prefix): t for n, t in snapshot.training.items() if n.startswith(prefix)}
+        with torch.no_grad():
+            for name, parameter in self.precision.masters.items():
+                parameter.copy_((masters or snapshot.weights)[name])
+            if self.average is not None:
+                for name, weight in self.average.weights.items():
+                    weight.copy_(snapshot.weights[name])
+        self.precision.publish()
+        self.optimizer.restore({n.removeprefix("adam."): t for n, t in snapshot.training.items()})
+        self.progress = snapshot.progress
+        self._saved_step = snapshot.progress.step
+
+    def _updates(self) -> Iterator[Sequence[Rows]]:
+        """The batches of each update, from where progress stands, until a limit is reached."""
+        while not self._finished():
+            plan = self.task.plan(self.progress.epoch)
+            while self.progress.position < len(plan):
+                if self._finished():
+                    return
+                start = self.progress.position
+                yield plan[start : start + self.habits.accumulate]
+            self.progress = replace(self.progress, epoch=self.progress.epoch + 1, position=0)
+
+    def _finished(self) -> bool:
+        limits, progress = self.limits, self.progress
+        return (
+            (limits.steps is not None and progress.step >= limits.steps)
+            or (limits.epochs is not None and progress.epoch >= limits.epochs)
+            or (limits.minutes is not None and progress.seconds >= 60 * limits.minutes)
+            or (limits.patience is not None and progress.stale >= limits.patience)
+        )
+
+    def _update(self, batches: Sequence[Rows]) -> None:
+        began = time.perf_counter()
+        step = self.progress.step + 1
+        torch.manual_seed(_seed(self.habits.seed, step, self.world.rank))
+        sums = torch.zeros(3, dtype=torch.float64)
+        for rows in batches:
+            share = rows[self.world.rank :: self.world.size]
+            if len(share):
+                sums += self._backward(share)
+        gradients = self._gradients()
+        loss, nll, count = (float(x) for x in self._sum(sums, gradients))
+        norm = self._prepare(gradients, count)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise TrainingError(
+                f"update {step}: the {'gradient' if math.isfinite(loss) else 'loss'} is not finite; lower the learning "
+                f"rate (now {self.schedule.rate(step):.2g}), lengthen the warm-up or set training.clip. "
+                "Checkpoints saved before are untouched"
+            )
+        rate = self.schedule.rate(step)
+        self.optimizer.update(rate)
+        self.precision.publish()
+        if self.average is not None:
+            self.average.update(self.precision.masters, step=step)
+        progress = self.progress
+        self.progress = replace(
+            progress,
+            step=step,
+            position=progress.position + len(batches),
+            labels=progress.labels + int(count),
+        )
+        seconds = time.perf_counter() - began
+        self.listener.updated(
+            Update(step, progress.epoch, loss / count, nll / count, rate, norm, int(count), seconds)
+        )
+
+    def _backward(self, rows: Rows) -> Tensor:
+        loss = self.task.loss(self.model, self.task.batch(rows))
+        loss.total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
+        self.precision.collect()
+        nll = loss.parts.get("nll", loss.total)
+        return torch.tensor(
+            [float(loss.total.detach()), float(nll.detach()), float(loss.count)], dtype=torch.float64
+        )
+
+    def _gradients(self) -> list[Tensor]:
+        masters = self.precision.masters.values()
+        if self.world.size > 1:  # a process whose share was empty must send zeros
+            for master in masters:
+                if master.grad is None:
+                    master.grad = torch.zeros_like(master)
+        return [master.grad for master in masters if master.grad is not None]
+
+    def _sum(self, sums: Tensor, gradients: Sequence[Tensor]) -> Tensor:
+        self.world.sum_(gradients)
+        everywhere = sums.to(self.world.device)
+        self.world.sum_([everywhere])
+        return everywhere
+
+    def _prepare(self, gradients: Sequence[Tensor], count: float) -> float:
+        """Divides summed gradients by the labels, clips them, and returns their norm before clipping."""
+        norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(gradients))))) / count
+        factor = 1 / count
+        if self.habits.clip is not None and norm > self.habits.clip:
+            factor *= self.habits.clip / norm
+        torch._foreach_mul_(list(gradients), factor)
+        return norm
+
+    def _agree_to_stop(self, signal: int) -> int:
+        """The largest signal any process got; with one process no message is sent."""
+        if self.world.size == 1:
+            return signal
+        flags = torch.zeros(self.world.size, dtype=torch.float64, device=self.world.device)
+        flags[self.world.rank] = signal
+        self.world.sum_([flags])
+        return int(flags.max())
+
+    def _evaluate(self, began: float) -> None:
+        started = time.perf_counter()
+        metrics = self._metrics()
+        value = metrics[self.habits.monitor]
+        best = self.progress.best
+        improved = math.isfinite(value) and (
+            best is None or (value > best if self.habits.higher_is_better else value < best)
+        )
+        progress = replace(self.progress, seconds=time.perf_counter() - began)
+        if improved:
+            progress = replace(progress, best=value, best_step=progress.step, stale=0)
+        else:
+            progress = replace(progress, stale=progress.stale + 1)
+        self.progress = progress
+        evaluation = Evaluation(progress, metrics, improved, time.perf_counter() - started)
+        self._save(evaluation)
+        if self.world.leads:
+            self.listener.evaluated(evaluation)
+
+    def _metrics(self) -> dict[str, float]:
+        """Metrics as the leading process measures them; the others wait for its numbers."""
+        names = sorted(self.task.metrics)
+        measured: Mapping[str, float] = dict.fromkeys(names, 0.0)
+        if self.world.leads:
+            self.model.eval()
+            with torch.no_grad(), self._averaged():
+                measured = self.task.evaluate(self.model)
+            self.model.train()
+        agreed = self.world.agree([measured[name] for name in names])
+        return dict(zip(names, agreed, strict=True))
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """The running average in the model's place, while one evaluates."""
+        if self.average is None:
+            yield
+            return
+        model = self.precision.parameters
+        own = {name: p.detach().clone() for name, p in model.items()}
+        _copy(self.average.weights, model)
+        try:
+            yield
+        finally:
+            _copy(own, model)
+
+    def _save(self, evaluation: Evaluation | None) -> None:
+        if self.world.leads:
+            self.keeper.save(self.snapshot(), evaluation)
+        self._saved_step = self.progress.step
+        self.world.wait()
+
+
+def _copy(weights: Mapping[str, Tensor], parameters: Mapping[str, Any]) -> None:
+    with torch.no_grad():
+        for name, weight in weights.items():
+            parameters[name].copy_(weight)
+
+
+def _seed(*numbers: int) -> int:
+    """One seed from several numbers, unrelated for neighbours."""
+    digest = hashlib.blake2b(" ".join(map(str, numbers)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1

@@ -1,0 +1,133 @@
+"""Who may import whom; the arrows of docs/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "heedful"
+
+# What each room may import besides itself and errors, as prefixes of module names below heedful. A file that
+# is listed has its own rule instead of its room's.
+BELOW_MODELS = ("blocks", "attention", "values")
+BELOW_TASKS = ("models", *BELOW_MODELS, "generation", "evaluation", "data", "inspection.watch")
+BELOW_CONFIGS = ("tasks", "training", *BELOW_TASKS)
+BELOW_ARTIFACTS = ("configs", *BELOW_CONFIGS)
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "errors": (),
+    "values": (),
+    "attention": ("values",),
+    "blocks": ("attention", "values"),
+    "models": BELOW_MODELS,
+    "data": ("values",),
+    "generation": ("models.interface", "values"),
+    "evaluation": (),
+    "inspection": ("attention.probe", "values"),
+    "tasks": BELOW_TASKS,
+    "training": ("tasks.interface", "values"),
+    "configs": (),
+    "configs.build": BELOW_CONFIGS,
+    "configs.build_run": BELOW_CONFIGS,
+    "artifacts": BELOW_ARTIFACTS,
+    "cli": ("artifacts", "inspection", *BELOW_ARTIFACTS),
+    # The modules of its lazy names, which type checkers see as imports.
+    "__init__": ("artifacts.run",),
+    "__main__": ("cli.commands",),
+}
+
+
+def modules() -> dict[str, Path]:
+    """Each module of the package by its name below heedful; a room's `__init__` is the room itself."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(source: str, *, module: str, is_package: bool) -> Iterator[str]:
+    """What a module imports of heedful, wherever in the file, as names below heedful ("" for heedful)."""
+    package = ["heedful", *module.split(".")]
+    package = package if is_package else package[:-1]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) + 1 - node.level] if node.level else []
+            origin = ".".join([*start, *([node.module] if node.module else [])])
+            # What is imported may be a module itself: from heedful.attention import kernels.
+            names = [f"{origin}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names = [argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)]
+        else:
+            continue
+        yield from (name.removeprefix("heedful").lstrip(".") for name in names if _is_ours(name))
+
+
+def _is_ours(name: str) -> bool:
+    return name == "heedful" or name.startswith("heedful.")
+
+
+def rule(module: str) -> tuple[str, ...]:
+    """The rule of the file if it has its own, else that of its room."""
+    room = module.partition(".")[0]
+    assert room in ALLOWED, f"heedful/{room} is a new room: say in ALLOWED what it may import"
+    return ALLOWED.get(module, ALLOWED[room])
+
+
+def forbidden(source: str, *, module: str, is_package: bool = False) -> list[str]:
+    room = module.partition(".")[0]
+    allowed = ("errors", room, *rule(module))
+    # The package itself lends its version to everybody; what it exports is otherwise for users.
+    lent = ("__version__", *(("HeedfulError",) if room == "__main__" else ()))
+    names = set(imported(source, module=module, is_package=is_package))
+    return sorted(name for name in names if name not in lent and not _within(name, allowed))
+
+
+def _within(name: str, allowed: tuple[str, ...]) -> bool:
+    return any(name == prefix or name.startswith(f"{prefix}.") for prefix in allowed)
+
+
+@pytest.mark.parametrize("module", modules())
+def test_arrows_point_down(module: str) -> None:
+    path = modules()[module]
+    found = forbidden(path.read_text(encoding="utf-8"), module=module, is_package=path.name == "__init__.py")
+    assert not found, f"heedful/{module.replace('.', '/')} may not import {', '.join(found)}"
+
+
+def test_every_rule_has_its_room() -> None:
+    known = {*modules(), "__init__"}
+    assert not set(ALLOWED) - known
+    assert not [name for names in ALLOWED.values() for name in names if name not in known]
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "found"),
+    [
+        ("data.readers", "import torch, heedful.models.encoders", ["models.encoders"]),
+        ("data.readers", "def f():\n    from heedful import models", ["models"]),
+        ("data.readers", "from .. import training", ["training"]),
+        ("data.readers", "from . import batches\nfrom .batches import x\nfrom ..errors import DataError", []),
+        ("data.readers", "import importlib\nimportlib.import_module('heedful.cli.train')", ["cli.train"]),
+        ("data.readers", "if True:\n    from ..models.interface import Step", ["models.interface.Step"]),
+        ("generation.beam", "from heedful.models.interface import Step", []),
+        ("generation.beam", "from heedful.models import interface", []),
+        ("generation.beam", "from heedful.models.encoders import Encoder", ["models.encoders.Encoder"]),
+        ("configs.run", "from heedful.tasks.interface import Task", ["tasks.interface.Task"]),
+        ("configs.build", "from heedful.tasks.interface import Task", []),
+        ("evaluation.bleu", "from heedful.values import Tokens", ["values.Tokens"]),
+        (
+            "training.trainer",
+            "from heedful.tasks.translation import Translation",
+            ["tasks.translation.Translation"],
+        ),
+        ("tasks.interface", "import heedful", [""]),
+        ("tasks.interface", "import heedfulness.training", []),
+        ("models.encoders", "from heedful import __version__, load", ["load"]),
+    ],
+)
+def test_the_rule_finds_each_way_of_importing(module: str, source: str, found: list[str]) -> None:
+    assert forbidden(source, module=module) == found

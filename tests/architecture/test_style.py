@@ -1,0 +1,89 @@
+"""Names, sizes and dangerous calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "heedful"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+NAMELESS = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
+PICKLING = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
+EXECUTING = {"eval", "exec", "compile", "__import__"}
+FILE_LINES, FUNCTION_LINES = 350, 60
+# What is longer, and why: "room/file.py" or "room/file.py:function".
+LONGER: dict[str, str] = {}
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def dangers(module: ast.Module) -> Iterator[str]:
+    """What would run code that comes from a file or a string."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] in PICKLING)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PICKLING:
+            yield str(node.module)
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in EXECUTING or called.endswith(("torch.load", "torch.save")):
+                yield called
+        elif isinstance(node, ast.ImportFrom) and node.module == "torch":
+            yield from (f"torch.{alias.name}" for alias in node.names if alias.name in ("load", "save"))
+        elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+            yield "allow_pickle"
+
+
+def functions(module: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+def test_no_file_is_a_drawer() -> None:
+    folders = {path.parent for path in FILES}
+    assert not [str(path) for path in (*FILES, *folders) if path.stem.strip("_") in NAMELESS]
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_nothing_in_a_file_or_string_is_executed(path: Path) -> None:
+    assert list(dangers(tree(path))) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pickle",
+        "import os, joblib.x",
+        "from dill import loads",
+        "torch.load(p)",
+        "from torch import load",
+        "x = eval('1')",
+        "exec(s)",
+        "np.load(p, allow_pickle=True)",
+        "def f():\n    return __import__('x')",
+    ],
+)
+def test_each_danger_is_seen(line: str) -> None:
+    assert list(dangers(ast.parse(line)))
+
+
+def test_files_and_functions_are_short() -> None:
+    sizes = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    long = {file: lines for file, lines in sizes.items() if lines > FILE_LINES}
+    for path in FILES:
+        long |= {f"{name(path)}:{f}": lines for f, lines in functions(tree(path)) if lines > FUNCTION_LINES}
+    assert {place: lines for place, lines in long.items() if place not in LONGER} == {}
+    assert set(LONGER) <= set(long), "an exception that is no longer needed"
+    assert all(LONGER.values())

@@ -1,0 +1,75 @@
+"""What users see: names, commands, and how long they wait for help."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import heedful
+from heedful.cli.commands import COMMANDS
+
+EXPORTED = [
+    "DataError",
+    "HeedfulError",
+    "MissingExtraError",
+    "RecipeError",
+    "RunError",
+    "TrainingError",
+    "__version__",
+    "load",
+]
+HEAVY = {"torch", "numpy", "pydantic", "tyro", "rich", "sentencepiece", "sacrebleu"}
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def loaded_after(code: str) -> set[str]:
+    words = python(f"import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n{code}\n"
+                   "import sys; print(*sys.modules)").split()  # fmt: skip
+    return HEAVY & {word.split(".")[0] for word in words}
+
+
+def test_exported_names_are_frozen() -> None:
+    assert sorted(heedful.__all__) == EXPORTED
+    assert dir(heedful) == EXPORTED
+
+
+def test_every_exported_name_can_be_had() -> None:
+    assert all(getattr(heedful, name) is not None for name in heedful.__all__)
+    assert python("from heedful import *; print(load.__name__)") == "load\n"
+
+
+def test_commands_are_frozen() -> None:
+    assert list(COMMANDS) == ["quickstart", "train", "translate", "score", "evaluate", "describe"]
+    assert {command.module for command in COMMANDS.values()} == {f"heedful.cli.{name}" for name in COMMANDS}
+
+
+def test_importing_heedful_loads_nothing_heavy() -> None:
+    assert loaded_after("    import heedful") == set()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    for words in ([], ["--help"], ["--version"], ["trian"]):
+        code = f"    from heedful.__main__ import main; main({words!r})"
+        assert loaded_after(code) == set(), words
+
+
+def test_recipes_are_read_without_torch() -> None:
+    assert (
+        loaded_after("    import heedful.configs, heedful.cli.arguments") & {"torch", "numpy", "sentencepiece"} == set()
+    )
+
+
+def test_help_is_there_at_once() -> None:
+    # Time on the processor and the best of several, because the machine may be busy with something else.
+    def seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "heedful", "--help"], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(seconds() for _ in range(5)) < 0.3

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from heedful import DataError, HeedfulError, __version__
+from heedful.__main__ import main
+from heedful.cli.commands import COMMANDS
+
+Run = Callable[[Sequence[str]], int]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], None]:
+    """Puts a function in the place of `heedful train`."""
+
+    def install(run: Run) -> None:
+        module = ModuleType("heedful.cli.train")
+        module.run = run  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "heedful.cli.train", module)
+
+    return install
+
+
+def raising(error: BaseException) -> Run:
+    def run(_: Sequence[str]) -> int:
+        raise error
+
+    return run
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, code in (([], 2), (["--help"], 0), (["-h"], 0), (["help"], 0)):
+        assert main(words) == code
+        shown = capsys.readouterr().out
+        assert all(f"  {name} " in shown and command.about in shown for name, command in COMMANDS.items())
+        assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"heedful {__version__}\n"
+
+
+def test_unknown_commands_get_a_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trian", "x"]) == 2
+    assert capsys.readouterr().err == "heedful: 'trian' is no command; did you mean train?\n"
+    assert main(["--model.layers"]) == 2
+    assert "known commands: quickstart, train" in capsys.readouterr().err
+
+
+def test_a_command_gets_the_words_behind_its_name(command: Callable[[Run], None]) -> None:
+    seen: list[Sequence[str]] = []
+
+    def run(arguments: Sequence[str]) -> int:
+        seen.append(arguments)
+        return 7
+
+    command(run)
+    assert main(["train", "r.toml", "--help"]) == 7
+    assert seen == [["r.toml", "--help"]]
+
+
+@pytest.mark.parametrize("debug", ["", "0", "1"])
+def test_errors_for_users_come_without_a_traceback(
+    command: Callable[[Run], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    debug: str,
+) -> None:
+    monkeypatch.setenv("HEEDFUL_DEBUG", debug)
+    command(raising(DataError("a.txt:1: is odd\nb.txt:2: is even")))
+    assert main(["train"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    block = "heedful: a.txt:1: is odd\n         b.txt:2: is even\n"
+    assert err.endswith(block)
+    assert (err == block) is (debug != "1")
+    assert ("Traceback" in err) is (debug == "1")
+
+
+def test_the_other_ends_of_a_command(
+    command: Callable[[Run], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command(raising(KeyboardInterrupt()))
+    assert main(["train"]) == 130
+    assert capsys.readouterr().err == "heedful: interrupted\n"
+    command(raising(ZeroDivisionError("division by zero")))
+    assert main(["train"]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("Traceback")
+    assert told[-2] == "ZeroDivisionError: division by zero"
+    assert told[-1].startswith(f"heedful: this is a bug in heedful {__version__}; please report")
+    for code, expected in ((0, 0), (None, 0), (3, 3), ("text", 1)):
+        command(raising(SystemExit(code)))
+        assert main(["train"]) == expected
+
+
+def test_every_error_is_known_to_the_command_line() -> None:
+    import heedful
+
+    errors = [getattr(heedful, name) for name in heedful.__all__ if name.endswith("Error")]
+    assert len(errors) == 6
+    assert all(issubclass(error, HeedfulError) for error in errors)
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    script = tmp_path / "talk.py"
+    script.write_text(
+        "import sys, types\n"
+        "module = types.ModuleType('heedful.cli.train')\n"
+        "module.run = lambda words: print('word\\n' * 100_000) or 0\n"
+        "sys.modules['heedful.cli.train'] = module\n"
+        "from heedful.__main__ import main\n"
+        "sys.exit(main(['train']))\n"
+    )
+    pipe = [sys.executable, str(script)]
+    with subprocess.Popen(pipe, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as talker:
+        assert talker.stdout is not None and talker.stderr is not None
+        talker.stdout.readline()
+        talker.stdout.close()
+        assert talker.stderr.read() == b""
+    assert talker.returncode == 141
+
+
+def test_an_interrupted_process_ends_quietly(tmp_path: Path) -> None:
+    script = tmp_path / "wait.py"
+    script.write_text(
+        "import signal, sys, types\n"
+        "module = types.ModuleType('heedful.cli.train')\n"
+        "module.run = lambda words: signal.raise_signal(signal.SIGINT)\n"
+        "sys.modules['heedful.cli.train'] = module\n"
+        "from heedful.__main__ import main\n"
+        "sys.exit(main(['train']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, env=os.environ
+    )
+    assert (done.returncode, done.stderr) == (130, "heedful: interrupted\n")

@@ -1,0 +1,100 @@
+"""Random recipes, drawn by walking the schema, so that a new key is covered from its first day."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import annotated_types
+import pytest
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from heedful.configs import Recipe
+from heedful.configs.section import Section, keys, members, parts
+
+ODD_TEXTS = (
+    "a",
+    "7",
+    "true",
+    "x y",
+    'q"uote',
+    "back\\slash",
+    "tab\tnew\nline",
+    "ünï©ödé 😀",
+    "[list]",
+    "'",
+    "=",
+    "#",
+)
+
+
+def _bounds(annotation: Any) -> tuple[float, float]:
+    low, high = 0.0, 1e6
+    found = [note for part in parts(annotation) if isinstance(part, FieldInfo) for note in part.metadata]
+    for note in found:
+        match note:
+            case annotated_types.Ge(ge=bound):
+                low = float(bound)
+            case annotated_types.Gt(gt=bound):
+                low = float(bound) + 1e-9
+            case annotated_types.Le(le=bound) | annotated_types.Lt(lt=bound):
+                high = float(bound) - 1e-9
+    return low, high
+
+
+def _value(annotation: Any, dice: random.Random) -> Any:
+    possible = members(annotation)
+    if possible:
+        return _table(dice.choice(possible), dice)
+    kinds = list(parts(annotation))
+    literals = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+    if literals:
+        return dice.choice(literals)
+    low, high = _bounds(annotation)
+    if bool in kinds:
+        return dice.random() < 0.5
+    if int in kinds:
+        return dice.randint(int(low), min(int(high), int(low) + 40))
+    if float in kinds:
+        return dice.uniform(low, high) * dice.choice((1.0, 1e-6)) if low == 0 else dice.uniform(low, high)
+    assert str in kinds or Path in kinds, annotation
+    return dice.choice(ODD_TEXTS) + str(dice.randint(0, 999))
+
+
+def _table(section: type[Section], dice: random.Random) -> dict[str, Any]:
+    annotations = keys(section)
+    table: dict[str, Any] = {}
+    for name, field in section.model_fields.items():
+        # A table with alternatives is told by its kind.
+        if name == "kind" or field.is_required() or dice.random() < 0.5:
+            table[name] = _value(annotations[name], dice)
+    return table
+
+
+def _repaired(table: dict[str, Any], dice: random.Random) -> dict[str, Any]:
+    """Lets keys that depend on each other agree, which random ones seldom do."""
+    heads = dice.choice((1, 2, 4, 8))
+    table["model"] = table.get("model", {}) | {"heads": heads, "d_model": 2 * heads * dice.randint(1, 20)}
+    table["training"]["steps"] = dice.randint(1, 10**6)
+    return table
+
+
+@pytest.fixture
+def draw() -> Callable[[int], Recipe]:
+    """The recipe of a seed."""
+
+    def one(seed: int) -> Recipe:
+        dice = random.Random(seed)
+        while True:
+            table = _repaired(_table(Recipe, dice), dice)
+            try:
+                return Recipe.model_validate(table)
+            except ValidationError as error:
+                # Only contradictions between keys and what follows; all else is a fault of the schema.
+                expected = {"value_error", "misfit", "default_factory_not_called"}
+                assert {detail["type"] for detail in error.errors()} <= expected, error
+
+    return one

@@ -1,0 +1,193 @@
+"""Every mistake in a recipe is told in a sentence that names place, key, value and remedy."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heedful.configs import Recipe, load_recipe, recipe_from
+from heedful.errors import RecipeError
+
+MINIMAL = """
+[data]
+train = { source = "train.en", target = "train.de" }
+validation = { source = "val.en", target = "val.de" }
+[training]
+steps = 10
+"""
+NO_WAY = "give source and target (lines) or path (tsv) or path and source_field and target_field (jsonl)"
+KINDS = '"sinusoidal", "learned", "unit_interval", "integer", "rotary", "shaw", "none"'
+
+
+def problems(path: Path, text: str, *words: str) -> list[str]:
+    path.write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(path, words)
+    return [line.removeprefix(f"{path}: ") for line in str(caught.value).splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--model.head 4", "model.head = 4 is no known key; did you mean model.heads?"),
+        ("--model.heads 3", "model.heads = 3 must divide model.d_model = 256 evenly"),
+        ("--model.d_model 250", "model.heads = 4 must divide model.d_model = 250 evenly"),
+        ("--model.d_model true", "model.d_model = true must be a whole number"),
+        ("--model.d_model 256.0", "model.d_model = 256.0 must be a whole number"),
+        ("--model.dropout 1", "model.dropout = 1 must be below 1"),
+        ("--model.dropout inf", "model.dropout = inf must be a finite number"),
+        ("--model.dropout high", 'model.dropout = "high" must be a number'),
+        ("--model.layers 0", "model.layers = 0 must be at least 1"),
+        ("--model.scale_embedding 1", "model.scale_embedding = 1 must be true or false"),
+        ("--model.source_vectors=", 'model.source_vectors = "" must not be empty'),
+        ("--model.kind rnn", 'model.kind = "rnn" must be "transformer"'),
+        ("--model.activation gelo", '"gelo" must be one of "relu", "gelu"; did you mean "gelu"?'),
+        ("--model.positions.kind rotry", f'"rotry" must be one of {KINDS}; did you mean "rotary"?'),
+        ("--model.positions.clip 4", 'model.positions.clip needs model.positions.kind = "shaw"'),
+        ("--model.positions rotary", 'model.positions = "rotary" must be a table: positions = { ... }'),
+        ("--model.heads 1 --model.d_model 9", "model.d_model = 9 must be even"),
+        ("--model.positions.kind rotary --model.d_model 12", "model.heads = 4 gives each head 3 numbers"),
+        (
+            "--model.positions.kind learned --model.positions.length 256",
+            "model.positions.length = 256 must be above data.max_length = 256",
+        ),
+        ("--model.encoder_visibility.kind window --model.encoder_visibility.before 1", "after is missing"),
+        ("--tokenizer.joint false", 'model.tie = "three_way" needs one vocabulary'),
+        ("--tokenizer.kind words --tokenizer.character_coverage 0.9", "= 0.9 has no meaning for"),
+        ("--tokenizer.size none", 'must be a number for tokenizer.kind = "bpe", as in size = 8000'),
+        ("--generation.top_k 3", 'generation.top_k needs generation.kind = "sampling"'),
+        ("--generation.max_ratio 0 --generation.max_extra 0", "must be above 0"),
+        ("--data.test.max_length 3", f"data.test is not complete: {NO_WAY}"),
+        ("--data.test.source a --data.test.target a", "must be another file than source"),
+        ("--data.test.path a --data.test.source_column 1", "must be another column than source_column"),
+        ("--training.steps none", "give training.steps, epochs or minutes, or training never ends"),
+        ("--training.steps none --training.minutes 1 --training.schedule.kind cosine", "the last step"),
+        ("--training.schedule.kind cosine --training.schedule.floor 1", "must not exceed"),
+        ("--training.average 4 --training.keep 3", "must be at least training.average = 4"),
+        (
+            "--training.schedule.rat 1",
+            'training.schedule.rate needs training.schedule.kind = "inverse_sqrt" or',
+        ),
+        ("--trainnig.steps 3", "trainnig is no known key; did you mean training?"),
+        ("--heads 3", "heads = 3 is no known key; did you mean model.heads?"),
+        ("--frobnicate 3", "is no known key; known here: format, seed, output, data, tokenizer, model"),
+        ("--seed -1", "seed = -1 must be at least 0"),
+        ("--training.steps", "--training.steps needs a value"),
+        ("--seed.x 3", "--seed.x cannot be set as seed is no table in the recipe"),
+        ("training.steps 3", "'training.steps' is no option; a recipe is changed by --key value"),
+        ("--training..steps 3", "'--training..steps' is no option"),
+        (
+            "--format 2",
+            "command line: format = 2 is a recipe format that this heedful does not know; set format",
+        ),
+    ],
+)
+def test_the_sentence_for_each_mistake(tmp_path: Path, words: str, sentence: str) -> None:
+    found = problems(tmp_path / "r.toml", "seed = 1\n" + MINIMAL, *words.split())
+    assert len(found) == 1, found
+    assert sentence in found[0]
+
+
+def test_the_place_is_the_side_that_said_it(tmp_path: Path) -> None:
+    text = MINIMAL + "batch_tokens = 0\nbatch_token = 1\n"
+    path = tmp_path / "r.toml"
+    path.write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(path, ["--training.clip", "0", "--training.kepe=4", "--model.dropout=2"])
+    assert sorted(str(caught.value).splitlines()) == sorted(
+        [
+            f"{path}: training.batch_tokens = 0 must be at least 1",
+            f"{path}: training.batch_token = 1 is no known key; did you mean training.batch_tokens?",
+            "command line: training.clip = 0 must be above 0",
+            "command line: training.kepe = 4 is no known key; did you mean training.keep?",
+            "command line: model.dropout = 2 must be below 1",
+        ]
+    )
+
+
+def test_what_is_missing_is_explained(tmp_path: Path) -> None:
+    assert problems(tmp_path / "r.toml", "") == [
+        "data is missing: the table [data] names the texts to train and validate on",
+        "training is missing: the table [training] says at least when training ends, as in steps = 10000",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"[data]\ntrain = \n", "is no valid TOML: Invalid value (at line 2"),
+        (b"a = 1\na = 2\n", "is no valid TOML: Cannot overwrite a value (at line 2"),
+        (b"a = '\xff'\n", "byte 5 is not UTF-8; save the recipe as UTF-8"),
+        (b"a = " + b"[" * 100_000, "is nested too deeply for a recipe"),
+        (b"seed = " + b"1" * 5000, "is no valid TOML"),
+        (b"format = 2\nnew_key = 1\n", "format = 2 is a recipe format that this heedful does not know"),
+        (b"format = true\n", "format = True is a recipe format"),
+        (b"format = '1'\n", "format = '1' is a recipe format"),
+        (b"data = 2024-01-01\n", "data must be a table"),
+    ],
+)
+def test_files_that_are_no_recipes(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "r.toml"
+    path.write_bytes(content)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(path)
+    assert str(caught.value).startswith(f"{path}: {sentence}")
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    for path in (tmp_path / "nothing.toml", tmp_path):
+        with pytest.raises(RecipeError, match="cannot read this recipe"):
+            load_recipe(path)
+
+
+GARBAGE = (
+    None,
+    True,
+    -1,
+    0,
+    10**30,
+    0.5,
+    float("nan"),
+    "",
+    "x",
+    "\0",
+    "\ud800",
+    [],
+    [1],
+    {},
+    {"kind": 3},
+    {"a": {}},
+)
+
+
+def corrupt(table: dict[str, Any], dice: random.Random) -> list[str]:
+    """Puts something unexpected at a random place, and says where."""
+    key = dice.choice([*table, "unheard"])
+    if isinstance(table.get(key), dict) and dice.random() < 0.8:
+        return [key, *corrupt(table[key], dice)]
+    if dice.random() < 0.3:
+        key = dice.choice((f"{key}x", key[:-1], "nothing", "kind", ""))
+    table[key] = dice.choice(GARBAGE)
+    return [key]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_nothing_but_a_sentence_comes_of_garbage(draw: Callable[[int], Recipe], seed: int) -> None:
+    dice = random.Random(seed)
+    table = draw(seed % 20).model_dump(mode="json", exclude_none=True)
+    places = [corrupt(table, dice) for _ in range(dice.randint(1, 3))]
+    try:
+        recipe = recipe_from(table, place="here")
+    except RecipeError as error:
+        lines = str(error).splitlines()
+        assert all(line.startswith("here: ") for line in lines)
+        named = {line.removeprefix("here: ").split(" ")[0] for line in lines}
+        # A problem is told at the place, at the table around it, or at a key that no longer agrees with it.
+        roots = {place[0] for place in places} | {"model", "training"}
+        assert {name.split(".")[0] for name in named} <= roots, (places, lines)
+    else:
+        assert recipe == recipe_from(recipe.model_dump(), place="there")

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heedful.configs import Recipe, dump, json_schema, load_recipe, recipe_from, toml
+from heedful.configs.section import Section, complete, keys, members
+from heedful.errors import RecipeError
+
+MINIMAL = """
+[data]
+train = { source = "train.en", target = "train.de" }
+validation = { source = "val.en", target = "val.de" }
+[training]
+steps = 10
+"""
+Draw = Callable[[int], Recipe]
+
+
+@pytest.fixture
+def minimal(tmp_path: Path) -> Path:
+    path = tmp_path / "minimal.toml"
+    path.write_text(MINIMAL)
+    return path
+
+
+def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def sections(section: type[Section]) -> Iterator[type[Section]]:
+    yield section
+    for annotation in keys(section).values():
+        for inner in members(annotation):
+            yield from sections(inner)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_dump_loads_as_the_same_recipe(draw: Draw, seed: int, tmp_path: Path) -> None:
+    recipe = load_dumped(draw(seed), tmp_path / "first.toml")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    again = load_dumped(recipe, elsewhere / "second.toml")
+    assert again == recipe
+    assert dump(again) == dump(recipe)
+
+
+def load_dumped(recipe: Recipe, path: Path) -> Recipe:
+    path.write_text(dump(recipe), encoding="utf-8")
+    return load_recipe(path)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_json_holds_the_whole_recipe(draw: Draw, seed: int) -> None:
+    recipe = draw(seed)
+    assert recipe_from(json.loads(recipe.model_dump_json()), place="config.json") == recipe
+    assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_command_line_can_say_everything_that_a_file_can(draw: Draw, seed: int, minimal: Path) -> None:
+    dice = random.Random(seed)
+    recipe = load_dumped(draw(seed), minimal.with_name("wanted.toml"))
+    found = list(leaves(recipe.model_dump(mode="json", exclude_none=True)))
+    words = []
+    for key, value in dice.sample(found, len(found)):
+        plain = isinstance(value, str) and value[0] not in "'\"" and dice.random() < 0.5
+        text = value if plain else toml.value(value)
+        flag = "--" + (key.replace("_", "-") if dice.random() < 0.5 else key)
+        words += [f"{flag}={text}"] if dice.random() < 0.5 else [flag, text]
+    assert load_recipe(minimal, words) == recipe
+
+
+def test_what_is_left_out_is_derived(minimal: Path) -> None:
+    recipe = load_recipe(
+        minimal, ["--model.d_model", "96", "--model.dropout", "0.3", "--training.average", "7"]
+    )
+    assert recipe.output == Path("runs/minimal")
+    assert recipe.model.d_ff == 384
+    assert recipe.model.embedding_dropout == 0.3
+    assert recipe.training.keep == 7
+    words = load_recipe(minimal, ["--tokenizer.kind", "words"])
+    assert (recipe.tokenizer.size, words.tokenizer.size) == (8000, None)
+
+
+def test_layers_stand_for_both_sides_unless_one_is_given(minimal: Path) -> None:
+    def layers(*words: str) -> tuple[int, int]:
+        model = load_recipe(minimal, words).model
+        return model.encoder_layers, model.decoder_layers
+
+    assert layers("--model.layers", "5") == (5, 5)
+    assert layers("--model.decoder_layers", "2", "--model.layers", "5") == (5, 2)
+    minimal.write_text(MINIMAL + "[model]\nlayers = 6\ndecoder_layers = 1\n")
+    assert layers() == (6, 1)
+    assert layers("--model.encoder_layers", "4") == (4, 1)
+    assert layers("--model.layers", "5") == (5, 5), "the command line has the last word over the whole file"
+
+
+def test_a_new_kind_keeps_what_both_kinds_know(minimal: Path) -> None:
+    minimal.write_text(MINIMAL + 'schedule = { kind = "inverse_sqrt", rate = 0.002, warmup = 70 }\n')
+    words = ["--training.schedule.floor=1e-5", "--training.schedule.kind=cosine"]
+    schedule = load_recipe(minimal, words).training.schedule
+    assert schedule.model_dump() == {"kind": "cosine", "rate": 0.002, "warmup": 70, "floor": 1e-5}
+    schedule = load_recipe(minimal, ["--training.schedule.kind", "noam"]).training.schedule
+    assert schedule.model_dump() == {"kind": "noam", "factor": 1.0, "warmup": 70}
+    with pytest.raises(RecipeError, match=r"rate = 0\.002 is no known key"):
+        minimal.write_text(MINIMAL + 'schedule = { kind = "noam", rate = 0.002 }\n')
+        load_recipe(minimal, ["--training.schedule.kind", "noam"])
+
+
+def test_paths_are_counted_from_the_recipe_or_from_the_current_folder(
+    minimal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    path = folder / "r.toml"
+    path.write_text(MINIMAL.replace("train.en", "../texts/train.en").replace("train.de", "/texts/train.de"))
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    data = load_recipe(Path("../recipes/r.toml"), ["--data.validation.source", "mine.en", "--output", "out"])
+    assert data.data.train.model_dump() == {
+        "kind": "lines",
+        "source": tmp_path / "texts/train.en",
+        "target": Path("/texts/train.de"),
+    }
+    assert data.data.validation.source == here / "mine.en"
+    assert data.data.validation.target == folder / "val.de"
+    assert data.output == Path("out")
+    inline = ['--data.validation={ path = "v.tsv" }']
+    assert load_recipe(path, inline).data.validation.path == here / "v.tsv"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('source = "a", target = "b"', "lines"),
+        ('path = "a.tsv.gz"', "tsv"),
+        ('path = "a.jsonl", target_column = 3, source_column = 2', "tsv"),
+        ('path = "a", source_field = "x", target_field = "y"', "jsonl"),
+    ],
+)
+def test_the_keys_tell_the_kind_of_text(minimal: Path, text: str, kind: str) -> None:
+    minimal.write_text(MINIMAL + f"[data.test]\n{text.replace(', ', chr(10))}\n")
+    assert load_recipe(minimal).data.test.kind == kind
+
+
+def test_values_become_what_their_keys_expect(minimal: Path) -> None:
+    words = "--output 2024 --training.tensorboard --training.clip 2 --seed 3 --data.test.path 1"
+    words += " --data.test.source_field true --data.test.target-field=[x]"
+    recipe = load_recipe(minimal, words.split())
+    assert recipe.output == Path("2024")
+    assert recipe.training.tensorboard is True
+    assert (recipe.training.clip, type(recipe.training.clip)) == (2.0, float)
+    assert recipe.data.test.model_dump(exclude={"path"}) == {
+        "kind": "jsonl",
+        "source_field": "true",
+        "target_field": "[x]",
+    }
+    minimal.write_text(MINIMAL + "patience = 5\n")
+    assert load_recipe(minimal, ["--training.patience", "none"]).training.patience is None
+
+
+def test_byte_order_marks_and_windows_line_ends_are_read(minimal: Path) -> None:
+    expected = load_recipe(minimal)
+    minimal.write_bytes(b"\xef\xbb\xbf" + MINIMAL.replace("\n", "\r\n").encode())
+    assert load_recipe(minimal) == expected
+
+
+def test_recipes_cannot_be_changed(minimal: Path) -> None:
+    recipe = load_recipe(minimal)
+    for owner, name in ((recipe, "seed"), (recipe.model, "heads"), (recipe.model.positions, "kind")):
+        with pytest.raises(ValueError, match="frozen"):
+            setattr(owner, name, 2)
+
+
+def test_defaults_and_default_kinds_agree() -> None:
+    compared = 0
+    for section in sections(Recipe):
+        for name, annotation in keys(section).items():
+            field = section.model_fields.get(name)
+            if len(members(annotation)) > 1 and field is not None and isinstance(field.default, Section):
+                assert complete(annotation, {})["kind"] == field.default.kind, name
+                compared += 1
+    assert compared >= 5
+
+
+def test_every_key_is_explained() -> None:
+    for section in sections(Recipe):
+        for name, field in section.model_fields.items():
+            assert name == "kind" or field.description, f"{section.__name__}.{name}"
+
+
+def test_the_schema_is_closed_and_knows_every_key() -> None:
+    schema = json.loads(json_schema())
+    objects = [schema, *schema["$defs"].values()]
+    assert all(table["additionalProperties"] is False for table in objects)
+    by_name = {table["title"]: table for table in objects}
+    for section in set(sections(Recipe)):
+        assert set(by_name[section.__name__]["properties"]) == set(keys(section))

@@ -1,0 +1,319 @@
+import errno
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from heedful.data.tokenizers import (
+    BOS,
+    EOS,
+    PAD,
+    UNK,
+    Characters,
+    SentencePiece,
+    Tokenizer,
+    Words,
+    learn_characters,
+    learn_sentencepiece,
+    learn_words,
+    load_tokenizer,
+)
+from heedful.errors import DataError, RecipeError, RunError
+
+SYLLABLES = ["ka", "lo", "Mi", "nu", "ße", "tra", "é", "Žo", "日", "本", "x", "12", "7"]
+LETTERS = sorted(set("".join(SYLLABLES))) + list(".,!?-'")
+
+
+def make_texts(count: int = 400) -> list[str]:
+    rng = random.Random(11)
+    words = ["".join(rng.choices(SYLLABLES, k=rng.randrange(1, 5))) for _ in range(150)]
+    lines = [" ".join(rng.choices(words, k=rng.randrange(2, 9))) + rng.choice(".!?,") for _ in range(count)]
+    return ["-'".join(LETTERS), *lines]
+
+
+LEARN: dict[str, Callable[[list[str], bool], Tokenizer]] = {
+    "bpe": lambda texts, lowercase: learn_sentencepiece(texts, kind="bpe", size=120, lowercase=lowercase),
+    "unigram": lambda texts, lowercase: learn_sentencepiece(texts, kind="unigram", size=90, lowercase=lowercase),
+    "characters": lambda texts, lowercase: learn_characters(texts, size=None, lowercase=lowercase),
+    "words": lambda texts, lowercase: learn_words(texts, size=100, lowercase=lowercase),
+}
+LOSSLESS = [kind for kind in LEARN if kind != "words"]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["cased", "lowercase"])
+def lowercase(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture(scope="module")
+def learned(*, lowercase: bool) -> dict[str, Tokenizer]:
+    return {kind: learn(make_texts(), lowercase) for kind, learn in LEARN.items()}
+
+
+@pytest.mark.parametrize("kind", LOSSLESS)
+def test_decoding_gives_back_the_normalised_text(
+    learned: dict[str, Tokenizer], kind: str, *, lowercase: bool
+) -> None:
+    rng, tokenizer = random.Random(13), learned[kind]
+    for _ in range(500):
+        text = "".join(rng.choices([*LETTERS, *" \t\u00a0\u3000", "\uff11"], k=rng.randrange(25)))
+        expected = " ".join(unicodedata.normalize("NFKC", text).split())
+        expected = expected.lower() if lowercase else expected
+        ids = tokenizer.encode(text)
+        assert tokenizer.normalise(text) == expected
+        assert tokenizer.decode(ids) == expected
+        assert tokenizer.decode(np.array(ids, dtype=np.int64)) == expected
+        assert not {PAD, BOS, EOS, UNK} & set(ids)
+
+
+def test_words_come_back_from_ordinary_sentences() -> None:
+    tokenizer = learn_words(['The "old" dog (3.5 years) doesn\'t bark, does it?'], size=None, lowercase=False)
+    text = 'The dog, "old" (3.5 years), doesn\'t bark?'
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.decode(tokenizer.encode("The cat?")) == "The ⁇?"
+    assert tokenizer.pieces(tokenizer.encode("does it cat")) == ["does", "it", "<unk>"]
+
+
+def test_every_kind_keeps_the_contract_of_ids(learned: dict[str, Tokenizer]) -> None:
+    for tokenizer in learned.values():
+        assert tokenizer.pieces([PAD, BOS, EOS, UNK]) == ["<pad>", "<s>", "</s>", "<unk>"]
+        assert len(set(tokenizer.pieces(range(tokenizer.size)))) == tokenizer.size
+        ids = [i for text in make_texts() for i in tokenizer.encode(text)]
+        assert max(ids) < tokenizer.size
+        assert min(ids) >= UNK
+        ids = tokenizer.encode("ka lo")
+        assert tokenizer.decode([BOS, *ids, EOS, PAD, PAD]) == tokenizer.decode(ids)
+        assert tokenizer.encode("") == tokenizer.encode(" \t\u3000") == []
+        assert tokenizer.decode([]) == tokenizer.decode([PAD, BOS, EOS]) == ""
+        assert tokenizer.encode("<s> </s> <pad>")[0] != BOS
+        assert tokenizer.encode("ω")[-1] == UNK
+        assert tokenizer.decode(tokenizer.encode("ω")) == "⁇"
+        with pytest.raises(DataError, match=r"character 2 of a text is U\+D800"):
+            tokenizer.encode("a\ud800")
+
+
+def test_pieces_show_where_spaces_are(learned: dict[str, Tokenizer]) -> None:
+    for kind in LOSSLESS:
+        pieces = learned[kind].pieces(learned[kind].encode("ka lo"))
+        assert "".join(pieces).removeprefix("▁") == "ka▁lo"
+
+
+@pytest.mark.parametrize("kind", LEARN)
+def test_saving_and_loading_changes_nothing(tmp_path: Path, learned: dict[str, Tokenizer], kind: str) -> None:
+    tokenizer, path = learned[kind], tmp_path / "tokenizer.model"
+    path.write_bytes(b"what was there before")
+    tokenizer.save(path)
+    again = load_tokenizer(path)
+    assert type(again) is type(tokenizer)
+    assert again.size == tokenizer.size
+    texts = [*make_texts(), "SOMETHING Else ω"]
+    assert [again.encode(text) for text in texts] == [tokenizer.encode(text) for text in texts]
+    assert again.pieces(range(again.size)) == tokenizer.pieces(range(again.size))
+    copy = tmp_path / "copy"
+    again.save(copy)
+    assert copy.read_bytes() == path.read_bytes()
+    assert sorted(tmp_path.iterdir()) == [copy, path]
+
+
+def test_the_saved_subwords_are_a_file_of_sentencepiece(tmp_path: Path) -> None:
+    tokenizer, path = LEARN["bpe"](make_texts(), False), tmp_path / "a.model"
+    tokenizer.save(path)
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    assert all(theirs.encode(text) == tokenizer.encode(text) for text in make_texts())
+
+
+FRESH = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_tokenizers import LEARN, make_texts
+for kind, learn in LEARN.items():
+    learn(make_texts(), True).save(Path(sys.argv[2]) / kind)
+"""
+
+
+def test_two_fresh_processes_learn_the_same_bytes(tmp_path: Path) -> None:
+    hashes = []
+    for seed in ("1", "2"):
+        folder = tmp_path / seed
+        folder.mkdir()
+        command = [sys.executable, "-c", FRESH, str(Path(__file__).parent), str(folder)]
+        done = subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True
+        )
+        assert done.stdout + done.stderr == "", "sentencepiece has a long log to print"
+        hashes.append([hashlib.sha256((folder / kind).read_bytes()).hexdigest() for kind in LEARN])
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes[0])) == len(LEARN)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_size_that_the_text_does_not_allow_names_one_that_it_does(kind: str) -> None:
+    def learn(size: int) -> SentencePiece:
+        return learn_sentencepiece(make_texts(), kind=kind, size=size, lowercase=False)  # type: ignore[arg-type]
+
+    with pytest.raises(DataError, match="a vocabulary of 99999 pieces is more than .* which is [0-9]+;") as large:
+        learn(99_999)
+    largest = int(str(large.value).partition("which is ")[2].partition(";")[0])
+    with pytest.raises(DataError, match="a vocabulary of 8 pieces is too small .* needs [0-9]+;") as small:
+        learn(8)
+    smallest = int(str(small.value).partition("needs ")[2].partition(";")[0])
+    assert learn(largest).size == largest
+    assert learn(smallest).size == smallest
+    for size in (largest + 1, smallest - 1, 4, 0, -5):
+        with pytest.raises(DataError, match=f"a vocabulary of {size} pieces"):
+            learn(size)
+
+
+@pytest.mark.parametrize("learn", [learn_characters, learn_words])
+def test_listed_pieces_are_the_most_frequent_ones(learn: Callable[..., Tokenizer]) -> None:
+    texts = ["b b b a a c d d", "a b"]
+    counts = Counter("".join(texts) + " " if learn is learn_characters else " ".join(texts).split())
+    del counts[" "]
+    offset = 4 + (learn is learn_characters)
+    tokenizer = learn(texts, size=offset + 2, lowercase=False)
+    assert set(tokenizer.pieces(range(4, tokenizer.size))) - {"▁"} == {piece for piece, _ in counts.most_common(2)}
+    assert learn(texts, size=None, lowercase=False).size == offset + 4
+    assert learn(texts, size=offset + 4, lowercase=False).size == offset + 4
+    with pytest.raises(DataError, match=f"a vocabulary of 20 pieces is more than .* which is {offset + 4};"):
+        learn(texts, size=20, lowercase=False)
+    with pytest.raises(DataError, match="a vocabulary of 4 pieces is too small"):
+        learn(texts, size=4, lowercase=False)
+
+
+@pytest.mark.parametrize("kind", LEARN)
+@pytest.mark.parametrize("texts", [[], [""], ["", " \t", "\u200b"]])
+def test_nothing_to_read_is_an_error(kind: str, texts: list[str]) -> None:
+    with pytest.raises(DataError, match="there is no text to learn"):
+        LEARN[kind](texts, False)
+
+
+@pytest.mark.parametrize("kind", LEARN)
+def test_errors_of_the_texts_pass_through_learning(kind: str) -> None:
+    def texts() -> Iterator[str]:
+        yield from make_texts()
+        raise DataError("a.en:7: a NUL character")
+
+    with pytest.raises(DataError, match=r"^a\.en:7: a NUL character$"):
+        LEARN[kind](texts(), False)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"U\+DC00"):
+        LEARN[kind]([*make_texts(), "\udc00"], False)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_megabyte_without_a_space_is_learned_from_whole(kind: str) -> None:
+    long = "ab" * 500_000 + "ω"
+    tokenizer = learn_sentencepiece([*make_texts(), long], kind=kind, size=80, lowercase=False)  # type: ignore[arg-type]
+    assert UNK not in tokenizer.encode("ω")
+    assert tokenizer.decode(tokenizer.encode(long)) == long
+
+
+def test_rare_characters_go_when_coverage_is_lower() -> None:
+    texts = [*make_texts(), "ω"]
+    whole = learn_sentencepiece(texts, kind="bpe", size=120, lowercase=False)
+    part = learn_sentencepiece(texts, kind="bpe", size=120, lowercase=False, character_coverage=0.999)
+    assert UNK not in whole.encode("ω")
+    assert UNK in part.encode("ω")
+    with pytest.raises(RecipeError, match=r"character_coverage is 0\.5"):
+        learn_sentencepiece(texts, kind="bpe", size=120, lowercase=False, character_coverage=0.5)
+
+
+def test_a_sample_of_the_sentences_is_learned_from_the_same_each_time() -> None:
+    def learn(sentences: int) -> list[str]:
+        tokenizer = learn_sentencepiece(
+            make_texts(3000), kind="bpe", size=100, lowercase=False, sentences=sentences, character_coverage=0.99
+        )
+        return tokenizer.pieces(range(tokenizer.size))
+
+    assert learn(300) == learn(300) != learn(3001)
+
+
+def test_a_missing_tokenizer_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="gone.model: cannot be read"):
+        load_tokenizer(tmp_path / "gone.model")
+    with pytest.raises(RunError, match="cannot be read"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("kind", LEARN)
+def test_a_cut_tokenizer_file_is_refused(tmp_path: Path, learned: dict[str, Tokenizer], kind: str) -> None:
+    path = tmp_path / "a.model"
+    learned[kind].save(path)
+    whole = path.read_bytes()
+    for length in (0, 1, 10, len(whole) // 3, len(whole) - 4):
+        path.write_bytes(whole[:length])
+        with pytest.raises(RunError, match="a.model: "):
+            load_tokenizer(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"not a model",
+        b"{}}",
+        b"{" + b'"a":[' * 100_000,
+        b'{"format": 1, "kind": "morse", "lowercase": true, "pieces": ["a"]}',
+        b'{"format": 1, "kind": ["words"], "lowercase": true, "pieces": ["a"]}',
+        b'{"format": 1, "kind": "words", "lowercase": 1, "pieces": ["a"]}',
+        b'{"format": 1, "kind": "words", "lowercase": true, "pieces": ["a", "a"]}',
+        b'{"format": 1, "kind": "words", "lowercase": true, "pieces": ["a", ""]}',
+        b'{"format": 1, "kind": "words", "lowercase": true, "pieces": ["a", 1]}',
+        b'{"format": 1, "kind": "words", "lowercase": true, "pieces": "ab"}',
+        b'{"format": 1, "kind": "words", "lowercase": true, "pieces": ["\xff"]}',
+    ],
+)
+def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.model"
+    path.write_bytes(content)
+    with pytest.raises(RunError, match="a.model: not a tokenizer, or a damaged one"):
+        load_tokenizer(path)
+
+
+def test_a_tokenizer_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.model"
+    Words(["a"], lowercase=False).save(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
+    with pytest.raises(RunError, match="tokenizer format 2, but this heedful reads 1"):
+        load_tokenizer(path)
+
+
+def test_a_sentencepiece_model_with_other_special_ids_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.model"
+    with path.open("wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(make_texts()), model_writer=file, vocab_size=90, minloglevel=3
+        )
+    with pytest.raises(RunError, match=r"have the ids \(-1, 1, 2, 0\) where heedful needs \(0, 1, 2, 3\)"):
+        load_tokenizer(path)
+
+
+def test_a_full_disk_leaves_the_older_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.model"
+    Characters(["a"], lowercase=False).save(path)
+    before = path.read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match=r"a.model: cannot be written \(No space left on device\)"):
+        Characters(["b"], lowercase=False).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_none_cannot_be_saved_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file" / "a.model", tmp_path / "missing" / "a.model"):
+        with pytest.raises(RunError, match="a.model: cannot be written"):
+            Words(["a"], lowercase=False).save(path)
