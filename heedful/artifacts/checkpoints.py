@@ -46,42 +46,57 @@ class Checkpoints(Keeper):
         before = read_manifest(self.folder)
         step = snapshot.progress.step
         files = dict(before.files)
-        files[_weights(step)] = save_tensors(self.folder / _weights(step), snapshot.weights)
-        files[_training(step)] = save_tensors(self.folder / _training(step), snapshot.training)
-        write_json(self.folder / _progress(step), asdict(snapshot.progress))
-        files[_progress(step)] = digest(self.folder / _progress(step))
-        steps = (
-            before.checkpoints
-            if evaluation is None
-            else (*(s for s in before.checkpoints if s != step), step)
-        )
+        # What the manifest names is never written again, or a kill in between would make it a lie. The tensors of a
+        # step are always the same; its progress is not, and has another name once it was evaluated.
+        for name, tensors in ((_weights(step), snapshot.weights), (_training(step), snapshot.training)):
+            if name not in files:
+                files[name] = save_tensors(self.folder / name, tensors)
+        progress = _progress(step, evaluated=evaluation is not None)
+        write_json(self.folder / progress, asdict(snapshot.progress))
+        files[progress] = digest(self.folder / progress)
+        steps = before.checkpoints if evaluation is None else (*(s for s in before.checkpoints if s != step), step)
         best = step if evaluation is not None and evaluation.improved else before.best
         now = replace(
             before, files=files, checkpoints=steps[-self.keep :], last=step, best=best, finished=False
         ).without(MODEL)
-        now = now.without(*_superseded(now))
+        now = now.without(*_superseded(now, progress))
         write_manifest(self.folder, now)
-        _drop(self.folder, before.files.keys() - now.files.keys())
+        self._sweep(now)
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Removes what the manifest no longer names, and what a kill left; what cannot be removed only takes room."""
+        for pattern in ("step-*", ".step-*.partial"):
+            for path in (self.folder / "checkpoints").glob(pattern):
+                if f"checkpoints/{path.name}" not in manifest.files:
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+        if MODEL not in manifest.files:
+            with contextlib.suppress(OSError):
+                (self.folder / MODEL).unlink(missing_ok=True)
 
 
-def finish(folder: Path, *, average: int) -> Manifest:
-    """Writes the model that the run is for: the mean of the last `average` checkpoints, or the best one."""
+def finish(folder: Path, *, average: int) -> tuple[int, ...]:
+    """Writes the model that the run is for: the mean of the last `average` checkpoints, or the best one.
+
+    Returns:
+        The steps it was made of.
+    """
     manifest = read_manifest(folder)
     steps = manifest.checkpoints[-average:] if average > 1 else (_best(folder, manifest),)
     weights = mean([load_tensors(folder, _weights(step), manifest=manifest) for step in steps])
+    if MODEL in manifest.files:
+        manifest = manifest.without(MODEL)
+        write_manifest(folder, manifest)
     saved = save_tensors(folder / MODEL, weights)
-    manifest = replace(manifest.with_file(MODEL, saved), finished=True)
-    write_manifest(folder, manifest)
-    return manifest
+    write_manifest(folder, replace(manifest.with_file(MODEL, saved), finished=True))
+    return steps
 
 
 def mean(models: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     """The element-wise mean of models of one shape (Vaswani et al. 2017, 6.1, average their last checkpoints)."""
     first, *others = models
     if any(other.keys() != first.keys() for other in others):
-        raise RunError(
-            "checkpoints with different parameters cannot be averaged; average checkpoints of one run"
-        )
+        raise RunError("checkpoints with different parameters cannot be averaged; average checkpoints of one run")
     return {
         name: torch.stack([model[name].double() for model in models]).mean(0).to(tensor.dtype)
         for name, tensor in first.items()
@@ -94,8 +109,14 @@ def resume(folder: Path) -> Snapshot | None:
     step = manifest.last
     if step is None:
         return None
-    verify(folder, _progress(step), manifest=manifest)
-    progress = Progress(**json.loads((folder / _progress(step)).read_text(encoding="utf-8")))
+    name = _progress(step, evaluated=_progress(step, evaluated=True) in manifest.files)
+    verify(folder, name, manifest=manifest)
+    try:
+        progress = Progress(**json.loads((folder / name).read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise RunError(
+            f"{folder / name}: cannot be understood ({error}); install the version of heedful that wrote it"
+        ) from None
     return Snapshot(
         load_tensors(folder, _weights(step), manifest=manifest),
         load_tensors(folder, _training(step), manifest=manifest),
@@ -120,9 +141,7 @@ def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> 
     weights = load_tensors(folder, name, manifest=manifest)
     parameters = dict(model.named_parameters())
     if odd := sorted(weights.keys() ^ parameters.keys()):
-        raise RunError(
-            f"{folder / name}: does not fit the model of config.json (differs in {', '.join(odd[:3])})"
-        )
+        raise RunError(f"{folder / name}: does not fit the model of config.json (differs in {', '.join(odd[:3])})")
     with torch.no_grad():
         for key, parameter in parameters.items():
             if parameter.shape != weights[key].shape:
@@ -136,26 +155,16 @@ def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> 
 def _best(folder: Path, manifest: Manifest) -> int:
     step = manifest.last if manifest.best is None else manifest.best
     if step is None:
-        raise RunError(
-            f"{folder}: no checkpoint has been saved yet; go on training with the command that began it"
-        )
+        raise RunError(f"{folder}: no checkpoint has been saved yet; go on training with the command that began it")
     return step
 
 
-def _superseded(manifest: Manifest) -> list[str]:
-    weights = {
-        _weights(step) for step in (*manifest.checkpoints, manifest.last, manifest.best) if step is not None
-    }
-    resumable = {_training(manifest.last), _progress(manifest.last)} if manifest.last is not None else set()
-    return [n for n in manifest.files if n.startswith("checkpoints/") and n not in weights | resumable]
-
-
-def _drop(folder: Path, names: set[str]) -> None:
-    for name in names:
-        with contextlib.suppress(
-            OSError
-        ):  # what cannot be removed only takes room; the manifest no longer names it
-            (folder / name).unlink()
+def _superseded(manifest: Manifest, progress: str) -> list[str]:
+    """What a checkpoint that can be gone on from, with this progress, leaves useless."""
+    assert manifest.last is not None
+    steps = (*manifest.checkpoints, manifest.last, manifest.best)
+    needed = {_weights(step) for step in steps if step is not None} | {_training(manifest.last), progress}
+    return [name for name in manifest.files if name.startswith("checkpoints/") and name not in needed]
 
 
 def _weights(step: int) -> str:
@@ -166,5 +175,5 @@ def _training(step: int) -> str:
     return f"checkpoints/step-{step:08}.training.safetensors"
 
 
-def _progress(step: int) -> str:
-    return f"checkpoints/step-{step:08}.json"
+def _progress(step: int, *, evaluated: bool) -> str:
+    return f"checkpoints/step-{step:08}{'' if evaluated else '.interrupted'}.json"

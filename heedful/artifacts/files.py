@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +21,7 @@ from torch import Tensor
 from heedful.errors import RunError, TrainingError
 
 FORMAT = 1
-_NAME = "manifest.json"
+MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -60,29 +61,37 @@ def read_manifest(folder: Path) -> Manifest:
         RunError: there is no such folder, it is no run, or another version of heedful wrote it.
     """
     if not folder.is_dir():
-        raise RunError(
-            f"{folder}: no such run folder; check the path, or train first with: heedful train recipe.toml"
-        )
-    path = folder / _NAME
+        raise RunError(f"{folder}: no such run folder; check the path, or train first with: heedful train recipe.toml")
+    path = folder / MANIFEST
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         version = content["format"]
         if version == FORMAT:
-            return Manifest(**{**content, "checkpoints": tuple(content["checkpoints"])})
+            return _manifest(content)
     except FileNotFoundError:
         raise RunError(
-            f"{folder}: holds no {_NAME}, so it is no finished or resumable run; train it first"
+            f"{folder}: holds no {MANIFEST}, so it is no finished or resumable run; train it first"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"{path}: is damaged ({error}); restore it from a copy or train again") from None
     raise RunError(
         f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; install the version that wrote it"
     )
 
 
+def _manifest(content: Mapping[str, Any]) -> Manifest:
+    found = Manifest(**{**content, "checkpoints": tuple(content["checkpoints"])})
+    steps = [step for step in (*found.checkpoints, found.last, found.best) if step is not None]
+    if not all(isinstance(step, int) for step in steps):
+        raise ValueError("a step is no number")
+    if not isinstance(found.files, dict) or not all(isinstance(digest, str) for digest in found.files.values()):
+        raise ValueError("files without digests")
+    return found
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Makes a state of the folder the valid one, in one instant."""
-    write_json(folder / _NAME, asdict(manifest))
+    write_json(folder / MANIFEST, asdict(manifest))
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -116,7 +125,10 @@ def replacing(path: Path) -> Iterator[Path]:
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     """Saves tensors as safetensors and returns the file's sha256."""
     with replacing(path) as beside:
+        beside.touch()
+        mode = beside.stat().st_mode
         save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, beside)
+        beside.chmod(mode)  # safetensors lets nobody but the owner read
     return digest(path)
 
 
@@ -130,9 +142,7 @@ def load_tensors(folder: Path, name: str, *, manifest: Manifest) -> dict[str, Te
     try:
         return load_file(folder / name)
     except (OSError, SafetensorError) as error:
-        raise RunError(
-            f"{folder / name}: cannot be read ({error}); restore it from a copy or train again"
-        ) from None
+        raise RunError(f"{folder / name}: cannot be read ({error}); restore it from a copy or train again") from None
 
 
 def verify(folder: Path, name: str, *, manifest: Manifest) -> None:
@@ -143,15 +153,11 @@ def verify(folder: Path, name: str, *, manifest: Manifest) -> None:
     """
     path = folder / name
     if name not in manifest.files:
-        raise RunError(
-            f"{path}: is not part of this run's manifest; restore the folder from a copy or train again"
-        )
+        raise RunError(f"{path}: is not part of this run's manifest; restore the folder from a copy or train again")
     try:
         found = digest(path)
     except OSError as error:
-        raise RunError(
-            f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again"
-        ) from None
+        raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
     if found != manifest.files[name]:
         raise RunError(
             f"{path}: is not the file that was saved (its sha256 differs); restore it from a copy or train again"
@@ -164,13 +170,19 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _no_room(path: Path, error: Exception) -> str:
-    number = error.errno if isinstance(error, OSError) else None
+def _no_room(path: Path, error: OSError | SafetensorError) -> str:
+    number = error.errno if isinstance(error, OSError) else _number(error)
     if number in (errno.ENOSPC, errno.EDQUOT):
         return f"{path}: the disk is full; make room and start the same command again, older checkpoints are untouched"
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{path}: cannot be written ({os.strerror(number)}); choose another folder with --output"
     return f"{path}: cannot be written ({error}); earlier checkpoints are untouched"
+
+
+def _number(error: SafetensorError) -> int | None:
+    """What Rust says of the system's error, at the end of its message."""
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return int(found[1]) if found else None
 
 
 def _sync_folder(folder: Path) -> None:

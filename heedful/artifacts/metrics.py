@@ -1,33 +1,39 @@
-"""metrics.jsonl: one line for each evaluation and for every fifty updates."""
+"""metrics.jsonl: one line for each evaluation, for every fifty updates, and for the final model."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from heedful.artifacts.files import replacing
 from heedful.errors import TrainingError
-from heedful.training.listeners import Evaluation, Listener, Update
+from heedful.training.listeners import Evaluation, Listener, Progress, Update
 
 _EVERY = 50
 
 
 class MetricsLog(Listener):
-    """Appends measurements to a file; lines from beyond the point where training goes on are dropped first.
+    """Appends measurements to a file.
 
     Args:
         path: the file.
-        resumed_at: the update after which training goes on, 0 at the start.
     """
 
-    def __init__(self, path: Path, *, resumed_at: int = 0) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self._pending: list[Update] = []
-        if path.exists():
-            kept = [
-                line for line in path.read_text(encoding="utf-8").splitlines() if _step(line) <= resumed_at
-            ]
-            self._write("".join(f"{line}\n" for line in kept), mode="w")
+
+    def rewind(self, progress: Progress) -> None:
+        """Drops the lines that training will write again when it goes on from there."""
+        if not self.path.exists():
+            return
+        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+        with replacing(self.path) as beside:
+            kept = [line for line in lines if _stays(line, progress)]
+            beside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
     def updated(self, update: Update) -> None:
         """Gathers fifty updates into one line: means per label, the last rate, labels a second."""
@@ -64,21 +70,36 @@ class MetricsLog(Listener):
             }
         )
 
-    def _append(self, record: dict[str, Any]) -> None:
-        self._write(json.dumps(record) + "\n", mode="a")
+    def concluded(self, progress: Progress, metrics: Mapping[str, float], *, steps: Sequence[int]) -> None:
+        """One line for the final model, made of the checkpoints of `steps`, beside the best single one."""
+        self._append(
+            {
+                "kind": "final",
+                "step": progress.step,
+                "checkpoints": list(steps),
+                **metrics,
+                "best": progress.best,
+                "best_step": progress.best_step,
+            }
+        )
 
-    def _write(self, text: str, *, mode: str) -> None:
+    def _append(self, record: dict[str, Any]) -> None:
+        plain = {key: None if value in (math.inf, -math.inf) else value for key, value in record.items()}
         try:
-            with self.path.open(mode, encoding="utf-8") as file:
-                file.write(text)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(plain, allow_nan=False) + "\n")
         except OSError as error:
             raise TrainingError(
                 f"{self.path}: cannot be written ({error.strerror}); make room and start the same command again"
             ) from error
 
 
-def _step(line: str) -> float:
+def _stays(line: str, progress: Progress) -> bool:
     try:
-        return float(json.loads(line)["step"])
+        record = json.loads(line)
+        kind, step = record["kind"], int(record["step"])
     except (ValueError, KeyError, TypeError):
-        return float("inf")  # half a line, left by a kill
+        return False  # half a line, left by a kill
+    if kind == "validation" and step == progress.step:
+        return progress.evaluated == step
+    return kind != "final" and step <= progress.step

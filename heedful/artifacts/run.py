@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from heedful.artifacts.checkpoints import load_weights
+from heedful.artifacts.device import find_device
 from heedful.artifacts.files import Manifest, digest, read_manifest, verify, write_json, write_manifest
-from heedful.configs.build import Sizes, build_model, default_device
+from heedful.configs.build import Sizes, build_model
 from heedful.configs.build_run import build_length, build_search
 from heedful.configs.run import Recipe, recipe_from
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
@@ -22,7 +23,7 @@ from heedful.values import Tokens
 
 FORMAT = 1
 CONFIG = "config.json"
-_SOURCE, _TARGET = "tokenizer/source", "tokenizer/target"
+SOURCE, TARGET = "tokenizer/source", "tokenizer/target"
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,17 @@ class Run:
 
     def model(self) -> SequenceToSequence[Tokens]:
         """The recipe's model, freshly initialised from its seed."""
-        torch.manual_seed(self.recipe.seed)
-        return build_model(self.recipe.model, self.sizes)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.recipe.seed)
+            return build_model(self.recipe.model, self.sizes)
 
 
 def create_run(folder: Path, recipe: Recipe, tokenizers: tuple[Tokenizer, Tokenizer]) -> Run:
     """Writes what does not change while a run is trained; its manifest comes last and makes it a run."""
     source, target = tokenizers
     files = {}
-    for name, tokenizer in ((_SOURCE, source), (_TARGET, target)):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    for name, tokenizer in ((SOURCE, source), (TARGET, target)):
+        (folder / name).parent.mkdir(exist_ok=True)
         tokenizer.save(folder / name)
         files[name] = digest(folder / name)
     content = {"format": FORMAT, "recipe": recipe.model_dump(mode="json", exclude_none=True)}
@@ -67,16 +69,14 @@ def open_run(folder: Path) -> Run:
         RunError: it is missing, damaged, or of another version.
     """
     manifest = read_manifest(folder)
-    for name in (CONFIG, _SOURCE, _TARGET):
+    for name in (CONFIG, SOURCE, TARGET):
         verify(folder, name, manifest=manifest)
     recipe = _recipe(folder / CONFIG)
-    source, target = (load_tokenizer(folder / name) for name in (_SOURCE, _TARGET))
+    source, target = (load_tokenizer(folder / name) for name in (SOURCE, TARGET))
     return Run(folder, recipe, source, source if recipe.tokenizer.joint else target)
 
 
-def load(
-    *folders: str | Path, device: str | torch.device | None = None, step: int | None = None
-) -> Translator:
+def load(*folders: str | Path, device: str | torch.device | None = None, step: int | None = None) -> Translator:
     """The trained model of a run; several runs with the same vocabulary translate together.
 
     Args:
@@ -92,14 +92,16 @@ def load(
     >>> model.translate(["A dog runs."])[0].text  # doctest: +SKIP
     'Ein Hund rennt.'
     """
+    if not folders:
+        raise RunError("no run folder was given; name at least one")
     runs = [open_run(Path(folder)) for folder in folders]
     first = runs[0]
     for other in runs[1:]:
-        if any(digest(other.folder / n) != digest(first.folder / n) for n in (_SOURCE, _TARGET)):
+        if any(digest(other.folder / n) != digest(first.folder / n) for n in (SOURCE, TARGET)):
             raise RunError(
                 f"{other.folder}: has another vocabulary than {first.folder}; an ensemble needs the same one"
             )
-    place = torch.device(device) if device is not None else default_device()
+    place = find_device(device)
     models = []
     for run in runs:
         model = run.model()
@@ -111,18 +113,21 @@ def load(
         target=first.target,
         search=build_search(first.recipe.generation),
         length=build_length(first.recipe.generation),
-        max_source=first.recipe.data.max_length,
+        max_source=min(run.recipe.data.max_length for run in runs),
     )
 
 
 def _recipe(path: Path) -> Recipe:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if content.get("format") != FORMAT:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version, table = content["format"], content["recipe"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise RunError(f"{path}: holds no recipe; restore it from a copy or train again") from None
+    if version != FORMAT:
         raise RunError(
-            f"{path}: has format {content.get('format')!r}, this version of heedful reads {FORMAT}; "
-            "install the version that wrote it"
+            f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; install the version that wrote it"
         )
     try:
-        return recipe_from(content["recipe"], place=str(path))
+        return recipe_from(table, place=str(path))
     except RecipeError as error:
         raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None

@@ -7,21 +7,24 @@ import math
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
-from heedful.artifacts.checkpoints import Checkpoints, finish, resume
+from heedful import __version__
+from heedful.artifacts.checkpoints import Checkpoints, finish, load_weights, resume
+from heedful.artifacts.device import find_device
 from heedful.artifacts.files import write_json
 from heedful.artifacts.memory import keep_pages
 from heedful.artifacts.metrics import MetricsLog
-from heedful.artifacts.prepare import open_corpus, open_or_create
+from heedful.artifacts.prepare import claimed, open_corpus, open_or_create, require_inputs
 from heedful.artifacts.run import Run
-from heedful.configs.build import default_device
+from heedful.artifacts.tensorboard import EventFiles
+from heedful.artifacts.word_vectors import start_from_vectors
 from heedful.configs.build_run import (
     build_habits,
     build_limits,
@@ -33,15 +36,19 @@ from heedful.configs.build_run import (
 )
 from heedful.configs.generation import GreedyConfig
 from heedful.configs.run import Recipe
+from heedful.configs.training import CosineConfig, LinearConfig
+from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus, Report, fingerprint
 from heedful.evaluation.translation import bleu
+from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.translation import Criterion, Translation
 from heedful.tasks.translator import Length, Translator
 from heedful.training.distributed import World, world
-from heedful.training.listeners import Broadcast, Listener
+from heedful.training.listeners import Broadcast, Listener, Progress
 from heedful.training.optimizers import Adam, MovingAverage
 from heedful.training.precision import Exact, Half
 from heedful.training.trainer import Trainer
+from heedful.values import Tokens
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ def train(
     *,
     listeners: Sequence[Listener] = (),
     say: Callable[[str], None] = lambda _: None,
-    device: torch.device | None = None,
+    device: str | torch.device | None = None,
 ) -> Outcome:
     """Trains the recipe's model into its run folder, or goes on where it was left.
 
@@ -75,28 +82,42 @@ def train(
         listeners: told of updates and evaluations; metrics.jsonl is always written.
         say: told in one line what is being done.
         device: where to compute; a GPU where there is one.
+
+    Raises:
+        DataError: a text cannot be used.
+        MissingExtraError: TensorBoard is wanted and not installed.
+        RecipeError: there is no such device.
+        RunError: the run folder holds something else, is damaged, or another process trains in it.
+        TrainingError: the loss is not finite, or there is no room to save.
     """
+    require_inputs(recipe)
     keep_pages()
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
-    with world(device or default_device()) as here:
-        if here.leads:
-            run = open_or_create(recipe, say=say)
-            corpora = _corpora(run, say)
-            _describe(run, corpora)
-        here.wait()
-        if not here.leads:
-            run = open_or_create(recipe, say=lambda _: None)
-            corpora = _corpora(run, lambda _: None)
-        signal = _train(run, corpora, here=here, listeners=listeners)
-        if here.leads and not signal:
-            finish(run.folder, average=recipe.training.average)
-        here.wait()
+    with world(find_device(device)) as here, ExitStack() as held:
+
+        def begin() -> tuple[Run, tuple[Corpus, Corpus]]:
+            held.enter_context(claimed(recipe.output))
+            opened = _open(recipe, say)
+            _describe(*opened, device=here.device)
+            return opened
+
+        run, corpora = here.lead(begin) or _open(recipe, _silent)
+        signal = _train(run, corpora, here=here, listeners=listeners, say=say if here.leads else _silent)
     return Outcome(run.folder, signal, here.leads)
 
 
+def _silent(_: str) -> None:
+    """What processes say that do not lead."""
+
+
+def _open(recipe: Recipe, say: Callable[[str], None]) -> tuple[Run, tuple[Corpus, Corpus]]:
+    run = open_or_create(recipe, say=say)
+    return run, _corpora(run, say)
+
+
 def _corpora(run: Run, say: Callable[[str], None]) -> tuple[Corpus, Corpus]:
-    train_text = open_corpus(run, "train", run.recipe.data.train)
+    train_text = open_corpus(run, "train", run.recipe.data.train, say=say)
     report = train_text.report
     say(
         f"{report.kept:,} training pairs"
@@ -106,29 +127,53 @@ def _corpora(run: Run, say: Callable[[str], None]) -> tuple[Corpus, Corpus]:
             else ""
         )
     )
-    return train_text, open_corpus(run, "validation", run.recipe.data.validation)
+    return train_text, open_corpus(run, "validation", run.recipe.data.validation, say=say)
 
 
 def _all(report: Report) -> int:
     return report.kept + report.empty + report.too_long
 
 
-def _train(run: Run, corpora: tuple[Corpus, Corpus], *, here: World, listeners: Sequence[Listener]) -> int:
-    config = run.recipe.training
-    model = run.model().to(here.device)
-    precision = Half(model) if wants_half(config, here.device) else Exact(model)
-    task = Translation(
-        *corpora,
-        criterion=Criterion(config.label_smoothing, config.decorrelation),
-        batch_tokens=config.batch_tokens,
-        seed=run.recipe.seed,
-        device=here.device,
-        translation_score=_validation_bleu(run) if config.monitor == "bleu" else None,
-    )
-    adam = config.optimizer
+def _train(
+    run: Run,
+    corpora: tuple[Corpus, Corpus],
+    *,
+    here: World,
+    listeners: Sequence[Listener],
+    say: Callable[[str], None],
+) -> int:
     snapshot = resume(run.folder)
-    log = MetricsLog(run.folder / "metrics.jsonl", resumed_at=snapshot.progress.step if snapshot else 0)
-    trainer = Trainer(
+    progress = snapshot.progress if snapshot else Progress()
+    model = run.model()
+    if snapshot is None:
+        start_from_vectors(model, run, say=say)
+    model = model.to(here.device)
+    task = _task(run, corpora, here.device)
+    log = MetricsLog(run.folder / "metrics.jsonl")
+    with ExitStack() as files:
+        told: list[Listener] = []
+        if here.leads:
+            log.rewind(progress)
+            told = [log, *listeners]
+            if run.recipe.training.tensorboard:
+                events = EventFiles(run.folder / "tensorboard", resumed_at=progress.step)
+                told.append(files.enter_context(closing(events)))
+        trainer = _trainer(run, model, task, here=here, listener=Broadcast(told))
+        if snapshot is not None:
+            trainer.restore(snapshot)
+        signal = trainer.run()
+        if not signal:
+            here.lead(lambda: _conclude(run, model, task, progress=trainer.progress, log=log, say=say))
+    return signal
+
+
+def _trainer(
+    run: Run, model: SequenceToSequence[Tokens], task: Translation, *, here: World, listener: Listener
+) -> Trainer[PairBatch]:
+    config = run.recipe.training
+    precision = Half(model) if wants_half(config, here.device) else Exact(model)
+    adam = config.optimizer
+    return Trainer(
         model,
         task,
         optimizer=Adam(
@@ -142,19 +187,44 @@ def _train(run: Run, corpora: tuple[Corpus, Corpus], *, here: World, listeners: 
         world=here,
         limits=build_limits(config),
         habits=build_habits(config, seed=run.recipe.seed),
-        listener=Broadcast((log, *listeners)) if here.leads else Broadcast(),
+        listener=listener,
         keeper=Checkpoints(run.folder, keep=config.keep),
         average=MovingAverage(precision.masters, config.ema) if config.ema is not None else None,
     )
-    if snapshot is not None:
-        trainer.restore(snapshot)
-    return trainer.run()
+
+
+def _task(run: Run, corpora: tuple[Corpus, Corpus], device: torch.device) -> Translation:
+    config = run.recipe.training
+    return Translation(
+        *corpora,
+        criterion=Criterion(config.label_smoothing, config.decorrelation),
+        batch_tokens=config.batch_tokens,
+        seed=run.recipe.seed,
+        device=device,
+        translation_score=_validation_bleu(run) if config.monitor == "bleu" else None,
+    )
+
+
+def _conclude(
+    run: Run, model: nn.Module, task: Translation, *, progress: Progress, log: MetricsLog, say: Callable[[str], None]
+) -> None:
+    """Makes the final model and measures it beside the best single checkpoint."""
+    steps = finish(run.folder, average=run.recipe.training.average)
+    load_weights(run.folder, model)
+    model.eval()
+    with torch.no_grad():
+        metrics = task.evaluate(model)
+    log.concluded(progress, metrics, steps=steps)
+    measured = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+    made_of = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]}"
+    best = f"{run.recipe.training.monitor} {progress.best:.3f} at step {progress.best_step}"
+    say(f"final model ({made_of})  validation {measured}  (best single checkpoint: {best})")
 
 
 def _steps(recipe: Recipe, task: Translation) -> int | None:
     """How many updates there will be, as far as the limits tell."""
     limits = recipe.training
-    if limits.epochs is None:
+    if limits.epochs is None or not isinstance(limits.schedule, CosineConfig | LinearConfig):
         return limits.steps
     per_epoch = (math.ceil(len(task.plan(epoch)) / limits.accumulate) for epoch in range(limits.epochs))
     by_epochs = sum(per_epoch)
@@ -175,14 +245,12 @@ def _validation_bleu(run: Run) -> Callable[[nn.Module], float]:
         )
         known = [p for p in pairs if len(run.source.encode(p.source)) < run.recipe.data.max_length]
         found = translator.translate([p.source for p in known])
-        return bleu(
-            [t.text for t in found], [p.target for p in known], lowercase=run.recipe.tokenizer.lowercase
-        ).value
+        return bleu([t.text for t in found], [p.target for p in known], lowercase=run.recipe.tokenizer.lowercase).value
 
     return measure
 
 
-def _describe(run: Run, corpora: tuple[Corpus, Corpus]) -> None:
+def _describe(run: Run, corpora: tuple[Corpus, Corpus], *, device: torch.device) -> None:
     """run.json: with what a run was made, for whoever wants to make it again."""
     data = run.recipe.data
     texts: Mapping[str, object] = {
@@ -190,14 +258,12 @@ def _describe(run: Run, corpora: tuple[Corpus, Corpus]) -> None:
         for name, config in (("train", data.train), ("validation", data.validation))
     }
     content = {
-        "heedful": version("heedful"),
+        "heedful": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
         "platform": platform.platform(),
-        "device": torch.cuda.get_device_name()
-        if torch.cuda.is_available()
-        else platform.processor() or "cpu",
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu",
         "threads": torch.get_num_threads(),
         "command": sys.argv,
         "seed": run.recipe.seed,
@@ -206,4 +272,3 @@ def _describe(run: Run, corpora: tuple[Corpus, Corpus]) -> None:
         "recipe": json.loads(run.recipe.model_dump_json(exclude_none=True)),
     }
     write_json(run.folder / "run.json", content)
-

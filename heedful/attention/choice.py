@@ -17,9 +17,7 @@ def softmax(scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -
     return torch.where(visible, scores, floor).softmax(-1) * visible
 
 
-def proportional(
-    scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]
-) -> Float[Tensor, "*B Q K"]:
+def proportional(scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
     """The lecture's norm p / sum(p): weights in proportion to the scores themselves.
 
     Only meaningful for scores that cannot be negative (exp of a dot product, say): with signed scores the sum can

@@ -22,7 +22,7 @@ class Dropout(nn.Module):
     """Zeroes entries with probability p while training and scales the others by 1 / (1 - p) (Srivastava et al. 2014).
 
     Args:
-        p: probability of a zero, 0 <= p < 1; on CPU rounded to 1/256.
+        p: probability of a zero, 0 <= p < 1; on CPU rounded to 1/256, at most 255/256.
     """
 
     def __init__(self, p: float) -> None:
@@ -52,7 +52,7 @@ class Dropout(nn.Module):
 
 def _keep(x: Tensor, p: float) -> tuple[Tensor, float]:
     """1 where an entry stays and 0 where it goes, from torch's own generator, and the scale of what stays."""
-    threshold = round(p * _LEVELS)
+    threshold = min(round(p * _LEVELS), _LEVELS - 1)
     words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
     # numpy compares bytes ten times faster than torch does
     kept = np.greater_equal(words.numpy().view(np.uint8)[: x.numel()], threshold).view(np.int8)

@@ -175,11 +175,7 @@ class MultiHeadAttention(nn.Module):
         return x.view(x.size(0), x.size(1), self.heads, width).transpose(1, 2)
 
     def _attend(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> Tensor:
-        if (
-            not self.relative.touches_scores
-            and not self.probe.watched
-            and kernels.prefer_fused(query, memory.key)
-        ):
+        if not self.relative.touches_scores and not self.probe.watched and kernels.prefer_fused(query, memory.key):
             return kernels.fused(
                 query,
                 memory.key,

@@ -88,9 +88,7 @@ class RelativePosition(nn.Module, ABC):
     """Whether scores or values are changed, which no fused kernel can do; turning queries and keys is no obstacle."""
 
     @abstractmethod
-    def rotate(
-        self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B H T d_k"]:
+    def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
         """Queries or keys turned according to their positions."""
 
     @abstractmethod
@@ -117,9 +115,7 @@ class Unaware(RelativePosition):
 
     touches_scores = False
 
-    def rotate(
-        self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B H T d_k"]:
+    def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
         """Unchanged."""
         return heads
 
@@ -154,9 +150,7 @@ class Rotary(RelativePosition):
         self.register_buffer("rate", _rates(d_k), persistent=False)
         self.rate: Tensor
 
-    def rotate(
-        self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B H T d_k"]:
+    def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
         """Turned by the positions."""
         angle = positions[:, None, :, None] * self.rate
         sin, cos = angle.sin().to(heads.dtype), angle.cos().to(heads.dtype)
@@ -203,9 +197,7 @@ class Shaw(RelativePosition):
         if self.value is not None:
             nn.init.xavier_uniform_(self.value)
 
-    def rotate(
-        self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B H T d_k"]:
+    def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
         """Unchanged."""
         return heads
 
@@ -229,14 +221,10 @@ class Shaw(RelativePosition):
         if self.value is None:
             return None
         distance = self._distance(positions, key_positions).unsqueeze(1).expand(-1, weights.size(1), -1, -1)
-        by_distance = weights.new_zeros(*weights.shape[:-1], self.value.size(0)).scatter_add(
-            -1, distance, weights
-        )
+        by_distance = weights.new_zeros(*weights.shape[:-1], self.value.size(0)).scatter_add(-1, distance, weights)
         return by_distance @ self.value
 
-    def _distance(
-        self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]
-    ) -> Int[Tensor, "B Q K"]:
+    def _distance(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
         return (key_positions[:, None, :] - positions[:, :, None]).clamp(-self.clip, self.clip) + self.clip
 
 

@@ -34,9 +34,7 @@ class Dot(Score):
         """The keys themselves."""
         return keys
 
-    def forward(
-        self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]
-    ) -> Float[Tensor, "*B Q K"]:
+    def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
         """Inner products."""
         return query @ key.transpose(-2, -1)
 
@@ -48,9 +46,7 @@ class ScaledDot(Score):
         """The keys themselves."""
         return keys
 
-    def forward(
-        self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]
-    ) -> Float[Tensor, "*B Q K"]:
+    def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
         """Inner products over the root of their width."""
         return query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
 

@@ -165,6 +165,4 @@ class TransformerStack(nn.Module):
     def _past(state: StackState, groups: int, positions: Tensor) -> Slots:
         if state.past is not None:
             return state.past
-        return Slots(
-            torch.empty(groups, 0, dtype=positions.dtype, device=positions.device), width=state.width
-        )
+        return Slots(torch.empty(groups, 0, dtype=positions.dtype, device=positions.device), width=state.width)

@@ -83,9 +83,7 @@ def _names(cls: type[Any]) -> set[str]:
         names |= {field.name, f"no_{field.name}"}
         for note in getattr(hints[field.name], "__metadata__", ()):
             aliases = getattr(note, "aliases", None) or ()
-            names |= {
-                alias.lstrip("-").replace("-", "_") for alias in (*aliases, getattr(note, "name", None) or "")
-            }
+            names |= {alias.lstrip("-").replace("-", "_") for alias in (*aliases, getattr(note, "name", None) or "")}
     return names - {""}
 
 

@@ -21,14 +21,10 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "quickstart": Command(
-        "heedful.cli.quickstart", "train a small Transformer on made-up text and watch it learn"
-    ),
+    "quickstart": Command("heedful.cli.quickstart", "train a small Transformer on made-up text and watch it learn"),
     "train": Command("heedful.cli.train", "train a model as a recipe says, or go on with a run"),
     "translate": Command("heedful.cli.translate", "translate text with a trained model"),
     "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
-    "evaluate": Command(
-        "heedful.cli.evaluate", "compare translations with references: BLEU, chrF, TER and more"
-    ),
+    "evaluate": Command("heedful.cli.evaluate", "compare translations with references: BLEU, chrF, TER and more"),
     "describe": Command("heedful.cli.describe", "layers, parameters, FLOPs and memory of a recipe's model"),
 }

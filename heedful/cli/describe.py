@@ -57,25 +57,18 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _show(size: Size) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("part", no_wrap=True)
-    table.add_column("shape", no_wrap=True)
-    table.add_column("parameters", justify="right", no_wrap=True)
-    for part in size.parts:
-        shape = " x ".join(map(str, part.shape))
-        table.add_row(part.name, shape, f"= {part.tied_to}" if part.tied_to else f"{part.parameters:,}")
-    console = Console(highlight=False)
-    console.print(table)
+    """Plain lines, whatever the terminal's width."""
+    rows = [
+        (part.name, " x ".join(map(str, part.shape)), f"= {part.tied_to}" if part.tied_to else f"{part.parameters:,}")
+        for part in size.parts
+    ]
+    name, shape = (max(len(row[column]) for row in rows) for column in (0, 1))
+    for row in rows:
+        print(f"{row[0]:<{name}}  {row[1]:<{shape}}  {row[2]:>12}")
     mib = 2**20
-    console.print(f"\nparameters          {size.parameters:,} ({size.parameters / 1e6:.1f}M)")
-    console.print(
-        f"FLOPs per token     {size.forward_flops / 1e6:,.1f}M to translate, {size.training_flops / 1e6:,.1f}M to "
-        f"train (a source and a target token in sentences of {size.length})"
-    )
-    console.print(
-        f"memory              {size.weight_bytes / mib:,.1f} MiB of weights, {size.training_bytes / mib:,.1f} MiB "
-        "while training, activations aside (fp32)"
-    )
+    print(f"\nparameters  {size.parameters:,} ({size.parameters / 1e6:.1f}M)")
+    print(f"FLOPs       {size.forward_flops / 1e6:,.1f}M to translate, {size.training_flops / 1e6:,.1f}M to train")
+    print(f"            (for one source and one target token, in sentences of {size.length})")
+    weights, training = size.weight_bytes / mib, size.training_bytes / mib
+    print(f"memory      {weights:,.1f} MiB of weights, {training:,.1f} MiB in training")
+    print("            (fp32, activations aside)")

@@ -14,11 +14,11 @@ import tyro
 from heedful.cli.arguments import parse
 from heedful.cli.parallel import TextOptions
 from heedful.cli.searching import SearchOptions
-from heedful.errors import RecipeError
+from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
     from heedful.configs.run import Recipe
-    from heedful.data.readers import PairReader
+    from heedful.data.readers import Pair, PairReader
     from heedful.tasks.translator import Translator
 
 
@@ -67,19 +67,24 @@ class _System:
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful evaluate")
+    _check(given)
 
     import torch
 
+    from heedful.evaluation.translation import bleu_metric
+
     if given.threads is not None:
         torch.set_num_threads(given.threads)
-    pairs = [pair for pair in _reader(given) if pair.source and pair.target]
-    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    first = _system(given.system, sources, references, given=given)
-    report = _report(first, sources, references, given=given)
+    bleu_metric(lowercase=given.lowercase, tokenize=given.tokenize)  # complains before anything is translated
+    pairs = list(_reader(given))
+    first = _system(given.system, pairs, given=given)
     if given.save is not None:
-        given.save.write_text("".join(f"{line}\n" for line in first.translations), encoding="utf-8")
-    if given.against is not None:
-        second = _system(given.against, sources, references, given=given)
+        _save(first.translations, given.save)
+    second = None if given.against is None else _system(given.against, pairs, given=given)
+    real = [pair for pair in pairs if _is_real(pair)]
+    references = [pair.target for pair in real]
+    report = _report(first, [pair.source for pair in real], references, given=given)
+    if second is not None:
         report["against"] = _comparison(first, second, references, given=given)
     if given.format == "json":
         print(json.dumps(report, indent=2, ensure_ascii=False))
@@ -87,6 +92,34 @@ def run(arguments: Sequence[str]) -> int:
         _show(report)
     sys.stdout.flush()
     return 0
+
+
+def _check(given: Arguments) -> None:
+    for name, least in (("samples", 1), ("threads", 1), ("seed", 0)):
+        number = getattr(given, name)
+        if number is not None and number < least:
+            raise RecipeError(f"--{name}: {number}; must be at least {least}")
+    for path in (given.system, given.against):
+        if path is not None and not path.exists():
+            raise RecipeError(f"{path}: there is neither such a run folder nor such a file; check the path")
+    if given.save is not None:
+        try:
+            with given.save.open("a", encoding="utf-8"):
+                pass
+        except OSError as error:
+            raise DataError(f"{given.save}: cannot be written ({error.strerror}); choose another --save") from None
+
+
+def _is_real(pair: Pair) -> bool:
+    """A pair with an empty side tells nothing about a system."""
+    return bool(pair.source and pair.target)
+
+
+def _save(translations: list[str], path: Path) -> None:
+    try:
+        path.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror}); choose another --save") from None
 
 
 def _reader(given: Arguments) -> PairReader:
@@ -102,11 +135,15 @@ def _reader(given: Arguments) -> PairReader:
     return build_reader(data.test or data.validation)
 
 
-def _system(path: Path, sources: list[str], references: list[str], *, given: Arguments) -> _System:
+def _system(path: Path, pairs: list[Pair], *, given: Arguments) -> _System:
+    """Translations of the pairs that are real."""
     if not path.is_dir():
         from heedful.data.readers import read_lines
 
-        return _System(str(path), list(read_lines(path)), None, None)
+        lines = list(read_lines(path))
+        if len(lines) != len(pairs):
+            raise DataError(f"{path}: has {len(lines)} lines, but there are {len(pairs)} references; give one for each")
+        return _System(str(path), [t for t, pair in zip(lines, pairs, strict=True) if _is_real(pair)], None, None)
     import time
 
     from heedful.artifacts.memory import keep_pages
@@ -114,6 +151,8 @@ def _system(path: Path, sources: list[str], references: list[str], *, given: Arg
     from heedful.configs.build_run import build_length, build_search
 
     keep_pages()
+    sources = [pair.source for pair in pairs if _is_real(pair)]
+    references = [pair.target for pair in pairs if _is_real(pair)]
     recipe: Recipe = open_run(path).recipe
     config = given.options.config(recipe.generation)
     translator = load(path, device=given.device)
@@ -156,9 +195,7 @@ def _report(system: _System, sources: list[str], references: list[str], *, given
     }
 
 
-def _comparison(
-    first: _System, second: _System, references: list[str], *, given: Arguments
-) -> dict[str, Any]:
+def _comparison(first: _System, second: _System, references: list[str], *, given: Arguments) -> dict[str, Any]:
     from heedful.evaluation.bootstrap import CountedBLEU, CountedChrF, paired_bootstrap
 
     metrics = (
@@ -177,33 +214,26 @@ def _comparison(
 
 
 def _show(report: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, soft_wrap=True)
+    """Plain lines: a signature must never be cut to the width of a terminal."""
     intervals = {interval["name"]: interval for interval in report["intervals"]}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("metric", "value", "95 % interval", "signature"):
-        table.add_column(column, justify="right" if column == "value" else "left", no_wrap=True)
+    took = f", translated in {report['seconds']:.1f} s" if report["seconds"] is not None else ""
+    print(f"{report['system']}: {report['sentences']:,} sentences{took}\n")
+    width = max(len(score["name"]) for score in report["scores"])
+    print(f"{'metric':<{width}}  {'value':>7}  {'95 % interval':<16}  signature")
     for score in report["scores"]:
         interval = intervals.get(score["name"])
         shown = f"{interval['low']:.2f} to {interval['high']:.2f}" if interval else ""
-        table.add_row(score["name"], f"{score['value']:.2f}", shown, score["signature"])
+        print(f"{score['name']:<{width}}  {score['value']:>7.2f}  {shown:<16}  {score['signature']}")
     if report["perplexity"] is not None:
-        table.add_row(
-            "perplexity", f"{report['perplexity']:.3f}", "", "of the references, per token of this model"
-        )
-    took = f", translated in {report['seconds']:.1f} s" if report["seconds"] is not None else ""
-    console.print(f"{report['system']}: {report['sentences']:,} sentences{took}")
-    console.print(table)
-    console.print("\nBLEU by words in the source")
+        print(f"{'perplexity':<{width}}  {report['perplexity']:>7.3f}  {'':<16}  of the references, per token")
+    print("\nBLEU by words in the source")
     for band in report["bleu_by_length"]:
         end = f"to {band['to']}" if band["to"] is not None else "or more"
-        console.print(f"  {band['from']:>3} {end:<8} {band['bleu']:6.2f}  ({band['sentences']:,} sentences)")
+        print(f"  {band['from']:>3} {end:<8} {band['bleu']:6.2f}  ({band['sentences']:,} sentences)")
     if "against" in report:
-        console.print(f"\nagainst {report['against']['system']} (paired bootstrap)")
+        print(f"\nagainst {report['against']['system']} (paired bootstrap)")
         for each in report["against"]["comparisons"]:
-            console.print(
+            print(
                 f"  {each['name']:<6} {each['first']['value']:.2f} and {each['second']['value']:.2f}: "
                 f"difference {each['difference']['value']:+.2f} "
                 f"({each['difference']['low']:+.2f} to {each['difference']['high']:+.2f}), p = {each['p_value']:.3f}"

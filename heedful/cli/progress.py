@@ -70,9 +70,7 @@ class TrainingProgress(Listener):
         elif time.monotonic() - self._last_line >= _LINE_EVERY:
             self._last_line = time.monotonic()
             total = f"/{self.config.steps}" if self.config.steps else ""
-            print(
-                f"step {update.step}{total}  {numbers}{self._left(update.step)}", file=sys.stderr, flush=True
-            )
+            print(f"step {update.step}{total}  {numbers}{self._left(update.step)}", file=sys.stderr, flush=True)
 
     def evaluated(self, evaluation: Evaluation) -> None:
         """One line of metrics; a star marks the best so far."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -38,19 +39,18 @@ def run(arguments: Sequence[str]) -> int:
         print(dump(recipe), end="")
         return 0
 
-    import torch
     from rich.console import Console
 
     from heedful.artifacts.training_run import train
     from heedful.cli.progress import TrainingProgress
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, force_terminal=None if os.environ.get("RANK", "0") == "0" else False)
     with TrainingProgress(recipe.training, console) as progress:
         outcome = train(
             recipe,
             listeners=[progress],
             say=lambda text: print(text, file=sys.stderr, flush=True),
-            device=torch.device(given.device) if given.device else None,
+            device=given.device,
         )
     if not outcome.leads:
         return 128 + outcome.signal if outcome.signal else 0
@@ -58,7 +58,5 @@ def run(arguments: Sequence[str]) -> int:
         name = signal.Signals(outcome.signal).name
         print(f"{name}: saved; the same command goes on from here ({outcome.folder})", file=sys.stderr)
         return 128 + outcome.signal
-    print(
-        f'trained: {outcome.folder}\nnext: heedful translate {outcome.folder} --text "..."', file=sys.stderr
-    )
+    print(f'trained: {outcome.folder}\nnext: heedful translate {outcome.folder} --text "..."', file=sys.stderr)
     return 0

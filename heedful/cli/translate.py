@@ -72,19 +72,30 @@ def run(arguments: Sequence[str]) -> int:
     keep_pages()
     if given.threads is not None:
         torch.set_num_threads(given.threads)
+    chunks = _chunks(given)
     config = given.options.config(open_run(given.runs[0]).recipe.generation)
     search = build_search(config, n_best=given.n_best, seed=given.seed)
     translator = load(*given.runs, device=given.device, step=given.step)
     translator.length = build_length(config)
     done = 0
     with _destination(given.output) as out, _progress() as tick:
-        for sentences, prefixes in _chunks(given):
-            for translation in translator.translate(
-                sentences, search=search, prefixes=prefixes, batch_tokens=given.batch_tokens, tick=tick
-            ):
-                done += 1
-                _write(out, translation, given=given, number=done, translator=translator)
+        for sentences, prefixes in chunks:
+            found = translator.translate(
+                sentences,
+                search=search,
+                prefixes=prefixes,
+                batch_tokens=given.batch_tokens,
+                tick=tick,
+                first=done + 1,
+            )
+            if not done:
+                _clear(out, given.output)
+            for number, translation in enumerate(found, done + 1):
+                _write(out, translation, given=given, number=number, translator=translator)
             out.flush()
+            done += len(found)
+        if not done:
+            _clear(out, given.output)
     return 0
 
 
@@ -99,24 +110,40 @@ def _check(given: Arguments) -> None:
         raise RecipeError(f"--n-best: {given.n_best}; must be at least 1")
     if given.align and given.format != "jsonl":
         raise RecipeError("--align: only JSON has room for alignments; add --format jsonl")
+    for name in ("batch_tokens", "threads"):
+        number = getattr(given, name)
+        if number is not None and number < 1:
+            raise RecipeError(f"--{name.replace('_', '-')}: {number}; must be at least 1")
+    read = (given.input, given.prefixes)
+    if given.output is not None and any(path is not None and _same(path, given.output) for path in read):
+        raise RecipeError(f"--output: {given.output} is read as well; choose another file")
+
+
+def _same(first: Path, second: Path) -> bool:
+    return first.exists() and second.exists() and first.samefile(second)
 
 
 def _chunks(given: Arguments) -> Iterator[tuple[list[str], list[str] | None]]:
-    """Sentences a few thousand at a time, with the beginnings of their translations."""
+    """Sentences a few thousand at a time, with the beginnings of their translations; files are looked for at once."""
     from heedful.data.readers import read_lines
-    from heedful.tasks.translator import batched
 
     lines: Iterator[str] = iter(given.text) if given.text else read_lines(given.input or sys.stdin.buffer)
     beginnings = None if given.prefixes is None else read_lines(given.prefixes)
+    return _paired(lines, beginnings, given=given)
+
+
+def _paired(
+    lines: Iterator[str], beginnings: Iterator[str] | None, *, given: Arguments
+) -> Iterator[tuple[list[str], list[str] | None]]:
+    from heedful.tasks.translator import batched
+
     for sentences in batched(lines, _CHUNK):
         if given.prefix is not None:
             yield sentences, [given.prefix] * len(sentences)
         elif beginnings is not None:
             forced = [line for _, line in zip(sentences, beginnings, strict=False)]
             if len(forced) < len(sentences):
-                raise DataError(
-                    f"{given.prefixes}: has fewer lines than there are sentences; give one line for each"
-                )
+                raise DataError(f"{given.prefixes}: has fewer lines than there are sentences; give one line for each")
             yield sentences, forced
         else:
             yield sentences, None
@@ -124,15 +151,21 @@ def _chunks(given: Arguments) -> Iterator[tuple[list[str], list[str] | None]]:
 
 @contextmanager
 def _destination(path: Path | None) -> Iterator[IO[str]]:
+    """Where translations go; a file that is there loses its content only when the first ones are ready."""
     if path is None:
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # pytest's stand-in lacks it
         yield sys.stdout
         return
     try:
-        with path.open("w", encoding="utf-8") as file:
+        with path.open("a", encoding="utf-8") as file:
             yield file
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror}); choose another --output") from None
+
+
+def _clear(out: IO[str], path: Path | None) -> None:
+    if path is not None and path.is_file():
+        out.truncate(0)
 
 
 @contextmanager
@@ -154,13 +187,9 @@ def _progress() -> Iterator[Any]:
         yield lambda count: bar.advance(task, count)
 
 
-def _write(
-    out: IO[str], translation: Translation, *, given: Arguments, number: int, translator: Translator
-) -> None:
+def _write(out: IO[str], translation: Translation, *, given: Arguments, number: int, translator: Translator) -> None:
     if given.format == "jsonl":
-        out.write(
-            json.dumps(_record(translation, given=given, translator=translator), ensure_ascii=False) + "\n"
-        )
+        out.write(json.dumps(_record(translation, given=given, translator=translator), ensure_ascii=False) + "\n")
     elif given.n_best == 1:
         out.write(translation.text + "\n")
     else:

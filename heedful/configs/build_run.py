@@ -43,9 +43,7 @@ def build_reader(config: ParallelTextConfig) -> PairReader:
         case LinesConfig():
             return LineAligned(config.source, config.target)
         case TsvConfig():
-            return TabSeparated(
-                config.path, source_column=config.source_column, target_column=config.target_column
-            )
+            return TabSeparated(config.path, source_column=config.source_column, target_column=config.target_column)
         case JsonlConfig():
             return JsonLines(config.path, source_field=config.source_field, target_field=config.target_field)
     assert_never(config)

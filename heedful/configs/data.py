@@ -123,9 +123,7 @@ class TokenizerConfig(Section):
     @classmethod
     def _needed(cls, size: int | None, info: ValidationInfo) -> int | None:
         if size is None and info.data.get("kind") in _SIZES:
-            raise ValueError(
-                f'must be a number for tokenizer.kind = "{info.data["kind"]}", as in size = 8000'
-            )
+            raise ValueError(f'must be a number for tokenizer.kind = "{info.data["kind"]}", as in size = 8000')
         return size
 
     @field_validator("character_coverage")

@@ -194,9 +194,7 @@ class TransformerConfig(Section):
         if d_model is None or heads is None:
             return positions
         if isinstance(positions, SinusoidalConfig) and d_model % 2:
-            raise misfit(
-                "model.d_model", f"= {d_model} must be even, sinusoidal positions pair sines with cosines"
-            )
+            raise misfit("model.d_model", f"= {d_model} must be even, sinusoidal positions pair sines with cosines")
         if isinstance(positions, RotaryConfig) and d_model // heads % 2:
             raise misfit(
                 "model.heads",

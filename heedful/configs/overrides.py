@@ -45,8 +45,7 @@ def read_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
         path = tuple(name[2:].replace("-", "_").split("."))
         if not word.startswith("--") or not all(path):
             raise RecipeError(
-                f"command line: {word!r} is no option; a recipe is changed by --key value, "
-                "as in --training.steps 2000"
+                f"command line: {word!r} is no option; a recipe is changed by --key value, as in --training.steps 2000"
             )
         if not equals and waiting and not waiting[0].startswith("--"):
             text, equals = waiting.pop(0), "="
@@ -106,9 +105,7 @@ def _set(table: Nest, section: type[Section] | None, override: Override, path: t
     below = table.get(name, {})
     if not isinstance(below, Mapping):
         key = override.path[: -len(rest)]
-        raise RecipeError(
-            f"command line: {override.flag} cannot be set as {'.'.join(key)} is no table in the recipe"
-        )
+        raise RecipeError(f"command line: {override.flag} cannot be set as {'.'.join(key)} is no table in the recipe")
     if rest == ["kind"] and len(members(annotation)) > 1:
         below = _of_kind(below, annotation, str(_read(override, None)))
     # The key itself may be what tells the kind.

@@ -145,9 +145,7 @@ class TrainingConfig(Section):
         # A limit that is wrong itself is absent from info.data; it has its own message.
         limits = [minutes, *(info.data.get(name, 0) for name in ("steps", "epochs"))]
         if all(limit is None for limit in limits):
-            raise misfit(
-                "training.steps", "is missing: give training.steps, epochs or minutes, or training never ends"
-            )
+            raise misfit("training.steps", "is missing: give training.steps, epochs or minutes, or training never ends")
         return minutes
 
     @field_validator("schedule")

@@ -45,9 +45,7 @@ def plan_batches(
     return [batches[i] for i in np.argsort(random.random_raw(len(batches)), kind="stable")]
 
 
-def plan_by_length(
-    lengths: Integer[np.ndarray, " N"], *, tokens: int, rows: int
-) -> list[Integer[np.ndarray, " B"]]:
+def plan_by_length(lengths: Integer[np.ndarray, " N"], *, tokens: int, rows: int) -> list[Integer[np.ndarray, " B"]]:
     """Batches for inference, longest sentences first, so that the most memory is needed at the start.
 
     A batch has at most `rows` sentences and, unless it is one sentence, at most `tokens` ids with padding.

@@ -12,11 +12,11 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, final
+from typing import Any, BinaryIO, SupportsIndex, final
 
 import numpy as np
 from jaxtyping import Int, Integer
@@ -54,9 +54,9 @@ class Sentences:
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def __getitem__(self, row: int) -> Integer[np.ndarray, " T"]:
-        row = range(len(self))[row]
-        return self._ids[self._starts[row] : self._starts[row + 1]]
+    def __getitem__(self, row: SupportsIndex) -> Integer[np.ndarray, " T"]:
+        number = range(len(self))[row]
+        return self._ids[self._starts[number] : self._starts[number + 1]]
 
     @property
     def lengths(self) -> Int[np.ndarray, " N"]:
@@ -102,9 +102,7 @@ class Corpus:
             record: dict[str, Any] = json.loads((folder / _DESCRIPTION).read_bytes())
             version = record["format"]
         except OSError as error:
-            raise RunError(
-                f"{folder}: no finished corpus ({error.strerror}); encode the text again"
-            ) from None
+            raise RunError(f"{folder}: no finished corpus ({error.strerror}); encode the text again") from None
         except (ValueError, KeyError, TypeError, RecursionError):
             raise RunError(f"{folder / _DESCRIPTION}: damaged; encode the text again") from None
         if version != _FORMAT:
@@ -124,8 +122,11 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.source)
 
-    def __getitem__(self, row: int) -> tuple[Integer[np.ndarray, " S"], Integer[np.ndarray, " T"]]:
+    def __getitem__(self, row: SupportsIndex) -> tuple[Integer[np.ndarray, " S"], Integer[np.ndarray, " T"]]:
         return self.source[row], self.target[row]
+
+    def __iter__(self) -> Iterator[tuple[Integer[np.ndarray, " S"], Integer[np.ndarray, " T"]]]:
+        return (self[row] for row in range(len(self)))
 
     @property
     def lengths(self) -> Int[np.ndarray, "N 2"]:
@@ -233,9 +234,7 @@ class _Side:
         return {"dtype": self._dtype.str, "tokens": self._tokens}
 
 
-def _encode(
-    pairs: Iterable[Pair], *, source: _Side, target: _Side, tick: Callable[[int], None] | None
-) -> Report:
+def _encode(pairs: Iterable[Pair], *, source: _Side, target: _Side, tick: Callable[[int], None] | None) -> Report:
     kept = empty = too_long = read = 0
     for read, pair in enumerate(pairs, 1):
         first, second = source.encode(pair.source), target.encode(pair.target)

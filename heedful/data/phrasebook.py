@@ -221,9 +221,7 @@ class _Voice:
         """num2words in this language, remembered: German takes a tenth of a millisecond per number."""
         from num2words import num2words
 
-        return cache(
-            lambda number, to="cardinal", **options: num2words(number, lang=self.code, to=to, **options)
-        )
+        return cache(lambda number, to="cardinal", **options: num2words(number, lang=self.code, to=to, **options))
 
     @cached_property
     def time_of_day(self) -> Callable[[str], str]:

@@ -165,9 +165,7 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
         with path.open("rb") as plain:
             zipped = plain.peek(2)[:2] == _GZIP
             if path.suffix == ".gz" and not zipped:
-                raise DataError(
-                    f"{path}: not a gzip file in spite of its name; compress it again or drop the .gz"
-                )
+                raise DataError(f"{path}: not a gzip file in spite of its name; compress it again or drop the .gz")
             if not zipped:
                 yield from _cut(plain.readline, name=str(path))
                 return
@@ -176,9 +174,7 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
     except OSError as error:
-        raise DataError(
-            f"{path}: cannot be read ({error.strerror or error}); check the path and its rights"
-        ) from None
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}); check the path and its rights") from None
 
 
 def _cut(readline: Callable[[int], bytes], *, name: str) -> Iterator[bytes]:
@@ -188,9 +184,7 @@ def _cut(readline: Callable[[int], bytes], *, name: str) -> Iterator[bytes]:
         line = line[len(_BOM) :] or readline(LONGEST_LINE + 1)
     while line:
         if len(line) > LONGEST_LINE:
-            raise DataError(
-                f"{name}:{number}: a line of more than {LONGEST_LINE} bytes; is this a text file?"
-            )
+            raise DataError(f"{name}:{number}: a line of more than {LONGEST_LINE} bytes; is this a text file?")
         yield line.removesuffix(b"\n").removesuffix(b"\r")
         line = readline(LONGEST_LINE + 1)
         number += 1
@@ -228,14 +222,10 @@ def _json_object(text: str, *, place: str) -> dict[str, object]:
 def _field(record: dict[str, object], name: str, *, place: str) -> str:
     if name not in record:
         present = ", ".join(map(repr, list(record)[:8])) or "none"
-        raise DataError(
-            f"{place}: no field {name!r} (there: {present}); mend the line or choose other fields"
-        )
+        raise DataError(f"{place}: no field {name!r} (there: {present}); mend the line or choose other fields")
     value = record[name]
     if not isinstance(value, str):
-        raise DataError(
-            f"{place}: field {name!r} is {type(value).__name__} where text is needed; mend the line"
-        )
+        raise DataError(f"{place}: field {name!r} is {type(value).__name__} where text is needed; mend the line")
     # JSON can spell what UTF-8 cannot: an escape for NUL or for half of a surrogate pair.
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise DataError(f"{place}: field {name!r} holds NUL or half a surrogate pair; mend the line")

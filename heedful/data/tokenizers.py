@@ -53,11 +53,11 @@ class Tokenizer(ABC):
         """The ids of a text, without `BOS` and `EOS`; `DataError` where it is not valid Unicode."""
         return self._encode(valid(text))
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, silent about `PAD`, `BOS` and `EOS`."""
         return self._decode([number for number in map(int, ids) if number not in _SILENT])
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
+    def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as something to look at; a space, or the start of a word after one, is `▁`."""
         return [self._piece(int(number)) for number in ids]
 

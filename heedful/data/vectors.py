@@ -50,17 +50,13 @@ def read_word_vectors(path: Path, *, vocabulary: Mapping[str, int], d_model: int
             ids.append(vocabulary[word])
             rows.append(_vector(fields[-d_model:], place=place))
     if promised is not None and number - 1 != promised:
-        raise DataError(
-            f"{path}: its header promises {promised} words, but there are {number - 1}; fetch it again"
-        )
+        raise DataError(f"{path}: its header promises {promised} words, but there are {number - 1}; fetch it again")
     stacked = np.stack(rows) if rows else np.empty((0, d_model), dtype=np.float32)
     return WordVectors(torch.from_numpy(stacked), torch.tensor(ids, dtype=torch.int64))
 
 
 def _is_header(fields: list[str]) -> bool:
-    return len(fields) == 2 and all(
-        field.isascii() and field.isdigit() and len(field) < 19 for field in fields
-    )
+    return len(fields) == 2 and all(field.isascii() and field.isdigit() and len(field) < 19 for field in fields)
 
 
 def _require_dimension(found: int, *, d_model: int, place: str) -> None:

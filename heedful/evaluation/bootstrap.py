@@ -116,9 +116,7 @@ class CountedChrF(Counted):
 
     @staticmethod
     def _order(hypothesis: str, reference: str, n: int) -> tuple[int, int, int]:
-        found, wanted = (
-            Counter(s[i : i + n] for i in range(len(s) - n + 1)) for s in (hypothesis, reference)
-        )
+        found, wanted = (Counter(s[i : i + n] for i in range(len(s) - n + 1)) for s in (hypothesis, reference))
         # sacrebleu does not count a hypothesis against a reference that is too short to have any
         return found.total() if wanted else 0, wanted.total(), (found & wanted).total()
 

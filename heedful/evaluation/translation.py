@@ -40,13 +40,9 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         DataError: no sentences, or not as many hypotheses as references.
     """
     if isinstance(hypotheses, str) or isinstance(references, str):
-        raise DataError(
-            "hypotheses and references must be lists of sentences, not one text: split it into lines"
-        )
+        raise DataError("hypotheses and references must be lists of sentences, not one text: split it into lines")
     if len(hypotheses) != len(references):
-        raise DataError(
-            f"{len(hypotheses):,} hypotheses but {len(references):,} references: each line needs its own"
-        )
+        raise DataError(f"{len(hypotheses):,} hypotheses but {len(references):,} references: each line needs its own")
     if not hypotheses:
         raise DataError("no sentences to score: hypotheses and references are empty")
 
@@ -157,16 +153,12 @@ def bleu_by_length(
     """
     check_pairs(hypotheses, references)
     if len(source_lengths) != len(references):
-        raise DataError(
-            f"{len(source_lengths):,} source lengths for {len(references):,} sentences: give one each"
-        )
+        raise DataError(f"{len(source_lengths):,} source lengths for {len(references):,} sentences: give one each")
     if any(low >= high for low, high in pairwise(edges)):
         raise RecipeError(f"edges {list(edges)} must increase: each is the longest length of its band")
     bands = []
     for shortest, longest in zip((0, *(edge + 1 for edge in edges)), (*edges, None), strict=True):
-        rows = [
-            i for i, n in enumerate(source_lengths) if n >= shortest and (longest is None or n <= longest)
-        ]
+        rows = [i for i, n in enumerate(source_lengths) if n >= shortest and (longest is None or n <= longest)]
         if rows:
             score = metric([hypotheses[i] for i in rows], [references[i] for i in rows])
             bands.append(LengthBand(shortest, longest, len(rows), score))

@@ -58,9 +58,7 @@ class Ensemble(Generic[Source]):
         """The states of all members."""
         return tuple(model.begin(source) for model in self.models)
 
-    def step(
-        self, tokens: Tokens, state: tuple[State, ...]
-    ) -> tuple[Float[Tensor, "B T V"], tuple[State, ...]]:
+    def step(self, tokens: Tokens, state: tuple[State, ...]) -> tuple[Float[Tensor, "B T V"], tuple[State, ...]]:
         """One step of every member."""
         logits, states = zip(
             *(model.step(tokens, own) for model, own in zip(self.models, state, strict=True)), strict=True

@@ -70,9 +70,7 @@ class Multinomial:
         if not -(2**63) <= self.seed < 2**63:
             raise RecipeError(f"seed: {self.seed}; must fit into 64 bits")
         if not (self.temperature > 0 and math.isfinite(self.temperature)):
-            raise RecipeError(
-                f"temperature: {self.temperature}; must be above 0, and greedy search is its limit at 0"
-            )
+            raise RecipeError(f"temperature: {self.temperature}; must be above 0, and greedy search is its limit at 0")
 
     def __call__(self, logits: Float[Tensor, "N V"], progress: Progress) -> Int[Tensor, " N"]:
         """By inverting the distribution function, first over blocks of columns and then inside the block."""

@@ -82,8 +82,5 @@ def _largest(
         keys = (keys << 32) + torch.arange(values.size(1), 0, -1, device=values.device)
     if real is not None:
         keys = keys.masked_fill_(~real, -(2**63))
-    if single:
-        order = keys.topk(k, 1).indices
-    else:
-        order = keys.sort(dim=1, descending=True, stable=True).indices[:, :k]
+    order = keys.topk(k, 1).indices if single else keys.sort(dim=1, descending=True, stable=True).indices[:, :k]
     return values.gather(1, order), order

@@ -131,9 +131,7 @@ def sampled_search(
     return _ended(columns, start, eos=eos, copies=n).listed(start)
 
 
-def _begin(
-    start: Start, limited: Int[Tensor, " B"], *, copies: int, streams: Int[Tensor, " B"] | None
-) -> _Live:
+def _begin(start: Start, limited: Int[Tensor, " B"], *, copies: int, streams: Int[Tensor, " B"] | None) -> _Live:
     rows = torch.arange(len(limited) * copies, device=limited.device)
     if streams is None:
         streams = rows[: len(limited)]

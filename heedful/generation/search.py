@@ -65,9 +65,7 @@ class Greedy(Search):
         streams: Int[Tensor, " B"],
     ) -> Hypotheses:
         """One hypothesis for each row."""
-        return greedy_search(
-            step, state, prompt, eos=self.eos, limit=limit, prefix=prefix, filters=self.filters
-        )
+        return greedy_search(step, state, prompt, eos=self.eos, limit=limit, prefix=prefix, filters=self.filters)
 
 
 @final

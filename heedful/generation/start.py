@@ -48,13 +48,9 @@ def read_prompt(
     first = prompt.positions.amax(1) + 1
     places = torch.arange(prefix.size(1), device=prefix.device)
     positions = torch.where(forced, first.unsqueeze(1) + places, -1)
-    tokens = Tokens(
-        torch.cat((prompt.ids, prefix.clamp(min=0)), 1), torch.cat((prompt.positions, positions), 1)
-    )
+    tokens = Tokens(torch.cat((prompt.ids, prefix.clamp(min=0)), 1), torch.cat((prompt.positions, positions), 1))
     logits, state = step(tokens, state)
-    before = torch.cat(
-        (prompt.positions.argmax(1, keepdim=True), (places + prompt.ids.size(1)).expand_as(prefix)), 1
-    )
+    before = torch.cat((prompt.positions.argmax(1, keepdim=True), (places + prompt.ids.size(1)).expand_as(prefix)), 1)
     rows = torch.arange(len(prefix), device=prefix.device)
     scores = _forced_scores(at_least_single(logits[rows.unsqueeze(1), before[:, :-1]]), prefix)
     last = logits[rows, before[rows, lengths]]

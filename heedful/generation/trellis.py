@@ -53,7 +53,5 @@ class Trellis:
         sentences, *columns = self._steps[at]
         if len(sentences) == self._shape[0]:
             return columns[0], columns[1], columns[2]
-        origins, ids, scores = (
-            column.new_zeros(self._shape).index_copy_(0, sentences, column) for column in columns
-        )
+        origins, ids, scores = (column.new_zeros(self._shape).index_copy_(0, sentences, column) for column in columns)
         return origins, ids, scores

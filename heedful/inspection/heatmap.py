@@ -36,7 +36,7 @@ class Ramp:
         return _hex(low + weight * (high - low), a, b)
 
 
-GLOW = Ramp((0.20, 0.97), ((0.005, -0.055), (0.055, -0.125), (0.125, -0.035), (0.085, 0.095), (0.0, 0.115), (-0.005, 0.03)))
+GLOW = Ramp((0.20, 0.97), ((0.005, -0.055), (0.075, -0.14), (0.18, -0.05), (0.15, 0.085), (0.03, 0.145), (-0.01, 0.05)))
 """Dark to light, strong weights shine: the decks' black and white matrices, in colour."""
 
 INK = Ramp((0.985, 0.28), ((-0.002, 0.002), (-0.02, -0.035), (-0.015, -0.085), (0.01, -0.11), (0.015, -0.08)))
@@ -62,7 +62,7 @@ def alignment_svg(
 ) -> str:
     """The matrix as an SVG file: a row for each target token, a column for each source token, a tooltip in each cell.
 
-    Each row's largest weight has a ring, unless the whole row is equal. The text follows light and dark mode; nothing
+    Each row's largest weight has a dot, unless the whole row is equal. The text follows light and dark mode; nothing
     is loaded from anywhere.
 
     Args:
@@ -76,7 +76,9 @@ def alignment_svg(
         ValueError: no tokens, weights that are not [T, S], or weights outside [0, 1].
     """
     matrix = _checked(source, target, weights)
-    picture = _Picture([_visible(t) for t in source], [_visible(t) for t in target], matrix, _visible(title), ramp)
+    picture = _Picture(
+        [_visible(t) for t in source], [_visible(t) for t in target], matrix, _visible(title) if title else "", ramp
+    )
     return picture.svg()
 
 
@@ -84,7 +86,8 @@ _LONGEST_LABEL = 24
 _TILT = 50.0
 _STYLE = (
     "<style>"
-    ".heedful-alignment{background:#fff;font-family:ui-sans-serif,system-ui,'Segoe UI','Noto Sans',sans-serif}"
+    ".heedful-alignment{max-width:100%;height:auto;background:#fff;"
+    "font-family:ui-sans-serif,system-ui,'Segoe UI','Noto Sans',sans-serif}"
     ".heedful-alignment .paper{fill:#fff}.heedful-alignment text{fill:#24262d}"
     ".heedful-alignment .faint{fill:#7b8190}"
     "@media (prefers-color-scheme:dark){.heedful-alignment{background:#16171c}"
@@ -114,6 +117,11 @@ class _Picture:
         return min(14.0, 0.72 * self.cell)
 
     @property
+    def gap(self) -> float:
+        """Half the distance between two squares."""
+        return 1.0 if self.cell > 16 else 0.5
+
+    @property
     def size(self) -> tuple[float, float]:
         return self.cell * len(self.source), self.cell * len(self.target)
 
@@ -125,7 +133,7 @@ class _Picture:
         right = max(self.cell * (i + 0.5) + reach * length for i, length in enumerate(columns)) - self.size[0]
         heading = 0.62 * 17 * _width(self.title) - self.size[0]
         top = math.sin(math.radians(_TILT)) * max(columns) + 1.2 * self.font + (34 if self.title else 0) + 14
-        return max(*rows, 76.0) + 30, top, max(right, heading, 0.0) + 24, 62.0
+        return max(*rows, 70.0) + 16, top, max(right, heading, 200 - self.size[0], 0.0) + 20, 62.0
 
     def _length(self, label: str) -> float:
         return 0.62 * self.font * min(_width(label), _LONGEST_LABEL + 1) + 10
@@ -157,42 +165,50 @@ class _Picture:
             f'<text x="-8" y="{self.cell * (i + 0.5):.1f}" dy=".34em" text-anchor="end">{_label(token)}</text>'
             for i, token in enumerate(self.target)
         ]
-        return [*columns, *rows]
+        axes = [
+            f'<text class="faint" x="-8" y="{y}" font-size="11" text-anchor="end">{name}</text>'
+            for y, name in ((-24, "source →"), (-9, "target ↓"))
+        ]
+        return [*axes, *columns, *rows]
 
     def _cells(self) -> list[str]:
         """A panel in the colour of 0 with a rounded square for each weight: weak ones sink into it."""
         width, height = self.size
-        cell, gap = self.cell, 1.0 if self.cell > 16 else 0.5
+        cell, gap = self.cell, self.gap
         side, radius = cell - 2 * gap, min(4.0, cell / 9)
         lines = [
             f'<rect x="-3" y="-3" width="{width + 6:.1f}" height="{height + 6:.1f}" rx="{radius + 3:.1f}" '
-            f'fill="{self.ramp.colour(0)}"/>'
+            f'fill="{self.ramp.colour(0.0)}"/>'
         ]
         for token, row, y in zip(self.target, self.weights, cell * np.arange(len(self.target)), strict=True):
-            best = row.max() if len(row) == 1 or row.max() > row.min() else math.inf
-            lines.append(
-                f'<g transform="translate(0 {y + gap:.1f})" stroke="{self.ramp.colour(0)}" stroke-width="0">'
-            )
-            for i, weight in enumerate(row):
-                ring = f' stroke="{self._ring(float(weight))}" stroke-width="{max(1.0, cell / 22):.1f}"' if weight == best else ""
+            lines.append(f'<g transform="translate(0 {y + gap:.1f})">')
+            for i, weight in enumerate(row.tolist()):
+                words = f"{escape(self.source[i])} → {escape(token)}: {weight:.3f}"
                 lines.append(
                     f'<rect x="{cell * i + gap:.1f}" width="{side:.1f}" height="{side:.1f}" rx="{radius:.1f}" '
-                    f'fill="{self.ramp.colour(float(weight))}"{ring}><title>{escape(self.source[i])} → '
-                    f"{escape(token)}: {weight:.3f}</title></rect>"
+                    f'fill="{self.ramp.colour(weight)}"><title>{words}</title></rect>'
                 )
+            lines.extend(self._dots(row))
             lines.append("</g>")
         return lines
 
-    def _ring(self, weight: float) -> str:
-        """The end of the ramp that stands out from this weight."""
-        return self.ramp.colour(0.0 if weight > 0.5 else 1.0)
+    def _dots(self, row: Num[np.ndarray, " S"]) -> list[str]:
+        """A dot on the largest weight of the row, in the end of the ramp that stands out from it."""
+        if len(row) > 1 and row.max() == row.min():
+            return []
+        colour = self.ramp.colour(0.0 if row.max() > 0.5 else 1.0)
+        return [
+            f'<circle cx="{self.cell * (i + 0.5):.1f}" cy="{self.cell / 2 - self.gap:.1f}" r="{self.cell / 13:.1f}" '
+            f'fill="{colour}" fill-opacity="0.7" pointer-events="none"/>'
+            for i in np.flatnonzero(row == row.max())
+        ]
 
     def _scale(self) -> list[str]:
         """A bar from 0 to 1 below the matrix."""
         _, height = self.size
-        y, steps, step = height + 22, 40, 3.5
+        y, steps, step = height + 22, 72, 2
         bar = [
-            f'<rect x="{step * i:.1f}" y="{y:.1f}" width="{step + 0.4:.1f}" height="9" '
+            f'<rect x="{step * i}" y="{y:.1f}" width="{step}" height="9" shape-rendering="crispEdges" '
             f'fill="{self.ramp.colour((i + 0.5) / steps)}"/>'
             for i in range(steps)
         ]
@@ -201,7 +217,8 @@ class _Picture:
             f'text-anchor="{anchor}">{at:g}</text>'
             for at, anchor in ((0, "start"), (0.5, "middle"), (1, "end"))
         ]
-        return bar + ticks
+        name = f'<text class="faint" x="{steps * step + 10}" y="{y + 8:.1f}" font-size="11">weight</text>'
+        return [*bar, *ticks, name]
 
 
 def alignment_text(source: Sequence[str], target: Sequence[str], weights: Weights) -> str:
@@ -232,7 +249,9 @@ def _checked(source: Sequence[str], target: Sequence[str], weights: Weights) -> 
     """The weights as an array [T, S], or a ValueError that names both shapes."""
     wanted = (len(target), len(source))
     if not all(wanted):
-        raise ValueError(f"an alignment of {len(source)} source and {len(target)} target tokens: there must be some of both")
+        raise ValueError(
+            f"an alignment of {len(source)} source and {len(target)} target tokens: there must be some of both"
+        )
     try:
         matrix = np.asarray(weights, dtype=np.float64)
     except ValueError as error:
@@ -261,7 +280,7 @@ def _sign(character: str) -> str:
         return chr(0x2400 + code)
     joins = character in "\u200c\u200d"  # Persian words and emoji need them
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") and not joins:
-        return f"‹{code:04X}›"
+        return f"[U+{code:04X}]"
     return character
 
 

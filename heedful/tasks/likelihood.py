@@ -30,9 +30,8 @@ def cross_entropy(
         The smoothed sum, to be minimised, and the plain negative log-likelihood in nats.
     """
     apply: Callable[..., tuple[Tensor, Tensor]] = _ProjectedCrossEntropy.apply
-    return apply(
-        hidden, output.weight, output.bias, labels, smoothing
-    )
+    # inside an autograd function gradients are always off, so whether anybody wants them must be asked here
+    return apply(hidden, output.weight, output.bias, labels, smoothing, torch.is_grad_enabled())
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
@@ -43,13 +42,20 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: PLR0917 -- autograd passes by position
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        training: bool,
     ) -> tuple[Tensor, Tensor]:
-        wanted = any(ctx.needs_input_grad[:3])
+        wanted = training and any(ctx.needs_input_grad[:3])
+        exact = torch.promote_types(hidden.dtype, torch.float32)
         size = weight.size(0)
-        mean_weight = weight.sum(0, dtype=torch.float32) / size
-        mean_bias = 0.0 if bias is None else bias.sum(dtype=torch.float32) / size
-        smoothed = hidden.new_zeros((), dtype=torch.float32)
+        mean_weight = weight.sum(0, dtype=exact) / size
+        mean_bias = 0.0 if bias is None else bias.sum(dtype=exact) / size
+        smoothed = hidden.new_zeros((), dtype=exact)
         plain = smoothed.clone()
         d_hidden = torch.empty_like(hidden) if wanted else None
         d_weight = torch.zeros_like(weight) if wanted else None
@@ -58,11 +64,11 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             h, label = hidden[start : start + _CHUNK], labels[start : start + _CHUNK].unsqueeze(1)
             logits = torch.mm(h, weight.T) if bias is None else torch.addmm(bias, h, weight.T)
             highest = logits.amax(-1, keepdim=True)
-            chosen = logits.gather(1, label).float()
+            chosen = logits.gather(1, label).to(exact)
             exponent = logits.sub_(highest).exp_()
-            total = exponent.sum(-1, keepdim=True, dtype=torch.float32)
-            normaliser = highest.float() + total.log()
-            mean_logit = (h.float() @ mean_weight + mean_bias).unsqueeze(1)
+            total = exponent.sum(-1, keepdim=True, dtype=exact)
+            normaliser = highest.to(exact) + total.log()
+            mean_logit = (h.to(exact) @ mean_weight + mean_bias).unsqueeze(1)
             plain += (normaliser - chosen).sum()
             smoothed += (normaliser - (1 - smoothing) * chosen - smoothing * mean_logit).sum()
             if d_hidden is None or d_weight is None:
@@ -83,8 +89,6 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         factor = upstream[0]
-        d_hidden, d_weight, d_bias = (
-            None if d is None else d.mul_(factor.to(d.dtype)) for d in ctx.gradients
-        )
+        d_hidden, d_weight, d_bias = (None if d is None else d.mul_(factor.to(d.dtype)) for d in ctx.gradients)
         ctx.gradients = ()
-        return d_hidden, d_weight, d_bias, None, None
+        return d_hidden, d_weight, d_bias, None, None, None

@@ -125,6 +125,7 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         batch_tokens: int = 4096,
         tick: Callable[[int], None] | None = None,
+        first: int = 1,
     ) -> list[Translation]:
         """Translates sentences, in their order; inside, long ones first and many at a time.
 
@@ -134,11 +135,12 @@ class Translator:
             prefixes: how each translation must begin.
             batch_tokens: padded source tokens that are translated at one time.
             tick: told how many sentences each batch finished.
+            first: number of the first sentence, for messages and as its source of chance when sampling.
 
         Raises:
             DataError: a sentence is longer than the model can read; the message names it.
         """
-        encoded = [self._encode(sentence, number) for number, sentence in enumerate(sentences, 1)]
+        encoded = [self._encode(sentence, number) for number, sentence in enumerate(sentences, first)]
         forced = None if prefixes is None else [self.target.encode(prefix) for prefix in prefixes]
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         filled = np.array([i for i, ids in enumerate(encoded) if ids], dtype=np.int64)
@@ -149,7 +151,7 @@ class Translator:
             rows = filled[places]
             prefix = None if forced is None else _padded([forced[i] for i in rows]).to(self.device)
             hypotheses = self._search(
-                [encoded[i] for i in rows], search or self.search, prefix=prefix, numbers=rows
+                [encoded[i] for i in rows], search or self.search, prefix=prefix, numbers=rows + first
             )
             for row, best in zip(rows, hypotheses, strict=True):
                 found[row] = best
@@ -164,12 +166,10 @@ class Translator:
         """Log-probabilities of given translations, in order."""
         sources = [self._encode(source, number) for number, (source, _) in enumerate(pairs, 1)]
         targets = [self.target.encode(target) for _, target in pairs]
-        lengths = np.array(
-            [max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)], dtype=np.int64
-        )
+        lengths = np.array([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)], dtype=np.int64)
         results: list[ForcedScore | None] = [None] * len(pairs)
         for rows in plan_by_length(lengths, tokens=batch_tokens, rows=256):
-            source = move(collate_sources([[*sources[i], EOS] for i in rows]), self.device)
+            source = move(collate_sources([sources[i] for i in rows]), self.device)
             target, labels = self._forced([targets[i] for i in rows])
             model = self._model()
             with torch.inference_mode():
@@ -183,7 +183,7 @@ class Translator:
     def align(self, source: str, target: str) -> Alignment:
         """What each token of a given translation, the end of sentence included, looked at in the source."""
         ids, forced = self._encode(source, 1), self.target.encode(target)
-        tokens = move(collate_sources([[*ids, EOS]]), self.device)
+        tokens = move(collate_sources([ids]), self.device)
         read, _ = self._forced([forced])
         model = self.models[0]
         assert isinstance(model, nn.Module)
@@ -212,7 +212,7 @@ class Translator:
     def _search(
         self, sources: list[list[int]], search: Search, *, prefix: Tensor | None, numbers: np.ndarray
     ) -> Hypotheses:
-        source = move(collate_sources([[*ids, EOS] for ids in sources]), self.device)
+        source = move(collate_sources(sources), self.device)
         limit = torch.tensor(
             [int(self.length.ratio * (len(ids) + 1)) + self.length.extra for ids in sources],
             device=self.device,
@@ -258,9 +258,7 @@ class Translator:
 
 def _padded(prefixes: list[list[int]]) -> Tensor:
     longest = max(map(len, prefixes))
-    return torch.tensor([[*ids, *[-1] * (longest - len(ids))] for ids in prefixes]).view(
-        len(prefixes), longest
-    )
+    return torch.tensor([[*ids, *[-1] * (longest - len(ids))] for ids in prefixes]).view(len(prefixes), longest)
 
 
 def batched(sentences: Iterator[str], size: int) -> Iterator[list[str]]:

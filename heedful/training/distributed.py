@@ -6,15 +6,23 @@ Started by torchrun, which sets the environment; without it there is one process
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
 
 import torch
 from torch import Tensor, distributed
 
+from heedful.errors import TrainingError
+
+Result = TypeVar("Result")
+
 _BUCKET = 32 * 2**20
 """Bytes that are summed in one message."""
+_PATIENCE = timedelta(days=1)
+"""How long processes wait for one that encodes a large corpus or evaluates; torchrun tells them when it has died."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +62,24 @@ class World:
         distributed.broadcast(tensor, 0)
         return [float(number) for number in tensor]
 
-    def wait(self) -> None:
-        """Returns when every process has come here."""
-        if self.size > 1:
-            distributed.barrier()
+    def lead(self, work: Callable[[], Result]) -> Result | None:
+        """Does `work` in the leading process, while the others wait; its result there, None elsewhere.
+
+        Raises:
+            TrainingError: in the others, where the work failed; what went wrong is raised in the leading process.
+        """
+        if not self.leads:
+            (done,) = self.agree([0.0])
+            if not done:
+                raise TrainingError("the leading process could not go on; its own message says why")
+            return None
+        try:
+            result = work()
+        except BaseException:
+            self.agree([0.0])
+            raise
+        self.agree([1.0])
+        return result
 
 
 @contextmanager
@@ -71,7 +93,13 @@ def world(device: torch.device) -> Iterator[World]:
     if device.type == "cuda":
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
-    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", rank=rank, world_size=size)
+    distributed.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo",
+        rank=rank,
+        world_size=size,
+        timeout=_PATIENCE,
+        device_id=device if device.type == "cuda" else None,
+    )
     try:
         yield World(rank, size, device)
     finally:

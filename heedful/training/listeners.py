@@ -23,6 +23,7 @@ class Progress:
         seconds: spent in training, evaluation and saving included, over all sittings.
         best: the best value of the monitored metric, and its step.
         stale: evaluations since then.
+        evaluated: the step of the last evaluation; an interruption may come between an update and its evaluation.
     """
 
     step: int = 0
@@ -33,6 +34,7 @@ class Progress:
     best: float | None = None
     best_step: int | None = None
     stale: int = 0
+    evaluated: int = 0
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,7 @@ class Adam:
             {"params": matrices, "weight_decay": weight_decay},
             {"params": vectors, "weight_decay": 0.0},
         ]
-        self._adam = torch.optim.AdamW(
-            [g for g in groups if g["params"]], betas=betas, eps=epsilon, fused=True
-        )
+        self._adam = torch.optim.AdamW([g for g in groups if g["params"]], betas=betas, eps=epsilon, fused=True)
 
     def update(self, rate: float) -> None:
         """One step against the gradients, which are then dropped."""
@@ -63,8 +61,7 @@ class Adam:
         for name, parameter in self._parameters.items():
             if f"{name}.step" in tensors:
                 self._adam.state[parameter] = {
-                    moment: tensors[f"{name}.{moment}"].clone().to(parameter.device)
-                    for moment in self._MOMENTS
+                    moment: tensors[f"{name}.{moment}"].clone().to(parameter.device) for moment in self._MOMENTS
                 }
 
 
@@ -82,6 +79,4 @@ class MovingAverage:
         """Moves the average towards the parameters after update `step`."""
         decay = min(self.decay, (1 + step) / (10 + step))
         with torch.no_grad():
-            torch._foreach_lerp_(
-                list(self.weights.values()), [parameters[n].detach() for n in self.weights], 1 - decay
-            )
+            torch._foreach_lerp_(list(self.weights.values()), [parameters[n].detach() for n in self.weights], 1 - decay)

@@ -101,28 +101,27 @@ class Trainer(Generic[Batch]):
         self.keeper = keeper
         self.average = average
         self.progress = Progress()
-        self._saved_step = -1
+        self._began = 0.0
 
     def run(self) -> int:
         """Trains until a limit is reached or a signal asks to stop; returns that signal's number, or 0.
 
         Raises:
-            TrainingError: the loss or its gradient is not finite; the last checkpoint stays as it was.
+            TrainingError: the loss, its gradient or a metric is not finite; the last checkpoint stays as it was.
         """
-        began = time.perf_counter() - self.progress.seconds
+        self._began = time.perf_counter() - self.progress.seconds
         self.model.train()
         with interruption() as interrupted:
+            if self.progress.step % self.habits.evaluate_every == 0:
+                self._evaluate()
             for batches in self._updates():
                 self._update(batches)
-                self.progress = replace(self.progress, seconds=time.perf_counter() - began)
-                stopping = self._agree_to_stop(interrupted.signal)
-                if stopping:
+                if stopping := self._look_up(interrupted.signal):
                     self._save(None)
                     return stopping
                 if self.progress.step % self.habits.evaluate_every == 0:
-                    self._evaluate(began)
-            if self._saved_step != self.progress.step:
-                self._evaluate(began)
+                    self._evaluate()
+            self._evaluate()
         return 0
 
     def snapshot(self) -> Snapshot:
@@ -147,7 +146,6 @@ class Trainer(Generic[Batch]):
         self.precision.publish()
         self.optimizer.restore({n.removeprefix("adam."): t for n, t in snapshot.training.items()})
         self.progress = snapshot.progress
-        self._saved_step = snapshot.progress.step
 
     def _updates(self) -> Iterator[Sequence[Rows]]:
         """The batches of each update, from where progress stands, until a limit is reached."""
@@ -182,11 +180,7 @@ class Trainer(Generic[Batch]):
         loss, nll, count = (float(x) for x in self._sum(sums, gradients))
         norm = self._prepare(gradients, count)
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise TrainingError(
-                f"update {step}: the {'gradient' if math.isfinite(loss) else 'loss'} is not finite; lower the learning "
-                f"rate (now {self.schedule.rate(step):.2g}), lengthen the warm-up or set training.clip. "
-                "Checkpoints saved before are untouched"
-            )
+            raise self._diverged(f"update {step}: the {'gradient' if math.isfinite(loss) else 'loss'}")
         rate = self.schedule.rate(step)
         self.optimizer.update(rate)
         self.precision.publish()
@@ -200,18 +194,14 @@ class Trainer(Generic[Batch]):
             labels=progress.labels + int(count),
         )
         seconds = time.perf_counter() - began
-        self.listener.updated(
-            Update(step, progress.epoch, loss / count, nll / count, rate, norm, int(count), seconds)
-        )
+        self.listener.updated(Update(step, progress.epoch, loss / count, nll / count, rate, norm, int(count), seconds))
 
     def _backward(self, rows: Rows) -> Tensor:
         loss = self.task.loss(self.model, self.task.batch(rows))
         loss.total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
         self.precision.collect()
         nll = loss.parts.get("nll", loss.total)
-        return torch.tensor(
-            [float(loss.total.detach()), float(nll.detach()), float(loss.count)], dtype=torch.float64
-        )
+        return torch.tensor([float(loss.total.detach()), float(nll.detach()), float(loss.count)], dtype=torch.float64)
 
     def _gradients(self) -> list[Tensor]:
         masters = self.precision.masters.values()
@@ -236,45 +226,53 @@ class Trainer(Generic[Batch]):
         torch._foreach_mul_(list(gradients), factor)
         return norm
 
-    def _agree_to_stop(self, signal: int) -> int:
-        """The largest signal any process got; with one process no message is sent."""
-        if self.world.size == 1:
-            return signal
-        flags = torch.zeros(self.world.size, dtype=torch.float64, device=self.world.device)
-        flags[self.world.rank] = signal
-        self.world.sum_([flags])
-        return int(flags.max())
+    def _look_up(self, signal: int) -> int:
+        """Notes the time and returns the largest signal any process got; all go by the leading process's clock."""
+        seconds = self._elapsed()
+        if self.world.size > 1:
+            told = torch.zeros(self.world.size + 1, dtype=torch.float64, device=self.world.device)
+            told[self.world.rank] = signal
+            told[-1] = seconds if self.world.leads else 0.0
+            self.world.sum_([told])
+            signal, seconds = int(told[:-1].max()), float(told[-1])
+        self.progress = replace(self.progress, seconds=seconds)
+        return signal
 
-    def _evaluate(self, began: float) -> None:
+    def _evaluate(self) -> None:
+        """Measures, tells and saves, unless that was done after the same update."""
+        if self.progress.evaluated == self.progress.step:
+            return
         started = time.perf_counter()
-        metrics = self._metrics()
+        metrics, seconds = self._metrics()
         value = metrics[self.habits.monitor]
+        if not math.isfinite(value) or any(map(math.isnan, metrics.values())):
+            raise self._diverged(f"update {self.progress.step}: a metric on the validation set")
         best = self.progress.best
-        improved = math.isfinite(value) and (
-            best is None or (value > best if self.habits.higher_is_better else value < best)
-        )
-        progress = replace(self.progress, seconds=time.perf_counter() - began)
+        improved = best is None or (value > best if self.habits.higher_is_better else value < best)
+        progress = replace(self.progress, seconds=seconds, evaluated=self.progress.step)
         if improved:
             progress = replace(progress, best=value, best_step=progress.step, stale=0)
         else:
             progress = replace(progress, stale=progress.stale + 1)
         self.progress = progress
         evaluation = Evaluation(progress, metrics, improved, time.perf_counter() - started)
+        # told before it is saved: what a kill in between leaves is told again, but nothing is missing
+        self.listener.evaluated(evaluation)
         self._save(evaluation)
-        if self.world.leads:
-            self.listener.evaluated(evaluation)
 
-    def _metrics(self) -> dict[str, float]:
-        """Metrics as the leading process measures them; the others wait for its numbers."""
+    def _metrics(self) -> tuple[dict[str, float], float]:
+        """Metrics as the leading process measures them, and its clock; the others wait for its numbers."""
         names = sorted(self.task.metrics)
-        measured: Mapping[str, float] = dict.fromkeys(names, 0.0)
-        if self.world.leads:
-            self.model.eval()
-            with torch.no_grad(), self._averaged():
-                measured = self.task.evaluate(self.model)
-            self.model.train()
-        agreed = self.world.agree([measured[name] for name in names])
-        return dict(zip(names, agreed, strict=True))
+        measured = self.world.lead(self._measure) or dict.fromkeys(names, 0.0)
+        *numbers, seconds = self.world.agree([*(measured[name] for name in names), self._elapsed()])
+        return dict(zip(names, numbers, strict=True)), seconds
+
+    def _measure(self) -> Mapping[str, float]:
+        self.model.eval()
+        with torch.no_grad(), self._averaged():
+            measured = self.task.evaluate(self.model)
+        self.model.train()
+        return measured
 
     @contextmanager
     def _averaged(self) -> Iterator[None]:
@@ -291,10 +289,19 @@ class Trainer(Generic[Batch]):
             _copy(own, model)
 
     def _save(self, evaluation: Evaluation | None) -> None:
-        if self.world.leads:
-            self.keeper.save(self.snapshot(), evaluation)
-        self._saved_step = self.progress.step
-        self.world.wait()
+        norms = torch._foreach_norm([master.detach() for master in self.precision.masters.values()])
+        if not math.isfinite(float(torch.stack(norms).sum())):
+            raise self._diverged(f"update {self.progress.step}: a weight")
+        self.world.lead(lambda: self.keeper.save(self.snapshot(), evaluation))
+
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self._began
+
+    def _diverged(self, what: str) -> TrainingError:
+        return TrainingError(
+            f"{what} is not finite; lower the learning rate (now {self.schedule.rate(self.progress.step or 1):.2g}), "
+            "lengthen the warm-up or set training.clip. Checkpoints saved before are untouched"
+        )
 
 
 def _copy(weights: Mapping[str, Tensor], parameters: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "artifacts": BELOW_ARTIFACTS,
     "cli": ("artifacts", "inspection", *BELOW_ARTIFACTS),
     # The modules of its lazy names, which type checkers see as imports.
-    "__init__": ("artifacts.run",),
+    "__init__": ("artifacts.run", "artifacts.training_run", "configs.run", "evaluation.report"),
     "__main__": ("cli.commands",),
 }
 

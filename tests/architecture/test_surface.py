@@ -17,7 +17,10 @@ EXPORTED = [
     "RunError",
     "TrainingError",
     "__version__",
+    "evaluate",
     "load",
+    "load_recipe",
+    "train",
 ]
 HEAVY = {"torch", "numpy", "pydantic", "tyro", "rich", "sentencepiece", "sacrebleu"}
 
@@ -40,7 +43,7 @@ def test_exported_names_are_frozen() -> None:
 
 def test_every_exported_name_can_be_had() -> None:
     assert all(getattr(heedful, name) is not None for name in heedful.__all__)
-    assert python("from heedful import *; print(load.__name__)") == "load\n"
+    assert python("from heedful import *; print(load.__name__, train.__name__)") == "load train\n"
 
 
 def test_commands_are_frozen() -> None:

@@ -56,9 +56,7 @@ class Case:
     source: Tokens
     target: Tokens
 
-    def logits(
-        self, cuts: Sequence[int], *, source: Tokens | None = None, target: Tokens | None = None
-    ) -> Tensor:
+    def logits(self, cuts: Sequence[int], *, source: Tokens | None = None, target: Tokens | None = None) -> Tensor:
         """Logits of the target, read in chunks."""
         tokens = target or self.target
         state = self.model.begin(source or self.source)
@@ -195,9 +193,7 @@ def test_what_stands_in_padding_changes_nothing(case: Case) -> None:
     torch.testing.assert_close(case.logits((0, 7), source=filled), case.logits((0, 7)))
 
 
-@pytest.mark.parametrize(
-    "cuts", [(0, 10), (0, 2, 4, 10), range(11)], ids=["at once", "in chunks", "one by one"]
-)
+@pytest.mark.parametrize("cuts", [(0, 10), (0, 2, 4, 10), range(11)], ids=["at once", "in chunks", "one by one"])
 def test_padding_law_target(case: Case, cuts: Sequence[int]) -> None:
     padded = Tokens.of(torch.cat((torch.full((3, 3), PAD), case.target.ids), 1), pad=PAD)
     found = case.logits(cuts, target=padded)
@@ -251,9 +247,7 @@ def test_batch_law(case: Case) -> None:
 
 
 def test_a_source_of_padding_alone_gives_finite_numbers(case: Case) -> None:
-    empty = Tokens(
-        case.source.ids, torch.where(torch.tensor([[True], [False], [True]]), case.source.positions, -1)
-    )
+    empty = Tokens(case.source.ids, torch.where(torch.tensor([[True], [False], [True]]), case.source.positions, -1))
     found = case.logits((0, 7), source=empty)
     assert not found.isnan().any()
     torch.testing.assert_close(found[0], case.logits((0, 7))[0])
@@ -278,9 +272,7 @@ def test_a_beam_as_wide_as_the_tree_is_exact(case: Case) -> None:
     first = first[:, -1].log_softmax(-1)
     truth: list[dict[tuple[int, ...], float]] = [{(): float(row[EOS])} for row in first]
     for word in (w for w in range(VOCABULARY) if w != EOS):
-        after, _ = case.model.step(
-            Tokens(torch.full((3, 1), word), torch.ones(3, 1, dtype=torch.long)), state
-        )
+        after, _ = case.model.step(Tokens(torch.full((3, 1), word), torch.ones(3, 1, dtype=torch.long)), state)
         for row, second in enumerate(after[:, -1].log_softmax(-1)):
             truth[row][(word,)] = float(first[row, word] + second[EOS])
     for row, hypotheses in enumerate(found):

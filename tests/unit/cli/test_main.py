@@ -85,9 +85,7 @@ def test_errors_for_users_come_without_a_traceback(
     assert ("Traceback" in err) is (debug == "1")
 
 
-def test_the_other_ends_of_a_command(
-    command: Callable[[Run], None], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_other_ends_of_a_command(command: Callable[[Run], None], capsys: pytest.CaptureFixture[str]) -> None:
     command(raising(KeyboardInterrupt()))
     assert main(["train"]) == 130
     assert capsys.readouterr().err == "heedful: interrupted\n"
@@ -139,7 +137,5 @@ def test_an_interrupted_process_ends_quietly(tmp_path: Path) -> None:
         "from heedful.__main__ import main\n"
         "sys.exit(main(['train']))\n"
     )
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=False, env=os.environ
-    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, env=os.environ)
     assert (done.returncode, done.stderr) == (130, "heedful: interrupted\n")

@@ -81,9 +81,7 @@ def test_a_command_line_can_say_everything_that_a_file_can(draw: Draw, seed: int
 
 
 def test_what_is_left_out_is_derived(minimal: Path) -> None:
-    recipe = load_recipe(
-        minimal, ["--model.d_model", "96", "--model.dropout", "0.3", "--training.average", "7"]
-    )
+    recipe = load_recipe(minimal, ["--model.d_model", "96", "--model.dropout", "0.3", "--training.average", "7"])
     assert recipe.output == Path("runs/minimal")
     assert recipe.model.d_ff == 384
     assert recipe.model.embedding_dropout == 0.3

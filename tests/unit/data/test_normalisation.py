@@ -6,7 +6,7 @@ import pytest
 from heedful.data.normalisation import normaliser, spaced, valid, word_pattern
 from heedful.errors import DataError
 
-LETTERS = [*"abcXYZäÖßéñçøŁžΣσдЖ日本語한글①ﬁ½Ａ１ \t\u00a0\u3000\u2028.,;", "e\u0301", "u\u0308", "か\u3099"]
+LETTERS = [*"abcXYZäÖßéñçøŁžΣдЖ日本語한글①ﬁ½\uff21\uff11 \t\u00a0\u3000\u2028.,;", "e\u0301", "u\u0308", "か\u3099"]
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
@@ -17,7 +17,7 @@ def test_normalising_is_nfkc_with_single_spaces(*, lowercase: bool) -> None:
         text = "".join(rng.choices(LETTERS, k=rng.randrange(30)))
         expected = " ".join(unicodedata.normalize("NFKC", text).split())
         if lowercase:
-            expected = expected.lower().replace("ς", "σ")
+            expected = expected.lower().replace("\u03c2", "\u03c3")  # one letter in folded Greek
         assert normalise(text) == expected
         assert normalise(expected) == expected
 
@@ -37,7 +37,7 @@ def test_half_a_surrogate_pair_is_no_text(text: str) -> None:
     ("text", "words"),
     [
         ("Don't stop-go!", ["Don't", "stop-go", "!"]),
-        ("l’été 'so'", ["l’été", "'", "so", "'"]),
+        ("l\u2019été 'so'", ["l\u2019été", "'", "so", "'"]),
         ("3,141.59 1,a 5.", ["3,141.59", "1", ",", "a", "5", "."]),
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("ภาษาไทย a_b", ["ภาษาไทย", "a_b"]),
@@ -53,7 +53,7 @@ def test_nothing_but_spaces_is_lost_by_cutting() -> None:
     rng = random.Random(6)
     for _ in range(500):
         text = normaliser(lowercase=False)(
-            "".join(rng.choices([*LETTERS, *"'-’\u0300\u0e31🙂«»"], k=rng.randrange(30)))
+            "".join(rng.choices([*LETTERS, *"'-\u2019\u0300\u0e31🙂«»"], k=rng.randrange(30)))
         )
         assert "".join(word_pattern().findall(text)) == text.replace(" ", "")
 

@@ -61,9 +61,7 @@ def learned(*, lowercase: bool) -> dict[str, Tokenizer]:
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
-def test_decoding_gives_back_the_normalised_text(
-    learned: dict[str, Tokenizer], kind: str, *, lowercase: bool
-) -> None:
+def test_decoding_gives_back_the_normalised_text(learned: dict[str, Tokenizer], kind: str, *, lowercase: bool) -> None:
     rng, tokenizer = random.Random(13), learned[kind]
     for _ in range(500):
         text = "".join(rng.choices([*LETTERS, *" \t\u00a0\u3000", "\uff11"], k=rng.randrange(25)))
@@ -162,10 +160,10 @@ def test_a_size_that_the_text_does_not_allow_names_one_that_it_does(kind: str) -
     def learn(size: int) -> SentencePiece:
         return learn_sentencepiece(make_texts(), kind=kind, size=size, lowercase=False)  # type: ignore[arg-type]
 
-    with pytest.raises(DataError, match="a vocabulary of 99999 pieces is more than .* which is [0-9]+;") as large:
+    with pytest.raises(DataError, match=r"a vocabulary of 99999 pieces is more than .* which is [0-9]+;") as large:
         learn(99_999)
     largest = int(str(large.value).partition("which is ")[2].partition(";")[0])
-    with pytest.raises(DataError, match="a vocabulary of 8 pieces is too small .* needs [0-9]+;") as small:
+    with pytest.raises(DataError, match=r"a vocabulary of 8 pieces is too small .* needs [0-9]+;") as small:
         learn(8)
     smallest = int(str(small.value).partition("needs ")[2].partition(";")[0])
     assert learn(largest).size == largest
@@ -211,8 +209,8 @@ def test_errors_of_the_texts_pass_through_learning(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_a_megabyte_without_a_space_is_learned_from_whole(kind: str) -> None:
-    long = "ab" * 500_000 + "ω"
+def test_long_text_without_a_space_is_learned_from_whole(kind: str) -> None:
+    long = "ab" * 100_000 + "ω"
     tokenizer = learn_sentencepiece([*make_texts(), long], kind=kind, size=80, lowercase=False)  # type: ignore[arg-type]
     assert UNK not in tokenizer.encode("ω")
     assert tokenizer.decode(tokenizer.encode(long)) == long
@@ -239,7 +237,7 @@ def test_a_sample_of_the_sentences_is_learned_from_the_same_each_time() -> None:
 
 
 def test_a_missing_tokenizer_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="gone.model: cannot be read"):
+    with pytest.raises(RunError, match=r"gone\.model: cannot be read"):
         load_tokenizer(tmp_path / "gone.model")
     with pytest.raises(RunError, match="cannot be read"):
         load_tokenizer(tmp_path)
@@ -252,7 +250,7 @@ def test_a_cut_tokenizer_file_is_refused(tmp_path: Path, learned: dict[str, Toke
     whole = path.read_bytes()
     for length in (0, 1, 10, len(whole) // 3, len(whole) - 4):
         path.write_bytes(whole[:length])
-        with pytest.raises(RunError, match="a.model: "):
+        with pytest.raises(RunError, match=r"a\.model: "):
             load_tokenizer(path)
 
 
@@ -275,7 +273,7 @@ def test_a_cut_tokenizer_file_is_refused(tmp_path: Path, learned: dict[str, Toke
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.model"
     path.write_bytes(content)
-    with pytest.raises(RunError, match="a.model: not a tokenizer, or a damaged one"):
+    with pytest.raises(RunError, match=r"a\.model: not a tokenizer, or a damaged one"):
         load_tokenizer(path)
 
 
@@ -315,5 +313,5 @@ def test_a_full_disk_leaves_the_older_file(tmp_path: Path, monkeypatch: pytest.M
 def test_a_folder_that_is_none_cannot_be_saved_to(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file" / "a.model", tmp_path / "missing" / "a.model"):
-        with pytest.raises(RunError, match="a.model: cannot be written"):
+        with pytest.raises(RunError, match=r"a\.model: cannot be written"):
             Words(["a"], lowercase=False).save(path)

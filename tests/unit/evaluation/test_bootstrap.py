@@ -47,6 +47,15 @@ def test_resampled_corpora_score_as_sacrebleu_scores_them(size: int, errors: flo
             assert score == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("hypothesis", "reference"), [("ab", "ab"), ("abx", "ab"), ("a", "abcdefg"), ("", ""), ("a", "")]
+)
+def test_texts_too_short_for_some_orders_score_as_sacrebleu_scores_them(hypothesis: str, reference: str) -> None:
+    for counted, metric in ((CountedBLEU(), BLEU()), (CountedChrF(), CHRF())):
+        (score,) = counted.score(counted.count([hypothesis], [reference]))
+        assert score == pytest.approx(metric.corpus_score([hypothesis], [[reference]]).score, abs=1e-9)
+
+
 def test_an_interval_holds_its_score_and_shrinks_with_more_sentences() -> None:
     widths = []
     for size in (30, 300):

@@ -352,9 +352,7 @@ def test_no_possible_token_is_an_error_that_names_the_sentence(history_model, pr
     else:
         model.table[(131 * 9 + 7) % 997] = math.nan
     for search in (
-        lambda *args: beam_search(
-            *args, width=1, eos=EOS, limit=1, length_penalty=NoPenalty(), filters=filters
-        ),
+        lambda *args: beam_search(*args, width=1, eos=EOS, limit=1, length_penalty=NoPenalty(), filters=filters),
         lambda *args: greedy_search(*args, eos=EOS, limit=1, filters=filters),
     ):
         with pytest.raises(RunError, match="sentence 2 of the batch: no token may follow"):

@@ -50,9 +50,7 @@ def test_frequencies_are_the_probabilities(columns, temperature, dtype):
     row = torch.randn(columns).to(dtype)
     rows = 60_000
     ids = Multinomial(temperature, seed=5)(row.repeat(rows, 1), progress(rows))
-    statistic, quantile = chi_square(
-        ids.bincount(minlength=columns).double(), (row.double() / temperature).softmax(0)
-    )
+    statistic, quantile = chi_square(ids.bincount(minlength=columns).double(), (row.double() / temperature).softmax(0))
     assert statistic < quantile
 
 

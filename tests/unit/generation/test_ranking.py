@@ -14,9 +14,7 @@ def longhand(logits, offsets, k):
     sums = logits.view(groups, width, -1) + offsets.unsqueeze(2)
     found = []
     for group in sums.tolist():
-        entries = [
-            (-value, row, column) for row, values in enumerate(group) for column, value in enumerate(values)
-        ]
+        entries = [(-value, row, column) for row, values in enumerate(group) for column, value in enumerate(values)]
         found.append([(-value, row, column) for value, row, column in sorted(entries)[:k]])
     return found
 

@@ -57,9 +57,7 @@ def test_greedy_search_equals_taking_the_best_each_time(history_model, prompts, 
             filters=(Forbid((0, 3)), MinimumLength(2, EOS)),
         )
         for key, prompt, prefix, limit, (h,) in zip(KEYS, PROMPTS, PREFIXES, limits, found, strict=True):
-            answer = longhand_greedy(
-                model, key, prompt, limit=limit, prefix=prefix, forbidden=(0, 3), shortest=2
-            )
+            answer = longhand_greedy(model, key, prompt, limit=limit, prefix=prefix, forbidden=(0, 3), shortest=2)
             assert (h.ids, h.finished) == ((answer[:-1], True) if answer[-1] == EOS else (answer, False))
             assert h.token_log_probabilities == pytest.approx(model.each(key, prompt, answer))
             assert h.log_probability == h.score == pytest.approx(sum(h.token_log_probabilities))

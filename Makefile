@@ -1,0 +1,70 @@
+# Everything here sets itself up: Python 3.11 or later with venv and pip is all that must be there.
+# What was set up is remembered by stamps in .venv, so a second call starts at once. Installed modules are compiled
+# when they are first imported, not all beforehand, which would take as long as the download.
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -qq --no-compile -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test slow lint types docs mutants
+
+help:
+	@echo 'make quickstart  train a small Transformer on made-up text, in about two minutes'
+	@echo 'make test        the fast tests'
+	@echo 'make slow        the tests that train for longer than 20 s'
+	@echo 'make lint        ruff: rules and format'
+	@echo 'make types       mypy, strict, on the package'
+	@echo 'make docs        the documentation, into docs/_build/html'
+	@echo 'make mutants     plants known bugs, and sees whether the tests find them'
+	@echo
+	@echo 'PYTHON=python3.12 chooses the interpreter, ARGS=... is handed on to the program that runs.'
+
+quickstart: $(VENV)/.quickstart
+	@$(BIN)/heedful quickstart $(ARGS)
+
+test: $(VENV)/.dev
+	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+slow: $(VENV)/.dev
+	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	@$(BIN)/mypy
+
+docs: $(VENV)/.docs
+	@$(BIN)/sphinx-build -W --keep-going --quiet -b html docs docs/_build/html $(ARGS)
+	@echo 'docs/_build/html/index.html'
+
+mutants: $(VENV)/.dev
+	@$(BIN)/python tests/mutants.py $(ARGS)
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo 'heedful needs Python 3.11 or later; choose one by make PYTHON=...' >&2; exit 1; }
+	@echo 'setting up $(VENV)'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# Each stamp is newer than what decides about its contents.
+$(VENV)/.quickstart: $(VENV)/.created pyproject.toml constraints.txt
+	@echo 'installing heedful (PyTorch is large: minutes, the first time)'
+	@$(INSTALL) -e '.[quickstart]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt
+	@echo 'installing heedful and what its tests need (PyTorch is large: minutes, the first time)'
+	@$(INSTALL) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.dev
+	@echo 'installing what the documentation needs'
+	@$(INSTALL) -e '.[docs]'
+	@touch $@

@@ -1,0 +1,68 @@
+"""Embeddings that start from word vectors somebody else trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from heedful.artifacts.run import Run
+from heedful.data.tokenizers import UNK, Tokenizer
+from heedful.data.vectors import read_word_vectors
+from heedful.models.encoders import TransformerEncoder
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.transformer_decoder import TransformerDecoder
+from heedful.values import Tokens
+
+_BEFORE_WORD = "▁"
+
+
+def start_from_vectors(model: SequenceToSequence[Tokens], run: Run, *, say: Callable[[str], None]) -> None:
+    """Puts the vectors that the recipe names in the place of random embeddings; other pieces stay random.
+
+    In a table that both languages share, the vectors of the target win.
+    """
+    config = run.recipe.model
+    assert isinstance(model.encoder, TransformerEncoder)
+    assert isinstance(model.decoder, TransformerDecoder)
+    for path, tokenizer, stack in (
+        (config.source_vectors, run.source, model.encoder.stack),
+        (config.target_vectors, run.target, model.decoder.stack),
+    ):
+        if path is not None:
+            found = _fill(stack.embedding.table, tokenizer, path)
+            say(f"{found:,} of {tokenizer.size:,} pieces start from {path}")
+
+
+def _fill(table: nn.Embedding, tokenizer: Tokenizer, path: Path) -> int:
+    """Vectors keep their directions and relative lengths; in the mean square they become as long as the random ones."""
+    pieces = _pieces_by_word(tokenizer)
+    numbers = {word: number for number, word in enumerate(pieces)}
+    found = read_word_vectors(path, vocabulary=numbers, d_model=table.embedding_dim)
+    places = list(pieces.values())
+    ids = [(row, piece) for row, number in enumerate(found.ids.tolist()) for piece in places[number]]
+    if not ids:
+        return 0
+    vectors = found.vectors / found.vectors.square().sum(1).mean().sqrt().clamp(min=torch.finfo(torch.float32).tiny)
+    rows, targets = zip(*ids, strict=True)
+    with torch.no_grad():
+        table.weight[list(targets)] = vectors[list(rows)]
+    return len(ids)
+
+
+def _pieces_by_word(tokenizer: Tokenizer) -> dict[str, list[int]]:
+    """The pieces that are a whole word, by that word.
+
+    Where the tokenizer marks the begin of words, `▁dog` is the word dog and `dog` the end of some other word; only
+    punctuation is itself without the mark too.
+    """
+    pieces = tokenizer.pieces(range(UNK + 1, tokenizer.size))
+    marked = any(len(piece) > 1 and piece.startswith(_BEFORE_WORD) for piece in pieces)
+    found: dict[str, list[int]] = {}
+    for number, piece in enumerate(pieces, UNK + 1):
+        word = piece.removeprefix(_BEFORE_WORD)
+        if word and (word != piece or not marked or not any(map(str.isalnum, word))):
+            found.setdefault(word, []).append(number)
+    return found

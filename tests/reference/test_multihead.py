@@ -1,0 +1,195 @@
+"""Multi-head attention written out in loops: one query, one head, one key at a time."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from heedful.attention import (
+    Concatenation,
+    Mean,
+    MultiHeadAttention,
+    Projection,
+    RelativePosition,
+    Rotary,
+    Shaw,
+    Sight,
+    Unaware,
+)
+
+D_MODEL, HEADS, QUERIES, KEYS = 12, 3, 4, 5
+D_K = D_MODEL // HEADS
+
+AGGREGATIONS = {"mean": Mean, "concat": Concatenation, "project": lambda: Projection(D_MODEL)}
+RELATIVES = ("unaware", "rotary", "shaw", "shaw-keys")
+
+
+def relative_position(kind: str, d_v: int = D_K) -> RelativePosition:
+    match kind:
+        case "rotary":
+            return Rotary(D_K)
+        case "shaw":
+            return Shaw(D_K, d_v, clip=2)
+        case "shaw-keys":
+            return Shaw(D_K, None, clip=1)
+    return Unaware()
+
+
+def clip(distance: int, limit: int) -> int:
+    """Shaw et al. 2018, above equation 5; distance is key minus query."""
+    return max(-limit, min(limit, distance))
+
+
+def turned(vector: Tensor, position: int) -> Tensor:
+    """Su et al. 2021, eq. 13, with complex numbers: pair i is one number, turned by t / 10000^(2i/d)."""
+    result = []
+    for i in range(0, len(vector), 2):
+        pair = complex(vector[i], vector[i + 1]) * cmath.exp(1j * position / 10000 ** (i / len(vector)))
+        result += [pair.real, pair.imag]
+    return torch.tensor(result)
+
+
+class Longhand:
+    """The equations, with the weights of an attention of ours."""
+
+    def __init__(self, attention: MultiHeadAttention) -> None:
+        self.relative: RelativePosition = attention.relative
+        self.aggregation = attention.aggregation
+        cut = HEADS * D_K
+        shared = attention.shared_key_value
+        self.W_q, self.b_q = attention.query.weight, attention.query.bias
+        self.W_k, self.b_k = attention.key_value.weight[:cut], attention.key_value.bias[:cut]
+        self.W_v = self.W_k if shared else attention.key_value.weight[cut:]
+        self.b_v = self.b_k if shared else attention.key_value.bias[cut:]
+        self.d_v = len(self.W_v) // HEADS
+
+    def head(
+        self, number: int, x: Tensor, *, keys: Tensor, values: Tensor, at: list[int], t: int, sees: Tensor
+    ) -> Tensor:
+        part, wide = slice(number * D_K, (number + 1) * D_K), slice(number * self.d_v, (number + 1) * self.d_v)
+        query = self.W_q[part] @ x + self.b_q[part]
+        exponents, contents = [], []
+        for j in range(len(keys)):
+            key = self.W_k[part] @ keys[j] + self.b_k[part]
+            value = self.W_v[wide] @ values[j] + self.b_v[wide]
+            score = self.score(query, key, t=t, s=at[j])
+            exponents.append(torch.exp(score) if sees[j] else torch.tensor(0.0))
+            contents.append(value + self.shift(t=t, s=at[j]))
+        total = sum(exponents)
+        context = torch.zeros(self.d_v)
+        for exponent, content in zip(exponents, contents, strict=True):
+            context = context + (exponent / total if total > 0 else 0.0) * content
+        return context
+
+    def score(self, query: Tensor, key: Tensor, *, t: int, s: int) -> Tensor:
+        if isinstance(self.relative, Rotary):
+            return turned(query, t) @ turned(key, s) / math.sqrt(D_K)
+        if isinstance(self.relative, Shaw):  # eq. 4
+            limit = self.relative.clip
+            return query @ (key + self.relative.key[clip(s - t, limit) + limit]) / math.sqrt(D_K)
+        return query @ key / math.sqrt(D_K)
+
+    def shift(self, *, t: int, s: int) -> Tensor:
+        if isinstance(self.relative, Shaw) and self.relative.value is not None:  # eq. 3
+            limit = self.relative.clip
+            return self.relative.value[clip(s - t, limit) + limit]
+        return torch.zeros(self.d_v)
+
+    def joined(self, contexts: list[Tensor]) -> Tensor:
+        if isinstance(self.aggregation, Mean):
+            return sum(contexts, torch.zeros(self.d_v)) / HEADS
+        together = torch.tensor([float(number) for context in contexts for number in context])
+        if isinstance(self.aggregation, Projection):
+            return self.aggregation.output.weight @ together + self.aggregation.output.bias
+        return together
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("relative", RELATIVES)
+@pytest.mark.parametrize(
+    ("aggregation", "shared"),
+    [("mean", False), ("concat", False), ("project", False), ("concat", True), ("project", True)],
+)
+def test_equals_the_loops(aggregation: str, shared: bool, relative: str) -> None:
+    d_v = D_MODEL if aggregation == "mean" else D_K
+    made: dict[str, Any] = {"aggregation": AGGREGATIONS[aggregation](), "relative": relative_position(relative, d_v)}
+    attention = MultiHeadAttention(D_MODEL, HEADS, d_memory=7, shared_key_value=shared, **made)
+    for parameter in attention.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    x, keys = torch.randn(2, QUERIES, D_MODEL), torch.randn(2, KEYS, 7)
+    positions = torch.tensor([[0, 1, 2, 3], [6, 2, 9, 0]])
+    at = torch.tensor([[0, 1, 2, 3, 4], [3, 7, 1, 0, 2]])
+    visible = torch.rand(2, QUERIES, KEYS) < 0.6
+    visible[1, 2] = False
+    sight = Sight.of(positions, key_positions=at, visible=visible)
+    longhand = Longhand(attention)
+    for values in (keys, torch.randn(2, KEYS, 7)):
+        found = attention(x, attention.remember(keys, values, at), sight=sight)
+        for b in range(2):
+            for i in range(QUERIES):
+                seen = {"at": at[b].tolist(), "t": int(positions[b, i]), "sees": visible[b, i]}
+                contexts = [longhand.head(j, x[b, i], keys=keys[b], values=values[b], **seen) for j in range(HEADS)]
+                torch.testing.assert_close(found[b, i], longhand.joined(contexts))
+
+
+def test_positions_only_matter_to_those_that_look_at_them() -> None:
+    """Attention without positions treats its keys as a set; every relative scheme does not."""
+    order = torch.tensor([3, 0, 4, 1, 2])
+    x, keys = torch.randn(1, 2, D_MODEL), torch.randn(1, KEYS, D_MODEL)
+    positions, at = torch.tensor([[1, 4]]), torch.arange(KEYS)[None]
+    everybody = torch.ones(1, 2, KEYS, dtype=torch.bool)
+    for name in RELATIVES:
+        attention = MultiHeadAttention(D_MODEL, HEADS, relative=relative_position(name))
+        sight = Sight.of(positions, key_positions=at, visible=everybody)
+        plain = attention(x, attention.remember(keys, keys, at), sight=sight)
+        moved = keys[:, order]
+        differs = (attention(x, attention.remember(moved, moved, at), sight=sight) - plain).abs().max() > 1e-6
+        assert differs == (name != "unaware"), name
+
+
+@pytest.mark.parametrize("relative", ["rotary", "shaw", "shaw-keys"])
+def test_only_differences_of_positions_count(relative: str) -> None:
+    attention = MultiHeadAttention(D_MODEL, HEADS, relative=relative_position(relative))
+    x = torch.randn(1, KEYS, D_MODEL)
+    everybody = torch.ones(1, KEYS, KEYS, dtype=torch.bool)
+    results = []
+    for first in (0, 1, 1000):
+        at = torch.arange(first, first + KEYS)[None]
+        sight = Sight.of(at, key_positions=at, visible=everybody)
+        results.append(attention(x, attention.remember(x, x, at), sight=sight))
+    torch.testing.assert_close(results[1], results[0])
+    torch.testing.assert_close(results[2], results[0])
+
+
+@torch.no_grad()
+def test_distances_beyond_the_clip_are_one() -> None:
+    shaw = Shaw(D_K, D_K, clip=2)
+    query, weights = torch.randn(1, HEADS, 1, D_K), torch.rand(1, HEADS, 1, 7)
+    t = torch.tensor([[10]])
+    near, far = torch.tensor([[8, 9, 10, 11, 12, 8, 12]]), torch.tensor([[0, 9, 10, 11, 99, 3, 13]])
+    torch.testing.assert_close(shaw.score_bias(query, t, far), shaw.score_bias(query, t, near))
+    torch.testing.assert_close(shaw.value_bias(weights, t, far), shaw.value_bias(weights, t, near))
+    assert len(shaw.score_bias(query, t, near)[0, 0, 0].unique()) == 5, "before and after differ, each within the clip"
+
+
+def test_rotations_keep_norms_and_leave_position_0_alone() -> None:
+    rotary, x = Rotary(10), torch.randn(2, HEADS, 6, 10)
+    at = torch.tensor([[0, 1, 2, 3, 500, 100000], [0, 5, 1, 0, 2, 9]])
+    found = rotary.rotate(x, at)
+    for start in range(0, 10, 2):  # pair by pair
+        torch.testing.assert_close(found[..., start : start + 2].norm(dim=-1), x[..., start : start + 2].norm(dim=-1))
+    torch.testing.assert_close(found[:, :, 0], x[:, :, 0], rtol=0, atol=0)
+    for b in range(2):
+        for i in range(6):
+            torch.testing.assert_close(found[b, 1, i], turned(x[b, 1, i], int(at[b, i])))
+
+
+def test_rotations_add_up() -> None:
+    rotary, x = Rotary(8), torch.randn(1, 2, 4, 8)
+    a, b = torch.tensor([[0, 3, 7, 20]]), torch.tensor([[5, 1, 9, 11]])
+    torch.testing.assert_close(rotary.rotate(rotary.rotate(x, a), b), rotary.rotate(x, a + b))

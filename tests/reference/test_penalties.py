@@ -1,0 +1,58 @@
+"""Penalties of training and of search, written out."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from heedful.generation import AverageLength, NoPenalty, Wu
+from heedful.tasks.decorrelation import decorrelation
+
+
+def longhand(weights: Tensor) -> float:
+    """Sum over sentences and queries of |A A^T - I|^2, A's rows being the heads."""
+    rows, heads, queries, keys = weights.shape
+    total = 0.0
+    for b in range(rows):
+        for i in range(queries):
+            if weights[b, :, i].sum() == 0:
+                continue
+            for one in range(heads):
+                for other in range(heads):
+                    product = sum(float(weights[b, one, i, k] * weights[b, other, i, k]) for k in range(keys))
+                    total += (product - (one == other)) ** 2
+    return total
+
+
+def test_decorrelation() -> None:
+    layers = [torch.randn(2, 3, 4, 5).softmax(-1), torch.randn(2, 2, 4, 7).softmax(-1)]
+    layers[0][1, :, 2:] = 0  # padding sees nothing
+    found = float(decorrelation(layers))
+    torch.testing.assert_close(found, sum(map(longhand, layers)), rtol=1e-6, atol=0)
+
+
+def test_decorrelation_vanishes_for_heads_that_each_look_at_one_key_of_their_own() -> None:
+    apart = torch.eye(3)[None, :, None, :].repeat(2, 1, 4, 1)
+    assert float(decorrelation([apart])) == 0
+    together = torch.eye(3)[None, :1, None, :].repeat(2, 3, 4, 1)
+    assert float(decorrelation([together])) == 2 * 4 * 6, "six pairs of heads that look at the same key"
+
+
+def test_decorrelation_pushes_heads_apart() -> None:
+    scores = torch.randn(1, 3, 2, 6, requires_grad=True)
+    before = decorrelation([scores.softmax(-1)])
+    before.backward()
+    assert scores.grad is not None
+    after = decorrelation([(scores - 0.1 * scores.grad).softmax(-1)])
+    assert float(after.detach()) < float(before.detach())
+    torch.autograd.gradcheck(lambda s: decorrelation([s.softmax(-1)]), scores, eps=1e-3, atol=1e-2, rtol=1e-2)
+
+
+def test_length_penalties() -> None:
+    """lp(Y) = (5 + |Y|)^alpha / (5 + 1)^alpha (Wu et al. 2016, eq. 14)."""
+    lengths = torch.tensor([1.0, 2.0, 7.0, 50.0])
+    for alpha in (0.0, 0.6, 1.0, 2.0):
+        expected = torch.tensor([(5 + n) ** alpha / (5 + 1) ** alpha for n in lengths.tolist()])
+        torch.testing.assert_close(Wu(alpha).divisor(lengths), expected)
+    assert NoPenalty().divisor(lengths).tolist() == [1, 1, 1, 1]
+    assert AverageLength().divisor(lengths).tolist() == lengths.tolist()

@@ -1,0 +1,98 @@
+"""Absolute positions against their formulas, entry by entry, and the properties the lectures ask of them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from heedful.attention import Integer, Learned, Sinusoidal, UnitInterval
+
+D_MODEL = 16
+
+
+def sinusoid(positions: list[int], d_model: int = D_MODEL) -> Tensor:
+    return Sinusoidal(d_model)(torch.tensor([positions]))[0]
+
+
+def test_sinusoidal_formula() -> None:
+    """Vaswani et al. 2017, 3.5."""
+    positions = [0, 1, 2, 17, 1000, 123456]
+    found = sinusoid(positions)
+    for row, t in zip(found.tolist(), positions, strict=True):
+        for i in range(D_MODEL // 2):
+            angle = t / 10000 ** (2 * i / D_MODEL)
+            assert row[2 * i] == pytest.approx(math.sin(angle), abs=1e-9)
+            assert row[2 * i + 1] == pytest.approx(math.cos(angle), abs=1e-9)
+
+
+def test_a_shift_is_one_rotation_whatever_the_position() -> None:
+    """PE(t + k) = R_k PE(t), with a matrix of k alone."""
+    for k in (1, 5, 40):
+        rotation = torch.zeros(D_MODEL, D_MODEL)
+        for i in range(0, D_MODEL, 2):
+            angle = k / 10000 ** (i / D_MODEL)
+            rotation[i, i], rotation[i, i + 1] = math.cos(angle), math.sin(angle)
+            rotation[i + 1, i], rotation[i + 1, i + 1] = -math.sin(angle), math.cos(angle)
+        torch.testing.assert_close(rotation @ rotation.T, torch.eye(D_MODEL))
+        for t in (0, 3, 700):
+            torch.testing.assert_close(sinusoid([t + k])[0], rotation @ sinusoid([t])[0])
+
+
+def test_the_distance_of_two_sinusoids_depends_on_their_difference_alone() -> None:
+    starts = list(range(0, 300, 7))
+    for k in (1, 2, 10, 50):
+        here, there = sinusoid(starts), sinusoid([t + k for t in starts])
+        distance = (there - here).norm(dim=-1)
+        expected = math.sqrt(sum(2 - 2 * math.cos(k / 10000 ** (i / D_MODEL)) for i in range(0, D_MODEL, 2)))
+        torch.testing.assert_close(distance, torch.full_like(distance, expected))
+
+
+def test_sinusoids_are_bounded_unique_and_of_one_length() -> None:
+    """Whatever the sentence, also beyond any length that training saw."""
+    table = sinusoid(list(range(3000)))
+    assert table.abs().max() <= 1
+    torch.testing.assert_close(table.norm(dim=-1), torch.full((3000,), math.sqrt(D_MODEL / 2)))
+    apart = torch.cdist(table, table) + torch.eye(3000) * 9
+    assert apart.min() > 0.1
+
+
+def test_sinusoids_take_each_row_as_it_is() -> None:
+    rows = torch.tensor([[5, 2, 0], [-1, 0, 1]])
+    found = Sinusoidal(D_MODEL)(rows)
+    for row, column in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2)):
+        torch.testing.assert_close(found[row, column], sinusoid([int(rows[row, column])])[0])
+
+
+def test_learned_positions_are_rows_of_a_trained_table() -> None:
+    learned = Learned(9, 4)
+    positions = torch.tensor([[3, 0, 8], [-1, 3, 3]])
+    found = learned(positions)
+    torch.testing.assert_close(found[0], learned.table.weight[[3, 0, 8]])
+    torch.testing.assert_close(found[1, 1:], learned.table.weight[[3, 3]])
+    found[:, 1:].sum().backward()
+    assert learned.table.weight.grad is not None
+    assert learned.table.weight.grad[:, 0].tolist() == [1, 0, 0, 2, 0, 0, 0, 0, 1]
+    with pytest.raises(IndexError):
+        learned(torch.tensor([[9]]))
+
+
+def test_rejected_ideas() -> None:
+    """One number in every dimension: the share of the longest sentence, or the position itself."""
+    at = torch.tensor([[0, 1, 4, 8]])
+    for row, t in zip(UnitInterval(3, 9)(at)[0], (0, 1, 4, 8), strict=True):
+        torch.testing.assert_close(row, torch.full((3,), t / 8))
+    for row, t in zip(Integer(3)(at)[0], (0.0, 1.0, 4.0, 8.0), strict=True):
+        torch.testing.assert_close(row, torch.full((3,), t))
+
+
+@pytest.mark.parametrize(
+    "position",
+    [Sinusoidal(4), UnitInterval(4, 9), Integer(4)],
+    ids=["sinusoidal", "unit interval", "integer"],
+)
+def test_only_learned_positions_learn(position: nn.Module) -> None:
+    assert list(position.parameters()) == []
+    assert position.state_dict() == {}

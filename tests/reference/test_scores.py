@@ -1,0 +1,152 @@
+"""Scores, choices and single attention against their equations, one query and one key at a time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from heedful.attention import Additive, Attention, Dot, General, ScaledDot, Score, proportional, softmax
+
+D_QUERY, D_KEY, D_HIDDEN, D_VALUE = 6, 4, 5, 3
+
+
+def energy(score: Score, query: Tensor, key: Tensor) -> Tensor:
+    """One score, as the papers write it."""
+    match score:
+        case General():
+            return sum(
+                (query[i] * score.weight.weight[i, j] * key[j] for i in range(D_QUERY) for j in range(D_KEY)),
+                torch.tensor(0.0),
+            )
+        case Additive():
+            hidden = score.query.weight @ query + score.query.bias + score.key.weight @ key
+            return sum(
+                (v * torch.tanh(h) for v, h in zip(score.energy.weight[0], hidden, strict=True)), torch.tensor(0.0)
+            )
+        case ScaledDot():
+            return sum((q * k for q, k in zip(query, key, strict=True)), torch.tensor(0.0)) / math.sqrt(len(query))
+    return sum((q * k for q, k in zip(query, key, strict=True)), torch.tensor(0.0))
+
+
+def scores(kind: str) -> tuple[Score, int]:
+    """A score and the width of its keys."""
+    match kind:
+        case "general":
+            return General(D_QUERY, D_KEY), D_KEY
+        case "additive":
+            return Additive(D_QUERY, D_KEY, D_HIDDEN), D_KEY
+        case "scaled dot":
+            return ScaledDot(), D_QUERY
+    return Dot(), D_QUERY
+
+
+KINDS = ("dot", "scaled dot", "general", "additive")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores(kind: str) -> None:
+    score, d_key = scores(kind)
+    query, key = torch.randn(2, 3, D_QUERY), torch.randn(2, 5, d_key)
+    found = score(query, score.project(key))
+    assert found.shape == (2, 3, 5)
+    for b in range(2):
+        for i in range(3):
+            for j in range(5):
+                torch.testing.assert_close(found[b, i, j], energy(score, query[b, i], key[b, j]))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention(kind: str) -> None:
+    """c = sum_j softmax_j(score(q, k_j)) v_j over what is seen; nothing seen, nothing taken."""
+    score, d_key = scores(kind)
+    query, key, value = torch.randn(2, 3, D_QUERY), torch.randn(2, 5, d_key), torch.randn(2, 5, D_VALUE)
+    visible = torch.rand(2, 3, 5) < 0.6
+    visible[0, 1] = False
+    attention = Attention(score)
+    found = attention(query, score.project(key), value=value, visible=visible)
+    for b in range(2):
+        for i in range(3):
+            weights = [math.exp(energy(score, query[b, i], key[b, j])) if visible[b, i, j] else 0 for j in range(5)]
+            total = sum(weights) or 1
+            expected = sum((w / total * v for w, v in zip(weights, value[b], strict=True)), torch.zeros(D_VALUE))
+            torch.testing.assert_close(found[b, i], expected)
+
+
+def test_attention_takes_the_choice_it_is_given_and_shows_its_weights() -> None:
+    query, key, value = torch.randn(1, 2, 4), torch.randn(1, 3, 4), torch.randn(1, 3, 2)
+    attention = Attention(Dot(), lambda scores, visible: (scores > 0) * visible * 1.0)
+    seen: list[Tensor] = []
+    attention.probe.register_forward_hook(lambda _module, _inputs, weights: seen.append(weights))
+    found = attention(query, key, value=value, visible=torch.ones(1, 2, 3, dtype=torch.bool))
+    expected = (query @ key.mT > 0) * 1.0
+    torch.testing.assert_close(seen[0], expected)
+    torch.testing.assert_close(found, expected @ value)
+
+
+def test_scaling_brings_the_variance_of_scores_to_one() -> None:
+    """q . k of independent entries with variance 1 has variance d (Vaswani et al. 2017, footnote 4)."""
+    for d in (4, 64, 256):
+        query, key = torch.randn(8000, 1, d), torch.randn(8000, 1, d)
+        assert Dot()(query, key).var() / d == pytest.approx(1, abs=0.1)
+        assert ScaledDot()(query, key).var() == pytest.approx(1, abs=0.1)
+
+
+def test_proportional_exponentials_are_the_softmax() -> None:
+    dots = torch.randn(3, 4, 6)
+    visible = torch.rand(3, 4, 6) < 0.5
+    torch.testing.assert_close(proportional(dots.exp(), visible), softmax(dots, visible))
+
+
+def test_proportional_weights_are_shares() -> None:
+    scores = torch.tensor([[[1.0, 3.0, 4.0, 9.0]]])
+    visible = torch.tensor([[[True, True, True, False]]])
+    torch.testing.assert_close(proportional(scores, visible), torch.tensor([[[0.125, 0.375, 0.5, 0.0]]]))
+
+
+def test_proportional_is_a_trap_for_signed_scores() -> None:
+    """The lecture's norm of dot products: weights leave [0, 1], and where the sum vanishes nothing is left."""
+    everything = torch.ones(1, 1, 3, dtype=torch.bool)
+    signed = proportional(torch.tensor([[[3.0, -1.0, -1.0]]]), everything)
+    torch.testing.assert_close(signed, torch.tensor([[[3.0, -1.0, -1.0]]]))
+    vanishing = torch.tensor([[[2.0, -1.0, -1.0]]], requires_grad=True)
+    weights = proportional(vanishing, everything)
+    assert weights.tolist() == [[[0, 0, 0]]]
+    weights.sum().backward()
+    assert vanishing.grad is not None
+    assert vanishing.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("choose", [softmax, proportional])
+def test_rows_that_see_nothing_are_zeros_without_poisonous_gradients(choose: nn.Module) -> None:
+    scores = torch.rand(2, 3, 4, requires_grad=True)
+    visible = torch.rand(2, 3, 4) < 0.7
+    visible[0, 1], visible[1, 2] = False, False
+    weights = choose(scores, visible)
+    assert weights[0, 1].abs().sum() == weights[1, 2].abs().sum() == 0
+    assert weights[~visible].abs().sum() == 0
+    (weights * torch.randn(2, 3, 4)).sum().backward()
+    assert scores.grad is not None
+    assert scores.grad.isfinite().all()
+    assert scores.grad[~visible].abs().sum() == 0
+    assert scores.grad[0, 0].abs().sum() > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_softmax_of_large_scores_neither_overflows_nor_sees_what_is_hidden(dtype: torch.dtype) -> None:
+    largest = torch.finfo(dtype).max
+    scores = torch.tensor([[[largest, 0.0, largest], [-1e4, -1e4, 1e4]]], dtype=dtype)
+    visible = torch.tensor([[[False, True, False], [True, True, False]]])
+    expected = torch.tensor([[[0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]], dtype=dtype)
+    torch.testing.assert_close(softmax(scores, visible), expected)
+
+
+@pytest.mark.parametrize("choose", [softmax, proportional])
+def test_a_mask_may_be_shared_among_heads_and_rows(choose: nn.Module) -> None:
+    scores, visible = torch.rand(2, 3, 4, 5), torch.rand(2, 1, 4, 5) < 0.5
+    found = choose(scores, visible)
+    torch.testing.assert_close(found, choose(scores, visible.expand(2, 3, 4, 5).contiguous()))

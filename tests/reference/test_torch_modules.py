@@ -1,0 +1,224 @@
+"""torch's own attention and Transformer, with the same weights, give the same numbers and the same gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional
+
+from heedful.attention import MultiHeadAttention, Projection, Sight, causal, everything
+from heedful.blocks.residual import Residual
+from heedful.blocks.transformer import TransformerLayer, TransformerStack
+from heedful.configs.build import Sizes, build_model
+from heedful.configs.model import TransformerConfig
+from heedful.tasks.likelihood import cross_entropy
+from heedful.values import Tokens
+
+D_MODEL, HEADS, D_FF, VOCABULARY, PAD = 16, 4, 24, 11, 0
+
+
+def scatter(module: nn.Module) -> None:
+    """Gains of 1 and biases of 0 would hide mistakes."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.5)
+
+
+def see(query: Tensor, key: Tensor, visibility: Any = everything) -> Sight:
+    return Sight.of(query, key_positions=key, visible=visibility(query.unsqueeze(2), key.unsqueeze(1)))
+
+
+def packed(attention: MultiHeadAttention, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    """Weights as torch's attention names them: queries, keys and values in one matrix."""
+    yield prefix + "in_proj_weight", torch.cat((attention.query.weight, attention.key_value.weight))
+    yield from biases_and_output(attention, prefix)
+
+
+def biases_and_output(attention: MultiHeadAttention, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    assert isinstance(attention.aggregation, Projection)
+    yield prefix + "in_proj_bias", torch.cat((attention.query.bias, attention.key_value.bias))
+    yield from named(attention.aggregation.output, prefix + "out_proj.")
+
+
+def named(module: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    return ((prefix + name, parameter) for name, parameter in module.named_parameters())
+
+
+def as_torch(layer: TransformerLayer, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    """The weights of a layer under torch's names, still connected to ours, so that gradients flow through."""
+    residuals: list[Residual] = [layer.around_attention, layer.around_feed_forward]
+    yield from packed(layer.attention, prefix + "self_attn.")
+    if layer.across is not None and layer.around_across is not None:
+        residuals.insert(1, layer.around_across)
+        yield from packed(layer.across, prefix + "multihead_attn.")
+    for number, residual in enumerate(residuals, 1):
+        yield from named(residual.norm, f"{prefix}norm{number}.")  # type: ignore[arg-type]
+    yield from named(layer.feed_forward.inner, prefix + "linear1.")
+    yield from named(layer.feed_forward.outer, prefix + "linear2.")
+
+
+def transformer(model: nn.Module, *, post_norm: bool) -> tuple[nn.Transformer, dict[str, Tensor]]:
+    """torch's Transformer of the same sizes, and our weights under its names."""
+    stacks: dict[str, TransformerStack] = {"encoder": model.encoder.stack, "decoder": model.decoder.stack}
+    settings: dict[str, Any] = {"dropout": 0.0, "batch_first": True, "norm_first": not post_norm}
+    theirs = nn.Transformer(
+        D_MODEL,
+        HEADS,
+        custom_encoder=nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(D_MODEL, HEADS, D_FF, **settings),
+            len(stacks["encoder"].layers),
+            norm=None if post_norm else nn.LayerNorm(D_MODEL),
+            enable_nested_tensor=False,
+        ),
+        custom_decoder=nn.TransformerDecoder(
+            nn.TransformerDecoderLayer(D_MODEL, HEADS, D_FF, **settings),
+            len(stacks["decoder"].layers),
+            norm=None if post_norm else nn.LayerNorm(D_MODEL),
+        ),
+        batch_first=True,
+    )
+    weights: dict[str, Tensor] = {}
+    for side, stack in stacks.items():
+        for number, layer in enumerate(stack.layers):
+            weights.update(as_torch(layer, f"{side}.layers.{number}."))  # type: ignore[arg-type]
+        if stack.final_norm is not None:
+            weights.update(named(stack.final_norm, f"{side}.norm."))
+    assert weights.keys() == dict(theirs.named_parameters()).keys()
+    return theirs, weights
+
+
+def sinusoids(length: int) -> Tensor:
+    table = torch.zeros(length, D_MODEL)
+    for t in range(length):
+        for i in range(0, D_MODEL, 2):
+            table[t, i] = math.sin(t / 10000 ** (i / D_MODEL))
+            table[t, i + 1] = math.cos(t / 10000 ** (i / D_MODEL))
+    return table
+
+
+def torch_logits(model: nn.Module, source: Tokens, target: Tokens, *, post_norm: bool) -> Tensor:
+    theirs, weights = transformer(model, post_norm=post_norm)
+    table = model.output.weight
+
+    def embedded(tokens: Tokens) -> Tensor:
+        return functional.embedding(tokens.ids, table) * math.sqrt(D_MODEL) + sinusoids(tokens.ids.size(1))
+
+    length = target.ids.size(1)
+    hidden = functional_call(
+        theirs.train(model.training),
+        weights,
+        (embedded(source), embedded(target)),
+        {
+            "tgt_mask": torch.ones(length, length, dtype=torch.bool).triu(1),
+            "src_key_padding_mask": source.ids == PAD,
+            "memory_key_padding_mask": source.ids == PAD,
+            "tgt_key_padding_mask": target.ids == PAD,
+        },
+    )
+    return hidden @ table.T + model.output.bias
+
+
+def build(residual: str) -> nn.Module:
+    config = {
+        "d_model": D_MODEL,
+        "heads": HEADS,
+        "d_ff": D_FF,
+        "encoder_layers": 2,
+        "decoder_layers": 3,
+        "dropout": 0.0,
+        "residual": residual,
+        "output_bias": True,
+    }
+    model = build_model(TransformerConfig.model_validate(config), Sizes(VOCABULARY, VOCABULARY, 20))
+    scatter(model)
+    return model
+
+
+def batch() -> tuple[Tokens, Tokens, Tensor]:
+    source = torch.tensor([[3, 4, 5, 6, 7, 2], [8, 9, 2, PAD, PAD, PAD], [5, 3, 4, 4, 2, PAD]])
+    target = torch.tensor([[1, 8, 7, 3, 3], [1, 5, PAD, PAD, PAD], [1, 3, 4, 9, PAD]])
+    labels = torch.tensor([[8, 7, 3, 3, 2], [5, 2, PAD, PAD, PAD], [3, 4, 9, 2, PAD]])
+    return Tokens.of(source, pad=PAD), Tokens.of(target, pad=PAD), labels
+
+
+@pytest.mark.parametrize("self_attention", [True, False], ids=["self", "cross"])
+@pytest.mark.parametrize("padded", [True, False], ids=["padded", "full"])
+def test_multi_head_attention(self_attention: bool, padded: bool) -> None:
+    ours = MultiHeadAttention(D_MODEL, HEADS)
+    theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True)
+    scatter(ours)
+    theirs.load_state_dict(dict(packed(ours, "")))
+    x = torch.randn(2, 5, D_MODEL)
+    memory = x if self_attention else torch.randn(2, 7, D_MODEL)
+    positions, at = torch.arange(5).repeat(2, 1), torch.arange(memory.size(1)).repeat(2, 1)
+    if padded:
+        at[1, 3:] = -1
+    future = torch.ones(5, 5, dtype=torch.bool).triu(1) if self_attention else None
+    expected, weights = theirs(
+        x, memory, memory, attn_mask=future, key_padding_mask=at == -1, average_attn_weights=False
+    )
+    seen = []
+    ours.probe.register_forward_hook(lambda _module, _inputs, each: seen.append(each))
+    sight = see(positions, at, causal if self_attention else everything)
+    torch.testing.assert_close(ours(x, ours.remember(memory, memory, at), sight=sight), expected)
+    torch.testing.assert_close(seen[0], weights)
+
+
+def test_multi_head_attention_over_another_width_with_values_of_their_own() -> None:
+    ours = MultiHeadAttention(D_MODEL, HEADS, d_memory=6)
+    theirs = nn.MultiheadAttention(D_MODEL, HEADS, kdim=6, vdim=6, batch_first=True)
+    scatter(ours)
+    key, value = ours.key_value.weight.chunk(2)
+    theirs.load_state_dict(
+        {
+            "q_proj_weight": ours.query.weight,
+            "k_proj_weight": key,
+            "v_proj_weight": value,
+            **dict(biases_and_output(ours, "")),
+        }
+    )
+    x, keys, values = torch.randn(2, 3, D_MODEL), torch.randn(2, 4, 6), torch.randn(2, 4, 6)
+    positions, at = torch.arange(3).expand(2, -1), torch.arange(4).expand(2, -1)
+    for each in (values, keys):
+        found = ours(x, ours.remember(keys, each, at), sight=see(positions, at))
+        torch.testing.assert_close(found, theirs(x, keys, each)[0])
+
+
+@pytest.mark.parametrize("residual", ["post_norm", "pre_norm"])
+@pytest.mark.parametrize("recorded", [True, False], ids=["gradients", "inference"])
+def test_encoder_decoder(residual: str, recorded: bool) -> None:
+    model = build(residual).eval()
+    source, target, labels = batch()
+    with torch.set_grad_enabled(recorded):
+        found = model.output(model(source, target))
+        expected = torch_logits(model, source, target, post_norm=residual == "post_norm")
+    real = labels != PAD
+    torch.testing.assert_close(found[real], expected[real])
+
+
+@pytest.mark.parametrize("residual", ["post_norm", "pre_norm"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_loss_and_gradients_of_a_training_step(residual: str, smoothing: float) -> None:
+    model = build(residual).train()
+    source, target, labels = batch()
+    real = labels != PAD
+    found, plain = cross_entropy(model(source, target)[real], labels[real], output=model.output, smoothing=smoothing)
+    logits = torch_logits(model, source, target, post_norm=residual == "post_norm").flatten(0, 1)
+    expected = functional.cross_entropy(
+        logits, labels.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
+    )
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        plain, functional.cross_entropy(logits, labels.flatten(), ignore_index=PAD, reduction="sum").detach()
+    )
+    parameters = dict(model.named_parameters())
+    ours = torch.autograd.grad(found, list(parameters.values()))
+    theirs = torch.autograd.grad(expected, list(parameters.values()))
+    for name, mine, other in zip(parameters, ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, msg=lambda text, name=name: f"{name}: {text}")
+        assert other.abs().max() > 0, name

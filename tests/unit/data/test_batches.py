@@ -1,0 +1,98 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from heedful.data.batches import collate, collate_sources, share
+from heedful.data.bucketing import plan_batches
+from heedful.data.corpus import Corpus, write_corpus
+from heedful.data.readers import Pair
+from heedful.data.tokenizers import BOS, EOS, PAD, Characters
+from heedful.values import Tokens, move
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    rng = np.random.default_rng(1)
+    letters = Characters("abcdefghij", lowercase=False)
+    sides = [["".join(rng.choice(list("abcdefghij"), size=rng.integers(1, 12))) for _ in range(60)] for _ in "st"]
+    pairs = [Pair(source, target, "x") for source, target in zip(*sides, strict=True)]
+    return write_corpus(tmp_path / "c", pairs, source_tokenizer=letters, target_tokenizer=letters, max_length=30)
+
+
+def rows_of(tokens: Tokens) -> list[list[int]]:
+    """What is there according to positions, after checking that they count from 0 and that the rest is padding."""
+    result = []
+    for ids, positions in zip(tokens.ids, tokens.positions, strict=True):
+        real = positions >= 0
+        assert positions[real].tolist() == list(range(int(real.sum())))
+        assert (positions[~real] == -1).all()
+        assert (ids[~real] == PAD).all()
+        assert (ids[real] != PAD).all()
+        result.append(ids[real].tolist())
+    return result
+
+
+@pytest.mark.parametrize("pad_to", [1, 8])
+def test_a_batch_is_its_sentences_one_by_one(corpus: Corpus, pad_to: int) -> None:
+    for rows in plan_batches(corpus.lengths, tokens=100, seed=1, epoch=0, pad_to=pad_to):
+        batch = collate(corpus, rows, pad_to=pad_to)
+        sources = [corpus[row][0].tolist() for row in rows]
+        targets = [corpus[row][1].tolist() for row in rows]
+        assert rows_of(batch.source) == sources
+        assert rows_of(batch.target) == [[BOS, *ids[:-1]] for ids in targets]
+        assert rows_of(Tokens(batch.labels, batch.target.positions)) == targets
+        assert all(ids[-1] == EOS for ids in targets + sources)
+        width = -(-max(map(len, targets)) // pad_to) * pad_to
+        assert batch.labels.shape == batch.target.ids.shape == (len(rows), width)
+        assert batch.labels.dtype == batch.source.ids.dtype == batch.target.positions.dtype == torch.int64
+        assert len(rows) == 1 or len(rows) * width <= 100
+
+
+def test_each_label_is_what_the_decoder_reads_next(corpus: Corpus) -> None:
+    batch = collate(corpus, np.arange(60))
+    follows = batch.target.positions[:, 1:] >= 0
+    assert torch.equal(batch.target.ids[:, 1:][follows], batch.labels[:, :-1][follows])
+    last = (batch.target.positions >= 0).sum(1) - 1
+    assert (batch.labels[torch.arange(60), last] == EOS).all()
+    assert not (batch.target.ids == EOS).any()
+
+
+def test_a_batch_moves_and_owns_its_memory(corpus: Corpus) -> None:
+    batch = collate(corpus, np.array([3, 1]))
+    moved = move(batch, "meta")
+    assert moved.labels.device.type == moved.source.positions.device.type == "meta"
+    before = corpus[3][1].tolist()
+    batch.labels.zero_()
+    batch.source.ids.zero_()
+    assert corpus[3][1].tolist() == before
+    assert (batch.target.ids[:, 0] == BOS).all()
+
+
+def test_a_process_without_rows_gets_a_batch_without_rows(corpus: Corpus) -> None:
+    rows = share(np.array([4]), rank=1, world=2)
+    batch = collate(corpus, rows)
+    assert batch.labels.shape == batch.target.ids.shape == batch.source.positions.shape == (0, 1)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 7])
+def test_shares_make_up_the_batch_evenly(world: int) -> None:
+    rows = np.random.default_rng(0).permutation(100)[:23]
+    shares = [share(rows, rank=rank, world=world) for rank in range(world)]
+    assert sorted(np.concatenate(shares)) == sorted(rows)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    assert all(np.array_equal(rows[rank::world], part) for rank, part in enumerate(shares))
+
+
+def test_sources_for_inference_look_as_in_training(corpus: Corpus) -> None:
+    rows = np.arange(20)
+    trained = collate(corpus, rows).source
+    served = collate_sources([corpus[row][0][:-1].tolist() for row in rows])
+    assert torch.equal(trained.ids, served.ids)
+    assert torch.equal(trained.positions, served.positions)
+
+
+def test_an_empty_source_is_its_end() -> None:
+    assert rows_of(collate_sources([[], [5, 6]])) == [[EOS], [5, 6, EOS]]
+    assert collate_sources([]).ids.shape == (0, 1)

@@ -1,0 +1,370 @@
+import errno
+import gzip
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from heedful.data.corpus import CHARACTERS_PER_TOKEN, Corpus, Report, fingerprint, write_corpus
+from heedful.data.readers import LineAligned, Pair
+from heedful.data.tokenizers import EOS, Characters, Tokenizer, Words, learn_sentencepiece
+from heedful.errors import DataError, RunError
+
+LETTERS = Characters("abcdefghij ", lowercase=False)
+CAPITALS = Characters("ABCDEFGHIJ ", lowercase=False)
+
+
+def make_pairs(count: int, *, longest: int = 20, seed: int = 1) -> list[Pair]:
+    rng = random.Random(seed)
+
+    def side(letters: str) -> str:
+        return "".join(rng.choices(letters, k=rng.randrange(1, longest)))
+
+    return [Pair(side("abcdefghij"), side("ABCDEFGHIJ"), f"x:{n}") for n in range(1, count + 1)]
+
+
+def write(folder: Path, pairs: object, *, max_length: int = 50, **more: object) -> Corpus:
+    return write_corpus(
+        folder,
+        pairs,  # type: ignore[arg-type]
+        source_tokenizer=LETTERS,
+        target_tokenizer=CAPITALS,
+        max_length=max_length,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def assert_holds(corpus: Corpus, pairs: list[Pair]) -> None:
+    expected = [([*LETTERS.encode(p.source), EOS], [*CAPITALS.encode(p.target), EOS]) for p in pairs]
+    assert len(corpus) == len(pairs)
+    assert [(source.tolist(), target.tolist()) for source, target in corpus] == expected
+    assert corpus.lengths.tolist() == [[len(source), len(target)] for source, target in expected]
+
+
+def test_what_was_written_is_read_in_order(tmp_path: Path) -> None:
+    pairs = make_pairs(1000)
+    corpus = write(tmp_path / "new" / "corpus", pairs)
+    assert corpus.report == Report(kept=1000, empty=0, too_long=0)
+    assert_holds(corpus, pairs)
+    assert_holds(Corpus.open(corpus.folder), pairs)
+    assert corpus[-1][0].tolist() == corpus[999][0].tolist()
+    with pytest.raises(IndexError):
+        corpus[1000]
+    assert corpus.source[0].dtype == np.uint16
+    assert not corpus.source[0].flags.writeable
+    assert [path.name for path in corpus.folder.parent.iterdir()] == ["corpus"], "nothing is left beside it"
+
+
+def test_ids_beyond_16_bits_survive(tmp_path: Path) -> None:
+    for size in (2**16, 2**16 + 1):
+        words = Words([f"w{i}" for i in range(size - 4)], lowercase=False)
+        last = f"w{size - 5}"
+        corpus = write_corpus(
+            tmp_path / str(size),
+            [Pair(last, f"a {last}", "x:1")],
+            source_tokenizer=LETTERS,
+            target_tokenizer=words,
+            max_length=9,
+        )
+        assert corpus[0][1].tolist() == [3, size - 1, EOS]
+        assert corpus.target[0].dtype.itemsize == (2 if size == 2**16 else 4)
+        assert corpus.source[0].dtype.itemsize == 2
+
+
+def test_dropped_pairs_are_counted_by_reason(tmp_path: Path) -> None:
+    pairs = [
+        Pair("abc", "ABC", "x:1"),
+        Pair("", "ABC", "x:2"),
+        Pair("abc", "", "x:3"),
+        Pair("\u200b", "ABC", "x:4"),
+        Pair("a" * 9, "A" * 9, "x:5"),
+        Pair("a" * 10, "A", "x:6"),
+        Pair("a", "A" * 10, "x:7"),
+        Pair("a" * 10**6, "A", "x:8"),
+        Pair("a" * 10**6, "", "x:9"),
+    ]
+    corpus = write(tmp_path / "c", pairs, max_length=10)
+    assert corpus.report == Corpus.open(tmp_path / "c").report == Report(kept=2, empty=4, too_long=3)
+    assert_holds(corpus, [pairs[0], pairs[4]])
+
+
+def test_a_megabyte_is_dropped_without_being_cut_into_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    original = Tokenizer.encode
+
+    def spy(self: Tokenizer, text: str) -> list[int]:
+        seen.append(len(text))
+        return original(self, text)
+
+    monkeypatch.setattr(Tokenizer, "encode", spy)
+    limit = 10 * CHARACTERS_PER_TOKEN
+    pairs = [
+        Pair("a" * 2**20, "A", "x:1"),
+        Pair("a" * (limit + 1), "A", "x:2"),
+        Pair(" " * (limit - 1) + "a", "A", "x:3"),
+    ]
+    assert write(tmp_path / "c", pairs, max_length=10).report == Report(kept=1, empty=0, too_long=2)
+    assert max(seen) == limit
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        ([], "there is not a single pair"),
+        ([Pair("", "A", ""), Pair("a" * 60, "A", ""), Pair("a", "A" * 60, "")], "none of 3 pairs .*: 1 with an empty"),
+        ([Pair("a" * 60, "A", ""), Pair("a", "A" * 60, "")], "2 with more than 50 tokens on a side"),
+    ],
+)
+def test_nothing_left_is_an_error_with_the_reasons(tmp_path: Path, pairs: list[Pair], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        write(tmp_path / "c", pairs)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [DataError("a.en:9: bad"), KeyboardInterrupt(), RuntimeError("bug")])
+def test_an_interrupted_write_leaves_the_older_corpus(tmp_path: Path, error: BaseException) -> None:
+    def broken() -> Iterator[Pair]:
+        yield from make_pairs(50, seed=2)
+        raise error
+
+    with pytest.raises(type(error)):
+        write(tmp_path / "c", broken())
+    assert list(tmp_path.iterdir()) == []
+    older = make_pairs(9)
+    write(tmp_path / "c", older)
+    with pytest.raises(type(error)):
+        write(tmp_path / "c", broken())
+    assert_holds(Corpus.open(tmp_path / "c"), older)
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_corpus import make_pairs, write
+def pairs():
+    yield from make_pairs(1500)
+    os.kill(os.getpid(), signal.SIGKILL)
+write(Path(sys.argv[2]), pairs())
+"""
+
+
+def test_a_killed_write_is_never_taken_for_a_corpus(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(Path(__file__).parent), str(tmp_path / "c")], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with pytest.raises(RunError, match="c: no finished corpus"):
+        Corpus.open(tmp_path / "c")
+    for left in tmp_path.iterdir():
+        with pytest.raises(RunError, match="no finished corpus"):
+            Corpus.open(left)
+    pairs = make_pairs(9)
+    assert_holds(write(tmp_path / "c", pairs), pairs)
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename"])
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os if call == "fsync" else Path, call, full)
+    with pytest.raises(RunError, match=r"c: cannot be written \(No space left on device\)"):
+        write(tmp_path / "c", make_pairs(9))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_a_corpus_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path / "file", tmp_path / "file" / "c"):
+        with pytest.raises(RunError, match="cannot be written"):
+            write(folder, make_pairs(9))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(RunError, match="mine: holds files but no corpus"):
+        write(tmp_path / "mine", make_pairs(9))
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "x"
+    (tmp_path / "empty").mkdir()
+    for count in (9, 5):
+        assert_holds(write(tmp_path / "empty", make_pairs(count)), make_pairs(count))
+
+
+def test_an_open_corpus_outlives_its_replacement(tmp_path: Path) -> None:
+    older = make_pairs(200)
+    corpus = write(tmp_path / "c", older)
+    write(tmp_path / "c", make_pairs(3, seed=5))
+    assert_holds(corpus, older)
+
+
+def test_a_corpus_of_another_fingerprint_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "c", make_pairs(9), fingerprint="abc")
+    assert len(Corpus.open(tmp_path / "c")) == len(Corpus.open(tmp_path / "c", fingerprint="abc")) == 9
+    with pytest.raises(RunError, match="made from other text or by other tokenizers"):
+        Corpus.open(tmp_path / "c", fingerprint="abd")
+    write(tmp_path / "d", make_pairs(9))
+    with pytest.raises(RunError, match="made from other text"):
+        Corpus.open(tmp_path / "d", fingerprint="abc")
+
+
+def test_a_missing_corpus_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="gone: no finished corpus"):
+        Corpus.open(tmp_path / "gone")
+
+
+@pytest.mark.parametrize("name", ["source.ids", "source.starts", "target.ids", "target.starts"])
+@pytest.mark.parametrize("damage", ["cut", "longer", "gone"])
+def test_a_damaged_array_is_refused(tmp_path: Path, name: str, damage: str) -> None:
+    write(tmp_path / "c", make_pairs(9))
+    path = tmp_path / "c" / name
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-2] if damage == "cut" else path.read_bytes() + b"\0\0")
+    with pytest.raises(RunError, match=f"c: damaged corpus .*{name}"):
+        Corpus.open(tmp_path / "c")
+
+
+def test_starts_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "c", make_pairs(9))
+    path = tmp_path / "c" / "target.starts"
+    whole = np.frombuffer(path.read_bytes(), dtype="<i8")
+    for place, value in ((0, 1), (9, whole[-1] - 1), (4, whole[6]), (4, -1)):
+        wrong = whole.copy()
+        wrong[place] = value
+        path.write_bytes(wrong.tobytes())
+        with pytest.raises(RunError, match=r"target.starts does not fit"):
+            Corpus.open(tmp_path / "c")
+
+
+def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "c", make_pairs(9))
+    path = tmp_path / "c" / "corpus.json"
+    good = json.loads(path.read_text())
+    assert good["format"] == 1
+    wrongs: list[object] = [
+        {**good, "report": {"kept": 9}},
+        {**good, "report": {"kept": "9", "empty": 0, "too_long": 0}},
+        {**good, "report": None},
+        {**good, "source": {"dtype": "no such", "tokens": 5}},
+        {**good, "source": {**good["source"], "tokens": "many"}},
+        {**good, "target": {}},
+        {key: value for key, value in good.items() if key != "target"},
+        {},
+        [],
+        5,
+    ]
+    for text in [*map(json.dumps, wrongs), "", "{", "[" * 100_000, path.read_text()[:-9]]:
+        path.write_text(text)
+        with pytest.raises(RunError, match="damaged"):
+            Corpus.open(tmp_path / "c")
+    path.write_text(json.dumps({**good, "format": 2}))
+    with pytest.raises(RunError, match="corpus format 2, but this heedful reads 1"):
+        Corpus.open(tmp_path / "c")
+
+
+def test_progress_counts_all_pairs_read(tmp_path: Path) -> None:
+    told: list[int] = []
+    pairs = [*make_pairs(5), *[Pair("", "A", "x")] * 3495]
+    write(tmp_path / "c", pairs, tick=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 3500
+    assert len(told) >= 3
+
+
+class Instant(Tokenizer):
+    """The same thousand ids for every text, so that tracing its memory does not take long."""
+
+    IDS = [4] * 1000
+
+    def _normalise(self, text: str) -> str:
+        return text
+
+    def _encode(self, text: str) -> list[int]:
+        return self.IDS
+
+    def _decode(self, ids: list[int]) -> str:
+        return ""
+
+    def _piece(self, number: int) -> str:
+        return ""
+
+    def _contents(self) -> bytes:
+        return b""
+
+
+def test_writing_takes_memory_that_does_not_grow(tmp_path: Path) -> None:
+    def peak(count: int) -> int:
+        pairs = itertools.repeat(Pair("a", "b", "x"), count)
+        instant = Instant(size=5)
+        tracemalloc.start()
+        write_corpus(tmp_path / str(count), pairs, source_tokenizer=instant, target_tokenizer=instant, max_length=1001)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    small, large = peak(50), peak(1000)
+    assert large < small + 500_000, "950 pairs more are 3.8 MB on the disk"
+
+
+def test_padded_rows_equal_the_sentences_one_by_one(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "c", make_pairs(200))
+    rng = np.random.default_rng(4)
+    for pad_to in (1, 4, 8):
+        rows = rng.integers(0, 200, size=17)
+        block = corpus.target.padded(rows, pad_to=pad_to)
+        longest = max(len(corpus[row][1]) for row in rows)
+        assert block.dtype == np.int64
+        assert longest <= block.shape[1] < longest + pad_to
+        assert block.shape[1] % pad_to == 0
+        for line, row in zip(block, rows, strict=True):
+            ids = corpus[row][1].tolist()
+            assert line.tolist() == ids + [0] * (block.shape[1] - len(ids))
+    assert corpus.source.padded(np.array([], dtype=np.int64), pad_to=8).shape == (0, 8)
+
+
+def test_fingerprints_follow_contents_order_and_options(tmp_path: Path) -> None:
+    one, two, three = tmp_path / "1", tmp_path / "2", tmp_path / "3"
+    for path, content in ((one, b"a"), (two, b"b"), (three, b"a")):
+        path.write_bytes(content)
+    different = {
+        fingerprint([one, two]),
+        fingerprint([two, one]),
+        fingerprint([one]),
+        fingerprint([one], "b"),
+        fingerprint([], "a", "b"),
+        fingerprint([], "ab"),
+        fingerprint([], "b", "a"),
+        fingerprint([]),
+    }
+    assert len(different) == 8
+    assert fingerprint([one, two], "x") == fingerprint([three, two], "x")
+    assert all(len(text) == 64 for text in different)
+    with pytest.raises(DataError, match="gone: cannot be read"):
+        fingerprint([tmp_path / "gone"])
+
+
+def test_real_text_survives_the_way_to_ids_and_back(tmp_path: Path) -> None:
+    data = Path(__file__).parents[4] / "shared/data/multi30k"
+    if not data.exists():
+        pytest.skip(f"needs Multi30k in {data}")
+    names = [data / "val.en.gz", data / "val.de.gz"]
+    reader = LineAligned(*names)
+    texts = [text for pair in reader for text in (pair.source, pair.target)]
+    tokenizer = learn_sentencepiece(texts, kind="bpe", size=2000, lowercase=False)
+    corpus = write_corpus(
+        tmp_path / "c", reader, source_tokenizer=tokenizer, target_tokenizer=tokenizer, max_length=100
+    )
+    english, german = (gzip.decompress(name.read_bytes()).decode().split("\n")[:-1] for name in names)
+    assert len(corpus) == len(english) == 1014
+    for row in range(len(corpus)):
+        source, target = (tokenizer.decode(ids) for ids in corpus[row])
+        assert source == tokenizer.normalise(english[row])
+        assert target == tokenizer.normalise(german[row])
