@@ -7,13 +7,20 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr
 from dataclasses import fields
 from difflib import get_close_matches
-from typing import Any, Literal, TypeVar, get_type_hints, overload
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
 
 import tyro
 
 from heedful.errors import RecipeError
 
 Arguments = TypeVar("Arguments")
+
+# What need not be given: None has its meaning told in words, so the help neither offers nor repeats it.
+MaybePath: TypeAlias = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
+MaybeText: TypeAlias = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
+MaybeInt: TypeAlias = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
+MaybeFloat: TypeAlias = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
 
 
 @overload

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,9 @@ from heedful.configs.run import load_recipe
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.models.size import Size
+    from heedful.models.size import Part, Size
+
+_NUMBER = re.compile(r"\.(\d+)(?=\.)")
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,27 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _rows(parts: Sequence[Part]) -> Iterator[tuple[str, str, str, str]]:
+    """Name, shape, how often and parameters in all; layers that are alike share a line."""
+    alike: dict[tuple[str, tuple[int, ...], str | None], list[Part]] = {}
+    for part in parts:
+        alike.setdefault((_NUMBER.sub(".*", part.name), part.shape, part.tied_to), []).append(part)
+    for (pattern, shape, tied_to), members in alike.items():
+        first, last = (_NUMBER.findall(members[at].name) for at in (0, -1))
+        name = pattern
+        for start, end in zip(first, last, strict=True):
+            name = name.replace("*", start if start == end else f"{start}-{end}", 1)
+        count = f"{sum(member.parameters for member in members):,}" if tied_to is None else f"= {tied_to}"
+        repeats = f"x {len(members)}" if len(members) > 1 else ""
+        yield name, " x ".join(map(str, shape)), repeats, count
+
+
 def _show(size: Size) -> None:
     """Plain lines, whatever the terminal's width."""
-    rows = [
-        (part.name, " x ".join(map(str, part.shape)), f"= {part.tied_to}" if part.tied_to else f"{part.parameters:,}")
-        for part in size.parts
-    ]
-    name, shape = (max(len(row[column]) for row in rows) for column in (0, 1))
-    for row in rows:
-        print(f"{row[0]:<{name}}  {row[1]:<{shape}}  {row[2]:>12}")
+    rows = list(_rows(size.parts))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for name, shape, repeats, count in rows:
+        print(f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {repeats:>{widths[2]}}  {count:>{widths[3]}}".rstrip())
     mib = 2**20
     print(f"\nparameters  {size.parameters:,} ({size.parameters / 1e6:.1f}M)")
     print(f"FLOPs       {size.forward_flops / 1e6:,.1f}M to translate, {size.training_flops / 1e6:,.1f}M to train")

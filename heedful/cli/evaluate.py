@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from heedful.cli.arguments import parse
+from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
 from heedful.cli.parallel import TextOptions
 from heedful.cli.searching import SearchOptions
 from heedful.errors import DataError, RecipeError
@@ -33,24 +33,24 @@ class Arguments:
     system: Annotated[Path, tyro.conf.Positional]
     """run folder, or file of translations"""
     text: Annotated[TextOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=TextOptions)
-    against: Path | None = None
+    against: MaybePath = None
     """a second system, compared by paired bootstrap"""
     lowercase: bool = False
     """compare lowercased text"""
     tokenize: str = "13a"
     """how BLEU cuts words (13a, intl, zh, ja-mecab, char, none)"""
-    options: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
+    searching: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
     samples: int = 1000
     """corpora drawn for confidence intervals and the paired bootstrap"""
     seed: int = 1
     """of the bootstrap"""
-    save: Path | None = None
+    save: MaybePath = None
     """file to write the translations to"""
     format: Literal["text", "json"] = "text"
     """a table, or JSON"""
-    device: str | None = None
+    device: MaybeText = None
     """where to compute; a GPU where there is one"""
-    threads: int | None = None
+    threads: MaybeInt = None
     """CPU threads"""
 
 
@@ -154,7 +154,7 @@ def _system(path: Path, pairs: list[Pair], *, given: Arguments) -> _System:
     sources = [pair.source for pair in pairs if _is_real(pair)]
     references = [pair.target for pair in pairs if _is_real(pair)]
     recipe: Recipe = open_run(path).recipe
-    config = given.options.config(recipe.generation)
+    config = given.searching.config(recipe.generation)
     translator = load(path, device=given.device)
     translator.length = build_length(config)
     began = time.perf_counter()

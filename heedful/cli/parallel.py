@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heedful.cli.arguments import MaybePath
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class TextOptions:
     """Which sentences and translations."""
 
-    source: Path | None = None
+    source: MaybePath = None
     """file of source sentences, one a line, plain or gzipped"""
-    target: Path | None = None
+    target: MaybePath = None
     """file of their translations, line by line"""
-    data: Path | None = None
+    data: MaybePath = None
     """instead of both, a TSV file (source, tab, target) or a JSONL file (fields source and target)"""
 
     @property

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import parse
+from heedful.cli.arguments import MaybeText, parse
 from heedful.cli.parallel import TextOptions
 
 
@@ -24,7 +24,7 @@ class Arguments:
     text: Annotated[TextOptions, tyro.conf.OmitArgPrefixes]
     format: Literal["text", "jsonl"] = "text"
     """log-probability and number of tokens between tabs, or JSON with each token's"""
-    device: str | None = None
+    device: MaybeText = None
     """where to compute; a GPU where there is one"""
 
 

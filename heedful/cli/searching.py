@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import tyro
+
+from heedful.cli.arguments import MaybeFloat, MaybeInt
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -15,21 +18,24 @@ if TYPE_CHECKING:
 class SearchOptions:
     """How translations are looked for; what is not given comes from the recipe."""
 
-    search: Literal["greedy", "beam", "sampling"] | None = None
+    search: Annotated[
+        Literal["greedy", "beam", "sampling"] | None,
+        tyro.conf.arg(metavar="{greedy,beam,sampling}", help_behavior_hint=""),
+    ] = None
     """kind of search"""
-    beam: int | None = None
+    beam: MaybeInt = None
     """hypotheses that grow side by side"""
-    length_penalty: float | None = None
+    length_penalty: MaybeFloat = None
     """alpha of Wu et al. 2016: 0 favours short translations"""
-    temperature: float | None = None
+    temperature: MaybeFloat = None
     """of sampling: below 1 is bolder, above 1 more varied"""
-    top_k: int | None = None
+    top_k: MaybeInt = None
     """sample from this many most probable tokens only"""
-    top_p: float | None = None
+    top_p: MaybeFloat = None
     """sample from the fewest tokens with this probability together"""
-    max_ratio: float | None = None
+    max_ratio: MaybeFloat = None
     """longest translation, as a multiple of the source's tokens"""
-    max_extra: int | None = None
+    max_extra: MaybeInt = None
     """tokens granted on top of that"""
 
     def config(self, recipe: GenerationConfig) -> GenerationConfig:

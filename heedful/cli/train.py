@@ -12,7 +12,7 @@ from typing import Annotated
 
 import tyro
 
-from heedful.cli.arguments import parse
+from heedful.cli.arguments import MaybeText, parse
 from heedful.configs.run import dump, load_recipe
 
 
@@ -27,7 +27,7 @@ class Arguments:
     """TOML file that says what differs from the defaults"""
     print_config: bool = False
     """show the complete recipe and stop"""
-    device: str | None = None
+    device: MaybeText = None
     """where to compute (cpu, cuda, cuda:1); a GPU where there is one"""
 
 

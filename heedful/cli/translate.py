@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from heedful.cli.arguments import parse
+from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
 from heedful.cli.searching import SearchOptions
 from heedful.errors import DataError, RecipeError
 
@@ -31,18 +31,18 @@ class Arguments:
     """run folders; several translate together"""
     text: tuple[str, ...] = ()
     """sentences to translate instead of a file"""
-    input: Path | None = None
+    input: MaybePath = None
     """file of sentences, plain or gzipped; standard input if not given"""
-    output: Path | None = None
+    output: MaybePath = None
     """file for the translations; standard output if not given"""
     format: Literal["text", "jsonl"] = "text"
     """plain lines, or JSON with scores"""
-    options: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
+    searching: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
     n_best: int = 1
     """translations of each sentence; as text they come as lines of: number, text, score, between tabs"""
-    prefix: str | None = None
+    prefix: MaybeText = None
     """how every translation must begin"""
-    prefixes: Path | None = None
+    prefixes: MaybePath = None
     """file with the beginning of each translation, line by line"""
     align: bool = False
     """add what each token looked at to the JSON (mean over heads, last decoder layer)"""
@@ -50,11 +50,11 @@ class Arguments:
     """of sampling"""
     batch_tokens: int = 4096
     """source tokens translated at one time, padding included"""
-    threads: int | None = None
+    threads: MaybeInt = None
     """CPU threads"""
-    device: str | None = None
+    device: MaybeText = None
     """where to compute; a GPU where there is one"""
-    step: int | None = None
+    step: MaybeInt = None
     """a kept checkpoint instead of the finished model"""
 
 
@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.threads is not None:
         torch.set_num_threads(given.threads)
     chunks = _chunks(given)
-    config = given.options.config(open_run(given.runs[0]).recipe.generation)
+    config = given.searching.config(open_run(given.runs[0]).recipe.generation)
     search = build_search(config, n_best=given.n_best, seed=given.seed)
     translator = load(*given.runs, device=given.device, step=given.step)
     translator.length = build_length(config)
