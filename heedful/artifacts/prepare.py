@@ -102,14 +102,18 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run:
     """The recipe's run: a new one with freshly learned tokenizers, or the one that is already there.
 
     Raises:
-        RunError: the folder holds a run of another recipe.
+        RunError: the folder holds a run of another recipe, of which something was trained.
     """
     folder = recipe.output
     if not (folder / MANIFEST).exists():
-        say("learning the tokenizer")
-        return create_run(folder, recipe, learn_tokenizers(recipe.tokenizer, build_reader(recipe.data.train)))
+        return _create(recipe, say=say)
     run = open_run(folder)
     if different := _differences(run.recipe, recipe):
+        if read_manifest(folder).last is None:
+            say(f"{folder}: nothing was trained with the earlier recipe; beginning again")
+            for name in ("metrics.jsonl", MANIFEST):
+                (folder / name).unlink(missing_ok=True)
+            return _create(recipe, say=say)
         raise RunError(
             f"{folder}: holds a run whose recipe differs in {', '.join(different)}; choose another folder with "
             "--output, or remove this one"
@@ -117,6 +121,13 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run:
     if read_manifest(folder).last is not None:
         say("going on where this run was left")
     return Run(folder, recipe, run.source, run.target)
+
+
+def _create(recipe: Recipe, *, say: Callable[[str], None]) -> Run:
+    say("learning the tokenizer")
+    with _place("data.train"):
+        tokenizers = learn_tokenizers(recipe.tokenizer, build_reader(recipe.data.train))
+    return create_run(recipe.output, recipe, tokenizers)
 
 
 def open_corpus(run: Run, name: str, config: ParallelTextConfig, *, say: Callable[[str], None]) -> Corpus:
@@ -135,14 +146,24 @@ def open_corpus(run: Run, name: str, config: ParallelTextConfig, *, say: Callabl
         except RunError as error:
             say(f"encoding again, {error}")
             shutil.rmtree(folder)  # it is only a cache
-    return write_corpus(
-        folder,
-        reader,
-        source_tokenizer=run.source,
-        target_tokenizer=run.target,
-        max_length=run.recipe.data.max_length,
-        fingerprint=mark,
-    )
+    with _place(f"data.{name}"):
+        return write_corpus(
+            folder,
+            reader,
+            source_tokenizer=run.source,
+            target_tokenizer=run.target,
+            max_length=run.recipe.data.max_length,
+            fingerprint=mark,
+        )
+
+
+@contextmanager
+def _place(key: str) -> Iterator[None]:
+    """Tells of which part of the data an error speaks."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{key}: {error}") from None
 
 
 def _differences(old: Recipe, new: Recipe) -> list[str]:

@@ -14,6 +14,7 @@ from heedful.artifacts.device import find_device
 from heedful.artifacts.files import Manifest, digest, read_manifest, verify, write_json, write_manifest
 from heedful.configs.build import Sizes, build_model
 from heedful.configs.build_run import build_length, build_search
+from heedful.configs.model import LearnedConfig
 from heedful.configs.run import Recipe, recipe_from
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
 from heedful.errors import RecipeError, RunError
@@ -39,6 +40,12 @@ class Run:
     def sizes(self) -> Sizes:
         """What the model must know of its data."""
         return Sizes(self.source.size, self.target.size, self.recipe.data.max_length)
+
+    @property
+    def max_target(self) -> int | None:
+        """Tokens of the longest translation, its end included; None where positions have no end."""
+        positions = self.recipe.model.positions
+        return positions.length if isinstance(positions, LearnedConfig) else None
 
     def model(self) -> SequenceToSequence[Tokens]:
         """The recipe's model, freshly initialised from its seed."""
@@ -114,6 +121,7 @@ def load(*folders: str | Path, device: str | torch.device | None = None, step: i
         search=build_search(first.recipe.generation),
         length=build_length(first.recipe.generation),
         max_source=min(run.recipe.data.max_length for run in runs),
+        max_target=min((run.max_target for run in runs if run.max_target is not None), default=None),
     )
 
 

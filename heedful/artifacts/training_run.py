@@ -242,6 +242,7 @@ def _validation_bleu(run: Run) -> Callable[[nn.Module], float]:
             search=build_search(GreedyConfig()),
             length=Length(1.5, 10),
             max_source=run.recipe.data.max_length,
+            max_target=run.max_target,
         )
         known = [p for p in pairs if len(run.source.encode(p.source)) < run.recipe.data.max_length]
         found = translator.translate([p.source for p in known])

@@ -85,8 +85,8 @@ class Projection(Aggregation):
 class MultiHeadAttention(nn.Module):
     """Several scaled dot-product attentions side by side (Vaswani et al. 2017, 3.2.2).
 
-    The projections of all heads are one matrix each for queries and for keys with values, initialised head by head as
-    if they were separate.
+    The projections of all heads are one matrix for queries and one for keys with values; these are initialised as if
+    they were separate.
 
     Args:
         d_model: width of what asks and of the result.

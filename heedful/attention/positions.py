@@ -55,8 +55,8 @@ class UnitInterval(AbsolutePosition):
     """The lecture's first rejected idea: the number t / (length - 1) in [0, 1], the same in every dimension.
 
     A decoder does not know how long its sentence will be, so `length` is that of the longest sentence a model reads.
-    The step between neighbours is then small, so a position says little beside an embedding; it is here to be
-    compared.
+    The step between neighbours is then small, so a position says little beside an embedding, and behind a pre-norm,
+    which takes away what all entries share, nothing at all; it is here to be compared.
     """
 
     def __init__(self, d_model: int, length: int) -> None:
@@ -70,7 +70,10 @@ class UnitInterval(AbsolutePosition):
 
 
 class Integer(AbsolutePosition):
-    """The lecture's second rejected idea: the number t itself in every dimension; it grows without bound."""
+    """The lecture's second rejected idea: the number t itself in every dimension; it grows without bound.
+
+    As with `UnitInterval`, a pre-norm does not see it.
+    """
 
     def __init__(self, d_model: int) -> None:
         super().__init__()

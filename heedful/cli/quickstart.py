@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from heedful.cli.arguments import parse
+from heedful.configs.toml import value
 from heedful.errors import RecipeError, TrainingError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _RECIPE = """\
 # Written by: heedful quickstart. Go on with it: heedful train {recipe} --training.steps 2000
 
 seed = {seed}
-output = "{run}"
+output = {run}
 
 [data]
 train = {{ path = "text/train.tsv" }}
@@ -106,7 +107,7 @@ def _write(book: Phrasebook, folder: Path, *, given: Arguments) -> Path:
         for name, pairs in parts.items():
             text = "".join(f"{source}\t{target}\n" for source, target in pairs)
             (folder / "text" / f"{name}.tsv").write_text(text, encoding="utf-8")
-        content = _RECIPE.format(recipe=recipe, run=folder / "run", seed=given.seed, steps=given.steps)
+        content = _RECIPE.format(recipe=recipe, run=value(str(folder / "run")), seed=given.seed, steps=given.steps)
         recipe.write_text(content, encoding="utf-8")
     except OSError as error:
         raise TrainingError(f"{folder}: cannot be written ({error.strerror}); choose another --output") from None

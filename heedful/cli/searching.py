@@ -67,8 +67,9 @@ class SearchOptions:
         except ValidationError as error:
             first = error.errors()[0]
             option = str(first["loc"][-1]).replace("_", "-").replace("width", "beam")
+            odd = "is no option of it" if first["type"] == "extra_forbidden" else first["msg"].lower()
             raise RecipeError(
-                f"--{option}: does not fit --search {kind} ({first['msg'].lower()}); see heedful translate --help"
+                f"--{option}: does not fit --search {kind} ({odd}); see heedful translate --help"
             ) from None
 
     @staticmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -147,6 +148,8 @@ def _paired(
             yield sentences, forced
         else:
             yield sentences, None
+    if beginnings is not None and next(beginnings, None) is not None:
+        raise DataError(f"{given.prefixes}: has more lines than there are sentences; give one line for each")
 
 
 @contextmanager
@@ -179,12 +182,19 @@ def _progress() -> Iterator[Any]:
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.completed:,.0f} sentences, {task.speed:.1f}/s"),
+        TextColumn("{task.completed:,.0f} sentences{task.fields[speed]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda count: bar.advance(task, count)
+        task = bar.add_task("", total=None, speed="")
+        began, done = time.perf_counter(), 0
+
+        def tick(count: int) -> None:
+            nonlocal done
+            done += count
+            bar.update(task, completed=done, speed=f", {done / (time.perf_counter() - began):.1f}/s")
+
+        yield tick
 
 
 def _write(out: IO[str], translation: Translation, *, given: Arguments, number: int, translator: Translator) -> None:

@@ -94,9 +94,9 @@ class TranslationDataConfig(Section):
     validation: ParallelTextConfig
     """the parallel text that checkpoints are compared on"""
     test: ParallelTextConfig | None = None
-    """the parallel text that the finished model is scored on"""
+    """the parallel text that `heedful evaluate` takes unless it is given another"""
     max_length: Annotated[int, Field(ge=1)] = 256
-    """longest sentence, in tokens"""
+    """longest sentence, in tokens with the one that ends it; pairs with a longer side are left out of training"""
 
 
 DataConfig = TranslationDataConfig
@@ -116,7 +116,7 @@ class TokenizerConfig(Section):
     """one vocabulary for both languages, or one for each"""
     lowercase: bool = False
     """whether everything is lowercased first"""
-    character_coverage: Annotated[float, Field(gt=0, le=1)] = 1.0
+    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
     """share of the characters in the training text that must be in the vocabulary"""
 
     @field_validator("size")

@@ -28,7 +28,7 @@ class LearnedConfig(Section):
 
 
 class UnitIntervalConfig(Section):
-    """The position divided by the sentence's length: a rejected idea of the lectures, for comparison."""
+    """The position divided by data.max_length: a rejected idea of the lectures, for comparison."""
 
     kind: Literal["unit_interval"] = "unit_interval"
 

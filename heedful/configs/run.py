@@ -41,7 +41,7 @@ class Recipe(Section):
     training: TrainingConfig
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: GenerationConfig = BeamConfig()
-    """how the model translates during evaluation, and afterwards unless told otherwise"""
+    """how the finished model translates unless a command is told otherwise"""
 
     @field_validator("model")
     @classmethod

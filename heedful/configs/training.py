@@ -26,7 +26,7 @@ class AdamConfig(Section):
     epsilon: Positive = 1e-9
     """added to the root of the mean square"""
     weight_decay: Weight = 0.0
-    """share of each weight, times the learning rate, that a step takes away"""
+    """share of each matrix, times the learning rate, that a step takes away; vectors are spared"""
 
 
 class NoamConfig(Section):
@@ -98,7 +98,7 @@ OptimizerConfig = AdamConfig
 
 
 class TrainingConfig(Section):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give one."""
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
     steps: Count | None = None
     """updates of the weights"""
@@ -107,7 +107,7 @@ class TrainingConfig(Section):
     minutes: Positive | None = None
     """time on the clock"""
     batch_tokens: Count = 4096
-    """tokens in a batch, padding included, counted on the longer side"""
+    """target tokens in a batch, padding included"""
     accumulate: Count = 1
     """batches whose gradients make one update"""
     label_smoothing: Below1 = 0.1
@@ -121,7 +121,7 @@ class TrainingConfig(Section):
     clip: Positive | None = None
     """largest norm of all gradients together; longer ones are shortened to it"""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """number format of the matrix products; auto takes bf16 where the hardware has it"""
+    """number format of weights and activations; auto takes bf16 where the hardware is fast at it"""
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
     """decay of an exponential moving average of the weights, which is then what is evaluated and saved"""
     average: Count = 1
@@ -133,7 +133,7 @@ class TrainingConfig(Section):
     patience: Count | None = None
     """evaluations without improvement after which training stops"""
     monitor: Literal["loss", "bleu"] = "loss"
-    """what is compared on the validation text to find the best checkpoint"""
+    """what finds the best checkpoint on the validation text: the likelihood, or BLEU of greedy translations"""
     threads: Count | None = None
     """CPU threads of each process; PyTorch's own choice if not given"""
     tensorboard: bool = False

@@ -82,7 +82,11 @@ class Translation(Task[PairBatch]):
             return self._likelihood(model, batch)
         with watch(model, detach=False) as weights:
             likelihood = self._likelihood(model, batch)
-        penalty = decorrelation(each for calls in weights.values() for each in calls)
+        # padding asks too where everything is visible, and must not count
+        asked = {"encoder": batch.source.positions >= 0, "decoder": batch.target.positions >= 0}
+        penalty = decorrelation(
+            each * asked[name.partition(".")[0]][:, None, :, None] for name, calls in weights.items() for each in calls
+        )
         total = likelihood.total + self.criterion.decorrelation * penalty
         return Loss(total, likelihood.count, {**likelihood.parts, "decorrelation": penalty.detach()})
 

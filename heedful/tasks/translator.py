@@ -96,7 +96,8 @@ class Translator:
         target: tokenizer of the target language.
         search: how translations are looked for unless a call says otherwise.
         length: how long they may become.
-        max_source: longest source in tokens.
+        max_source: longest source in tokens, the one that ends it included.
+        max_target: longest translation, likewise; None where the model's positions have no end.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Translator:
         search: Search,
         length: Length,
         max_source: int,
+        max_target: int | None = None,
     ) -> None:
         self.models = tuple(models)
         self.source = source
@@ -115,6 +117,7 @@ class Translator:
         self.search = search
         self.length = length
         self.max_source = max_source
+        self.max_target = max_target
         self.device = next(self.models[0].parameters()).device
 
     def translate(
@@ -138,10 +141,10 @@ class Translator:
             first: number of the first sentence, for messages and as its source of chance when sampling.
 
         Raises:
-            DataError: a sentence is longer than the model can read; the message names it.
+            DataError: a sentence or a prefix is longer than the model can read; the message names it.
         """
         encoded = [self._encode(sentence, number) for number, sentence in enumerate(sentences, first)]
-        forced = None if prefixes is None else [self.target.encode(prefix) for prefix in prefixes]
+        forced = None if prefixes is None else [self._forcible(prefix, n) for n, prefix in enumerate(prefixes, first)]
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         filled = np.array([i for i, ids in enumerate(encoded) if ids], dtype=np.int64)
         if tick is not None and len(filled) < len(sentences):
@@ -163,9 +166,13 @@ class Translator:
         ]
 
     def score(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
-        """Log-probabilities of given translations, in order."""
+        """Log-probabilities of given translations, in order.
+
+        Raises:
+            DataError: a sentence or its translation is longer than the model can read; the message names it.
+        """
         sources = [self._encode(source, number) for number, (source, _) in enumerate(pairs, 1)]
-        targets = [self.target.encode(target) for _, target in pairs]
+        targets = [self._forcible(target, number) for number, (_, target) in enumerate(pairs, 1)]
         lengths = np.array([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)], dtype=np.int64)
         results: list[ForcedScore | None] = [None] * len(pairs)
         for rows in plan_by_length(lengths, tokens=batch_tokens, rows=256):
@@ -182,7 +189,7 @@ class Translator:
 
     def align(self, source: str, target: str) -> Alignment:
         """What each token of a given translation, the end of sentence included, looked at in the source."""
-        ids, forced = self._encode(source, 1), self.target.encode(target)
+        ids, forced = self._encode(source, 1), self._forcible(target, 1)
         tokens = move(collate_sources([ids]), self.device)
         read, _ = self._forced([forced])
         model = self.models[0]
@@ -209,14 +216,25 @@ class Translator:
             )
         return ids
 
+    def _forcible(self, text: str, number: int) -> list[int]:
+        ids = self.target.encode(text)
+        if self.max_target is not None and len(ids) >= self.max_target:
+            raise DataError(
+                f"sentence {number}: its translation is given {len(ids)} tokens, this model reads at most "
+                f"{self.max_target - 1}; split it"
+            )
+        return ids
+
     def _search(
         self, sources: list[list[int]], search: Search, *, prefix: Tensor | None, numbers: np.ndarray
     ) -> Hypotheses:
         source = move(collate_sources(sources), self.device)
         limit = torch.tensor(
-            [int(self.length.ratio * (len(ids) + 1)) + self.length.extra for ids in sources],
+            [max(1, int(self.length.ratio * (len(ids) + 1)) + self.length.extra) for ids in sources],
             device=self.device,
         )
+        if self.max_target is not None:
+            limit = limit.clamp(max=self.max_target)
         if prefix is not None:
             limit = torch.maximum(limit, (prefix >= 0).sum(1) + 1)
         prompt = Tokens(
@@ -258,7 +276,8 @@ class Translator:
 
 def _padded(prefixes: list[list[int]]) -> Tensor:
     longest = max(map(len, prefixes))
-    return torch.tensor([[*ids, *[-1] * (longest - len(ids))] for ids in prefixes]).view(len(prefixes), longest)
+    padded = [[*ids, *[-1] * (longest - len(ids))] for ids in prefixes]
+    return torch.tensor(padded, dtype=torch.long).view(len(prefixes), longest)  # also where all are empty
 
 
 def batched(sentences: Iterator[str], size: int) -> Iterator[list[str]]:

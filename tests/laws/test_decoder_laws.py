@@ -15,9 +15,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from heedful.attention import kernels
 from heedful.configs.build import Sizes, build_model
 from heedful.configs.model import TransformerConfig
-from heedful.generation import NoPenalty, beam_search
+from heedful.generation import Hypotheses, NoPenalty, Wu, beam_search, greedy_search
 from heedful.inspection.watch import watch
 from heedful.values import Rows, Tokens, select
 
@@ -52,6 +53,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Case:
+    name: str
     model: Any
     source: Tokens
     target: Tokens
@@ -88,7 +90,7 @@ def _case(name: str) -> Case:
         nn.init.normal_(parameter, std=0.4)
     source = Tokens.of(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, PAD, PAD], [4, 3, 3, 5, PAD]]), pad=PAD)
     target = Tokens.of(torch.randint(3, VOCABULARY, (3, 7)), pad=PAD)
-    return Case(model.double().eval(), source, target)
+    return Case(name, model.double().eval(), source, target)
 
 
 @pytest.mark.parametrize("cuts", [range(8), (0, 3, 7), (0, 4, 5, 7)], ids=["one by one", "3 4", "4 1 2"])
@@ -166,17 +168,30 @@ def test_cause_law(case: Case) -> None:
     assert (before[:, 5:] - after[:, 5:]).abs().amax(-1).min() > 1e-6
 
 
-def test_no_gradient_comes_from_the_future(case: Case) -> None:
+def test_gradients_come_from_what_is_seen(case: Case) -> None:
+    """Of one output: from its own row, from the past as far as windows reach, from the source without its padding."""
+    row, at, reach = 1, 5, 4 if case.name == "windows" else 5
+    embedded: dict[str, Tensor] = {}
+    stacks = {"source": case.model.encoder.stack, "target": case.model.decoder.stack}
+
+    def leaf(name: str) -> Any:
+        def cut(_module: nn.Module, _inputs: object, vectors: Tensor) -> Tensor:
+            return embedded.setdefault(name, vectors.detach().requires_grad_())
+
+        return cut
+
+    handles = [stack.embedding.register_forward_hook(leaf(name)) for name, stack in stacks.items()]
     with torch.enable_grad():
-        embedded = case.model.decoder.stack.embedding.table.weight
-        for length in (1, 4):
-            only = case.logits((0, 7))[:, length - 1].sum()
-            (gradient,) = torch.autograd.grad(only, embedded)
-            rest = case.target.ids[:, length:].unique()
-            seen = torch.cat((case.target.ids[:, :length].flatten(), case.source.ids.flatten())).unique()
-            unseen = rest[~torch.isin(rest, seen)]
-            if case.model.output.weight is not embedded:
-                assert gradient[unseen].abs().sum() == 0
+        one = case.logits((0, 7))[row, at].square().sum()
+        source, target = (
+            gradient.abs().sum(-1) > 0 for gradient in torch.autograd.grad(one, [embedded[name] for name in stacks])
+        )
+    for handle in handles:
+        handle.remove()
+    mine = torch.arange(3).unsqueeze(1) == row
+    assert torch.equal(source, mine & (case.source.positions >= 0))
+    positions = case.target.positions
+    assert torch.equal(target, mine & (positions <= at) & (positions >= at - reach))
 
 
 def test_padding_law_source(case: Case) -> None:
@@ -235,6 +250,44 @@ def test_watch_law(case: Case) -> None:
             assert each.min() >= 0
 
 
+def test_kernel_law(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention that never forms its weights, attention that does, and attention that is watched are one."""
+    padded = Tokens.of(torch.cat((torch.full((3, 2), PAD), case.target.ids), 1), pad=PAD)
+    found = []
+    for fused in (True, False):
+        monkeypatch.setattr(kernels, "prefer_fused", lambda *_, fused=fused: fused)
+        found.append(case.logits((0, 9), target=padded)[:, 2:])
+        found.append(case.logits((0, 4, 5, 9), target=padded)[:, 2:])
+        with watch(case.model):
+            found.append(case.logits((0, 9), target=padded)[:, 2:])
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0])
+
+
+def test_columns_are_a_set(case: Case) -> None:
+    """Where a token stands in its row says nothing; its position says all, and the outputs move with it."""
+    order, back = torch.tensor([2, 0, 4, 1, 3]), torch.tensor([6, 1, 0, 4, 2, 5, 3])
+    source = Tokens(case.source.ids[:, order], case.source.positions[:, order])
+    target = Tokens(case.target.ids[:, back], case.target.positions[:, back])
+    expected = case.logits((0, 7))
+    torch.testing.assert_close(case.logits((0, 7), source=source), expected)
+    torch.testing.assert_close(case.logits((0, 7), target=target), expected[:, back])
+
+
+def test_without_positions_a_source_is_a_set_of_words(case: Case) -> None:
+    """Attention alone does not know order: permuted words are the same source, unless positions tell.
+
+    The lectures' rejected ideas add one number to all entries of a vector, which a norm takes away again: behind a
+    pre-norm they are no positions at all.
+    """
+    rows = torch.tensor([0])
+    source, target = select(case.source, rows), select(case.target, rows)
+    permuted = Tokens(source.ids[:, [3, 1, 4, 0, 2]], source.positions)
+    before, after = (case.logits((0, 7), source=each, target=target) for each in (source, permuted))
+    blind = case.name.startswith("none-") or case.name in ("unit_interval-pre_norm", "integer-pre_norm")
+    assert torch.allclose(before, after, atol=1e-6) == blind
+
+
 def test_batch_law(case: Case) -> None:
     together = case.logits((0, 7))
     for row in range(3):
@@ -280,3 +333,41 @@ def test_a_beam_as_wide_as_the_tree_is_exact(case: Case) -> None:
         for hypothesis in hypotheses:
             if hypothesis.finished:
                 assert hypothesis.log_probability == pytest.approx(truth[row][hypothesis.ids], abs=1e-9)
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    """The same model without any cache: it reads everything from the start at each step."""
+
+    model: Any
+
+    def begin(self, source: Tokens) -> tuple[Tokens, Tokens]:
+        return source, Tokens(source.ids[:, :0], source.positions[:, :0])
+
+    def step(self, tokens: Tokens, state: tuple[Tokens, Tokens]) -> tuple[Tensor, tuple[Tokens, Tokens]]:
+        source, past = state
+        whole = Tokens(torch.cat((past.ids, tokens.ids), 1), torch.cat((past.positions, tokens.positions), 1))
+        logits, _ = self.model.step(whole, self.model.begin(source))
+        return logits[:, past.ids.size(1) :], (source, whole)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_searches_find_the_same_with_and_without_caches(name: str) -> None:
+    """Caches that stay in place while beams change places, against none; and a beam of one is greedy search."""
+    case = _case(name)
+    prompt = Tokens(torch.full((3, 1), 1), torch.zeros(3, 1, dtype=torch.long))
+    given: dict[str, Any] = {"eos": EOS, "limit": torch.tensor([5, 2, 4])}
+    wide, narrow = {"width": 3, "n_best": 3, "length_penalty": Wu(0.6)}, {"width": 1, "length_penalty": NoPenalty()}
+    with torch.no_grad():
+        begin, plain = case.model.begin(case.source), Forgetful(case.model)
+        cached = beam_search(case.model.step, begin, prompt, **wide, **given)
+        same(cached, beam_search(plain.step, plain.begin(case.source), prompt, **wide, **given))
+        greedy = greedy_search(case.model.step, begin, prompt, **given)
+        same(greedy, beam_search(case.model.step, begin, prompt, **narrow, **given))
+        same(greedy, greedy_search(plain.step, plain.begin(case.source), prompt, **given))
+
+
+def same(found: Hypotheses, expected: Hypotheses) -> None:
+    assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
+    for one, other in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+        assert one.token_log_probabilities == pytest.approx(other.token_log_probabilities, abs=1e-6)

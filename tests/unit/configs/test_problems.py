@@ -57,7 +57,7 @@ def problems(path: Path, text: str, *words: str) -> list[str]:
         ),
         ("--model.encoder_visibility.kind window --model.encoder_visibility.before 1", "after is missing"),
         ("--tokenizer.joint false", 'model.tie = "three_way" needs one vocabulary'),
-        ("--tokenizer.kind words --tokenizer.character_coverage 0.9", "= 0.9 has no meaning for"),
+        ("--tokenizer.kind words --tokenizer.character_coverage 0.99", "= 0.99 has no meaning for"),
         ("--tokenizer.size none", 'must be a number for tokenizer.kind = "bpe", as in size = 8000'),
         ("--generation.top_k 3", 'generation.top_k needs generation.kind = "sampling"'),
         ("--generation.max_ratio 0 --generation.max_extra 0", "must be above 0"),

@@ -1,0 +1,81 @@
+"""Sentences and models that are made up, for measuring speed where there is no data: lengths are those of captions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heedful.artifacts.checkpoints import Checkpoints, finish
+from heedful.artifacts.run import create_run
+from heedful.configs.build_run import build_reader, learn_tokenizers
+from heedful.configs.run import recipe_from
+from heedful.data.corpus import Corpus, Report, Sentences
+from heedful.data.tokenizers import EOS, UNK
+from heedful.training.listeners import Evaluation, Progress, Snapshot
+
+TYPICAL, SPREAD, DISAGREEMENT = 14.5, 0.3, 0.17
+"""Median length of a Multi30k caption in subwords, and the deviations of log(source) and of log(target / source)."""
+
+
+def corpus(pairs: int, vocabulary: int, *, seed: int) -> Corpus:
+    """Pairs in memory, ids as Zipf would have them."""
+    dice = np.random.default_rng(seed)
+    source = caption_lengths(pairs, dice)
+    target = np.clip(np.rint(source * np.exp(dice.normal(0, DISAGREEMENT, pairs))), 3, 80).astype(int)
+    sides = [_sentences(lengths, vocabulary, dice) for lengths in (source, target)]
+    return Corpus(Path("made up"), report=Report(pairs, 0, 0), source=sides[0], target=sides[1])
+
+
+def caption_lengths(count: int, dice: np.random.Generator) -> np.ndarray:
+    """Tokens of each sentence, the end of sentence included."""
+    return np.clip(np.rint(dice.lognormal(np.log(TYPICAL), SPREAD, count)), 3, 80).astype(int)
+
+
+def _sentences(lengths: np.ndarray, vocabulary: int, dice: np.random.Generator) -> Sentences:
+    starts = np.concatenate(([0], lengths.cumsum()))
+    ids = _zipf(int(starts[-1]), vocabulary, dice)
+    ids[starts[1:] - 1] = EOS
+    return Sentences(ids, starts)
+
+
+def _zipf(count: int, vocabulary: int, dice: np.random.Generator) -> np.ndarray:
+    first = UNK + 1
+    chance = 1 / np.arange(1, vocabulary - first + 1)
+    return dice.choice(np.arange(first, vocabulary), count, p=chance / chance.sum())
+
+
+def run(folder: Path, vocabulary: int, model: dict[str, Any], *, seed: int = 1) -> Path:
+    """A finished run with random weights whose words are w4, w5, ... below `vocabulary`."""
+    text = {side: str(folder / f"{side}-words.txt") for side in ("source", "target")}
+    for path in text.values():
+        Path(path).write_text("".join(f"w{number}\n" for number in range(UNK + 1, vocabulary)), encoding="utf-8")
+    recipe = recipe_from(
+        {
+            "seed": seed,
+            "output": str(folder / "run"),
+            "data": {"train": text, "validation": text},
+            "tokenizer": {"kind": "words"},
+            "model": model,
+            "training": {"steps": 1},
+        },
+        place="the benchmark's own recipe",
+    )
+    recipe.output.mkdir()
+    made = create_run(recipe.output, recipe, learn_tokenizers(recipe.tokenizer, build_reader(recipe.data.train)))
+    progress = Progress(step=1)
+    weights = {name: parameter.detach() for name, parameter in made.model().named_parameters()}
+    evaluation = Evaluation(progress, {"loss": 1.0}, improved=True)
+    Checkpoints(made.folder, keep=1).save(Snapshot(weights, {}, progress), evaluation)
+    finish(made.folder, average=1)
+    return made.folder
+
+
+def source_text(path: Path, sentences: int, vocabulary: int, *, seed: int = 2) -> Path:
+    """Sentences of those words, one a line."""
+    dice = np.random.default_rng(seed)
+    lengths = caption_lengths(sentences, dice) - 1
+    lines = (" ".join(f"w{number}" for number in _zipf(length, vocabulary, dice)) for length in lengths)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path

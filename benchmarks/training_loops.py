@@ -1,0 +1,223 @@
+"""The training loops that are compared: ours as the package runs it, and the plain one around other models."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from made_up import corpus
+from plain_transformer import PlainTransformer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from heedful.artifacts.memory import keep_pages
+from heedful.configs.build import Sizes, build_model
+from heedful.configs.model import TransformerConfig
+from heedful.data.batches import PairBatch, collate
+from heedful.data.bucketing import plan_batches
+from heedful.data.corpus import Corpus
+from heedful.tasks.translation import Criterion, Translation
+from heedful.training.distributed import world
+from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
+from heedful.training.optimizers import Adam
+from heedful.training.precision import Exact, Half, has_fast_bf16
+from heedful.training.schedules import Constant
+from heedful.training.trainer import Habits, Limits, Trainer
+
+RATE, BETAS, EPSILON, SMOOTHING = 1e-4, (0.9, 0.98), 1e-9, 0.1
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every loop is asked to do.
+
+    Attributes:
+        model: d_model, heads, d_ff, layers, dropout, inner_dropout (attention weights and behind the activation).
+        vocabulary: entries of the one vocabulary.
+        batch_tokens: padded target tokens of a batch.
+        text: an encoded corpus, made up unless given.
+        seed: of the order of batches.
+    """
+
+    model: dict[str, Any]
+    vocabulary: int
+    batch_tokens: int
+    text: str | None
+    seed: int
+
+    def corpus(self) -> Corpus:
+        return corpus(20_000, self.vocabulary, seed=1) if self.text is None else Corpus.open(Path(self.text))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Some updates: target tokens without padding, seconds, and the mean of the loss that was minimised."""
+
+    tokens: int
+    seconds: float
+    loss: float
+
+
+class Loop(ABC):
+    """Trains on, as often as it is asked."""
+
+    @abstractmethod
+    def train(self, updates: int) -> Stretch:
+        """The next updates."""
+
+
+class Ours(Loop, Listener, Keeper):
+    """`heedful.training.Trainer` as `heedful train` builds it; what it saves goes nowhere."""
+
+    def __init__(self, work: Work, *, precision: str) -> None:
+        keep_pages()
+        self._updates: list[Update] = []
+        self._world = world(torch.device("cpu"))  # entered for as long as the process lives
+        here = self._world.__enter__()
+        model = build_model(_config(work.model), Sizes(work.vocabulary, work.vocabulary, 128))
+        half = has_fast_bf16(here.device) if precision == "auto" else precision == "bf16"
+        masters = Half(model) if half else Exact(model)
+        self._trainer = Trainer(
+            model,
+            Translation(
+                work.corpus(),
+                corpus(8, work.vocabulary, seed=2),  # what it is evaluated on, before and after the clock runs
+                criterion=Criterion(SMOOTHING),
+                batch_tokens=work.batch_tokens,
+                seed=work.seed,
+                device=here.device,
+            ),
+            optimizer=Adam(masters.masters, betas=BETAS, epsilon=EPSILON),
+            precision=masters,
+            schedule=Constant(RATE, 0),
+            world=here,
+            limits=Limits(steps=0),
+            habits=Habits(evaluate_every=10**9),
+            listener=self,
+            keeper=self,
+        )
+
+    def train(self, updates: int) -> Stretch:
+        self._updates.clear()
+        self._trainer.limits = Limits(steps=self._trainer.progress.step + updates)
+        self._trainer.run()
+        tokens = sum(update.labels for update in self._updates)
+        loss = sum(update.loss * update.labels for update in self._updates) / tokens
+        return Stretch(tokens, sum(update.seconds for update in self._updates), loss)
+
+    def updated(self, update: Update) -> None:
+        self._updates.append(update)
+
+    def evaluated(self, evaluation: Evaluation) -> None: ...
+
+    def save(self, snapshot: Snapshot, evaluation: Evaluation | None) -> None: ...
+
+
+class Plain(Loop):
+    """The loop of any tutorial around a model that gives logits: loss, backward, Adam; autocast for bf16."""
+
+    def __init__(self, model: nn.Module, work: Work, *, bf16: bool, keep: bool) -> None:
+        if keep:
+            keep_pages()
+        self._model = model.train()
+        self._adam = torch.optim.Adam(model.parameters(), RATE, BETAS, EPSILON)
+        self._batches = _batches(work)
+        self._autocast = torch.autocast("cpu", torch.bfloat16, enabled=bf16)
+
+    def train(self, updates: int) -> Stretch:
+        tokens, losses, began = 0, 0.0, time.perf_counter()
+        for _ in range(updates):
+            batch = next(self._batches)()
+            count = int((batch.labels != 0).sum())
+            losses += self._update(batch) * count
+            tokens += count
+        return Stretch(tokens, time.perf_counter() - began, losses / tokens)
+
+    def _update(self, batch: PairBatch) -> float:
+        self._adam.zero_grad()
+        with self._autocast:
+            logits: Tensor = self._model(batch.source.ids, batch.target.ids)
+            loss = functional.cross_entropy(
+                logits.flatten(0, 1), batch.labels.flatten(), ignore_index=0, label_smoothing=SMOOTHING
+            )
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._adam.step()
+        return loss.item()
+
+
+class Marian(nn.Module):
+    """MarianMT of transformers, called like the plain model."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        from transformers import MarianConfig, MarianMTModel
+
+        sizes = work.model
+        both: dict[str, Any] = {}
+        for side in ("encoder", "decoder"):
+            both |= {f"{side}_layers": sizes["layers"], f"{side}_ffn_dim": sizes["d_ff"]}
+            both |= {f"{side}_attention_heads": sizes["heads"]}
+        config = MarianConfig(
+            vocab_size=work.vocabulary,
+            d_model=sizes["d_model"],
+            activation_function="relu",
+            scale_embedding=True,
+            dropout=sizes["dropout"],
+            attention_dropout=sizes["inner_dropout"],
+            activation_dropout=sizes["inner_dropout"],
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            decoder_start_token_id=1,
+            **both,
+        )
+        self.marian = MarianMTModel(config)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        found = self.marian(
+            input_ids=source, attention_mask=(source != 0).long(), decoder_input_ids=target, use_cache=False
+        )
+        logits: Tensor = found.logits
+        return logits
+
+
+def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What answers {"updates": n} for the contestant in the settings."""
+    torch.manual_seed(1)
+    work = Work(**settings["work"])
+    loop: Loop
+    match settings["loop"]:
+        case "heedful":
+            loop = Ours(work, precision=settings["precision"])
+        case "plain" | "marian" as name:
+            model = _plain(work) if name == "plain" else Marian(work)
+            loop = Plain(model, work, bf16=settings["precision"] == "bf16", keep=settings.get("keep", False))
+        case unknown:
+            raise ValueError(f"no loop is called {unknown}")
+    return lambda job: vars(loop.train(job["updates"]))
+
+
+def _plain(work: Work) -> PlainTransformer:
+    sizes = dict(work.model)
+    return PlainTransformer(work.vocabulary, sizes.pop("d_model"), **sizes)
+
+
+def _config(sizes: dict[str, Any]) -> TransformerConfig:
+    kept = {name: value for name, value in sizes.items() if name != "inner_dropout"}
+    inner = sizes["inner_dropout"]
+    return TransformerConfig.model_validate({**kept, "attention_dropout": inner, "activation_dropout": inner})
+
+
+def _batches(work: Work) -> Iterator[Callable[[], PairBatch]]:
+    """The batches that our trainer takes, in its order; each is made when called, which counts as training."""
+    text = work.corpus()
+    epoch = 0
+    while True:
+        for rows in plan_batches(text.lengths, tokens=work.batch_tokens, seed=work.seed, epoch=epoch):
+            yield lambda rows=rows: collate(text, rows)  # type: ignore[misc]
+        epoch += 1

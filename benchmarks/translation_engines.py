@@ -1,0 +1,165 @@
+"""The engines that are compared: each loads the same weights and turns batches of sentences into translations.
+
+All of them cut text into tokens and back by heedful's tokenizer, so what is compared is the search and the model.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import heedful
+from heedful.data.batches import collate_sources
+from heedful.data.readers import read_lines
+from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
+from heedful.generation import Forbid, NoPenalty
+from heedful.generation.search import Beam, Greedy, Search
+from heedful.tasks.translator import Length
+
+Batches = list[list[str]]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What every search obeys: scores are plain log-probabilities, padding and begin of sentence are never written.
+
+    Attributes:
+        limit: most tokens of a translation.
+        forced: whether every translation has exactly that many tokens, the end of sentence being forbidden.
+    """
+
+    limit: int
+    forced: bool
+
+    @property
+    def forbidden(self) -> tuple[int, ...]:
+        return (PAD, BOS, EOS) if self.forced else (PAD, BOS)
+
+
+class Engine(ABC):
+    """Translates with a loaded model."""
+
+    @abstractmethod
+    def translate(self, batches: Batches, *, beam: int) -> list[str]:
+        """Translations of all sentences in their order; beam 1 is greedy search."""
+
+
+class Heedful(Engine):
+    """`heedful.load(run).translate(sentences)`, one call for each batch."""
+
+    def __init__(self, run: Path, rules: Rules) -> None:
+        self._model = heedful.load(run, device="cpu")
+        self._model.length = Length(0.0, rules.limit)
+        self._filters = (Forbid(rules.forbidden),)
+
+    def translate(self, batches: Batches, *, beam: int) -> list[str]:
+        search: Search = Greedy(EOS, self._filters)
+        if beam > 1:
+            search = Beam(EOS, beam, NoPenalty(), filters=self._filters)
+        found = [self._model.translate(batch, search=search, batch_tokens=10**9) for batch in batches]
+        return [translation.text for batch in found for translation in batch]
+
+
+class CTranslate2(Engine):
+    """`ctranslate2.Translator` with several workers of one thread; it batches by itself."""
+
+    def __init__(self, folder: Path, tokenizer: Tokenizer, rules: Rules, *, compute: str, workers: int) -> None:
+        import ctranslate2
+
+        self._translator = ctranslate2.Translator(
+            str(folder), compute_type=compute, inter_threads=workers, intra_threads=1
+        )
+        self._tokenizer, self._rules = tokenizer, rules
+        self._ids = {piece: number for number, piece in enumerate(tokenizer.pieces(range(tokenizer.size)))}
+
+    def translate(self, batches: Batches, *, beam: int) -> list[str]:
+        tokenizer, rules = self._tokenizer, self._rules
+        found = self._translator.translate_batch(
+            [tokenizer.pieces(tokenizer.encode(sentence)) for batch in batches for sentence in batch],
+            max_batch_size=len(batches[0]),
+            beam_size=beam,
+            length_penalty=0,
+            max_decoding_length=rules.limit,
+            min_decoding_length=rules.limit if rules.forced else 1,
+            suppress_sequences=[[piece] for piece in tokenizer.pieces((PAD, BOS))],
+        )
+        return [tokenizer.decode(self._ids[piece] for piece in each.hypotheses[0]) for each in found]
+
+
+class Transformers(Engine):
+    """`MarianMTModel.generate`."""
+
+    def __init__(self, folder: Path, tokenizer: Tokenizer, rules: Rules) -> None:
+        from transformers import MarianMTModel
+
+        model: Any = MarianMTModel.from_pretrained(folder)
+        self._model = model.eval()
+        self._tokenizer, self._rules = tokenizer, rules
+
+    def translate(self, batches: Batches, *, beam: int) -> list[str]:
+        return [text for batch in batches for text in self._batch(batch, beam)]
+
+    def _batch(self, sentences: Sequence[str], beam: int) -> list[str]:
+        source = collate_sources([self._tokenizer.encode(sentence) for sentence in sentences])
+        rules = self._rules
+        found = self._model.generate(
+            source.ids,
+            attention_mask=(source.positions >= 0).long(),
+            num_beams=beam,
+            do_sample=False,
+            max_length=None,
+            max_new_tokens=rules.limit,
+            min_new_tokens=rules.limit if rules.forced else None,
+            length_penalty=0.0,
+        )
+        return [self._tokenizer.decode(row) for row in found.tolist()]
+
+
+def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What answers {"batch", "beam", "sentences"} for the contestant in the settings."""
+    run, rules = Path(settings["run"]), Rules(**settings["rules"])
+    everything = [line for line in read_lines(Path(settings["source"])) if line.strip()]
+    tokenizer = heedful.load(run, device="cpu").source
+    engine = _engine(settings, run, tokenizer, rules)
+    warm: set[tuple[int, int]] = set()
+
+    def answer(job: dict[str, Any]) -> dict[str, Any]:
+        batches = _batches(everything, tokenizer, count=job["sentences"], size=job["batch"])
+        mine = batches[settings["rank"] :: settings["workers"]]
+        kind = (job["batch"], job["beam"])
+        if kind not in warm:
+            engine.translate(mine[:2], beam=job["beam"])
+            warm.add(kind)
+        began = time.perf_counter()
+        texts = engine.translate(mine, beam=job["beam"])
+        seconds = time.perf_counter() - began
+        sentences = [sentence for batch in mine for sentence in batch]
+        return {"seconds": seconds, "translations": dict(zip(sentences, texts, strict=True))}
+
+    return answer
+
+
+def _engine(settings: dict[str, Any], run: Path, tokenizer: Tokenizer, rules: Rules) -> Engine:
+    torch.set_grad_enabled(False)
+    match settings["engine"]:
+        case "heedful":
+            return Heedful(run, rules)
+        case "ctranslate2":
+            folder, compute = Path(settings["ctranslate2"]), settings["compute"]
+            return CTranslate2(folder, tokenizer, rules, compute=compute, workers=settings["inter_threads"])
+        case "transformers":
+            return Transformers(Path(settings["marian"]), tokenizer, rules)
+    raise ValueError(f"no engine is called {settings['engine']}")
+
+
+def _batches(everything: Sequence[str], tokenizer: Tokenizer, *, count: int, size: int) -> Batches:
+    """Sentences from all over the text, sorted by length so that little is padded, longest first."""
+    spread = [everything[number * len(everything) // count] for number in range(min(count, len(everything)))]
+    ordered = sorted(dict.fromkeys(spread), key=lambda sentence: -len(tokenizer.encode(sentence)))
+    return [ordered[start : start + size] for start in range(0, len(ordered), size)]

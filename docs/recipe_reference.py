@@ -1,0 +1,163 @@
+"""Writes docs/recipe.md from the JSON Schema of recipes, so that it names every key there is.
+
+python docs/recipe_reference.py
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from heedful.configs import json_schema
+
+Schema = Mapping[str, Any]
+PAGE = Path(__file__).with_name("recipe.md")
+
+INTRODUCTION = """\
+<!-- Written by docs/recipe_reference.py; change the docstrings of heedful/configs instead. -->
+
+# The recipe
+
+A recipe is a TOML file that says what differs from the defaults. This page lists every key; the
+[translation guide](translation.md) explains what they are for.
+
+- `heedful train recipe.toml --print-config` prints the recipe with all defaults filled in, and stops.
+- Every key is also an option of `heedful train` and `heedful describe`: `--training.steps 2000`,
+  `--model.positions.kind rotary`. `-` and `_` are the same in an option, `none` takes an optional value away, and a
+  truth value may stand alone (`--training.tensorboard`).
+- Unknown keys and values out of range are errors, and so are values of another type: `"4"` is no number.
+- Paths in the file are counted from the folder of the file, paths in options from the current folder, and `output`
+  always from the current folder.
+- Where a table has several kinds, the key `kind` chooses one, and each kind has its own keys. The kind of
+  `data.train` and its sisters follows from the other keys if it is not given; other tables have the default kind.
+
+The same as a JSON Schema, for an editor that completes and checks TOML:
+
+```sh
+python -c "from heedful.configs import json_schema; print(json_schema())" > recipe.schema.json
+```
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    schema = json.loads(json_schema())
+    definitions = schema["$defs"]
+    return "\n".join([INTRODUCTION, *_section("", schema, definitions)])
+
+
+def _section(path: str, schema: Schema, definitions: Mapping[str, Schema]) -> Iterator[str]:
+    """A table of the recipe, and the tables inside it."""
+    kinds = [definitions[name] for name in _references(schema)] or [schema]
+    yield f"{'##' if path.count('.') == 0 else '###'} {_title(path)}\n"
+    if len(kinds) > 1:
+        yield f"{_sentence(schema['description'])}\n"
+    for kind in kinds:
+        default = _is_default(kind, schema.get("default")) if len(kinds) > 1 else None
+        yield from _kind(kind, definitions, default=default)
+    for key, inner in kinds[0]["properties"].items():
+        if _references(inner):
+            deeper = f"{path}.{key}" if path else key
+            if deeper in ("data.validation", "data.test"):
+                continue
+            yield from _section(deeper, inner, definitions)
+
+
+def _title(path: str) -> str:
+    if not path:
+        return "At the top"
+    if path == "data.train":
+        return "`data.train`, `data.validation`, `data.test`"
+    return f"`{path}`" if "." in path else f"`[{path}]`"
+
+
+def _kind(schema: Schema, definitions: Mapping[str, Schema], *, default: bool | None) -> Iterator[str]:
+    """One kind of a table; `default` is None where there is no other."""
+    about = " ".join(schema.get("description", "").split())
+    if default is None:
+        yield f"{about}\n"
+    else:
+        remark = " (default)" if default else ""
+        yield f'**`kind = "{schema["properties"]["kind"]["const"]}"`**{remark}: {about}\n'
+    rows = [
+        f"| `{key}` | {_type(inner, definitions)} | {_default(key, inner, schema)} | {_range(inner)} "
+        f"| {_cell(inner.get('description', 'there is only this kind so far'))} |"
+        for key, inner in schema["properties"].items()
+        if default is None or key != "kind"
+    ]
+    if rows:
+        yield "\n".join(["| key | type | default | range | meaning |", "|---|---|---|---|---|", *rows, ""])
+
+
+def _is_default(schema: Schema, default: Schema | None) -> bool:
+    """Whether a table is of this kind unless it says otherwise."""
+    return (default or {}).get("kind") == schema["properties"]["kind"]["const"]
+
+
+def _references(schema: Schema) -> list[str]:
+    """Names of the tables that may stand here; none where a plain value does."""
+    options = [schema, *schema.get("oneOf", ()), *schema.get("anyOf", ())]
+    for option in schema.get("anyOf", ()):
+        options += option.get("oneOf", ())
+    return [option["$ref"].rpartition("/")[2] for option in options if "$ref" in option]
+
+
+def _type(schema: Schema, definitions: Mapping[str, Schema]) -> str:
+    if names := _references(schema):
+        kinds = [definitions[name]["properties"].get("kind", {}).get("const") for name in names]
+        return f"table: {', '.join(f'`{kind}`' for kind in kinds)}" if len(kinds) > 1 else "table"
+    if "const" in schema:
+        return f"`{json.dumps(schema['const'])}`"
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(choice)}`" for choice in schema["enum"])
+    plain = _plain(schema)
+    names_of_types = {"integer": "whole number", "number": "number", "boolean": "truth value", "string": "text"}
+    return "path" if plain.get("format") == "path" else names_of_types[plain["type"]]
+
+
+def _plain(schema: Schema) -> Schema:
+    """The value that an optional key has when it has one."""
+    return next((option for option in schema.get("anyOf", ()) if option.get("type") != "null"), schema)
+
+
+def _default(key: str, schema: Schema, table: Schema) -> str:
+    if "default" not in schema:
+        derived = key in ("output", "layers") or key not in table.get("required", ())
+        return "see meaning" if derived else "**must be given**"
+    default = schema["default"]
+    if default is None:
+        return "none"
+    return f"`{default['kind']}`" if isinstance(default, dict) and "kind" in default else _value(default)
+
+
+def _value(default: Any) -> str:
+    return "its defaults" if isinstance(default, dict) else f"`{json.dumps(default)}`"
+
+
+def _range(schema: Schema) -> str:
+    plain = _plain(schema)
+    words = (
+        ("minimum", "at least"),
+        ("exclusiveMinimum", "above"),
+        ("maximum", "at most"),
+        ("exclusiveMaximum", "below"),
+    )
+    return ", ".join(f"{word} {_number(plain[name])}" for name, word in words if name in plain)
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + "."
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,27 @@
+"""What a stranger sees first must be true: two minutes, and a model that translates."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("babel")
+pytest.importorskip("num2words")
+
+
+@pytest.mark.slow
+def test_quickstart_translates_sentences_it_has_never_seen(tmp_path: Path) -> None:
+    """As a process of its own, with as many threads as it likes; time is not measured, machines differ."""
+    command = [sys.executable, "-m", "heedful", "quickstart", "--output", str(tmp_path / "quickstart")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"exact match (\d+\.\d) %   BLEU (\d+\.\d)", done.stdout)
+    assert found is not None, done.stdout
+    assert float(found[1]) >= 95
+    assert float(found[2]) >= 95
+    assert (tmp_path / "quickstart-en-de/alignment.svg").stat().st_size > 1000

@@ -1,0 +1,939 @@
+"""Plants known bugs, one at a time, and sees whether the tests notice.
+
+    python tests/mutants.py [--only NAME] [--jobs N]
+
+Each bug is planted in a copy of the package in a temporary folder, and only the tests that should notice are run. A bug
+that survives means that a test is missing: write it. `tests/architecture/test_mutants.py` keeps the texts of this
+catalogue in step with the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CPU_SECONDS = 120
+"""Of one run; a bug that makes a program run forever has been noticed."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug: in `file`, `old` (which occurs once) becomes `new`; `tests` should notice."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+LAWS = "tests/laws/test_decoder_laws.py"
+BLOCKS = "tests/reference/test_blocks.py"
+INITIAL = "tests/reference/test_initialisation.py"
+LIKELIHOOD = "tests/reference/test_likelihood.py"
+LOOPS = "tests/reference/test_multihead.py"
+PENALTIES = "tests/reference/test_penalties.py"
+POSITIONS = "tests/reference/test_positions.py"
+SCORES = "tests/reference/test_scores.py"
+TORCH = "tests/reference/test_torch_modules.py"
+DROPOUT = "tests/unit/attention/test_dropout.py"
+KERNELS = "tests/unit/attention/test_kernels.py"
+SIGHT = "tests/unit/attention/test_sight.py"
+STORAGE = "tests/unit/attention/test_storage.py"
+VISIBILITY = "tests/unit/attention/test_visibility.py"
+BUILD = "tests/unit/configs/test_build.py"
+BATCHES = "tests/unit/data/test_batches.py"
+BUCKETING = "tests/unit/data/test_bucketing.py"
+BEAM = "tests/unit/generation/test_beam.py"
+SAMPLING = "tests/unit/generation/test_sampling.py"
+ENCODERS = "tests/unit/models/test_encoders.py"
+SIZE = "tests/unit/models/test_size.py"
+TASK = "tests/unit/tasks/test_translation.py"
+TRANSLATOR = "tests/unit/tasks/test_translator.py"
+CHANCE = "tests/unit/training/test_chance.py"
+OPTIMIZERS = "tests/unit/training/test_optimizers.py"
+PRECISION = "tests/unit/training/test_precision.py"
+SCHEDULES = "tests/unit/training/test_schedules.py"
+TRAINER = "tests/unit/training/test_trainer.py"
+
+ATTENTION = (
+    Mutant(
+        "scores are not scaled",
+        "attention/multihead.py",
+        "scores = torch.matmul(query, memory.key.transpose(-2, -1)).mul_(1 / math.sqrt(self.d_k))",
+        "scores = torch.matmul(query, memory.key.transpose(-2, -1))",
+        (f"{TORCH}::test_multi_head_attention",),
+    ),
+    Mutant(
+        "scores are scaled by the width of the model",
+        "attention/multihead.py",
+        ".mul_(1 / math.sqrt(self.d_k))",
+        ".mul_(1 / math.sqrt(self.d_k * self.heads))",
+        (f"{TORCH}::test_multi_head_attention",),
+    ),
+    Mutant(
+        "softmax over the queries",
+        "attention/kernels.py",
+        "scores.masked_fill_(~visible, torch.finfo(scores.dtype).min).softmax(-1)",
+        "scores.masked_fill_(~visible, torch.finfo(scores.dtype).min).softmax(-2)",
+        (f"{KERNELS}::test_the_softmax_in_place_is_the_softmax",),
+    ),
+    Mutant(
+        "softmax over the queries where nothing is hidden",
+        "attention/kernels.py",
+        "return scores.softmax(-1)",
+        "return scores.softmax(-2)",
+        (f"{KERNELS}::test_the_softmax_in_place_is_the_softmax",),
+    ),
+    Mutant(
+        "single-head softmax over the queries",
+        "attention/choice.py",
+        "torch.where(visible, scores, floor).softmax(-1) * visible",
+        "torch.where(visible, scores, floor).softmax(-2) * visible",
+        (f"{SCORES}::test_attention",),
+    ),
+    Mutant(
+        "queries that see nothing look at padding",
+        "attention/kernels.py",
+        "return weights if blind is None else weights.masked_fill(blind, 0.0)",
+        "return weights",
+        (f"{KERNELS}::test_the_softmax_in_place_is_the_softmax",),
+    ),
+    Mutant(
+        "queries that see nothing look at everything in the fused kernel",
+        "attention/kernels.py",
+        "return context if blind is None else context.masked_fill(blind, 0.0)",
+        "return context",
+        (f"{KERNELS}::test_the_fused_kernel_is_the_formula",),
+    ),
+    Mutant(
+        "the fused kernel takes the mask for its opposite",
+        "attention/kernels.py",
+        "attn_mask=visible,",
+        "attn_mask=None if visible is None else ~visible,",
+        (f"{KERNELS}::test_the_fused_kernel_is_the_formula",),
+    ),
+    Mutant(
+        "the fused kernel drops weights outside training",
+        "attention/multihead.py",
+        "dropout=self.dropout.p if self.training else 0.0",
+        "dropout=self.dropout.p",
+        (f"{KERNELS}::test_a_module_gives_the_same_with_either_kernel",),
+    ),
+    Mutant(
+        "a token sees the next one",
+        "attention/visibility.py",
+        "(key >= 0) & (key <= query)\n",
+        "(key >= 0) & (key <= query + 1)\n",
+        (f"{VISIBILITY}::test_the_rule_holds_for_each_pair",),
+    ),
+    Mutant(
+        "a token does not see itself",
+        "attention/visibility.py",
+        "(key >= 0) & (key <= query)\n",
+        "(key >= 0) & (key < query)\n",
+        (f"{VISIBILITY}::test_the_rule_holds_for_each_pair",),
+    ),
+    Mutant(
+        "padding is seen",
+        "attention/visibility.py",
+        "(key >= 0).expand(",
+        "(key >= -1).expand(",
+        (f"{LAWS}::test_padding_law_source[sinusoidal-post_norm-inference]",),
+    ),
+    Mutant(
+        "a window is one too narrow",
+        "attention/visibility.py",
+        "(key >= query - before)",
+        "(key > query - before)",
+        (f"{VISIBILITY}::test_the_rule_holds_for_each_pair",),
+    ),
+    Mutant(
+        "a mask is dropped though it hides something",
+        "attention/sight.py",
+        "if on_cpu and bool(mask.all()):",
+        "if on_cpu and bool(mask[:, :, -1].all()):",
+        (f"{SIGHT}::test_a_mask_that_hides_nothing_is_no_mask", f"{LAWS}::test_cause_law"),
+    ),
+    Mutant(
+        "beams see what their neighbours wrote",
+        "attention/sight.py",
+        "mine = torch.eye(self.width, dtype=torch.bool, device=positions.device)",
+        "mine = torch.ones(self.width, self.width, dtype=torch.bool, device=positions.device)",
+        (f"{SIGHT}::test_each_row_sees_what_it_descends_from_and_nothing_else",),
+    ),
+    Mutant(
+        "ancestry does not follow the beams",
+        "attention/sight.py",
+        "owned = None if self.owned is None else self.owned.index_select(0, rows.origin)",
+        "owned = self.owned",
+        (f"{LAWS}::test_rows_in_groups_are_rows[sinusoidal-post_norm-inference]",),
+    ),
+    Mutant(
+        "heads take each other's parts",
+        "attention/multihead.py",
+        "x.view(x.size(0), x.size(1), self.heads, width).transpose(1, 2)",
+        "x.view(x.size(0), x.size(1), width, self.heads).permute(0, 3, 1, 2)",
+        (f"{TORCH}::test_multi_head_attention",),
+    ),
+    Mutant(
+        "keys and values are exchanged",
+        "attention/multihead.py",
+        "key, value = self._split(both[0], self.d_k), self._split(both[1], self.d_v)",
+        "value, key = self._split(both[0], self.d_k), self._split(both[1], self.d_v)",
+        (f"{TORCH}::test_multi_head_attention",),
+    ),
+    Mutant(
+        "values of their own are projected like keys",
+        "attention/multihead.py",
+        "functional.linear(values, self.key_value.weight[cut:], None if bias is None else bias[cut:])",
+        "functional.linear(keys, self.key_value.weight[cut:], None if bias is None else bias[cut:])",
+        (f"{TORCH}::test_multi_head_attention_over_another_width_with_values_of_their_own",),
+    ),
+    Mutant(
+        "the mean of the heads is their sum",
+        "attention/multihead.py",
+        "return contexts.mean(2)",
+        "return contexts.sum(2)",
+        (f"{LOOPS}::test_equals_the_loops[mean-False-unaware]",),
+    ),
+    Mutant(
+        "heads are interleaved",
+        "attention/multihead.py",
+        "return contexts.flatten(2)\n",
+        "return contexts.transpose(2, 3).flatten(2)\n",
+        (f"{LOOPS}::test_equals_the_loops[concat-False-unaware]",),
+    ),
+    Mutant(
+        "values are initialised as a part of the keys",
+        "attention/multihead.py",
+        "nn.init.xavier_uniform_(self.key_value.weight[:keys])\n",
+        "nn.init.xavier_uniform_(self.key_value.weight)\n",
+        (f"{INITIAL}::test_matrices_are_uniform_within_xaviers_bounds",),
+    ),
+    Mutant(
+        "caches put newer values in front",
+        "attention/multihead.py",
+        "torch.cat((self.value, newer.value), 2)",
+        "torch.cat((newer.value, self.value), 2)",
+        (f"{STORAGE}::test_keys_and_values_grow_alike_with_and_without_gradients",),
+    ),
+    Mutant(
+        "two continuations write to one place",
+        "attention/storage.py",
+        "if self.length != room.used or end > room.tensors[0].size(2):",
+        "if end > room.tensors[0].size(2):",
+        (f"{STORAGE}::test_a_tree_of_states_is_what_concatenation_makes_of_it",),
+    ),
+    Mutant(
+        "positions are counted from 1",
+        "attention/positions.py",
+        "angle = positions.unsqueeze(-1) * self.rate",
+        "angle = (positions.unsqueeze(-1) + 1) * self.rate",
+        (f"{POSITIONS}::test_sinusoidal_formula",),
+    ),
+    Mutant(
+        "wavelengths begin one too late",
+        "attention/positions.py",
+        "torch.exp(torch.arange(0, width, 2)",
+        "torch.exp(torch.arange(1, width + 1, 2)",
+        (f"{POSITIONS}::test_sinusoidal_formula",),
+    ),
+    Mutant(
+        "keys are not rotated",
+        "attention/multihead.py",
+        "return KeyValues(self.relative.rotate(key, positions), value)",
+        "return KeyValues(key, value)",
+        (f"{LOOPS}::test_only_differences_of_positions_count",),
+    ),
+    Mutant(
+        "rotations turn the other way",
+        "attention/positions.py",
+        "even * cos - odd * sin, even * sin + odd * cos",
+        "even * cos + odd * sin, odd * cos - even * sin",
+        (f"{LOOPS}::test_rotations_keep_norms_and_leave_position_0_alone",),
+    ),
+    Mutant(
+        "relative distances have the other sign",
+        "attention/positions.py",
+        "(key_positions[:, None, :] - positions[:, :, None])",
+        "(positions[:, :, None] - key_positions[:, None, :])",
+        (f"{LOOPS}::test_equals_the_loops[project-False-shaw]",),
+    ),
+    Mutant(
+        "relative distances are clipped one too early",
+        "attention/positions.py",
+        ".clamp(-self.clip, self.clip) + self.clip",
+        ".clamp(1 - self.clip, self.clip - 1) + self.clip",
+        (f"{LOOPS}::test_distances_beyond_the_clip_are_one",),
+    ),
+    Mutant(
+        "relative scores are not scaled",
+        "attention/positions.py",
+        "(query @ self.key.T / math.sqrt(query.size(-1)))",
+        "(query @ self.key.T)",
+        (f"{LOOPS}::test_equals_the_loops[project-False-shaw-keys]",),
+    ),
+    Mutant(
+        "dropout outside training",
+        "attention/dropout.py",
+        "if not self.training or self.p == 0:\n            return x\n",
+        "if self.p == 0:\n            return x\n",
+        (f"{DROPOUT}::test_nothing_is_dropped_outside_training_or_with_probability_0",),
+    ),
+    Mutant(
+        "residual dropout outside training",
+        "attention/dropout.py",
+        "if not self.training or self.p == 0:\n            return x + branch\n",
+        "if self.p == 0:\n            return x + branch\n",
+        (f"{DROPOUT}::test_nothing_is_dropped_outside_training_or_with_probability_0",),
+    ),
+    Mutant(
+        "what dropout leaves is not scaled",
+        "attention/dropout.py",
+        ".to(x.dtype), _LEVELS / (_LEVELS - threshold)",
+        ".to(x.dtype), 1.0",
+        (f"{DROPOUT}::test_a_share_of_p_goes_and_the_rest_grows_so_that_the_mean_stays",),
+    ),
+    Mutant(
+        "one byte too many is dropped",
+        "attention/dropout.py",
+        "np.greater_equal(words",
+        "np.greater(words",
+        (f"{DROPOUT}::test_a_share_of_p_goes_and_the_rest_grows_so_that_the_mean_stays",),
+    ),
+    Mutant(
+        "dropout drops the shortcut",
+        "attention/dropout.py",
+        "torch.addcmul(x, branch, keep, value=scale)",
+        "torch.addcmul(x * keep, branch, keep, value=scale)",
+        (f"{DROPOUT}::test_the_fused_residual_is_the_sum_of_its_parts",),
+    ),
+    Mutant(
+        "dropout scales values but not gradients",
+        "attention/dropout.py",
+        "(gradient * keep).mul_(ctx.scale)",
+        "gradient * keep",
+        (f"{DROPOUT}::test_the_fused_residual_is_the_sum_of_its_parts",),
+    ),
+)
+
+MODELS = (
+    Mutant(
+        "embeddings are not scaled",
+        "blocks/embedding.py",
+        "math.sqrt(table.embedding_dim) if scaled else 1.0",
+        "1.0",
+        (f"{BLOCKS}::test_token_embedding",),
+    ),
+    Mutant(
+        "positions are scaled like embeddings",
+        "blocks/embedding.py",
+        "self.position(tokens.positions).to(x.dtype)",
+        "self.position(tokens.positions).to(x.dtype) * self.scale",
+        (f"{BLOCKS}::test_token_embedding",),
+    ),
+    Mutant(
+        "pre-norm normalises its shortcut",
+        "blocks/residual.py",
+        "return self.dropout.add(x, sublayer(self.norm(x)))",
+        "return self.dropout.add(self.norm(x), sublayer(self.norm(x)))",
+        (f"{BLOCKS}::test_residuals",),
+    ),
+    Mutant(
+        "post-norm normalises the sublayer alone",
+        "blocks/residual.py",
+        "self.norm(self.dropout.add(x, sublayer(x)))",
+        "x + self.norm(self.dropout(sublayer(x)))",
+        (f"{BLOCKS}::test_residuals",),
+    ),
+    Mutant(
+        "the activation comes last",
+        "blocks/feedforward.py",
+        "self.outer(self.dropout(self.activation(self.inner(x))))",
+        "self.activation(self.outer(self.dropout(self.inner(x))))",
+        (f"{BLOCKS}::test_feed_forward",),
+    ),
+    Mutant(
+        "no shortcut around the attention across",
+        "blocks/transformer.py",
+        "x = self.around_across(x, lambda h: attention(h, state.memory, sight=across))",
+        "x = attention(x, state.memory, sight=across)",
+        (f"{TORCH}::test_encoder_decoder",),
+    ),
+    Mutant(
+        "feed-forward before the attention across",
+        "blocks/transformer.py",
+        "        x = self.around_attention(x, attend)\n",
+        "        x = self.around_feed_forward(self.around_attention(x, attend), self.feed_forward)\n",
+        (f"{TORCH}::test_encoder_decoder",),
+    ),
+    Mutant(
+        "the memory is dropped with other rows than the past",
+        "blocks/transformer.py",
+        "None if layer.memory is None else layer.memory.pick(groups),",
+        "layer.memory,",
+        (f"{LAWS}::test_rows_in_groups_are_rows[sinusoidal-post_norm-inference]",),
+    ),
+    Mutant(
+        "the summary counts padding",
+        "models/encoders.py",
+        "(hidden * real).sum(1) / real.sum(1).clamp(min=1)",
+        "hidden.mean(1)",
+        (ENCODERS,),
+    ),
+    Mutant(
+        "the output is a copy of the table",
+        "configs/build.py",
+        "output.weight = target.weight",
+        "output.weight.data.copy_(target.weight.data)",
+        (f"{BUILD}::test_tied_tables_are_one_tensor_and_their_gradients_add_up",),
+    ),
+    Mutant(
+        "three-way tying leaves the source out",
+        "configs/build.py",
+        'source = target if config.tie == "three_way" else',
+        'source = target if config.tie == "all" else',
+        (f"{BUILD}::test_tied_tables_are_one_tensor_and_their_gradients_add_up",),
+    ),
+    Mutant(
+        "relative positions between source and target",
+        "configs/build.py",
+        "across=_attention(config, relative=None) if across else None",
+        "across=_attention(config, relative=_relative(config)) if across else None",
+        (f"{BUILD}::test_positions_stand_on_both_sides_and_never_between_them",),
+    ),
+    Mutant(
+        "post-norm gets the final norm of pre-norm",
+        "configs/build.py",
+        'nn.LayerNorm(config.d_model) if config.residual == "pre_norm" else None',
+        'nn.LayerNorm(config.d_model) if config.residual == "post_norm" else None',
+        (f"{BUILD}::test_numbers_arrive",),
+    ),
+    Mutant(
+        "attention weights get the sublayers' dropout",
+        "configs/build.py",
+        "dropout=config.attention_dropout",
+        "dropout=config.dropout",
+        (f"{BUILD}::test_each_dropout_is_set_at_its_place_and_nowhere_else",),
+    ),
+    Mutant(
+        "the decoder sees as the encoder does",
+        "configs/build.py",
+        "visibility=_visibility(config.decoder_visibility)",
+        "visibility=_visibility(config.encoder_visibility)",
+        (f"{LAWS}::test_cause_law[sinusoidal-post_norm-inference]",),
+    ),
+    Mutant(
+        "a window looks ahead",
+        "configs/build.py",
+        "return window(before, 0)",
+        "return window(before, 1)",
+        (f"{LAWS}::test_cause_law[windows-inference]",),
+    ),
+    Mutant(
+        "tied tables count twice",
+        "models/size.py",
+        "None if first == name else first",
+        "None",
+        (f"{SIZE}::test_a_tied_matrix_counts_once_and_says_with_what_it_is_tied",),
+    ),
+    Mutant(
+        "left padding shifts positions",
+        "values.py",
+        "torch.where(real, real.cumsum(1) - 1, -1)",
+        "torch.where(real, torch.arange(ids.size(1)).expand_as(ids), -1)",
+        (f"{LAWS}::test_padding_law_source[sinusoidal-post_norm-inference]",),
+    ),
+)
+
+TASKS = (
+    Mutant(
+        "padding is learned like a word",
+        "tasks/translation.py",
+        "real = (batch.labels != PAD).flatten()",
+        "real = (batch.labels >= 0).flatten()",
+        (f"{TASK}::test_the_loss_is_the_sum_over_labels",),
+    ),
+    Mutant(
+        "smoothing spares one word",
+        "tasks/likelihood.py",
+        "mean_weight = weight.sum(0, dtype=exact) / size",
+        "mean_weight = weight.sum(0, dtype=exact) / (size - 1)",
+        (f"{LIKELIHOOD}::test_values_and_gradients",),
+    ),
+    Mutant(
+        "smoothing takes nothing from the label",
+        "tasks/likelihood.py",
+        "smoothed += (normaliser - (1 - smoothing) * chosen - smoothing * mean_logit).sum()",
+        "smoothed += (normaliser - chosen - smoothing * mean_logit).sum()",
+        (f"{LIKELIHOOD}::test_values_and_gradients",),
+    ),
+    Mutant(
+        "smoothing without its gradient",
+        "tasks/likelihood.py",
+        "part.mul_(inverse).sub_((smoothing * mean_weight).to(part.dtype))",
+        "part.mul_(inverse)",
+        (f"{LIKELIHOOD}::test_values_and_gradients",),
+    ),
+    Mutant(
+        "the output's gradient is smoothed too little",
+        "tasks/likelihood.py",
+        "d_weight.sub_((smoothing / size) * h.sum(0))",
+        "d_weight.sub_((smoothing / size) * h.mean(0))",
+        (f"{LIKELIHOOD}::test_values_and_gradients",),
+    ),
+    Mutant(
+        "logits may overflow",
+        "tasks/likelihood.py",
+        "highest = logits.amax(-1, keepdim=True)",
+        "highest = torch.zeros_like(logits[:, :1])",
+        (f"{LIKELIHOOD}::test_huge_logits_neither_overflow_nor_lose_the_rare",),
+    ),
+    Mutant(
+        "the last incomplete chunk is forgotten",
+        "tasks/likelihood.py",
+        "range(0, hidden.size(0), _CHUNK)",
+        "range(0, max(1, hidden.size(0) - _CHUNK + 1), _CHUNK)",
+        (f"{LIKELIHOOD}::test_values_and_gradients",),
+    ),
+    Mutant(
+        "the loss forgets what it is multiplied by",
+        "tasks/likelihood.py",
+        "factor = upstream[0]",
+        "factor = torch.ones_like(upstream[0])",
+        (f"{LIKELIHOOD}::test_values_and_gradients",),
+    ),
+    Mutant(
+        "heads are pushed towards nothing",
+        "tasks/decorrelation.py",
+        "(gram - identity).square()",
+        "gram.square()",
+        (f"{PENALTIES}::test_decorrelation",),
+    ),
+    Mutant(
+        "padding is penalised",
+        "tasks/translation.py",
+        'each * asked[name.partition(".")[0]][:, None, :, None] for name, calls',
+        "each for name, calls",
+        (f"{TASK}::test_losses_of_parts_add_up_to_that_of_the_whole",),
+    ),
+    Mutant(
+        "validation measures the smoothed loss",
+        "tasks/translation.py",
+        'total += float(loss.parts["nll"])',
+        "total += float(loss.total)",
+        (f"{TASK}::test_validation_is_the_mean_over_labels_however_it_is_batched",),
+    ),
+    Mutant(
+        "translations come in the order of their lengths",
+        "tasks/translator.py",
+        "for row, best in zip(rows, hypotheses, strict=True):",
+        "for row, best in zip(sorted(rows), hypotheses, strict=True):",
+        (f"{TRANSLATOR}::test_order_is_kept_and_neighbours_do_not_matter",),
+    ),
+    Mutant(
+        "the longest translation is one too short",
+        "tasks/translator.py",
+        "int(self.length.ratio * (len(ids) + 1)) + self.length.extra",
+        "int(self.length.ratio * len(ids)) + self.length.extra",
+        (f"{TRANSLATOR}::test_translations_are_no_longer_than_allowed",),
+    ),
+    Mutant(
+        "the decoder reads what it should predict",
+        "data/batches.py",
+        "target[:, 1:] = labels[:, :-1]",
+        "target[:, 1:] = labels[:, 1:]",
+        (f"{BATCHES}::test_each_label_is_what_the_decoder_reads_next",),
+    ),
+    Mutant(
+        "every epoch has the same order",
+        "data/bucketing.py",
+        "np.random.SeedSequence([seed, epoch])",
+        "np.random.SeedSequence([seed, 0])",
+        (f"{BUCKETING}::test_the_plan_depends_on_seed_and_epoch_and_nothing_else",),
+    ),
+)
+
+GENERATION = (
+    Mutant(
+        "the length penalty has another offset",
+        "generation/penalties.py",
+        "((5.0 + lengths) / 6.0) ** self.alpha",
+        "(lengths / 6.0) ** self.alpha",
+        (f"{PENALTIES}::test_length_penalties",),
+    ),
+    Mutant(
+        "long hypotheses are punished",
+        "generation/beam.py",
+        "scores = totals / divisors[lengths].unsqueeze(1)",
+        "scores = totals * divisors[lengths].unsqueeze(1)",
+        (f"{BEAM}::test_equals_the_longhand_search",),
+    ),
+    Mutant(
+        "the end of sentence does not count as a token",
+        "generation/beam.py",
+        "lengths = front.forced + front.counts + 1\n",
+        "lengths = (front.forced + front.counts).clamp(min=1)\n",
+        (f"{BEAM}::test_equals_the_longhand_search",),
+    ),
+    Mutant(
+        "caches stay when beams change places",
+        "generation/beam.py",
+        "return select(state, Rows.within(beams)) if moved else state",
+        "return state",
+        (f"{LAWS}::test_searches_find_the_same_with_and_without_caches", f"{BEAM}::test_equals_the_longhand_search"),
+    ),
+    Mutant(
+        "beam search writes on after the end of sentence",
+        "generation/beam.py",
+        "ending, done = found.ids == eos,",
+        "ending, done = found.ids < 0,",
+        (f"{BEAM}::test_equals_the_longhand_search",),
+    ),
+    Mutant(
+        "the first finished hypothesis wins",
+        "generation/beam.py",
+        "| (lengths >= front.limits) | beaten",
+        "| (lengths >= front.limits) | (ended[:, -1, 0] > -math.inf)",
+        (f"{BEAM}::test_equals_the_longhand_search",),
+    ),
+    Mutant(
+        "a token is read one position too late",
+        "generation/beam.py",
+        "torch.where(front.done, -1, front.first + front.counts - 1)",
+        "torch.where(front.done, -1, front.first + front.counts)",
+        (f"{BEAM}::test_equals_the_longhand_search",),
+    ),
+    Mutant(
+        "greedy search writes on after the end of sentence",
+        "generation/sampling.py",
+        "return ids == self.id",
+        "return ids < 0",
+        (f"{SAMPLING}::test_greedy_search_equals_taking_the_best_each_time",),
+    ),
+    Mutant(
+        "temperature makes it hotter that should be colder",
+        "generation/pick.py",
+        "else logits / self.temperature",
+        "else logits * self.temperature",
+        ("tests/unit/generation/test_pick.py::test_frequencies_are_the_probabilities",),
+    ),
+    Mutant(
+        "the token that fills up p is left out",
+        "generation/filters.py",
+        "needed = torch.nn.functional.pad(mass[:, :-1] < self.p, (1, 0), value=True)",
+        "needed = mass < self.p",
+        ("tests/unit/generation/test_filters.py::test_top_p_leaves_the_smallest_set_that_is_probable_enough",),
+    ),
+    Mutant(
+        "an ensemble multiplies instead of adding",
+        "generation/ensemble.py",
+        "return each.logsumexp(0) - math.log(len(logits))",
+        "return each.mean(0)",
+        (f"{TRANSLATOR}::test_several_models_vote",),
+    ),
+    Mutant(
+        "scores are not normalised",
+        "generation/scoring.py",
+        "torch.where(asked, chosen - logits.logsumexp(2), 0.0)",
+        "torch.where(asked, chosen, 0.0)",
+        (f"{TRANSLATOR}::test_scores_of_what_was_found_are_those_it_was_found_with",),
+    ),
+)
+
+TRAINING = (
+    Mutant(
+        "accumulation divides by batches",
+        "training/trainer.py",
+        "factor = 1 / count",
+        "factor = 1 / self.habits.accumulate",
+        (f"{TRAINER}::test_accumulated_batches_are_the_big_batch",),
+    ),
+    Mutant(
+        "the sum of gradients is clipped, not their mean",
+        "training/trainer.py",
+        "if self.habits.clip is not None and norm > self.habits.clip:",
+        "if self.habits.clip is not None and norm * count > self.habits.clip:",
+        (f"{CHANCE}::test_a_mean_gradient_within_the_limit_is_left_alone",),
+    ),
+    Mutant(
+        "each process reads what the others read",
+        "training/trainer.py",
+        "share = rows[self.world.rank :: self.world.size]",
+        "share = rows[self.world.rank :]",
+        (f"{TRAINER}::test_processes_share_the_work_and_change_nothing",),
+    ),
+    Mutant(
+        "resuming begins the epoch anew",
+        "training/trainer.py",
+        "self.progress = snapshot.progress\n",
+        "self.progress = replace(snapshot.progress, position=0)\n",
+        (f"{TRAINER}::test_going_on_from_any_checkpoint_is_as_if_nothing_happened",),
+    ),
+    Mutant(
+        "resuming forgets the moments",
+        "training/trainer.py",
+        'self.optimizer.restore({n.removeprefix("adam."): t for n, t in snapshot.training.items()})',
+        "self.optimizer.restore({})",
+        (f"{TRAINER}::test_going_on_from_any_checkpoint_is_as_if_nothing_happened",),
+    ),
+    Mutant(
+        "every update drops the same entries",
+        "training/trainer.py",
+        "torch.manual_seed(_seed(self.habits.seed, step, self.world.rank))",
+        "torch.manual_seed(_seed(self.habits.seed, 0, self.world.rank))",
+        (f"{CHANCE}::test_every_update_drops_other_entries",),
+    ),
+    Mutant(
+        "dropout depends on what was drawn before",
+        "training/trainer.py",
+        "torch.manual_seed(_seed(self.habits.seed, step, self.world.rank))",
+        "pass",
+        (f"{TRAINER}::test_going_on_from_any_checkpoint_is_as_if_nothing_happened",),
+    ),
+    Mutant(
+        "validation with dropout",
+        "training/trainer.py",
+        "self.model.eval()\n",
+        "pass\n",
+        (f"{TRAINER}::test_evaluations_come_on_time_and_once",),
+    ),
+    Mutant(
+        "no dropout after the first validation",
+        "training/trainer.py",
+        "measured = self.task.evaluate(self.model)\n        self.model.train()\n",
+        "measured = self.task.evaluate(self.model)\n",
+        (f"{CHANCE}::test_evaluations_neither_end_dropout_nor_change_it",),
+    ),
+    Mutant(
+        "a loss that is no number becomes the best",
+        "training/trainer.py",
+        "if not math.isfinite(value) or any(map(math.isnan, metrics.values())):",
+        "if any(map(math.isinf, metrics.values())):",
+        (f"{TRAINER}::test_a_metric_that_is_not_finite_never_becomes_best",),
+    ),
+    Mutant(
+        "rates are those of the update before",
+        "training/trainer.py",
+        "rate = self.schedule.rate(step)\n",
+        "rate = self.schedule.rate(max(1, step - 1))\n",
+        (f"{TRAINER}::test_the_rate_is_the_schedules",),
+    ),
+    Mutant(
+        "Noam warms up one update too late",
+        "training/schedules.py",
+        "step * self.warmup**-1.5)",
+        "(step - 1) * self.warmup**-1.5)",
+        (f"{SCHEDULES}::test_noam_is_the_papers_equation",),
+    ),
+    Mutant(
+        "the cosine turns too early",
+        "training/schedules.py",
+        "done = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))",
+        "done = min(1.0, step / max(1, self.steps))",
+        (f"{SCHEDULES}::test_the_cosine_turns_around_its_middle_and_ends_at_its_floor",),
+    ),
+    Mutant(
+        "Adam has another epsilon",
+        "training/optimizers.py",
+        "eps=epsilon,",
+        "eps=10 * epsilon,",
+        (f"{OPTIMIZERS}::test_adam_is_the_papers_and_decays_matrices_only",),
+    ),
+    Mutant(
+        "Adam's decays are exchanged",
+        "training/optimizers.py",
+        "betas=betas,",
+        "betas=(betas[1], betas[0]),",
+        (f"{OPTIMIZERS}::test_adam_is_the_papers_and_decays_matrices_only",),
+    ),
+    Mutant(
+        "biases decay",
+        "training/optimizers.py",
+        '{"params": vectors, "weight_decay": 0.0}',
+        '{"params": vectors, "weight_decay": weight_decay}',
+        (f"{OPTIMIZERS}::test_adam_is_the_papers_and_decays_matrices_only",),
+    ),
+    Mutant(
+        "the moving average moves too fast",
+        "training/optimizers.py",
+        "for n in self.weights], 1 - decay)",
+        "for n in self.weights], decay)",
+        (f"{OPTIMIZERS}::test_the_moving_average_is_the_sum_written_out",),
+    ),
+    Mutant(
+        "half-precision gradients replace each other",
+        "training/precision.py",
+        "master.grad += parameter.grad\n",
+        "master.grad = parameter.grad.float()\n",
+        (f"{PRECISION}::test_half_gradients_are_summed_in_single_precision",),
+    ),
+    Mutant(
+        "the first checkpoints are averaged",
+        "artifacts/checkpoints.py",
+        "steps = manifest.checkpoints[-average:]",
+        "steps = manifest.checkpoints[:average]",
+        ("tests/unit/artifacts/test_checkpoints.py::test_the_average_is_the_mean_of_the_last_ones",),
+    ),
+    Mutant(
+        "checkpoints are averaged in their own precision",
+        "artifacts/checkpoints.py",
+        "model[name].double() for model in models",
+        "model[name] for model in models",
+        ("tests/unit/artifacts/test_checkpoints.py::test_the_mean_loses_no_digits",),
+    ),
+)
+
+MUTANTS = (*ATTENTION, *MODELS, *TASKS, *GENERATION, *TRAINING)
+
+
+@contextmanager
+def copied() -> Iterator[Path]:
+    """The package and its tests in a temporary folder, with what was compiled of them."""
+    with tempfile.TemporaryDirectory(prefix="heedful-mutant-") as name:
+        folder = Path(name)
+        for part in ("heedful", "tests"):
+            shutil.copytree(ROOT / part, folder / part)
+        shutil.copy2(ROOT / "pyproject.toml", folder)
+        yield folder
+
+
+def plant(mutant: Mutant, folder: Path) -> None:
+    """Changes the copy; `LookupError` where the text is not there or not alone."""
+    path = folder / "heedful" / mutant.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(mutant.old) != 1:
+        raise LookupError(f"{mutant.file}: the text to change occurs {text.count(mutant.old)} times")
+    for stale in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+        stale.unlink()
+    path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Tests that run in a process of their own."""
+
+    process: BaseProcess
+    log: Path
+    began: float
+
+    @classmethod
+    def of(cls, folder: Path, tests: Sequence[str]) -> Trial:
+        log = folder / "log"
+        process = multiprocessing.get_context("fork").Process(target=_run, args=(folder, tests, log))
+        process.start()
+        return cls(process, log, time.perf_counter())
+
+    def outcome(self) -> tuple[int, str]:
+        """The exit code of pytest, and what it said."""
+        self.process.join()
+        assert self.process.exitcode is not None
+        return self.process.exitcode, self.log.read_text(encoding="utf-8", errors="replace")
+
+
+def _run(folder: Path, tests: Sequence[str], log: Path) -> None:
+    import pytest
+
+    file = os.open(log, os.O_WRONLY | os.O_CREAT)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
+    import heedful
+
+    assert Path(heedful.__file__).is_relative_to(folder), "another heedful is in the way"
+    known = "ignore:Module already imported so cannot be rewritten"
+    code = pytest.main(["-x", "-p", "no:cacheprovider", "-W", known, "--no-header", "--tb=line", *tests])
+    sys.stdout.flush()
+    os._exit(int(code))
+
+
+def load_what_all_need() -> None:
+    """Once, before processes are forked: loading torch takes longer than most of the tests."""
+    import beartype
+    import jaxtyping
+    import numpy
+    import pydantic
+    import pytest
+    import sacrebleu
+    import safetensors.torch
+    import sentencepiece
+    import torch
+
+    torch.set_num_threads(1)
+    assert all((beartype, jaxtyping, numpy, pydantic, pytest, sacrebleu, safetensors, sentencepiece))
+    assert "heedful" not in sys.modules
+
+
+def judge(mutants: Sequence[Mutant], *, jobs: int) -> int:
+    """Tries each bug, `jobs` at a time; tells what became of it, and returns how many were not caught."""
+    waiting, running, failures = list(mutants), {}, 0
+    with ExitStack() as folders:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                mutant, here = waiting.pop(0), ExitStack()
+                folder = folders.enter_context(here).enter_context(copied())
+                try:
+                    plant(mutant, folder)
+                except LookupError as error:
+                    failures += 1
+                    report("pattern-not-found", mutant, 0.0)
+                    print(error, file=sys.stderr)
+                    continue
+                trial = Trial.of(folder, mutant.tests)
+                running[trial.process.sentinel] = (mutant, trial, here)
+            for sentinel in wait(list(running)):
+                mutant, trial, here = running.pop(sentinel)
+                code, log = trial.outcome()
+                word = {0: "survived", 1: "caught", -signal.SIGXCPU: "caught"}.get(code, f"broken ({code})")
+                report(word, mutant, time.perf_counter() - trial.began)
+                if word != "caught":
+                    failures += 1
+                    print(log, file=sys.stderr, flush=True)
+                here.close()
+    return failures
+
+
+def report(word: str, mutant: Mutant, seconds: float) -> None:
+    print(f"{word:<18} {seconds:5.1f} s  {mutant.file:<26} {mutant.name}", flush=True)
+
+
+def main() -> int:
+    """1 where a bug survived or a record is wrong, 2 where the tests fail without any bug."""
+    parser = argparse.ArgumentParser(description="Plants known bugs and sees whether the tests notice.")
+    parser.add_argument("--only", metavar="NAME", help="mutants whose names contain this")
+    parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count() or 1, help="processes at a time")
+    given = parser.parse_args()
+    chosen = [mutant for mutant in MUTANTS if (given.only or "") in mutant.name]
+    if not chosen:
+        parser.error(f"--only {given.only}: no mutant has this in its name")
+    load_what_all_need()
+    tests = list(dict.fromkeys(test for mutant in chosen for test in mutant.tests))
+    with copied() as folder:
+        code, log = Trial.of(folder, tests).outcome()
+    if code:
+        print(log, "the tests fail before any bug is planted; mend them first", sep="\n", file=sys.stderr)
+        return 2
+    failures = judge(chosen, jobs=given.jobs)
+    print(f"{len(chosen) - failures} of {len(chosen)} caught")
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

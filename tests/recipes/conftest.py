@@ -1,0 +1,158 @@
+"""A small trained model that examples, recipes and pages share, and commands run or checked without a new process."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from heedful.__main__ import main
+from heedful.cli.arguments import parse
+from heedful.cli.commands import COMMANDS
+from heedful.configs import load_recipe
+
+ROOT = Path(__file__).parents[2]
+STAND_IN = """\
+[data]
+train = { source = "train.en", target = "train.de" }
+validation = { source = "validation.en", target = "validation.de" }
+
+[training]
+steps = 1
+"""
+_OPERATORS = {"|", "&&", ";", "<", ">", ">>"}
+
+
+@contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _run_example(name: str, folder: Path, *arguments: str) -> str:
+    """What an example prints when it is run in a folder."""
+    printed = io.StringIO()
+    path = ROOT / "examples" / name
+    before, sys.argv = sys.argv, [str(path), *arguments]
+    try:
+        with inside(folder), redirect_stdout(printed):
+            runpy.run_path(str(path), run_name="__main__")
+    finally:
+        sys.argv = before
+    return printed.getvalue()
+
+
+@pytest.fixture(scope="session")
+def example() -> Callable[..., str]:
+    """Runs an example, as in `example("train_in_python.py", folder)`, and gives what it printed."""
+    return _run_example
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory, example: Callable[..., str]) -> tuple[Path, Path]:
+    """A folder in which examples/train_in_python.py was run, what it printed in printed.txt, and a copy of it."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "printed.txt").write_text(example("train_in_python.py", folder), encoding="utf-8")
+    return folder, Path(shutil.copytree(folder, folder.with_name("copy")))
+
+
+@pytest.fixture
+def workshop(trained: tuple[Path, Path]) -> Path:
+    """That folder as it was left, to work in; in its place, since recipes know their texts by absolute paths."""
+    folder, copy = trained
+    shutil.rmtree(folder)
+    return Path(shutil.copytree(copy, folder))
+
+
+@pytest.fixture
+def run_console() -> Callable[[str, Path], str]:
+    """Runs a command line in a folder and gives all it printed; heedful's own without a new process."""
+
+    def run(line: str, folder: Path) -> str:
+        words = _words(line)
+        if words[0] == "heedful" and not _OPERATORS & set(words):
+            return _run_here(words[1:], folder)
+        shell = f'heedful() {{ "{sys.executable}" -m heedful "$@"; }}\n{line}\n'
+        done = subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    return run
+
+
+def _run_here(arguments: list[str], folder: Path) -> str:
+    bytes_ = io.BytesIO()
+    terminal = io.TextIOWrapper(bytes_, encoding="utf-8", write_through=True)
+    with inside(folder), redirect_stdout(terminal), redirect_stderr(terminal):
+        main(arguments)
+    return bytes_.getvalue().decode()
+
+
+@pytest.fixture
+def check_commands(tmp_path: Path) -> Callable[[str], int]:
+    """Checks each call of heedful and make in some shell lines, and counts them; raises where one does not fit."""
+    stand_in = tmp_path / "stand-in.toml"
+    stand_in.write_text(STAND_IN, encoding="utf-8")
+
+    def check(text: str) -> int:
+        lines = text.replace("\\\n", " ").splitlines()
+        return sum(_check(command, stand_in) for line in lines for command in _simple(_words(line)))
+
+    return check
+
+
+def _words(line: str) -> list[str]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = "#"
+    return list(lexer)
+
+
+def _simple(words: list[str]) -> Iterator[list[str]]:
+    """The commands of a line, without redirections."""
+    command: list[str] = []
+    waiting = iter(words)
+    for word in waiting:
+        if word in ("<", ">", ">>"):
+            next(waiting)
+        elif word in _OPERATORS:
+            yield command
+            command = []
+        else:
+            command.append(word)
+    yield command
+
+
+def _check(words: list[str], stand_in: Path) -> bool:
+    """Whether this is a command of ours; recipes that are not in the repository are thought to say very little."""
+    if words[:1] == ["make"]:
+        targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+        assert {word for word in words[1:] if "=" not in word} <= targets, words
+        return True
+    if words[:1] == ["torchrun"]:
+        words = words[words.index("-m") + 1 :]
+    if words[:1] != ["heedful"] or words[1:2] in (["--help"], ["--version"]):
+        return words[:1] == ["heedful"]
+    command = import_module(COMMANDS[words[1]].module)
+    program = f"heedful {words[1]}"
+    if words[1] not in ("train", "describe"):
+        if "--help" not in words:
+            parse(command.Arguments, words[2:], program=program)
+        return True
+    given, overrides = parse(command.Arguments, words[2:], program=program, extra=True)
+    load_recipe(ROOT / given.recipe if (ROOT / given.recipe).is_file() else stand_in, overrides)
+    return True

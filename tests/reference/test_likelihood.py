@@ -1,0 +1,151 @@
+"""The fused, chunked cross-entropy against its formula written out, with values and gradients by autograd."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from heedful.tasks import likelihood
+from heedful.tasks.likelihood import cross_entropy
+
+D_MODEL = 5
+CHUNK = 4
+
+
+def longhand(hidden: Tensor, labels: Tensor, *, output: nn.Linear, smoothing: float) -> tuple[Tensor, Tensor]:
+    """-sum_w q(w) log p(w), row by row and word by word; q = (1 - smoothing) onehot(label) + smoothing / V."""
+    total, plain = hidden.new_zeros(()), hidden.new_zeros(())
+    for h, label in zip(hidden, labels.tolist(), strict=True):
+        logits = [weight @ h for weight in output.weight]
+        if output.bias is not None:
+            logits = [logit + bias for logit, bias in zip(logits, output.bias, strict=True)]
+        highest = max(float(logit.detach()) for logit in logits)
+        normaliser = highest + torch.stack([(logit - highest).exp() for logit in logits]).sum().log()
+        for word, logit in enumerate(logits):
+            q = (1 - smoothing) * (word == label) + smoothing / len(logits)
+            total = total - q * (logit - normaliser)
+        plain = plain - (logits[label] - normaliser).detach()
+    return total, plain
+
+
+def problem(rows: int, vocabulary: int, *, bias: bool, size: float = 1.0) -> tuple[Tensor, Tensor, nn.Linear]:
+    output = nn.Linear(D_MODEL, vocabulary, bias=bias)
+    for parameter in output.parameters():
+        nn.init.normal_(parameter)
+    hidden = (torch.randn(rows, D_MODEL) * size).requires_grad_()
+    return hidden, torch.randint(vocabulary, (rows,)), output
+
+
+def compare(hidden: Tensor, labels: Tensor, *, output: nn.Linear, smoothing: float) -> None:
+    leaves = [hidden, *output.parameters()]
+    found, plain = cross_entropy(hidden, labels, output=output, smoothing=smoothing)
+    expected, expected_plain = longhand(hidden, labels, output=output, smoothing=smoothing)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(plain, expected_plain)
+    assert not plain.requires_grad
+    for mine, other in zip(
+        torch.autograd.grad(3 * found, leaves), torch.autograd.grad(3 * expected, leaves), strict=True
+    ):
+        torch.testing.assert_close(mine, other)
+
+
+@pytest.mark.parametrize("rows", [1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(likelihood, "_CHUNK", CHUNK)
+    hidden, labels, output = problem(rows, 7, bias=bias)
+    compare(hidden, labels, output=output, smoothing=smoothing)
+
+
+def test_the_real_chunks_are_no_seam() -> None:
+    hidden, labels, output = problem(2 * likelihood._CHUNK + 3, 3, bias=True)
+    whole, plain = cross_entropy(hidden, labels, output=output, smoothing=0.2)
+    logits = output(hidden).log_softmax(-1)
+    chosen = logits.gather(1, labels[:, None]).sum()
+    torch.testing.assert_close(whole, -(0.8 * chosen + 0.2 * logits.mean(-1).sum()))
+    torch.testing.assert_close(plain, -chosen.detach())
+    (mine,) = torch.autograd.grad(whole, hidden)
+    (other,) = torch.autograd.grad(-(0.8 * chosen + 0.2 * logits.mean(-1).sum()), hidden)
+    torch.testing.assert_close(mine, other)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_huge_logits_neither_overflow_nor_lose_the_rare(smoothing: float) -> None:
+    """Logits in the thousands: exp of them has no number, and most words have a probability of 0."""
+    hidden, labels, output = problem(6, 9, bias=True, size=3000.0)
+    assert float(output(hidden).detach().abs().max()) > 1500
+    compare(hidden, labels, output=output, smoothing=smoothing)
+
+
+def test_no_rows_are_no_loss() -> None:
+    hidden, labels, output = problem(0, 4, bias=True)
+    found, plain = cross_entropy(hidden, labels, output=output, smoothing=0.1)
+    assert float(found.detach()) == float(plain) == 0
+    assert all(float(g.abs().sum()) == 0 for g in torch.autograd.grad(found, list(output.parameters())))
+
+
+def test_rows_add_up() -> None:
+    """A sum over labels: any split of the rows has the same total, so accumulation is exact."""
+    hidden, labels, output = problem(9, 6, bias=False)
+    whole, _ = cross_entropy(hidden, labels, output=output, smoothing=0.3)
+    parts = [
+        cross_entropy(h, each, output=output, smoothing=0.3)[0]
+        for h, each in zip(hidden.split([2, 6, 1]), labels.split([2, 6, 1]), strict=True)
+    ]
+    torch.testing.assert_close(whole, sum(parts))
+
+
+def test_gradients_by_the_logits_sum_to_nothing() -> None:
+    """Both p and q are distributions, so a bias that is the same for all words has no slope, smoothed or not."""
+    hidden, labels, output = problem(8, 6, bias=True)
+    for smoothing in (0.0, 0.4):
+        found, _ = cross_entropy(hidden, labels, output=output, smoothing=smoothing)
+        (slope,) = torch.autograd.grad(found, output.bias)
+        assert abs(float(slope.sum())) < 1e-12
+        assert float(slope.abs().max()) > 0.1
+
+
+def test_the_smallest_smoothed_loss_is_the_entropy_of_q() -> None:
+    """With smoothing the best prediction is not certainty but q itself."""
+    vocabulary, smoothing = 5, 0.2
+    q = torch.full((vocabulary,), smoothing / vocabulary)
+    q[3] += 1 - smoothing
+    output = nn.Linear(1, vocabulary, bias=False)
+    output.weight.data = q.log()[:, None]
+    hidden = torch.ones(1, 1, requires_grad=True)
+    found, _ = cross_entropy(hidden, torch.tensor([3]), output=output, smoothing=smoothing)
+    assert float(found.detach()) == pytest.approx(-sum(p * math.log(p) for p in q.tolist()))
+    (slope,) = torch.autograd.grad(found, output.weight)
+    torch.testing.assert_close(slope, torch.zeros_like(slope))
+
+
+def test_without_gradients_the_value_is_the_same() -> None:
+    hidden, labels, output = problem(7, 6, bias=True)
+    recorded, plain = cross_entropy(hidden, labels, output=output, smoothing=0.1)
+    with torch.no_grad():
+        found, also = cross_entropy(hidden, labels, output=output, smoothing=0.1)
+    assert not found.requires_grad
+    torch.testing.assert_close(found, recorded.detach())
+    torch.testing.assert_close(also, plain)
+
+
+def test_half_precision_is_summed_in_single() -> None:
+    hidden, labels, output = problem(300, 40, bias=True)
+    exact, plain = cross_entropy(hidden, labels, output=output, smoothing=0.1)
+    exact.backward()
+    assert output.weight.grad is not None
+    half = nn.Linear(D_MODEL, 40)
+    half.load_state_dict(output.state_dict())
+    half = half.bfloat16()
+    found, also = cross_entropy(hidden.detach().bfloat16(), labels, output=half, smoothing=0.1)
+    found.backward()
+    assert found.dtype == also.dtype == torch.float32
+    assert half.weight.grad is not None
+    assert float(found.detach()) == pytest.approx(float(exact.detach()), rel=5e-3)
+    assert float(also) == pytest.approx(float(plain), rel=5e-3)
+    apart = (half.weight.grad.double() - output.weight.grad).norm() / output.weight.grad.norm()
+    assert float(apart) < 0.02

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import SafetensorError
+
+from heedful.artifacts import files
+from heedful.artifacts.files import (
+    MANIFEST,
+    Manifest,
+    digest,
+    load_tensors,
+    read_manifest,
+    replacing,
+    save_tensors,
+    verify,
+    write_json,
+    write_manifest,
+)
+from heedful.errors import RunError, TrainingError
+
+
+def full(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def full_in_rust(*_: Any, **__: Any) -> None:
+    raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# --- replacing --------------------------------------------------------------------------------------------
+
+
+def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "er" / "x.json"
+    write_json(path, {"a": "ä", "b": [1, None]})
+    assert path.read_text(encoding="utf-8") == '{\n  "a": "ä",\n  "b": [\n    1,\n    null\n  ]\n}\n'
+    with replacing(path) as beside:
+        beside.write_text("half")
+        assert json.loads(path.read_text(encoding="utf-8")) == {"a": "ä", "b": [1, None]}
+    assert path.read_text() == "half"
+    assert names(path.parent) == ["x.json"]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt(), ValueError("odd")])
+def test_what_goes_wrong_leaves_the_file_as_it_was(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "x"
+    path.write_text("old")
+    expected = TrainingError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected), replacing(path) as beside:
+        beside.write_text("new")
+        raise error
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("when", ["fsync", "replace"])
+def test_a_disk_that_fills_up_while_the_file_settles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    path = tmp_path / "x.json"
+    write_json(path, 1)
+    monkeypatch.setattr(*((os, "fsync") if when == "fsync" else (Path, "replace")), full)
+    with pytest.raises(TrainingError) as caught:
+        write_json(path, 2)
+    assert str(caught.value) == (
+        f"{path}: the disk is full; make room and start the same command again, older checkpoints are untouched"
+    )
+    assert path.read_text() == "1\n"
+    assert names(tmp_path) == ["x.json"]
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.EDQUOT, "the disk is full; make room"),
+        (errno.EACCES, "cannot be written (Permission denied); choose another folder with --output"),
+        (errno.EROFS, "cannot be written (Read-only file system); choose another folder with --output"),
+        (errno.EIO, "cannot be written ([Errno 5] Input/output error); earlier checkpoints are untouched"),
+    ],
+)
+@pytest.mark.parametrize("rust", [False, True])
+def test_the_message_knows_what_went_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, remedy: str, rust: bool
+) -> None:
+    text = os.strerror(number)
+    error = SafetensorError(f"I/O error: {text} (os error {number})") if rust else OSError(number, text)
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(files, "save_file", fail)
+    with pytest.raises(TrainingError) as caught:
+        save_tensors(tmp_path / "x", {})
+    told = str(caught.value)
+    assert told.startswith(f"{tmp_path / 'x'}: ")
+    assert (text in told and "untouched" in told) if rust and number == errno.EIO else remedy in told
+    assert names(tmp_path) == []
+
+
+# --- tensors ----------------------------------------------------------------------------------------------
+
+
+def test_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:
+    tensors = {
+        "float": torch.randn(3, 5),
+        "view": torch.randn(4, 6)[:, ::2].T,
+        "half": torch.randn(7).bfloat16(),
+        "count": torch.tensor(2**40),
+        "gradient": torch.randn(2, requires_grad=True),
+        "none": torch.empty(0, 3),
+        "odd": torch.tensor([-0.0, float("inf"), 1e-45]),
+    }
+    path = tmp_path / "x.safetensors"
+    found = save_tensors(path, tensors)
+    assert found == digest(path)
+    loaded = load_tensors(tmp_path, path.name, manifest=Manifest(files={path.name: found}))
+    assert loaded.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert loaded[name].dtype == tensor.dtype
+        assert torch.equal(loaded[name], tensor.detach())
+    assert torch.signbit(loaded["odd"][0])
+    expected = tmp_path / "other"
+    expected.touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(expected.stat().st_mode), "others may read it too"
+
+
+@pytest.mark.parametrize("writer", [full, full_in_rust])
+def test_a_full_disk_leaves_older_tensors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: Callable[..., None]
+) -> None:
+    path = tmp_path / "x.safetensors"
+    before = save_tensors(path, {"a": torch.ones(3)})
+    monkeypatch.setattr(files, "save_file", writer)
+    with pytest.raises(TrainingError, match="the disk is full; make room and start the same command again"):
+        save_tensors(path, {"a": torch.zeros(3)})
+    assert digest(path) == before
+    assert names(tmp_path) == ["x.safetensors"]
+
+
+def test_every_changed_bit_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    manifest = Manifest(files={path.name: save_tensors(path, {"a": torch.arange(4.0)})})
+    good = path.read_bytes()
+    for place in range(len(good)):
+        path.write_bytes(good[:place] + bytes([good[place] ^ (1 << place % 8)]) + good[place + 1 :])
+        with pytest.raises(RunError, match="not the file that was saved") as caught:
+            load_tensors(tmp_path, path.name, manifest=manifest)
+        assert str(path) in str(caught.value)
+    for length in (0, 1, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:length])
+        with pytest.raises(RunError, match="not the file that was saved"):
+            verify(tmp_path, path.name, manifest=manifest)
+    path.unlink()
+    with pytest.raises(RunError, match=r"cannot be read .No such file"):
+        verify(tmp_path, path.name, manifest=manifest)
+    with pytest.raises(RunError, match="not part of this run's manifest"):
+        verify(tmp_path, "other", manifest=manifest)
+
+
+def test_what_was_saved_but_is_no_tensors(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"something else")
+    manifest = Manifest(files={"x": digest(tmp_path / "x")})
+    with pytest.raises(RunError, match=r"cannot be read .*; restore it from a copy or train again"):
+        load_tensors(tmp_path, "x", manifest=manifest)
+
+
+# --- the manifest -----------------------------------------------------------------------------------------
+
+
+def test_a_manifest_comes_back(tmp_path: Path) -> None:
+    manifest = Manifest(files={"a": "1"}, checkpoints=(1, 2), last=2, best=1).with_file("b", "2").with_file("a", "3")
+    write_manifest(tmp_path, manifest)
+    assert read_manifest(tmp_path) == manifest
+    assert manifest.files == {"a": "3", "b": "2"}
+    assert manifest.without("a", "c").files == {"b": "2"}
+    assert manifest.files == {"a": "3", "b": "2"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "3",
+        "null",
+        "{}",
+        "\0",
+        "[" * 100_000,
+        '{"format": 1}',
+        '{"format": 1, "checkpoints": 3}',
+        '{"format": 1, "checkpoints": [], "files": {"a": 3}}',
+        '{"format": 1, "checkpoints": [], "files": ["a"]}',
+        '{"format": 1, "checkpoints": ["a"], "files": {}}',
+        '{"format": 1, "checkpoints": [], "files": {}, "last": "x"}',
+        '{"format": 1, "checkpoints": [], "files": {}, "unknown": 1}',
+    ],
+)
+def test_damaged_manifests(tmp_path: Path, content: str) -> None:
+    (tmp_path / MANIFEST).write_text(content)
+    with pytest.raises(RunError, match=r"is damaged .*; restore it from a copy or train again") as caught:
+        read_manifest(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path / MANIFEST}: ")
+
+
+def test_manifests_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no such run folder; check the path, or train first"):
+        read_manifest(tmp_path / "nowhere")
+    with pytest.raises(RunError, match=r"holds no manifest\.json"):
+        read_manifest(tmp_path)
+    (tmp_path / MANIFEST).write_bytes(b'{"format": "\xff"}')
+    with pytest.raises(RunError, match="is damaged"):
+        read_manifest(tmp_path)
+    (tmp_path / MANIFEST).unlink()
+    (tmp_path / MANIFEST).mkdir()
+    with pytest.raises(RunError, match="is damaged"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", None])
+def test_manifests_of_other_versions(tmp_path: Path, version: object) -> None:
+    content = {"format": version, "something": "new"}
+    (tmp_path / MANIFEST).write_text(json.dumps(content))
+    with pytest.raises(RunError, match="this version of heedful reads 1; install the version that wrote it"):
+        read_manifest(tmp_path)

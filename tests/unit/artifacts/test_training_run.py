@@ -1,0 +1,456 @@
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import heedful
+from heedful import DataError, RunError, TrainingError, load_recipe, train
+from heedful.artifacts import files, training_run
+from heedful.artifacts.files import load_tensors, read_manifest
+from heedful.artifacts.prepare import claimed
+from heedful.artifacts.run import open_run
+from heedful.training.listeners import Evaluation, Listener, Update
+
+Another = Callable[[str], Path]
+LAST = "checkpoints/step-00000012"
+
+
+class Pull(Listener):
+    """Ends a run the hard way after an update."""
+
+    def __init__(self, at: int, error: BaseException | None = None) -> None:
+        self.at = at
+        self.error = error or KeyboardInterrupt()
+        self.evaluated_at: list[int] = []
+
+    def updated(self, update: Update) -> None:
+        if update.step == self.at:
+            raise self.error
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        self.evaluated_at.append(evaluation.progress.step)
+
+
+def fit(recipe: Path, *overrides: str, **more: Any) -> Path:
+    return train(load_recipe(recipe, overrides), device="cpu", **more).folder
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """What training made, by digest; times differ from run to run and stand in the progress and in run.json."""
+    made = ("model.safetensors", "checkpoints/", "tokenizer/", "data/")
+    return {
+        name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and (name := path.relative_to(folder).as_posix()).startswith(made)
+        and not (name.startswith("checkpoints/") and name.endswith(".json"))
+    }
+
+
+def measured(folder: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k not in ("seconds", "labels_per_second")} for line in lines]
+
+
+# --- what is made -----------------------------------------------------------------------------------------
+
+
+def test_a_run_folder_holds_all_it_says_and_no_pickle(trained: Path) -> None:
+    manifest = read_manifest(trained)
+    assert manifest.finished
+    assert (manifest.checkpoints, manifest.last) == ((4, 8, 12), 12)
+    for name in manifest.files:
+        files.verify(trained, name, manifest=manifest)
+    for path in trained.rglob("*"):
+        if path.is_file():
+            assert path.suffix in (".json", ".jsonl", ".safetensors", ".ids", ".starts", ""), path
+            assert not zipfile.is_zipfile(path), "as torch.save writes"
+            assert not path.read_bytes().startswith(b"\x80"), "as pickle begins"
+    told = measured(trained)
+    assert [(line["kind"], line["step"]) for line in told] == [
+        ("validation", 4),
+        ("validation", 8),
+        ("validation", 12),
+        ("final", 12),
+    ]
+    assert told[-1]["checkpoints"] == [8, 12]
+
+
+def test_the_final_model_is_the_mean_of_the_last_two(trained: Path) -> None:
+    manifest = read_manifest(trained)
+    first, second, found = (
+        load_tensors(trained, name, manifest=manifest)
+        for name in ("checkpoints/step-00000008.safetensors", f"{LAST}.safetensors", "model.safetensors")
+    )
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, (first[name] + second[name]) / 2)
+        assert not torch.equal(first[name], second[name])
+
+
+def test_run_json_says_how_to_make_it_again(trained: Path) -> None:
+    about = json.loads((trained / "run.json").read_text(encoding="utf-8"))
+    assert (about["heedful"], about["torch"], about["seed"]) == (heedful.__version__, torch.__version__, 3)
+    assert about["pairs"]["train"] == {"kept": 120, "empty": 0, "too_long": 0}
+    assert about["data"]["train"]["files"] == ["train.en", "train.de"]
+    assert open_run(trained).recipe == load_recipe(trained.parent / "small.toml")
+
+
+def test_same_recipe_and_seed_make_the_same_bytes(trained: Path, small: Path) -> None:
+    torch.manual_seed(99)  # whatever the program did before
+    assert contents(fit(small)) == contents(trained)
+
+
+def test_another_seed_makes_another_model(trained: Path, small: Path) -> None:
+    again = contents(fit(small, "--seed", "4"))
+    assert again["model.safetensors"] != contents(trained)["model.safetensors"]
+    assert again["tokenizer/source"] == contents(trained)["tokenizer/source"]
+
+
+# --- going on ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ema", [(), ("--training.ema", "0.9")], ids=["plain", "ema"])
+def test_two_sittings_are_as_one(small: Path, another: Another, ema: tuple[str, ...]) -> None:
+    whole = fit(small, *ema)
+    parts = another("parts")
+    fit(parts, "--training.steps", "6", *ema)
+    assert read_manifest(parts.parent / "run").last == 6
+    found = fit(parts, *ema)
+    # the first sitting ended at step 6, which the run in one sitting had no reason to keep
+    theirs, ours = contents(whole), contents(found)
+    assert {n: d for n, d in ours.items() if "00000006" not in n} == {
+        n: d for n, d in theirs.items() if "00000004" not in n
+    }
+    assert f"{LAST}.training.safetensors" in ours
+
+
+@pytest.mark.parametrize("at", [1, 4, 7, 12])
+def test_a_run_that_was_pulled_the_plug_goes_on_as_if_nothing_happened(trained: Path, small: Path, at: int) -> None:
+    for end in (at, min(12, at + 2)):
+        with pytest.raises(KeyboardInterrupt):
+            fit(small, listeners=[Pull(end)])
+    found = fit(small)
+    assert contents(found) == contents(trained)
+    assert measured(found) == measured(trained)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_process_that_is_told_to_stop_saves_and_leaves(trained: Path, small: Path, name: str) -> None:
+    """In a process of its own: the signal arrives while update 6 is made, and nothing is printed but how to go on."""
+    script = small.parent / "stopped.py"
+    script.write_text(
+        "import signal, sys\n"
+        "import torch\n"
+        "from heedful.training.optimizers import Adam\n"
+        "update, done = Adam.update, []\n"
+        "def stop(self, rate):\n"
+        "    update(self, rate)\n"
+        "    done.append(rate)\n"
+        f"    if len(done) == 6: signal.raise_signal(signal.{name})\n"
+        "Adam.update = stop\n"
+        "torch.set_num_threads(1)\n"
+        "from heedful.__main__ import main\n"
+        f"sys.exit(main(['train', {str(small)!r}, '--device', 'cpu']))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    folder = small.parent / "run"
+    assert done.returncode == {"SIGINT": 130, "SIGTERM": 143}[name]
+    assert done.stderr.splitlines()[-1] == f"{name}: saved; the same command goes on from here ({folder})"
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert (read_manifest(folder).last, read_manifest(folder).checkpoints) == (6, (4,))
+    fit(small)
+    assert contents(folder) == contents(trained)
+    assert measured(folder) == measured(trained)
+
+
+def test_a_finished_run_is_not_trained_again(small: Path, another: Another) -> None:
+    folder = fit(small)
+    before = contents(folder)
+    watcher = Pull(-1)
+    fit(small, listeners=[watcher])
+    assert watcher.evaluated_at == []
+    assert contents(folder) == before
+    assert [line["kind"] for line in measured(folder)].count("final") == 1
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        (("--model.d_ff", "64"), "model.d_ff"),
+        (("--training.label_smoothing", "0.2"), "training.label_smoothing"),
+        (("--training.optimizer.beta2", "0.9"), "training.optimizer.beta2"),
+        (("--seed", "4"), "seed"),
+        (("--data.max_length", "17"), "data.max_length"),
+        (("--training.ema", "0.9"), "training.ema"),
+    ],
+)
+def test_a_run_of_another_recipe_is_left_alone(trained: Path, override: tuple[str, ...], key: str) -> None:
+    before = contents(trained)
+    with pytest.raises(RunError, match=rf"recipe differs in {key}; choose another folder with --output"):
+        fit(trained.parent / "small.toml", *override)
+    assert contents(trained) == before
+
+
+def test_a_run_in_which_nothing_was_trained_may_change_its_recipe(trained: Path, small: Path) -> None:
+    """The remedy of an error may be another recipe, which must not then be refused."""
+    with pytest.raises(DataError, match="120 with more than 1 tokens on a side"):
+        fit(small, "--data.max_length", "1", "--tokenizer.size", "20")
+    said: list[str] = []
+    folder = fit(small, say=said.append)
+    assert said[0] == f"{folder}: nothing was trained with the earlier recipe; beginning again"
+    assert contents(folder) == contents(trained)
+
+
+def test_learned_positions_bound_what_is_written_in_training(small: Path) -> None:
+    """Greedy translations for BLEU may grow past max_length; positions that are not there must not be asked for."""
+    learned = ("--model.positions.kind", "learned", "--model.positions.length", "17")
+    folder = fit(small, *learned, "--training.monitor", "bleu", "--training.steps", "2")
+    model = heedful.load(folder, device="cpu")
+    long = model.translate(["1 2 3 4 5 6 7 8 9 1 2 3 4 5"])[0].candidates[0]
+    assert len(long.tokens) <= 17
+    model.score([("1", "eins " * 16)])
+    with pytest.raises(DataError, match="sentence 2: its translation is given 17 tokens, this model reads at most 16"):
+        model.score([("1", "eins"), ("1", "eins " * 17)])
+    with pytest.raises(DataError, match="sentence 5: its translation is given 30 tokens"):
+        model.translate(["1"], prefixes=["eins " * 30], first=5)
+
+
+def test_text_that_changed_is_encoded_again(small: Path) -> None:
+    fit(small, "--training.steps", "4")
+    text = small.parent / "train.en"
+    text.write_text(text.read_text().replace("1", "2"))
+    said: list[str] = []
+    fit(small, "--training.steps", "5", say=said.append)
+    assert any("encoding again" in line and "other text" in line for line in said)
+
+
+# --- what can go wrong ------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_costs_only_what_came_after_the_last_checkpoint(
+    trained: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[str] = []
+    write = files.save_file
+
+    def fills_up(tensors: Any, path: Path) -> None:
+        if "00000008.training" in path.name:
+            path.write_bytes(b"half a file")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        saved.append(path.name)
+        write(tensors, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "save_file", fills_up)
+        with pytest.raises(TrainingError, match="the disk is full; make room and start the same command again"):
+            fit(small)
+    folder = small.parent / "run"
+    assert read_manifest(folder).last == 4
+    assert not list(folder.rglob("*.partial"))
+    fit(small)
+    assert contents(folder) == contents(trained)
+
+
+def test_a_loss_that_is_not_finite_leaves_the_run_usable(small: Path) -> None:
+    with pytest.raises(TrainingError, match=r"not finite; lower the learning rate .*Checkpoints saved before"):
+        fit(small, "--training.schedule.rate", "1e30")
+    assert not (small.parent / "run" / "model.safetensors").exists()
+    fit(small)
+    manifest = read_manifest(small.parent / "run")
+    assert manifest.finished
+    assert all(
+        torch.isfinite(t).all()
+        for t in load_tensors(small.parent / "run", "model.safetensors", manifest=manifest).values()
+    )
+
+
+def test_a_run_folder_belongs_to_one_process(small: Path) -> None:
+    folder = small.parent / "run"
+    with claimed(folder), pytest.raises(RunError, match="another process is training in it; wait for its end"):
+        fit(small)
+    fit(small, "--training.steps", "1")
+
+
+@pytest.mark.parametrize("kind", ["file", "below a file", "unwritable"])
+def test_a_folder_that_cannot_be_written(small: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    place = small.parent / "place"
+    if kind == "unwritable":
+
+        def refuse(*_: Any, **__: Any) -> None:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+        monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    else:
+        place.write_text("a file")
+    output = place / "run" if kind == "below a file" else place
+    with pytest.raises(RunError, match=r"cannot be a run folder .*; choose another one with --output") as caught:
+        fit(small, "--output", str(output))
+    assert str(caught.value).startswith(f"{output}: ")
+
+
+def test_a_folder_with_something_else_in_it(small: Path) -> None:
+    place = small.parent / "place"
+    place.mkdir()
+    (place / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match="is not empty and holds no run; choose another folder"):
+        fit(small, "--output", str(place))
+    assert [path.name for path in place.iterdir()] == ["thesis.tex"]
+
+
+def half_written(folder: Path, kind: str) -> None:
+    match kind:
+        case "no manifest":
+            (folder / "manifest.json").unlink()
+        case "no tokenizer":
+            (folder / "tokenizer/source").unlink()
+        case "cut tokenizer":
+            (folder / "tokenizer/target").write_bytes(b"")
+        case "no config":
+            (folder / "config.json").unlink()
+        case "cut model":
+            with (folder / "model.safetensors").open("rb+") as file:
+                file.truncate(100)
+        case "no model":
+            (folder / "model.safetensors").unlink()
+        case "changed byte":
+            data = bytearray((folder / "model.safetensors").read_bytes())
+            data[-3] ^= 1
+            (folder / "model.safetensors").write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "complaint"),
+    [
+        ("no manifest", r"holds no manifest\.json"),
+        ("no tokenizer", "tokenizer/source: cannot be read"),
+        ("cut tokenizer", "tokenizer/target: is not the file that was saved"),
+        ("no config", r"config\.json: cannot be read"),
+        ("cut model", r"model\.safetensors: is not the file that was saved"),
+        ("no model", r"model\.safetensors: cannot be read"),
+        ("changed byte", r"model\.safetensors: is not the file that was saved"),
+    ],
+)
+def test_half_written_runs_are_not_loaded(trained: Path, tmp_path: Path, kind: str, complaint: str) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(trained, folder)
+    heedful.load(folder, device="cpu")
+    half_written(folder, kind)
+    with pytest.raises(RunError, match=complaint) as caught:
+        heedful.load(folder, device="cpu")
+    assert str(folder) in str(caught.value)
+
+
+def test_a_lost_manifest_does_not_cost_the_checkpoints(small: Path) -> None:
+    folder = fit(small)
+    before = contents(folder)
+    (folder / "manifest.json").unlink()
+    with pytest.raises(RunError, match="is missing though something was trained here; restore it from a copy"):
+        fit(small)
+    assert contents(folder) == before
+
+
+def test_a_run_that_was_cut_while_it_was_prepared_is_prepared_again(
+    trained: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("heedful.artifacts.run.write_manifest", cut)
+        with pytest.raises(KeyboardInterrupt):
+            fit(small)
+    assert (small.parent / "run/tokenizer/source").exists()
+    assert contents(fit(small)) == contents(trained)
+
+
+@pytest.mark.parametrize("version", [0, 2, "1"])
+def test_config_of_another_version(trained: Path, tmp_path: Path, version: object) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(trained, folder)
+    content = json.loads((folder / "config.json").read_text()) | {"format": version}
+    files.write_json(folder / "config.json", content)
+    manifest = read_manifest(folder)
+    files.write_manifest(folder, manifest.with_file("config.json", files.digest(folder / "config.json")))
+    with pytest.raises(RunError, match=r"config\.json: has format .*; install the version that wrote it"):
+        heedful.load(folder)
+
+
+def test_parts_of_the_data_are_named(small: Path) -> None:
+    for name, part in (("train", "data.train"), ("validation", "data.validation")):
+        text = small.parent / f"{name}.en"
+        before = text.read_text()
+        text.write_text("\n" * before.count("\n"))
+        with pytest.raises(DataError, match=rf"^{re.escape(part)}: none of \d+ pairs can be used: \d+ with an empty"):
+            fit(small)
+        text.write_text(before)
+        shutil.rmtree(small.parent / "run")
+
+
+# --- several processes ------------------------------------------------------------------------------------
+
+
+def together(recipe: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+    """Two processes that train as one."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
+    command += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
+    command += ["-m", "heedful", "train", str(recipe), "--device", "cpu", *overrides]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+
+
+def test_two_processes_train_as_one_and_take_turns_with_it(small: Path, another: Another) -> None:
+    """One process, then two, then one. Without dropout, whose masks belong to a process, nobody could tell."""
+    still = ("--model.dropout", "0", "--training.accumulate", "2")
+    alone, mixed = fit(small, *still), another("mixed")
+    fit(mixed, "--training.steps", "4", *still)
+    done = together(mixed, "--training.steps", "8", *still)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert [line["step"] for line in measured(mixed.parent / "run")] == [4, 8, 8]
+    folder = fit(mixed, *still)
+    for line, expected in zip(measured(folder), measured(alone), strict=True):
+        numbers = {key for key, value in expected.items() if isinstance(value, float)}
+        assert {k: v for k, v in line.items() if k not in numbers} == {
+            k: v for k, v in expected.items() if k not in numbers
+        }
+        for key in numbers:
+            assert line[key] == pytest.approx(expected[key], rel=1e-4)
+    ours, theirs = (load_tensors(f, "model.safetensors", manifest=read_manifest(f)) for f in (folder, alone))
+    for name, tensor in theirs.items():
+        # A bias of keys moves all scores of a query alike, which softmax does not see: its gradient is rounding, and
+        # Adam makes whole steps of it.
+        felt = slice(len(tensor) // 2 if name.endswith("key_value.bias") else 0, None)
+        torch.testing.assert_close(ours[name][felt], tensor[felt], rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_both_processes_end_when_the_first_one_cannot_go_on(small: Path) -> None:
+    (small.parent / "train.de").write_text("too short\n")
+    done = together(small)
+    assert done.returncode != 0
+    assert "line-aligned files must have equally many" in done.stderr
+    assert "this is a bug" not in done.stderr
+
+
+def test_training_is_not_left_to_chance(monkeypatch: pytest.MonkeyPatch, small: Path) -> None:
+    """What training makes must not depend on hidden state: no generator is read that the recipe does not seed."""
+    made = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        monkeypatch.setattr(training_run, "keep_pages", lambda: False)
+        made.append(contents(fit(small, "--output", str(small.parent / f"run{seed}"))))
+    assert made[0] == made[1]

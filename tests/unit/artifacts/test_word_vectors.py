@@ -1,0 +1,95 @@
+"""Embeddings that start from vectors somebody else trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from heedful.artifacts.run import Run
+from heedful.artifacts.word_vectors import start_from_vectors
+from heedful.configs.run import Recipe
+from heedful.data.tokenizers import Tokenizer, Words, learn_sentencepiece
+
+D_MODEL = 8
+WORDS = ["dog", "cat", "house", "."]
+
+
+def recipe(folder: Path, **model: object) -> Recipe:
+    text = {"source": folder / "a", "target": folder / "b"}
+    return Recipe.model_validate(
+        {
+            "format": 1,
+            "output": folder / "run",
+            "tokenizer": {"kind": "words"},
+            "model": {"d_model": D_MODEL, "heads": 2, "layers": 1, **model},
+            "data": {"train": text, "validation": text},
+            "training": {"steps": 1},
+        }
+    )
+
+
+def write(path: Path, vectors: dict[str, torch.Tensor]) -> Path:
+    lines = [" ".join([word, *(f"{x:.6f}" for x in vector.tolist())]) for word, vector in vectors.items()]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def in_order(tokenizer: Tokenizer) -> dict[str, int]:
+    return {piece: number for number, piece in enumerate(tokenizer.pieces(range(tokenizer.size)))}
+
+
+@pytest.mark.parametrize("tie", ["three_way", "two_way", "none"])
+def test_known_words_start_from_their_vectors_and_the_rest_stays_random(tmp_path: Path, tie: str) -> None:
+    """Directions and relative lengths are kept; the mean square of the lengths becomes 1, that of random rows."""
+    vectors = {word: torch.randn(D_MODEL) * 3 for word in ("dog", "house", "unheard")}
+    path = write(tmp_path / "v", vectors)
+    tokenizer = Words(WORDS, lowercase=False)
+    run = Run(tmp_path, recipe(tmp_path, tie=tie, source_vectors=path), tokenizer, tokenizer)
+    model, before = run.model(), run.model()
+    said: list[str] = []
+    start_from_vectors(model, run, say=said.append)
+    assert said == [f"2 of {tokenizer.size} pieces start from {path}"]
+    ids = in_order(tokenizer)
+    table, random = (m.encoder.stack.embedding.table.weight.detach() for m in (model, before))
+    rows = [ids["dog"], ids["house"]]
+    given = torch.stack([vectors["dog"], vectors["house"]])
+    torch.testing.assert_close(table[rows], given / given.square().sum(1).mean().sqrt(), rtol=1e-4, atol=1e-5)
+    others = [row for row in range(tokenizer.size) if row not in rows]
+    assert torch.equal(table[others], random[others])
+    target = model.decoder.stack.embedding.table.weight
+    assert (target is model.encoder.stack.embedding.table.weight) == (tie == "three_way")
+    assert torch.equal(target, before.decoder.stack.embedding.table.weight) == (tie != "three_way")
+    assert (model.output.weight is target) == (tie != "none"), "tied tables are still one"
+
+
+def test_both_sides_may_have_vectors_of_their_own(tmp_path: Path) -> None:
+    ours, theirs = ({"dog": torch.randn(D_MODEL)} for _ in range(2))
+    paths = {
+        "source_vectors": write(tmp_path / "s", ours),
+        "target_vectors": write(tmp_path / "t", theirs),
+    }
+    tokenizer = Words(WORDS, lowercase=False)
+    run = Run(tmp_path, recipe(tmp_path, tie="none", **paths), tokenizer, tokenizer)
+    model, row = run.model(), in_order(tokenizer)["dog"]
+    start_from_vectors(model, run, say=lambda _: None)
+    for stack, vectors in ((model.encoder.stack, ours), (model.decoder.stack, theirs)):
+        found = stack.embedding.table.weight[row].detach()
+        torch.testing.assert_close(found, vectors["dog"] / vectors["dog"].norm(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_end_of_a_word_is_not_the_word(tmp_path: Path) -> None:
+    """Subwords that begin a word carry a mark; without it a piece is the end of some longer word."""
+    texts = ["dog dogs hotdog dog .", "hot cat cats bobcat cat ."] * 20
+    tokenizer = learn_sentencepiece(texts, kind="bpe", size=34, lowercase=False)
+    ids = in_order(tokenizer)
+    assert "▁dog" in ids
+    vector = torch.randn(D_MODEL)
+    path = write(tmp_path / "v", {"dog": vector, "s": torch.randn(D_MODEL)})
+    run = Run(tmp_path, recipe(tmp_path, source_vectors=path), tokenizer, tokenizer)
+    model, before = run.model(), run.model()
+    start_from_vectors(model, run, say=lambda _: None)
+    table, random = (m.encoder.stack.embedding.table.weight.detach() for m in (model, before))
+    assert not torch.equal(table[ids["▁dog"]], random[ids["▁dog"]])
+    assert torch.equal(table[ids["s"]], random[ids["s"]]), "the s of dogs is not the word s"

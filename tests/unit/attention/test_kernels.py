@@ -1,0 +1,154 @@
+"""Whichever kernel computes it, attention is the same: every mask, values and gradients, short and long."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from heedful.attention import MultiHeadAttention, Rotary, Shaw, Sight, causal, everything, kernels, softmax, window
+
+ROWS, HEADS, LENGTH, D_K = 3, 2, 5, 4
+D_MODEL = HEADS * D_K
+
+
+def nothing_hidden() -> Tensor:
+    return torch.ones(ROWS, LENGTH, LENGTH, dtype=torch.bool)
+
+
+def padded() -> Tensor:
+    key = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, -1, -1], [-1, 0, 1, 2, 3]])
+    return everything(torch.arange(LENGTH).expand(ROWS, -1).unsqueeze(2), key.unsqueeze(1))
+
+
+def by(visibility: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Tensor]:
+    at = torch.arange(LENGTH).expand(ROWS, -1)
+    return lambda: visibility(at.unsqueeze(2), at.unsqueeze(1))
+
+
+def at_random() -> Tensor:
+    return torch.rand(ROWS, LENGTH, LENGTH) < 0.5
+
+
+def with_blind_queries() -> Tensor:
+    visible = at_random()
+    visible[0, 2] = visible[1] = False
+    return visible
+
+
+MASKS = {
+    "nothing hidden": nothing_hidden,
+    "padding": padded,
+    "causal": by(causal),
+    "window": by(window(1, 2)),
+    "at random": at_random,
+    "blind queries": with_blind_queries,
+}
+
+
+def sight(visible: Tensor) -> Sight:
+    at = torch.arange(LENGTH).expand(ROWS, -1)
+    return Sight.of(at, key_positions=at, visible=visible)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_the_fused_kernel_is_the_formula(mask: str) -> None:
+    visible = MASKS[mask]()
+    seen = sight(visible)
+    shape = (ROWS, HEADS, LENGTH, D_K)
+    query, key, value, weight = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in range(4))
+    found = kernels.fused(query, key, value=value, visible=seen.visible, blind=seen.blind, dropout=0.0)
+    expected = softmax(query @ key.mT / math.sqrt(D_K), visible.unsqueeze(1).expand(-1, HEADS, -1, -1)) @ value
+    torch.testing.assert_close(found, expected)
+    leaves = [query, key, value]
+    for mine, other in zip(
+        torch.autograd.grad((found * weight).sum(), leaves),
+        torch.autograd.grad((expected * weight).sum(), leaves),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, other)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_the_softmax_in_place_is_the_softmax(mask: str) -> None:
+    visible = MASKS[mask]()
+    seen = sight(visible)
+    scores = torch.randn(ROWS, HEADS, LENGTH, LENGTH, dtype=torch.float64) * 5
+    expected = softmax(scores, visible.unsqueeze(1).expand(-1, HEADS, -1, -1))
+    found = kernels.masked_softmax(scores.clone(), visible=seen.visible, blind=seen.blind)
+    torch.testing.assert_close(found, expected)
+    assert (found.sum(-1) == 0).any() == (mask == "blind queries" or bool((~visible.any(-1)).any()))
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("relative", ["unaware", "rotary"])
+def test_a_module_gives_the_same_with_either_kernel(mask: str, relative: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside training also where it has dropout."""
+    attention = MultiHeadAttention(
+        D_MODEL, HEADS, relative=Rotary(D_K) if relative == "rotary" else None, dropout=0.5
+    ).eval()
+    seen = sight(MASKS[mask]())
+    x = torch.randn(ROWS, LENGTH, D_MODEL)
+    results = []
+    for choice in (True, False):
+        monkeypatch.setattr(kernels, "prefer_fused", lambda *_, choice=choice: choice)
+        memory = attention.remember(x, x, seen.positions)
+        found = attention(x, memory, sight=seen)
+        gradients = torch.autograd.grad(found.square().sum(), list(attention.parameters()))
+        results.append((found, *gradients))
+    for fused, explicit in zip(*results, strict=True):
+        torch.testing.assert_close(fused, explicit, rtol=1e-4, atol=1e-5)
+
+
+def test_the_fused_kernel_runs_where_it_is_faster_and_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    fused = kernels.fused
+
+    def counted(query: Tensor, key: Tensor, **more: object) -> Tensor:
+        calls.append(key.size(2))
+        result: Tensor = fused(query, key, **more)
+        return result
+
+    monkeypatch.setattr(kernels, "fused", counted)
+    long = kernels._FUSED_FROM
+
+    def attend(attention: MultiHeadAttention, queries: int, keys: int) -> Tensor:
+        x, memory = torch.ones(1, queries, D_MODEL), torch.randn(1, keys, D_MODEL)
+        positions, at = torch.arange(queries)[None], torch.arange(keys)[None]
+        visible = torch.ones(1, queries, keys, dtype=torch.bool)
+        seen = Sight.of(positions, key_positions=at, visible=visible)
+        result: Tensor = attention(x, attention.remember(memory, memory, at), sight=seen)
+        return result
+
+    plain = MultiHeadAttention(D_MODEL, HEADS)
+    attend(plain, 2, long)
+    assert calls == [long]
+    attend(plain, 1, long)
+    attend(plain, 2, long - 1)
+    attend(MultiHeadAttention(D_MODEL, HEADS, relative=Shaw(D_K, D_K, clip=2)), 2, long)
+    handle = plain.probe.register_forward_hook(lambda *_: None)
+    attend(plain, 2, long)
+    assert calls == [long]
+    handle.remove()
+    attend(plain, 2, long)
+    assert calls == [long, long]
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_weights_are_dropped_in_training_alone(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean over many draws is what comes out without dropout."""
+    monkeypatch.setattr(kernels, "prefer_fused", lambda *_: fused)
+    attention = MultiHeadAttention(D_MODEL, HEADS, dropout=0.5)
+    x = torch.randn(1, LENGTH, D_MODEL).expand(2000, -1, -1)
+    at = torch.arange(LENGTH).expand(2000, -1)
+    seen = Sight(at, at, None, None)
+    with torch.no_grad():
+        calm = attention.eval()(x, attention.remember(x, x, at), sight=seen)
+        wild = attention.train()(x, attention.remember(x, x, at), sight=seen)
+    assert torch.allclose(calm[0], calm[1])
+    assert not torch.allclose(wild[0], wild[1])
+    error = (wild.mean(0) - calm[0]).abs() / (wild.std(0) / math.sqrt(2000))
+    assert float(error.max()) < 5

@@ -1,0 +1,117 @@
+"""Slots and sight: which row may use which key, after any rearrangement, against sets kept by hand."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from torch import Tensor
+
+from heedful.attention import Slots, causal, everything
+from heedful.values import Rows
+
+KEYS, GROUPS = 3, 3
+
+
+@dataclass
+class Ledger:
+    """What each row may use: the columns of its group's keys, written down one by one."""
+
+    slots: Slots
+    positions: list[list[int]]
+    owned: list[set[int]] = field(default_factory=list)
+
+    def extend(self, count: int, step: int) -> None:
+        width, groups = self.slots.width, len(self.positions)
+        newer = torch.full((groups, width * count), step)
+        newer[torch.rand(newer.shape) < 0.15] = -1
+        self.slots = self.slots.extend(newer)
+        for group in range(groups):
+            first = len(self.positions[group])
+            self.positions[group] = self.positions[group] + newer[group].tolist()
+            for beam in range(width):
+                mine = range(first + beam * count, first + (beam + 1) * count)
+                self.owned[group * width + beam] |= set(mine)
+
+    def rearrange(self, rows: Rows) -> None:
+        width = self.slots.width
+        self.slots = self.slots.rearrange(rows)
+        chosen = rows.origin.tolist()
+        self.owned = [set(self.owned[row]) for row in chosen]
+        if rows.free:
+            self.positions = [copy.copy(self.positions[row // width]) for row in chosen]
+        elif rows.groups is not None:
+            self.positions = [self.positions[group] for group in rows.groups.tolist()]
+
+    def check(self) -> None:
+        """What `count` queries of each row, those of a group side by side, see of the group's keys."""
+        width, groups, count = self.slots.width, len(self.positions), 2
+        assert self.slots.positions.tolist() == [
+            [p if self._anybody(group, column) or width > 1 else -1 for column, p in enumerate(row)]
+            for group, row in enumerate(self.positions)
+        ]
+        sight = self.slots.sight(torch.zeros(groups, width * count, dtype=torch.long), everything)
+        for row in range(groups * width):
+            group, beam = divmod(row, width)
+            expected = [column in self.owned[row] and p >= 0 for column, p in enumerate(self.positions[group])]
+            for query in range(beam * count, (beam + 1) * count):
+                found = [True] * len(expected) if sight.visible is None else sight.visible[group, 0, query].tolist()
+                assert found == expected
+                blind = sight.blind is not None and bool(sight.blind[group, 0, query])
+                assert blind == (not any(expected))
+
+    def _anybody(self, group: int, column: int) -> bool:
+        width = self.slots.width
+        return any(column in self.owned[group * width + beam] for beam in range(width))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_row_sees_what_it_descends_from_and_nothing_else(seed: int) -> None:
+    torch.manual_seed(seed)
+    positions = torch.arange(KEYS).repeat(GROUPS, 1)
+    positions[1, 2:] = -1
+    ledger = Ledger(Slots(positions), positions.tolist(), [set(range(KEYS)) for _ in range(GROUPS)])
+    ledger.extend(2, KEYS)
+    ledger.check()
+    width = int(torch.randint(1, 4, ()))
+    ledger.rearrange(Rows.branch(GROUPS, width, device=torch.device("cpu")))
+    groups = GROUPS
+    for step in range(6):
+        ledger.check()
+        ledger.extend(1 + step % 2, KEYS + 2 + step)
+        ledger.check()
+        if step == 3:
+            kept = torch.tensor([2, 0])
+            ledger.rearrange(Rows.keep(kept, width))
+            groups = len(kept)
+        else:
+            ledger.rearrange(Rows.within(torch.randint(width, (groups, width))))
+    ledger.check()
+    ledger.rearrange(Rows.any(torch.randint(groups * width, (5,))))
+    ledger.check()
+    ledger.extend(1, 50)
+    ledger.check()
+
+
+def at(*rows: list[int]) -> Tensor:
+    return torch.tensor(rows)
+
+
+def test_a_mask_that_hides_nothing_is_no_mask() -> None:
+    full, padded = at([0, 1, 2], [0, 1, 2]), at([0, 1, 2], [0, 1, -1])
+    assert Slots(full).sight(full, everything).visible is None
+    sight = Slots(padded).sight(full, everything)
+    assert sight.visible is not None
+    assert sight.blind is None
+    assert sight.visible[:, 0].tolist() == [[[True] * 3] * 3, [[True, True, False]] * 3]
+    assert Slots(full).sight(full[:, 2:], causal).visible is None, "the last token sees all before it"
+
+
+def test_blind_queries_are_known() -> None:
+    sight = Slots(at([-1, -1], [0, -1])).sight(at([0], [0]), everything)
+    assert sight.blind is not None
+    assert sight.blind.flatten().tolist() == [True, False]
+    assert sight.positions.tolist() == [[0], [0]]
+    assert sight.key_positions.tolist() == [[-1, -1], [0, -1]]

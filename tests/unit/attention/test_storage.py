@@ -1,0 +1,79 @@
+"""Storage that grows in place, against concatenation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from heedful.attention import KeyValues
+from heedful.attention.storage import Grown
+
+
+def tensors(length: int) -> tuple[Tensor, Tensor]:
+    return torch.randn(2, 3, length, 4), torch.randn(2, 3, length, 5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_tree_of_states_is_what_concatenation_makes_of_it(seed: int) -> None:
+    """Any state may be continued at any time, any number of times; none of the others ever changes."""
+    torch.manual_seed(seed)
+    start = tensors(int(torch.randint(4, ())))
+    states: list[tuple[Grown, tuple[Tensor, ...]]] = [(Grown.of(*start), tuple(t.clone() for t in start))]
+    for _ in range(40):
+        latest = bool(torch.rand(()) < 0.6)
+        grown, expected = states[-1 if latest else int(torch.randint(len(states), ()))]
+        newer = tensors(int(torch.randint(1, 4, ())))
+        longer = tuple(torch.cat((old, new), 2) for old, new in zip(expected, newer, strict=True))
+        states.append((grown.append(*newer), longer))
+        for state, truth in states:
+            for mine, other in zip(state.read(), truth, strict=True):
+                assert torch.equal(mine, other)
+
+
+def test_what_was_given_is_never_written_to() -> None:
+    key, value = tensors(2)
+    before = key.clone(), value.clone()
+    grown = Grown.of(key, value)
+    for _ in range(5):
+        grown = grown.append(*tensors(1))
+    assert torch.equal(key, before[0])
+    assert torch.equal(value, before[1])
+
+
+def test_growing_one_by_one_copies_rarely() -> None:
+    """Room doubles, so a thousand steps copy about ten times; a concatenation would copy a thousand times."""
+    grown, rooms = Grown.of(*tensors(1)), set()
+    seen = []
+    for _ in range(1000):
+        grown = grown.append(*tensors(1))
+        if id(grown.room) not in rooms:
+            rooms.add(id(grown.room))
+            seen.append(grown.room)  # kept alive, so that no other room gets its number
+    assert grown.length == 1001
+    assert len(rooms) <= 10
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["gradients", "inference"])
+def test_keys_and_values_grow_alike_with_and_without_gradients(recorded: bool) -> None:
+    with torch.set_grad_enabled(recorded):
+        parts = [tensors(n) for n in (2, 1, 1, 3)]
+        kept = KeyValues(*parts[0])
+        for part in parts[1:]:
+            kept = kept.extend(KeyValues(*part))
+        for mine, pieces in ((kept.key, [k for k, _ in parts]), (kept.value, [v for _, v in parts])):
+            assert torch.equal(mine, torch.cat(pieces, 2))
+        picked = kept.pick(torch.tensor([1, 1, 0]))
+        assert torch.equal(picked.key, kept.key[[1, 1, 0]])
+        assert torch.equal(picked.extend(KeyValues(*(t[[1, 1, 0]] for t in tensors(1)))).key[:, :, :7], picked.key)
+        assert kept.pick(None) is kept
+
+
+def test_gradients_flow_through_what_has_grown() -> None:
+    old, new = (torch.randn(1, 1, 2, 3, requires_grad=True) for _ in range(2))
+    grown = KeyValues(old, old).extend(KeyValues(new, new))
+    (grown.key * torch.arange(12.0).view(1, 1, 4, 3)).sum().backward()
+    assert old.grad is not None
+    assert new.grad is not None
+    assert old.grad.flatten().tolist() == [0, 1, 2, 3, 4, 5]
+    assert new.grad.flatten().tolist() == [6, 7, 8, 9, 10, 11]

@@ -1,0 +1,82 @@
+"""The stack on its own: without a memory, as language models use it, and with rows in groups from the start."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from heedful.attention import MultiHeadAttention, Sinusoidal, causal
+from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.blocks.feedforward import FeedForward
+from heedful.blocks.residual import PreNorm
+from heedful.blocks.transformer import StackState, TransformerLayer, TransformerStack
+from heedful.values import Rows, Tokens, select
+
+D_MODEL, VOCABULARY = 12, 9
+
+
+def layer(*, across: bool = False) -> TransformerLayer:
+    return TransformerLayer(
+        MultiHeadAttention(D_MODEL, 3),
+        FeedForward(D_MODEL, 20, activation=nn.GELU()),
+        residual=lambda: PreNorm(D_MODEL),
+        across=MultiHeadAttention(D_MODEL, 3) if across else None,
+    )
+
+
+@pytest.fixture
+def stack() -> TransformerStack:
+    embedding = TokenEmbedding(embedding_table(VOCABULARY, D_MODEL), position=Sinusoidal(D_MODEL))
+    made = TransformerStack(embedding, [layer(), layer()], visibility=causal, final_norm=nn.LayerNorm(D_MODEL))
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return made.double().eval()
+
+
+def read(stack: TransformerStack, ids: Tensor, state: StackState, *, at: int = 0) -> tuple[Tensor, StackState]:
+    positions = torch.arange(at, at + ids.size(1)).expand_as(ids)
+    found: tuple[Tensor, StackState] = stack(Tokens(ids, positions), state)
+    return found
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["gradients", "inference"])
+def test_without_a_memory_chunks_are_the_whole(stack: TransformerStack, recorded: bool) -> None:
+    ids = torch.randint(VOCABULARY, (3, 7))
+    with torch.set_grad_enabled(recorded):
+        whole, _ = read(stack, ids, stack.begin(None))
+        state, parts, at = stack.begin(None), [], 0
+        for size in (1, 3, 1, 2):
+            part, state = read(stack, ids[:, at : at + size], state, at=at)
+            parts.append(part)
+            at += size
+        torch.testing.assert_close(torch.cat(parts, 1), whole)
+    assert state.memory is None
+
+
+@torch.no_grad()
+def test_groups_may_begin_before_the_first_token(stack: TransformerStack) -> None:
+    """A beam may branch when nothing has been read yet; its rows then share a group that is still empty."""
+    width, groups = 3, 2
+    branched = select(stack.begin(None), Rows.branch(groups, width, device=torch.device("cpu")))
+    ids = torch.randint(VOCABULARY, (groups * width, 4))
+    first, grouped = read(stack, ids[:, :2], branched)
+    order = Rows.within(torch.tensor([[2, 0, 0], [1, 1, 2]]))
+    last, _ = read(stack, ids[:, 2:], select(grouped, order), at=2)
+    torch.testing.assert_close(first, read(stack, ids[:, :2], stack.begin(None))[0])
+    history = torch.cat((ids[order.origin, :2], ids[:, 2:]), 1)
+    torch.testing.assert_close(last, read(stack, history, stack.begin(None))[0][:, 2:])
+
+
+def test_states_hold_one_cache_for_each_layer_and_say_once_where_its_keys_are(stack: TransformerStack) -> None:
+    state = stack.begin(None)
+    assert (state.past, state.memory, len(state.layers)) == (None, None, 2)
+    _, state = read(stack, torch.randint(VOCABULARY, (2, 5)), state)
+    assert state.past is not None
+    assert state.past.positions.tolist() == [list(range(5))] * 2
+    for each in state.layers:
+        assert each.memory is None
+        assert each.past is not None
+        assert each.past.key.shape == (2, 3, 5, 4)
+    keys = [each.past.key for each in state.layers if each.past is not None]
+    assert not torch.equal(*keys)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+
+import heedful
+
+Say = Callable[..., Any]
+QUICK = ("--samples", "20")
+
+
+def report(said: Any) -> dict[str, Any]:
+    assert said.code == 0, said.err
+    content: dict[str, Any] = json.loads(said.out)
+    return content
+
+
+def test_a_run_is_measured_on_its_own_text(say: Say, trained: Path, here: Path) -> None:
+    found = report(say("evaluate", trained, *QUICK, "--format", "json", "--save", "out.txt"))
+    sources, references = (
+        (trained.parent / f"validation.{side}").read_text(encoding="utf-8").splitlines() for side in ("en", "de")
+    )
+    translator = heedful.load(trained, device="cpu")
+    translations = [t.text for t in translator.translate(sources)]
+    assert (here / "out.txt").read_text(encoding="utf-8").split("\n")[:-1] == translations
+    bleu = sacrebleu.metrics.BLEU()
+    scores = {score["name"]: score for score in found["scores"]}
+    assert scores["BLEU"]["value"] == pytest.approx(bleu.corpus_score(translations, [references]).score)
+    assert scores["BLEU"]["signature"] == str(bleu.get_signature())
+    chrf = sacrebleu.metrics.CHRF()
+    assert scores["chrF2"]["value"] == pytest.approx(chrf.corpus_score(translations, [references]).score)
+    assert scores["TER"]["value"] == pytest.approx(
+        sacrebleu.metrics.TER().corpus_score(translations, [references]).score
+    )
+    assert any("deck variant" in name for name in scores)
+    each = translator.score(list(zip(sources, references, strict=True)))
+    nll = -sum(s.log_probability for s in each) / sum(s.count for s in each)
+    assert found["perplexity"] == pytest.approx(math.exp(nll))
+    final = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])
+    assert found["perplexity"] == pytest.approx(final["perplexity"], rel=1e-5), "as training measured it"
+    assert sum(band["sentences"] for band in found["bleu_by_length"]) == found["sentences"] == 20
+
+
+def test_the_table_says_the_same(say: Say, trained: Path) -> None:
+    found = report(say("evaluate", trained, *QUICK, "--format", "json"))
+    said = say("evaluate", trained, *QUICK)
+    for score in found["scores"]:
+        (line,) = [li for li in said.lines if li.startswith(score["name"] + "  ") and li.endswith(score["signature"])]
+        assert f"{score['value']:.2f}" in line
+
+
+def test_the_runs_test_set_comes_before_its_validation_set(say: Say, small: Path, here: Path) -> None:
+    words = ("--data.test.source", "t.en", "--data.test.target", "t.de", "--training.steps", "1", "--device", "cpu")
+    (here / "t.en").write_text("1 2\n3\n")
+    (here / "t.de").write_text("zwei eins\ndrei\n")
+    assert say("train", small, *words).code == 0
+    assert report(say("evaluate", small.parent / "run", *QUICK, "--format", "json"))["sentences"] == 2
+
+
+def test_a_file_of_translations_and_another_one(say: Say, here: Path) -> None:
+    references = [f"Das ist der {n}. Satz von vielen." for n in range(30)]
+    worse = [line.replace("Satz", "Test") if n % 2 else line for n, line in enumerate(references)]
+    for name, lines in (("s", references), ("r", references), ("good", references), ("bad", worse)):
+        (here / name).write_text("".join(f"{line}\n" for line in lines))
+    words = ("--source", "s", "--target", "r", "--samples", "200", "--format", "json")
+    found = report(say("evaluate", "good", "--against", "bad", *words))
+    assert found["perplexity"] is None
+    assert {s["name"]: s["value"] for s in found["scores"]}["exact match"] == 100
+    (bleu,) = [c for c in found["against"]["comparisons"] if c["name"] == "BLEU"]
+    assert bleu["difference"]["value"] == pytest.approx(bleu["second"]["value"] - bleu["first"]["value"])
+    assert bleu["p_value"] < 0.05
+    same = report(say("evaluate", "good", "--against", "good", *words))
+    assert all(c["difference"]["value"] == 0 for c in same["against"]["comparisons"])
+    table = say("evaluate", "good", "--against", "bad", *words[:-2])
+    assert "against bad (paired bootstrap)" in table.out
+
+
+def test_pairs_with_an_empty_side_do_not_count(say: Say, here: Path) -> None:
+    (here / "s").write_text("a\n\nc\nd\n")
+    (here / "r").write_text("A\nB\n\nD\n")
+    (here / "h").write_text("A\nnonsense\nnonsense\nD\n")
+    found = report(say("evaluate", "h", "--source", "s", "--target", "r", *QUICK, "--format", "json"))
+    assert found["sentences"] == 2
+    assert {s["name"]: s["value"] for s in found["scores"]}["exact match"] == 100
+
+
+def test_case_counts_unless_it_should_not(say: Say, here: Path) -> None:
+    (here / "r").write_text("Ein Hund läuft schnell nach Hause\n", encoding="utf-8")
+    (here / "h").write_text("ein hund läuft schnell nach hause\n", encoding="utf-8")
+    words = ("evaluate", "h", "--source", "r", "--target", "r", *QUICK, "--format", "json")
+    mixed, lower = (report(say(*words, *more))["scores"][0] for more in ((), ("--lowercase",)))
+    assert mixed["value"] < lower["value"] == pytest.approx(100)
+    assert ("case:mixed" in mixed["signature"], "case:lc" in lower["signature"]) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("nowhere", "nowhere: there is neither such a run folder nor such a file; check the path"),
+        ("h", "h: a file of translations needs --source and --target, or --data"),
+        (".", ".: holds no manifest.json"),
+        ("h --source s", "text: give --source and --target"),
+        ("short --source s --target s", "short: has 1 lines, but there are 2 references; give one for each"),
+        ("h --source s --target s --against short", "short: has 1 lines, but there are 2 references"),
+        ("h --source s --target s --against nowhere", "nowhere: there is neither such a run folder nor such a file"),
+        ("h --source s --target short", "s has 2 lines and short has 1"),
+        ("latin --source s --target s", "latin:1: byte 1 of the line (0xfc) is not UTF-8"),
+        ("empty --source empty --target empty", "no sentences to score"),
+        ("h --source s --target s --samples 0", "--samples: 0; must be at least 1"),
+        ("h --source s --target s --seed -1", "--seed: -1; must be at least 0"),
+        ("h --source s --target s --tokenize no", "no BLEU tokenizer 'no': choose one of 13a"),
+        ("h --source s --target s --save no/where", "no/where: cannot be written (No such file or directory)"),
+    ],
+)
+def test_wrong_words(say: Say, here: Path, words: str, complaint: str) -> None:
+    for name, content in (
+        ("h", b"a\nb\n"),
+        ("s", b"a\nb\n"),
+        ("short", b"a\n"),
+        ("latin", b"\xfc\nb\n"),
+        ("empty", b""),
+    ):
+        (here / name).write_bytes(content)
+    assert say("evaluate", *words.split()).complaint.startswith(complaint)
+
+
+def test_a_sentence_that_is_too_long_is_named(say: Say, trained: Path, here: Path) -> None:
+    (here / "s").write_text("1\n" + "2 " * 20 + "\n")
+    (here / "t").write_text("eins\nzwei\n")
+    told = say("evaluate", trained, "--source", "s", "--target", "t").complaint
+    assert told == "sentence 2: has 20 tokens, this model reads at most 15; split it"

@@ -1,0 +1,22 @@
+"""The memory that an encoder makes of a source."""
+
+from __future__ import annotations
+
+import torch
+
+from heedful.configs.build import Sizes, build_model
+from heedful.configs.model import TransformerConfig
+from heedful.values import Tokens
+
+
+def test_the_memory_is_the_tokens_and_its_summary_their_mean() -> None:
+    config = TransformerConfig.model_validate({"d_model": 8, "heads": 2, "layers": 1})
+    encoder = build_model(config, Sizes(9, 9, 9)).encoder.eval()
+    source = Tokens.of(torch.tensor([[3, 4, 5, 6], [7, 3, 0, 0], [0, 0, 0, 0]]), pad=0)
+    memory = encoder(source)
+    assert memory.keys is memory.values
+    assert torch.equal(memory.positions, source.positions)
+    torch.testing.assert_close(memory.summary[0], memory.keys[0].mean(0))
+    torch.testing.assert_close(memory.summary[1], memory.keys[1, :2].mean(0))
+    assert not memory.summary[2].any(), "an empty source has no mean"
+    assert memory.keys.isfinite().all()

@@ -1,0 +1,87 @@
+"""The size of a model by the formulas of the paper, without the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from heedful.configs.build import Sizes, build_model
+from heedful.configs.model import TransformerConfig
+from heedful.models.size import measure
+
+BASE = {"d_model": 512, "heads": 8, "d_ff": 2048, "layers": 6}
+
+
+def on_paper(vocabulary: int = 37000, **given: Any) -> nn.Module:
+    with torch.device("meta"):
+        return build_model(TransformerConfig.model_validate({**BASE, **given}), Sizes(vocabulary, vocabulary, 256))
+
+
+def formula(*, d: int, d_ff: int, layers: int, tables: int, norms: int = 0) -> int:
+    """W_q, W_k, W_v, W_O with their biases; W_1, W_2 with theirs; a gain and a bias for each norm."""
+    attention = 4 * (d * d + d)
+    network = d * d_ff + d_ff + d_ff * d + d
+    norm = 2 * d
+    encoder_layer = attention + network + 2 * norm
+    decoder_layer = 2 * attention + network + 3 * norm
+    return layers * (encoder_layer + decoder_layer) + tables + norms * norm
+
+
+@pytest.mark.parametrize(("tie", "tables"), [("three_way", 1), ("two_way", 2), ("none", 3)])
+@pytest.mark.parametrize("residual", ["post_norm", "pre_norm"])
+def test_parameters_of_the_papers_base(tie: str, tables: int, residual: str) -> None:
+    size = measure(on_paper(tie=tie, residual=residual))
+    norms = 2 if residual == "pre_norm" else 0
+    expected = formula(d=512, d_ff=2048, layers=6, tables=tables * 37000 * 512, norms=norms)
+    assert size.parameters == expected
+    if tables == 1 and not norms:
+        assert size.parameters == 63_082_496, "what the paper rounds to 65 million"
+    assert size.weight_bytes == 4 * expected
+    assert size.training_bytes == 4 * 4 * expected, "weights, gradients and two moments"
+
+
+def test_a_tied_matrix_counts_once_and_says_with_what_it_is_tied() -> None:
+    size = measure(on_paper())
+    tied = {part.name: part.tied_to for part in size.parts if part.tied_to is not None}
+    first = "encoder.stack.embedding.table.weight"
+    assert tied == {"decoder.stack.embedding.table.weight": first, "output.weight": first}
+    assert all(part.parameters == 0 for part in size.parts if part.tied_to is not None)
+    assert len({part.name for part in size.parts}) == len(size.parts)
+
+
+@pytest.mark.parametrize("length", [1, 25, 400])
+def test_operations_of_a_source_and_a_target_token(length: int) -> None:
+    """Twice the entries of each matrix that a token is multiplied with, and 2 d for each key's score and value."""
+    d, d_ff, layers, vocabulary = 512, 2048, 6, 37000
+    attention, network = 4 * d * d, 2 * d * d_ff
+    looking = 2 * length * d
+    expected = 2 * (layers * (attention + network + looking + 2 * attention + network + 2 * looking) + d * vocabulary)
+    size = measure(on_paper(), length=length)
+    assert size.forward_flops == expected
+    assert size.training_flops == 3 * expected
+    assert measure(on_paper(tie="none"), length=length).forward_flops == expected, "tables are looked up, for nothing"
+
+
+def test_positions_that_are_learned_count() -> None:
+    plain = measure(on_paper()).parameters
+    assert measure(on_paper(positions={"kind": "learned", "length": 300})).parameters == plain + 2 * 300 * 512
+    shaw = measure(on_paper(positions={"kind": "shaw", "clip": 16})).parameters
+    assert shaw == plain + 12 * 2 * 33 * 64, "keys and values, in each self-attention"
+    assert measure(on_paper(positions={"kind": "rotary"})).parameters == plain
+
+
+def test_nothing_is_allocated() -> None:
+    """A model of several hundred gigabytes is measured on any machine."""
+    model = on_paper(d_model=2**15, heads=64, d_ff=2**17)
+    assert all(parameter.is_meta for parameter in model.parameters())
+    assert measure(model).weight_bytes > 2 * 10**11
+
+
+def test_on_paper_and_in_memory_are_the_same_model() -> None:
+    small = {"d_model": 16, "heads": 2, "d_ff": 32, "layers": 1, "aggregation": "mean"}
+    on, off = on_paper(11, **small), build_model(TransformerConfig.model_validate(small), Sizes(11, 11, 9))
+    assert measure(on) == measure(off)
+    assert measure(off).parameters == sum(parameter.numel() for parameter in off.parameters())

@@ -1,0 +1,168 @@
+"""The task: its loss is the sum over labels, padding is none, and metrics do not depend on how one batches."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from heedful.configs.build import Sizes, build_model
+from heedful.configs.model import TransformerConfig
+from heedful.data.batches import PairBatch
+from heedful.data.corpus import Corpus, write_corpus
+from heedful.data.readers import Pair
+from heedful.data.tokenizers import PAD, Characters
+from heedful.inspection.watch import watch
+from heedful.tasks.decorrelation import decorrelation
+from heedful.tasks.translation import Criterion, Translation
+from heedful.values import Tokens
+
+LETTERS = Characters("abcdef", lowercase=False)
+PAIRS = 14
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    chance = np.random.default_rng(3)
+    sides = [["".join(chance.choice(list("abcdef"), size=chance.integers(1, 9))) for _ in range(PAIRS)] for _ in "st"]
+    pairs = [Pair(source, target, "x") for source, target in zip(*sides, strict=True)]
+    return write_corpus(tmp_path / "c", pairs, source_tokenizer=LETTERS, target_tokenizer=LETTERS, max_length=20)
+
+
+@pytest.fixture
+def model() -> Any:
+    config = {"d_model": 12, "heads": 3, "layers": 1, "dropout": 0.0, "output_bias": True}
+    built = build_model(TransformerConfig.model_validate(config), Sizes(LETTERS.size, LETTERS.size, 20))
+    for parameter in built.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return built.double()
+
+
+def translation(corpus: Corpus, *, batch_tokens: int = 30, **criterion: float) -> Translation:
+    return Translation(
+        corpus,
+        corpus,
+        criterion=Criterion(**criterion),
+        batch_tokens=batch_tokens,
+        seed=5,
+        device=torch.device("cpu"),
+    )
+
+
+def longhand(model: Any, batch: PairBatch, smoothing: float) -> tuple[float, float, int]:
+    """Sentence by sentence, label by label, without any padding."""
+    total, plain, count = 0.0, 0.0, 0
+    for row in range(len(batch.labels)):
+        source = batch.source.ids[row][batch.source.positions[row] >= 0][None]
+        target = batch.target.ids[row][batch.target.positions[row] >= 0][None]
+        labels = batch.labels[row][batch.labels[row] != PAD]
+        logits, _ = model.step(Tokens.of(target, pad=PAD), model.begin(Tokens.of(source, pad=PAD)))
+        for each, label in zip(logits[0].log_softmax(-1).tolist(), labels.tolist(), strict=True):
+            plain -= each[label]
+            total -= (1 - smoothing) * each[label] + smoothing * sum(each) / len(each)
+            count += 1
+    return total, plain, count
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_the_sum_over_labels(corpus: Corpus, model: Any, smoothing: float) -> None:
+    """Padded batches and sentences alone agree, so neither padding nor smoothing leaks into the other."""
+    task = translation(corpus, smoothing=smoothing)
+    batch = task.batch(np.arange(PAIRS))
+    assert (batch.labels == PAD).any()
+    loss = task.loss(model, batch)
+    with torch.no_grad():
+        total, plain, count = longhand(model, batch, smoothing)
+    assert loss.count == count == int(corpus.lengths[:, 1].sum())
+    assert float(loss.total.detach()) == pytest.approx(total)
+    assert float(loss.parts["nll"]) == pytest.approx(plain)
+    assert not loss.parts["nll"].requires_grad
+
+
+def test_losses_of_parts_add_up_to_that_of_the_whole(corpus: Corpus, model: Any) -> None:
+    """Also the penalty on heads, which is a sum over queries; so accumulated batches are the big batch."""
+    task = translation(corpus, smoothing=0.1, decorrelation=0.3)
+
+    def gradients(parts: list[np.ndarray]) -> tuple[float, int, list[Tensor]]:
+        losses = [task.loss(model, task.batch(rows)) for rows in parts]
+        total = torch.stack([loss.total for loss in losses]).sum()
+        slopes = torch.autograd.grad(total, list(model.parameters()))
+        return float(total.detach()), sum(loss.count for loss in losses), list(slopes)
+
+    whole = gradients([np.arange(PAIRS)])
+    split = gradients([np.arange(3), np.arange(3, PAIRS - 1), np.arange(PAIRS - 1, PAIRS)])
+    assert split[0] == pytest.approx(whole[0], rel=1e-6)  # the penalties are added up in single precision
+    assert split[1] == whole[1]
+    for mine, other in zip(split[2], whole[2], strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+
+
+def test_decorrelation_adds_its_weight_times_the_penalty(corpus: Corpus, model: Any) -> None:
+    task = translation(corpus)
+    batch = task.batch(np.arange(5))
+    plain = translation(corpus, smoothing=0.1).loss(model, batch)
+    found = translation(corpus, smoothing=0.1, decorrelation=0.25).loss(model, batch)
+    penalty = 0.0
+    for row in range(5):  # alone, no sentence has padding
+        single = task.batch(np.array([row]))
+        with torch.no_grad(), watch(model) as weights:
+            model(single.source, single.target)
+        assert len(weights) == 3, "all three attentions"
+        penalty += float(decorrelation(each for calls in weights.values() for each in calls))
+    assert float(found.parts["decorrelation"]) == pytest.approx(penalty, rel=1e-6)
+    assert float(found.total.detach()) == pytest.approx(float(plain.total.detach()) + 0.25 * penalty, rel=1e-6)
+    assert found.count == plain.count
+    assert float(found.parts["nll"]) == pytest.approx(float(plain.parts["nll"]))
+    query = model.encoder.stack.layers[0].attention.query.weight
+    slopes = [torch.autograd.grad(each.total, query)[0] for each in (plain, found)]
+    assert not torch.allclose(*slopes), "the penalty teaches the heads"
+
+
+@pytest.mark.parametrize("batch_tokens", [9, 40, 1000])
+def test_validation_is_the_mean_over_labels_however_it_is_batched(
+    corpus: Corpus, model: Any, batch_tokens: int
+) -> None:
+    task = translation(corpus, batch_tokens=batch_tokens, smoothing=0.3, decorrelation=2.0)
+    model.eval()
+    with torch.no_grad():
+        metrics = task.evaluate(model)
+        _, plain, count = longhand(model, task.batch(np.arange(PAIRS)), 0.0)
+    assert metrics.keys() == task.metrics == {"loss", "perplexity"}
+    assert metrics["loss"] == pytest.approx(plain / count)
+    assert metrics["perplexity"] == pytest.approx(math.exp(plain / count))
+
+
+def test_bleu_is_measured_where_it_is_asked_for(corpus: Corpus, model: Any) -> None:
+    task = Translation(
+        corpus,
+        corpus,
+        criterion=Criterion(),
+        batch_tokens=100,
+        seed=1,
+        device=torch.device("cpu"),
+        translation_score=lambda given: 12.5 if given is model else 0.0,
+    )
+    with torch.no_grad():
+        metrics = task.evaluate(model)
+    assert metrics.keys() == task.metrics
+    assert metrics["bleu"] == 12.5
+
+
+def test_a_hopeless_model_has_infinite_perplexity(corpus: Corpus, model: Any) -> None:
+    with torch.no_grad():
+        model.output.weight *= 1e6
+        metrics = translation(corpus).evaluate(model.eval())
+    assert math.isfinite(metrics["loss"])
+    assert metrics["perplexity"] == math.inf
+
+
+def test_epochs_are_planned_from_the_seed(corpus: Corpus) -> None:
+    task = translation(corpus, batch_tokens=9)
+    plans = [[rows.tolist() for rows in task.plan(epoch)] for epoch in (0, 1, 0)]
+    assert plans[0] == plans[2] != plans[1]
+    assert sorted(row for rows in plans[0] for row in rows) == list(range(PAIRS))

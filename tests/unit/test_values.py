@@ -1,0 +1,90 @@
+"""What flows between the rooms: positions, rows and their selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from heedful.values import Rows, Tokens, move, select
+
+PAD = 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_positions_count_the_tokens_of_each_row_wherever_padding_is(seed: int) -> None:
+    torch.manual_seed(seed)
+    ids = torch.randint(3, 9, (4, 6)).masked_fill(torch.rand(4, 6) < 0.4, PAD)
+    tokens = Tokens.of(ids, pad=PAD)
+    for row, positions in zip(ids.tolist(), tokens.positions.tolist(), strict=True):
+        count = 0
+        for token, position in zip(row, positions, strict=True):
+            assert position == (-1 if token == PAD else count)
+            count += token != PAD
+
+
+def test_spans_keep_positions_and_segments() -> None:
+    ids, segments = torch.randint(1, 9, (2, 6)), torch.tensor([[0, 0, 1, 1, 1, 2]] * 2)
+    tokens = Tokens(ids, Tokens.of(ids, pad=PAD).positions, segments)
+    part = tokens.span(2, 5)
+    assert torch.equal(part.ids, ids[:, 2:5])
+    assert part.positions.tolist() == [[2, 3, 4]] * 2
+    assert part.segments is not None
+    assert part.segments.tolist() == [[1, 1, 1]] * 2
+    assert tokens.span(4).ids.size(1) == 2
+
+
+def test_each_way_to_choose_rows_names_the_old_row_of_each_new_one() -> None:
+    cpu = torch.device("cpu")
+    assert Rows.any(torch.tensor([4, 0, 4])).origin.tolist() == [4, 0, 4]
+    assert Rows.branch(2, 3, device=cpu).origin.tolist() == [0, 0, 0, 1, 1, 1]
+    assert Rows.within(torch.tensor([[2, 0, 2], [1, 1, 0]])).origin.tolist() == [2, 0, 2, 4, 4, 3]
+    kept = Rows.keep(torch.tensor([2, 0]), 2)
+    assert kept.origin.tolist() == [4, 5, 0, 1]
+    groups = kept.source_groups(2)
+    assert groups is not None
+    assert groups.tolist() == [2, 0]
+    assert Rows.within(torch.tensor([[1, 0]])).source_groups(2) is None, "groups stay where they are"
+    free = Rows.any(torch.tensor([5, 0, 2])).source_groups(2)
+    assert free is not None
+    assert free.tolist() == [2, 0, 1]
+
+
+@dataclass(frozen=True)
+class Nest:
+    inner: tuple[Tensor, ...]
+    nothing: None
+    number: int
+    own: Any
+
+
+@dataclass(frozen=True)
+class Own:
+    asked: tuple[int, ...] = ()
+
+    def rearrange(self, rows: Rows) -> Own:
+        return Own(tuple(rows.origin.tolist()))
+
+
+def test_any_nest_is_selected_and_parts_may_do_it_themselves() -> None:
+    a, b = torch.randn(3, 2), torch.arange(3)
+    state = (Nest((a, b), None, 7, Own()), Tokens(a.long(), b[:, None].expand(-1, 2)))
+    for rows in (torch.tensor([2, 0, 0, 1]), Rows.any(torch.tensor([2, 0, 0, 1]))):
+        nest, tokens = select(state, rows)
+        assert torch.equal(nest.inner[0], a[[2, 0, 0, 1]])
+        assert nest.inner[1].tolist() == [2, 0, 0, 1]
+        assert (nest.nothing, nest.number, nest.own) == (None, 7, Own((2, 0, 0, 1)))
+        assert tokens.segments is None
+        assert tokens.positions[:, 1].tolist() == [2, 0, 0, 1]
+    with pytest.raises(AssertionError, match="may not hold list"):
+        select([a], torch.tensor([0]))
+
+
+def test_nests_move_whole() -> None:
+    moved = move((Nest((torch.zeros(2),), None, 3, "kept"), torch.ones(1)), "meta")
+    assert moved[0].inner[0].is_meta
+    assert moved[1].is_meta
+    assert (moved[0].number, moved[0].own) == (3, "kept")

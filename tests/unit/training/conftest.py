@@ -1,0 +1,148 @@
+"""A problem small enough to know everything about: examples with different numbers of labels, in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from heedful.tasks.interface import Loss, Task
+from heedful.training.distributed import World
+from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
+from heedful.training.optimizers import Adam, MovingAverage
+from heedful.training.precision import Exact, Half
+from heedful.training.schedules import Constant, Schedule
+from heedful.training.trainer import Habits, Limits, Trainer
+
+EXAMPLES = 12
+
+
+class Toy(Task[np.ndarray]):
+    """Classes from vectors; example i has 1 + i % 5 labels, which all count."""
+
+    metrics = frozenset({"loss", "score"})
+
+    def __init__(
+        self, *, size: int = 2, metric: Callable[[nn.Module], float] | None = None, dtype: torch.dtype = torch.float64
+    ) -> None:
+        generator = torch.Generator().manual_seed(7)
+        self.inputs = torch.randn(EXAMPLES, 5, 3, generator=generator, dtype=torch.float64).to(dtype)
+        self.labels = torch.randint(4, (EXAMPLES, 5), generator=generator)
+        self.size = size
+        self.metric = metric
+        self.calls = 0
+        self.before_loss: Callable[[int], None] = lambda _: None
+        self.spoil: Callable[[int], float] = lambda _: 1.0
+        self.seen: list[list[int]] = []
+
+    def plan(self, epoch: int) -> Sequence[np.ndarray]:
+        order = np.random.default_rng(epoch).permutation(EXAMPLES)
+        return [order[start : start + self.size] for start in range(0, EXAMPLES, self.size)]
+
+    def batch(self, rows: np.ndarray) -> np.ndarray:
+        return rows
+
+    def loss(self, model: nn.Module, batch: np.ndarray) -> Loss:
+        self.calls += 1
+        self.before_loss(self.calls)
+        self.seen.append(batch.tolist())
+        parts = []
+        for row in batch:
+            length = 1 + int(row) % 5
+            logits = model(self.inputs[row, :length])
+            parts.append(nn.functional.cross_entropy(logits, self.labels[row, :length], reduction="sum"))
+        total = torch.stack(parts).sum()
+        count = sum(1 + int(row) % 5 for row in batch)
+        return Loss(total * self.spoil(self.calls), count, {"nll": total.detach() / 2})
+
+    def evaluate(self, model: nn.Module) -> Mapping[str, float]:
+        assert not model.training
+        score = 0.0 if self.metric is None else self.metric(model)
+        with torch.no_grad():
+            loss = self.loss(model, np.arange(EXAMPLES))
+        self.calls -= 1
+        self.seen.pop()
+        return {"loss": float(loss.total) / loss.count, "score": score}
+
+
+@dataclass
+class Diary(Listener, Keeper):
+    """Remembers what it was told, and saves by copying."""
+
+    updates: list[Update] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    saved: list[tuple[Snapshot, Evaluation | None]] = field(default_factory=list)
+
+    def updated(self, update: Update) -> None:
+        self.updates.append(update)
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        self.evaluations.append(evaluation)
+
+    def save(self, snapshot: Snapshot, evaluation: Evaluation | None) -> None:
+        copies = ({n: t.clone() for n, t in tensors.items()} for tensors in (snapshot.weights, snapshot.training))
+        self.saved.append((Snapshot(*copies, snapshot.progress), evaluation))
+
+
+@dataclass
+class Bench:
+    """A trainer with everything around it."""
+
+    model: nn.Module
+    task: Toy
+    diary: Diary
+    trainer: Trainer[Any]
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        return {name: p.detach().clone() for name, p in self.model.named_parameters()}
+
+
+@pytest.fixture
+def toy() -> type[Toy]:
+    return Toy
+
+
+@pytest.fixture
+def bench() -> Callable[..., Bench]:
+    """Makes a trainer of the same random model each time."""
+
+    def make(
+        task: Toy | None = None,
+        *,
+        limits: Limits | None = None,
+        habits: Habits | None = None,
+        schedule: Schedule | None = None,
+        ema: float | None = None,
+        dropout: float = 0.0,
+        half: bool = False,
+        world: World | None = None,
+    ) -> Bench:
+        dtype = torch.float32 if half else torch.float64
+        task = task or Toy(dtype=torch.bfloat16 if half else torch.float64)
+        torch.manual_seed(11)
+        layers = (nn.Linear(3, 8, dtype=dtype), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 4, dtype=dtype))
+        model = nn.Sequential(*layers)
+        precision = Half(model) if half else Exact(model)
+        diary = Diary()
+        trainer = Trainer(
+            model,
+            task,
+            optimizer=Adam(precision.masters, weight_decay=0.01),
+            precision=precision,
+            schedule=schedule or Constant(0.01),
+            world=world or World(0, 1, torch.device("cpu")),
+            limits=limits or Limits(steps=10),
+            habits=habits or Habits(evaluate_every=4),
+            listener=diary,
+            keeper=diary,
+            average=MovingAverage(precision.masters, ema) if ema is not None else None,
+        )
+        return Bench(model, task, diary, trainer)
+
+    return make

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from heedful.errors import TrainingError
+from heedful.training import distributed
+from heedful.training.distributed import World, world
+
+CPU = torch.device("cpu")
+
+
+def test_alone_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with world(CPU) as here:
+        assert here == World(0, 1, CPU)
+        assert here.leads
+        tensor = torch.ones(3)
+        here.sum_([tensor])
+        assert tensor.tolist() == [1, 1, 1]
+        assert here.agree([1.5, 2.5]) == [1.5, 2.5]
+        assert here.lead(lambda: "done") == "done"
+        with pytest.raises(ZeroDivisionError):
+            here.lead(lambda: 1 // 0)
+    assert not torch.distributed.is_initialized()
+
+
+@pytest.mark.parametrize("bucket", [1, 40, 64, 10**6])
+def test_sums_travel_in_messages_of_a_bounded_size(monkeypatch: pytest.MonkeyPatch, bucket: int) -> None:
+    messages: list[int] = []
+
+    def all_reduce(flat: Tensor) -> None:
+        messages.append(flat.numel() * flat.element_size())
+        flat.mul_(3)  # as if three processes had the same
+
+    monkeypatch.setattr(distributed, "_BUCKET", bucket)
+    monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
+    shapes = [(2, 3), (), (5,), (1, 1, 4), (0,), (7,)]
+    tensors = [torch.randn(shape) for shape in shapes]
+    tensors.append(torch.randn(4, 3).T)
+    expected = [3 * tensor for tensor in tensors]
+    World(1, 3, CPU).sum_(tensors)
+    for tensor, sum_ in zip(tensors, expected, strict=True):
+        assert torch.equal(tensor, sum_)
+    assert sum(messages) == 4 * sum(t.numel() for t in tensors)
+    assert all(size <= max(bucket, 48) for size in messages)
+    if bucket == 10**6:
+        assert len(messages) == 1
+
+
+def test_followers_hear_how_the_leading_process_fared(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[float] = []
+
+    def broadcast(tensor: Tensor, source: int) -> None:
+        assert source == 0
+        if leader.leads and not playing_follower:
+            said.append(float(tensor[0]))
+        else:
+            tensor.fill_(said.pop())
+
+    monkeypatch.setattr(torch.distributed, "broadcast", broadcast)
+    leader, follower, playing_follower = World(0, 2, CPU), World(1, 2, CPU), False
+    assert leader.lead(lambda: 5) == 5
+    playing_follower = True
+    assert follower.lead(lambda: pytest.fail("only the leading process works")) is None
+    playing_follower = False
+    with pytest.raises(KeyError):
+        leader.lead(lambda: {}["x"])
+    playing_follower = True
+    with pytest.raises(TrainingError, match="leading process could not go on"):
+        follower.lead(lambda: None)

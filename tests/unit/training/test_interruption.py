@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from heedful.training.interruption import interruption
+from heedful.training.trainer import Habits, Limits
+
+Make = Callable[..., Any]
+
+
+def handlers() -> list[Any]:
+    return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+def test_the_first_signal_is_noted_and_handlers_come_back() -> None:
+    before = handlers()
+    with interruption() as noted:
+        assert noted.signal == 0
+        signal.raise_signal(signal.SIGTERM)
+        assert noted.signal == signal.SIGTERM
+    assert handlers() == before
+
+
+def test_a_second_interrupt_stops_at_once_and_handlers_come_back() -> None:
+    before = handlers()
+    with pytest.raises(KeyboardInterrupt), interruption():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+    assert handlers() == before
+
+
+def test_a_second_sigterm_is_as_polite_as_the_first() -> None:
+    with interruption() as noted:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert noted.signal == signal.SIGTERM
+
+
+def test_threads_cannot_listen_and_need_not() -> None:
+    before, inside, found = handlers(), [], []
+
+    def work() -> None:
+        with interruption() as noted:
+            inside.extend(handlers())
+            found.append(noted.signal)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [0]
+    assert inside == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("at", [1, 3, 4, 6])
+def test_a_signal_ends_training_after_the_update_and_loses_nothing(bench: Make, number: int, at: int) -> None:
+    """Update 4 should be followed by an evaluation, update 6 ends an epoch."""
+    arguments = {"limits": Limits(steps=9), "habits": Habits(evaluate_every=4), "dropout": 0.3}
+    whole = bench(**arguments)
+    whole.trainer.run()
+    made = bench(**arguments)
+    made.task.before_loss = lambda call: signal.raise_signal(number) if call == at else None
+    assert made.trainer.run() == number
+    snapshot, evaluation = made.diary.saved[-1]
+    assert (snapshot.progress.step, evaluation) == (at, None)
+    later = bench(**arguments)
+    later.trainer.restore(snapshot)
+    assert later.trainer.run() == 0
+    told = [e.progress.step for e in (*made.diary.evaluations, *later.diary.evaluations)]
+    assert told == [4, 8, 9]
+    assert [u.step for u in (*made.diary.updates, *later.diary.updates)] == list(range(1, 10))
+    assert all(torch.equal(later.weights[name], weight) for name, weight in whole.weights.items())
+    values = [e.metrics for e in (*made.diary.evaluations, *later.diary.evaluations)]
+    assert values == [e.metrics for e in whole.diary.evaluations]

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from heedful.training.optimizers import Adam, MovingAverage
+
+RATES = (0.1, 0.03, 0.2, 0.01, 0.3)
+
+
+def parameters() -> dict[str, Tensor]:
+    torch.manual_seed(3)
+    return {
+        "matrix": torch.randn(3, 4, requires_grad=True),
+        "bias": torch.randn(4, requires_grad=True),
+        "gain": torch.randn(2, requires_grad=True),
+    }
+
+
+def give(parameters: dict[str, Tensor], step: int) -> None:
+    """Gradients of a step, the same in every test; `gain` gets none at first, as an unused part of a model."""
+    generator = torch.Generator().manual_seed(step)
+    for name, parameter in parameters.items():
+        gradient = torch.randn(parameter.shape, generator=generator)
+        parameter.grad = None if name == "gain" and step < 2 else gradient
+
+
+def longhand(start: np.ndarray, gradients: list[np.ndarray], *, decay: float) -> np.ndarray:
+    """Kingma and Ba 2015, algorithm 1, with the decay of Loshchilov and Hutter 2019, algorithm 2."""
+    beta1, beta2, epsilon = 0.8, 0.95, 1e-6
+    weight, m, v = start.astype(np.float64), np.zeros(start.shape), np.zeros(start.shape)
+    for t, gradient in enumerate(gradients, 1):
+        rate = RATES[t - 1]
+        m = beta1 * m + (1 - beta1) * gradient
+        v = beta2 * v + (1 - beta2) * gradient**2
+        step = (m / (1 - beta1**t)) / (np.sqrt(v / (1 - beta2**t)) + epsilon)
+        weight = weight - rate * decay * weight - rate * step
+    return weight
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.4])
+def test_adam_is_the_papers_and_decays_matrices_only(decay: float) -> None:
+    weights = parameters()
+    starts = {name: p.detach().numpy().copy() for name, p in weights.items()}
+    gradients: dict[str, list[np.ndarray]] = {"matrix": [], "bias": []}
+    adam = Adam(weights, betas=(0.8, 0.95), epsilon=1e-6, weight_decay=decay)
+    for step, rate in enumerate(RATES):
+        give(weights, step)
+        for name, seen in gradients.items():
+            gradient = weights[name].grad
+            assert gradient is not None
+            seen.append(gradient.numpy().astype(np.float64))
+        adam.update(rate)
+    for name, share in (("matrix", decay), ("bias", 0.0)):
+        expected = longhand(starts[name], gradients[name], decay=share)
+        np.testing.assert_allclose(weights[name].detach().numpy(), expected, atol=1e-5)
+
+
+def test_gradients_are_dropped_after_their_step() -> None:
+    weights = parameters()
+    adam = Adam(weights)
+    give(weights, 5)
+    adam.update(0.1)
+    assert all(p.grad is None for p in weights.values())
+    before = {name: p.detach().clone() for name, p in weights.items()}
+    adam.update(0.1)
+    assert all(torch.equal(weights[name], before[name]) for name in weights)
+
+
+@pytest.mark.parametrize("cut", range(len(RATES)))
+def test_restored_moments_go_on_bit_for_bit(cut: int) -> None:
+    whole, parts = parameters(), parameters()
+    adam = Adam(whole, weight_decay=0.1)
+    for step, rate in enumerate(RATES):
+        give(whole, step)
+        adam.update(rate)
+    first = Adam(parts, weight_decay=0.1)
+    for step, rate in enumerate(RATES[:cut]):
+        give(parts, step)
+        first.update(rate)
+    second = Adam(parts, weight_decay=0.1)
+    kept = {name: tensor.clone() for name, tensor in first.tensors().items()}
+    second.restore(kept)
+    for step, rate in enumerate(RATES[cut:], cut):
+        give(parts, step)
+        second.update(rate)
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+    assert all(torch.equal(tensor, second.tensors()[name]) for name, tensor in adam.tensors().items())
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in first.tensors().items()), "restore must copy"
+
+
+def test_moments_are_named_after_parameters() -> None:
+    weights = parameters()
+    adam = Adam(weights)
+    assert adam.tensors() == {}
+    give(weights, 0)
+    adam.update(0.1)
+    moments = ("exp_avg", "exp_avg_sq", "step")
+    assert adam.tensors().keys() == {f"{name}.{moment}" for name in ("matrix", "bias") for moment in moments}
+
+
+@pytest.mark.parametrize("decay", [0.5, 0.999])
+def test_the_moving_average_is_the_sum_written_out(decay: float) -> None:
+    steps = 40
+    path = np.random.default_rng(0).normal(size=(steps + 1, 6))
+    weight = torch.tensor(path[0])
+    average = MovingAverage({"w": weight}, decay)
+    decays = [min(decay, (1 + n) / (10 + n)) for n in range(1, steps + 1)]
+    for step in range(1, steps + 1):
+        weight.copy_(torch.tensor(path[step]))
+        average.update({"w": weight}, step=step)
+    # each state of the path counts with what later updates have left of it
+    shares = [np.prod(decays)] + [(1 - decays[n]) * np.prod(decays[n + 1 :]) for n in range(steps)]
+    assert sum(shares) == pytest.approx(1)
+    np.testing.assert_allclose(average.weights["w"].numpy(), np.array(shares) @ path, rtol=1e-12)
+
+
+def test_the_moving_average_has_its_own_memory_and_no_gradient() -> None:
+    weights = parameters()
+    average = MovingAverage(weights, 0.9)
+    with torch.no_grad():
+        weights["bias"].zero_()
+    assert average.weights["bias"].abs().min() > 0
+    average.update(weights, step=1)
+    assert not any(w.requires_grad for w in average.weights.values())

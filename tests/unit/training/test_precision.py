@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from heedful.training.precision import Exact, Half, has_fast_bf16
+
+
+def backward(model: nn.Linear, x: torch.Tensor) -> None:
+    model(x.to(model.weight.dtype)).square().sum().backward()
+
+
+def test_exact_masters_are_the_parameters_themselves() -> None:
+    model = nn.Linear(3, 2)
+    precision = Exact(model)
+    assert precision.masters["weight"] is model.weight
+    backward(model, torch.randn(5, 3))
+    precision.collect()
+    assert model.weight.grad is not None
+
+
+def test_half_gradients_are_summed_in_single_precision() -> None:
+    model = nn.Linear(3, 2)
+    precision = Half(model)
+    assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
+    assert {m.dtype for m in precision.masters.values()} == {torch.float32}
+    expected = torch.zeros(2, 3)
+    for scale in (1.0, 1e-3, 1e-3):  # sums that bf16, with its 8 bits, would swallow
+        backward(model, scale * torch.ones(1, 3))
+        assert model.weight.grad is not None
+        expected += model.weight.grad.float()
+        precision.collect()
+        assert model.weight.grad is None, "or the next pass would add to it in bf16"
+    gradient = precision.masters["weight"].grad
+    assert gradient is not None
+    assert gradient.dtype == torch.float32
+    torch.testing.assert_close(gradient, expected, rtol=0, atol=0)
+    assert not torch.equal(gradient, gradient.bfloat16().float()), "this test must see the difference"
+
+
+def test_small_steps_are_not_lost_to_rounding() -> None:
+    model = nn.Linear(2, 2)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+    precision = Half(model)
+    for _ in range(100):
+        precision.masters["weight"].add_(1e-3)  # 1 + 1e-3 is 1 in bf16
+        precision.publish()
+    torch.testing.assert_close(precision.masters["weight"], torch.full((2, 2), 1.1))
+    torch.testing.assert_close(model.weight.detach(), torch.full((2, 2), 1.1).bfloat16(), rtol=0, atol=0)
+
+
+def test_tied_parameters_stay_tied() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)
+            self.second.weight = self.first.weight
+
+    model = Tied()
+    precision = Half(model)
+    assert model.second.weight is model.first.weight
+    assert list(precision.masters) == ["first.weight"]
+    precision.masters["first.weight"].zero_()
+    precision.publish()
+    assert model.second.weight.abs().sum() == 0
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_bf16_is_fast_only_where_the_processor_multiplies_it(monkeypatch: pytest.MonkeyPatch, supported: bool) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: supported, raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False, raising=False)
+    assert has_fast_bf16(torch.device("cpu")) is supported
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    assert not has_fast_bf16(torch.device("cpu"))
+    assert not has_fast_bf16(torch.device("meta"))

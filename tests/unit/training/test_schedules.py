@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from heedful.training.schedules import Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
+
+
+def noam(step: int, *, d_model: int, warmup: int) -> float:
+    """Equation 3 of Vaswani et al. 2017, in logarithms."""
+    rising = math.log(step) - 1.5 * math.log(warmup)
+    return math.exp(-0.5 * math.log(d_model) + min(-0.5 * math.log(step), rising))
+
+
+def test_noam_is_the_papers_equation() -> None:
+    for _ in range(200):
+        d_model, warmup, step = random.randint(1, 2048), random.randint(1, 5000), random.randint(1, 20_000)
+        found = Noam(d_model, warmup, 1.7).rate(step)
+        assert found == pytest.approx(1.7 * noam(step, d_model=d_model, warmup=warmup), rel=1e-12)
+
+
+def test_the_papers_base_model_peaks_where_it_is_known_to() -> None:
+    rates = [Noam(512, 4000).rate(step) for step in range(1, 10_000)]
+    assert rates.index(max(rates)) + 1 == 4000
+    assert max(rates) == pytest.approx(6.98771e-4, rel=1e-5)
+
+
+def test_the_inverse_root_is_noam_with_its_peak_as_dial() -> None:
+    noam = Noam(64, 300)
+    same = InverseSquareRoot(noam.rate(300), 300)
+    assert all(same.rate(step) == pytest.approx(noam.rate(step), rel=1e-12) for step in range(1, 3000, 7))
+    assert all(same.rate(4 * step) == pytest.approx(same.rate(step) / 2) for step in range(300, 1000, 50))
+
+
+ALL: dict[str, Callable[[int], Schedule]] = {
+    "noam": lambda warmup: Noam(16, warmup, 3.0 / Noam(16, warmup).rate(warmup)),
+    "inverse_sqrt": lambda warmup: InverseSquareRoot(3.0, warmup),
+    "cosine": lambda warmup: Cosine(3.0, warmup, 1000, 0.5),
+    "linear": lambda warmup: Linear(3.0, warmup, 1000),
+    "constant": lambda warmup: Constant(3.0, warmup),
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_warms_up_in_even_steps_to_its_peak_and_never_passes_it(name: str) -> None:
+    schedule = ALL[name](200)
+    assert [schedule.rate(s) for s in range(1, 201)] == pytest.approx([3.0 * s / 200 for s in range(1, 201)])
+    after = [schedule.rate(s) for s in range(200, 1500)]
+    assert all(0 <= later <= earlier <= 3.0 + 1e-12 for earlier, later in pairwise(after))
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 40])
+def test_the_cosine_turns_around_its_middle_and_ends_at_its_floor(warmup: int) -> None:
+    schedule = Cosine(2.0, warmup, warmup + 100, 0.25)
+    middle = warmup + 50
+    for distance in range(1, 50):
+        assert schedule.rate(middle - distance) + schedule.rate(middle + distance) == pytest.approx(2.25)
+    assert schedule.rate(warmup + 25) == pytest.approx(0.25 + 1.75 * (2 + math.sqrt(2)) / 4)
+    assert [schedule.rate(warmup + s) for s in (100, 101, 5000)] == pytest.approx([0.25] * 3)
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 40])
+def test_the_line_falls_evenly_to_nothing(warmup: int) -> None:
+    schedule = Linear(2.0, warmup, warmup + 100)
+    falls = [schedule.rate(warmup + s) - schedule.rate(warmup + s + 1) for s in range(1, 100)]
+    assert falls == pytest.approx([0.02] * 99)
+    assert [schedule.rate(warmup + s) for s in (100, 101, 5000)] == [0.0] * 3
+
+
+def test_a_warm_up_longer_than_training_never_peaks() -> None:
+    for schedule in (Cosine(2.0, 100, 50), Linear(2.0, 100, 50)):
+        assert schedule.rate(50) == pytest.approx(1.0)
+    assert Constant(2.0).rate(1) == 2.0
