@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from heedful.artifacts.files import MANIFEST, digest, read_manifest
 from heedful.artifacts.run import SOURCE, TARGET, Run, create_run, open_run
@@ -33,7 +33,8 @@ _FIXED = (
     "training.monitor",
 )
 """... and those of them that may not."""
-_MADE = ("config.json", "tokenizer")
+_LOCK = ".lock"
+_MADE = (_LOCK, "config.json", "tokenizer")
 _TRAINED = ("checkpoints", "model.safetensors", "metrics.jsonl")
 
 
@@ -67,23 +68,21 @@ def claimed(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-        handle = os.open(folder, os.O_RDONLY)
+        # The system lets go of it when the process ends, however that happens.
+        lock = FileLock(folder / _LOCK, timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise RunError(
+            f"{folder}: another process is training in it; wait for its end or choose another folder with --output"
+        ) from None
     except OSError as error:
         raise RunError(
             f"{folder}: cannot be a run folder ({error.strerror}); choose another one with --output"
         ) from None
     try:
-        # The kernel lets go of it when the process ends, however that happens.
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise RunError(
-            f"{folder}: another process is training in it; wait for its end or choose another folder with --output"
-        ) from None
-    try:
         yield
     finally:
-        os.close(handle)
+        lock.release()
 
 
 def _require_ours(folder: Path) -> None:
@@ -108,7 +107,8 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run:
     if not (folder / MANIFEST).exists():
         return _create(recipe, say=say)
     run = open_run(folder)
-    if different := _differences(run.recipe, recipe):
+    moved = [f"data.{name}." for name in ("train", "validation") if _same_text(run, recipe, name)]
+    if different := _differences(run.recipe, recipe, besides=moved):
         if read_manifest(folder).last is None:
             say(f"{folder}: nothing was trained with the earlier recipe; beginning again")
             for name in ("metrics.jsonl", MANIFEST):
@@ -132,14 +132,8 @@ def _create(recipe: Recipe, *, say: Callable[[str], None]) -> Run:
 
 def open_corpus(run: Run, name: str, config: ParallelTextConfig, *, say: Callable[[str], None]) -> Corpus:
     """One part of the data, encoded with the run's tokenizers into memory-mapped arrays."""
-    reader = build_reader(config)
     folder = run.folder / "data" / name
-    mark = fingerprint(
-        reader.paths,
-        config.model_dump_json(exclude={"path", "source", "target"}),
-        str(run.recipe.data.max_length),
-        *(digest(run.folder / tokenizer) for tokenizer in (SOURCE, TARGET)),
-    )
+    mark = _mark(run, config)
     if folder.exists():
         try:
             return Corpus.open(folder, fingerprint=mark)
@@ -149,12 +143,31 @@ def open_corpus(run: Run, name: str, config: ParallelTextConfig, *, say: Callabl
     with _place(f"data.{name}"):
         return write_corpus(
             folder,
-            reader,
+            build_reader(config),
             source_tokenizer=run.source,
             target_tokenizer=run.target,
             max_length=run.recipe.data.max_length,
             fingerprint=mark,
         )
+
+
+def _mark(run: Run, config: ParallelTextConfig) -> str:
+    """What an encoded text depends on, which is not where its files lie."""
+    return fingerprint(
+        build_reader(config).paths,
+        config.model_dump_json(exclude={"path", "source", "target"}),
+        str(run.recipe.data.max_length),
+        *(digest(run.folder / tokenizer) for tokenizer in (SOURCE, TARGET)),
+    )
+
+
+def _same_text(run: Run, recipe: Recipe, name: str) -> bool:
+    """Whether a run, which may have been moved with its text, has encoded this very part of the data."""
+    try:
+        Corpus.open(run.folder / "data" / name, fingerprint=_mark(run, getattr(recipe.data, name)))
+    except RunError:
+        return False
+    return True
 
 
 @contextmanager
@@ -166,10 +179,10 @@ def _place(key: str) -> Iterator[None]:
         raise DataError(f"{key}: {error}") from None
 
 
-def _differences(old: Recipe, new: Recipe) -> list[str]:
+def _differences(old: Recipe, new: Recipe, *, besides: Sequence[str]) -> list[str]:
     before, after = (dict(_flat(recipe.model_dump(mode="json"))) for recipe in (old, new))
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-    return [key for key in keys if key.startswith(_FIXED) or not key.startswith(_FREE)]
+    return [key for key in keys if key.startswith(_FIXED) or not key.startswith((*_FREE, *besides))]
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -36,7 +36,7 @@ class BeamConfig(Limited):
     """The best of `width` hypotheses that grow side by side."""
 
     kind: Literal["beam"] = "beam"
-    width: Annotated[int, Field(ge=1)] = 5
+    width: Annotated[int, Field(ge=1, le=500)] = 5
     """hypotheses of each sentence"""
     length_penalty: Annotated[float, Field(ge=0)] = 0.6
     """alpha of Wu et al. 2016, equation 14: 0 prefers short answers, 1 divides by the length"""

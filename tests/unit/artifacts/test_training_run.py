@@ -238,6 +238,23 @@ def test_text_that_changed_is_encoded_again(small: Path) -> None:
     assert any("encoding again" in line and "other text" in line for line in said)
 
 
+def test_a_run_that_was_moved_with_its_text_goes_on(small: Path, trained: Path) -> None:
+    fit(small, "--training.steps", "4")
+    moved = small.parent / "elsewhere"
+    moved.mkdir()
+    for path in small.parent.iterdir():
+        if path != moved:
+            path.rename(moved / path.name)
+    said: list[str] = []
+    folder = fit(moved / small.name, "--output", str(moved / "run"), say=said.append)
+    assert said[0] == "going on where this run was left"
+    assert contents(folder)["model.safetensors"] == contents(trained)["model.safetensors"]
+    text = moved / "other.en"
+    text.write_text((moved / "train.en").read_text().replace("1", "2"))
+    with pytest.raises(RunError, match=r"recipe differs in data\.train\.source"):
+        fit(moved / small.name, "--output", str(folder), "--data.train.source", str(text))
+
+
 # --- what can go wrong ------------------------------------------------------------------------------------
 
 
