@@ -42,7 +42,7 @@ class Options:
     warmup: int = 2
     """updates before them"""
     threads: int = 2
-    """of each contestant; heedful-2x1 shares them between its processes"""
+    """of each contestant; the two processes of heedful-2x1 share them"""
     batch_tokens: int = 4096
     """target tokens of a batch, padding included"""
     vocabulary: int = 8000
@@ -175,6 +175,7 @@ def _quick(options: Options) -> Options:
         rounds=1,
         updates=2,
         warmup=1,
+        threads=1,
         batch_tokens=256,
         vocabulary=200,
     )

@@ -69,11 +69,14 @@ class Heedful(Engine):
 class CTranslate2(Engine):
     """`ctranslate2.Translator` with several workers of one thread; it batches by itself."""
 
-    def __init__(self, folder: Path, tokenizer: Tokenizer, rules: Rules, *, compute: str, workers: int) -> None:
+    def __init__(self, folder: Path, tokenizer: Tokenizer, rules: Rules, settings: dict[str, Any]) -> None:
         import ctranslate2
 
         self._translator = ctranslate2.Translator(
-            str(folder), compute_type=compute, inter_threads=workers, intra_threads=1
+            str(folder),
+            compute_type=settings["compute"],
+            inter_threads=settings["inter_threads"],
+            intra_threads=settings["threads"],
         )
         self._tokenizer, self._rules = tokenizer, rules
         self._ids = {piece: number for number, piece in enumerate(tokenizer.pieces(range(tokenizer.size)))}
@@ -151,8 +154,7 @@ def _engine(settings: dict[str, Any], run: Path, tokenizer: Tokenizer, rules: Ru
         case "heedful":
             return Heedful(run, rules)
         case "ctranslate2":
-            folder, compute = Path(settings["ctranslate2"]), settings["compute"]
-            return CTranslate2(folder, tokenizer, rules, compute=compute, workers=settings["inter_threads"])
+            return CTranslate2(Path(settings["ctranslate2"]), tokenizer, rules, settings)
         case "transformers":
             return Transformers(Path(settings["marian"]), tokenizer, rules)
     raise ValueError(f"no engine is called {settings['engine']}")

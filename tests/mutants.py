@@ -88,15 +88,15 @@ ATTENTION = (
     Mutant(
         "softmax over the queries",
         "attention/kernels.py",
-        "scores.masked_fill_(~visible, torch.finfo(scores.dtype).min).softmax(-1)",
-        "scores.masked_fill_(~visible, torch.finfo(scores.dtype).min).softmax(-2)",
+        "        return scores.softmax(-1)\n    if not",
+        "        return scores.softmax(-2)\n    if not",
         (f"{KERNELS}::test_the_softmax_in_place_is_the_softmax",),
     ),
     Mutant(
-        "softmax over the queries where nothing is hidden",
+        "softmax of few keys over the queries",
         "attention/kernels.py",
-        "return scores.softmax(-1)",
-        "return scores.softmax(-2)",
+        "return exponent.div_(exponent.sum(-1, keepdim=True))",
+        "return exponent.div_(exponent.sum(-2, keepdim=True))",
         (f"{KERNELS}::test_the_softmax_in_place_is_the_softmax",),
     ),
     Mutant(

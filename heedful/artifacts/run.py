@@ -18,6 +18,7 @@ from heedful.configs.model import LearnedConfig
 from heedful.configs.run import Recipe, recipe_from
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
 from heedful.errors import RecipeError, RunError
+from heedful.models.layout import arrange_for_inference
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.translator import Translator
 from heedful.values import Tokens
@@ -113,7 +114,8 @@ def load(*folders: str | Path, device: str | torch.device | None = None, step: i
     for run in runs:
         model = run.model()
         load_weights(run.folder, model, step=step)
-        models.append(model.to(place).eval())
+        arrange_for_inference(model.to(place).eval())
+        models.append(model)
     return Translator(
         models,
         source=first.source,

@@ -35,6 +35,10 @@ class KeyValues:
         key, value = grown.read()
         return KeyValues(key, value, grown)
 
+    def settled(self) -> KeyValues:
+        """Stored head by head, so that what is attended to again and again needs no copies."""
+        return KeyValues(self.key.contiguous(), self.value.contiguous())
+
     def pick(self, groups: Int[Tensor, " G"] | None) -> KeyValues:
         """The keys and values of these groups; None keeps them all where they are."""
         if groups is None:
@@ -188,8 +192,11 @@ class MultiHeadAttention(nn.Module):
         bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
         if bias is not None:
             scores = scores + bias
-        weights = self.probe(kernels.masked_softmax(scores, visible=sight.visible, blind=sight.blind))
-        weights = self.dropout(weights)
+        weights = kernels.masked_softmax(scores, hidden=sight.hidden, blind=sight.blind)
+        if self.probe.watched:
+            weights = self.probe(weights)
+        if self.training:
+            weights = self.dropout(weights)
         context = torch.matmul(weights, memory.value)
         shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
         return context if shift is None else context + shift

@@ -70,12 +70,14 @@ class Sight:
         positions: of the queries, [G, Q].
         key_positions: of the keys, [G, K].
         visible: who sees whom, broadcast over heads, [G, 1, Q, K]; None when everybody sees everything.
+        hidden: the opposite, so that no layer has to turn it round.
         blind: queries that see nothing at all, [G, 1, Q, 1]; None when there are none.
     """
 
     positions: Int[Tensor, "G Q"]
     key_positions: Int[Tensor, "G K"]
     visible: Bool[Tensor, "G 1 Q K"] | None
+    hidden: Bool[Tensor, "G 1 Q K"] | None
     blind: Bool[Tensor, "G 1 Q 1"] | None
 
     @classmethod
@@ -94,6 +96,6 @@ class Sight:
         mask = visible.unsqueeze(1)
         on_cpu = mask.device.type == "cpu"
         if on_cpu and bool(mask.all()):
-            return cls(positions, key_positions, None, None)
+            return cls(positions, key_positions, None, None, None)
         blind = ~mask.any(-1, keepdim=True)
-        return cls(positions, key_positions, mask, None if on_cpu and not bool(blind.any()) else blind)
+        return cls(positions, key_positions, mask, ~mask, None if on_cpu and not bool(blind.any()) else blind)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+_STEPS, _SLOTS = 31, 256
+"""Further appends that a new room has space for, as long as they are this small: most sentences then grow but once."""
+
 
 class _Room:
     """Tensors with space to grow; `used` says how much of it belongs to the longest state that was built on it."""
@@ -42,7 +45,8 @@ class Grown:
         end = self.length + size
         room = self.room
         if self.length != room.used or end > room.tensors[0].size(2):
-            room = _Room(tuple(_with_space(tensor, 2 * end) for tensor in self.read()), self.length)
+            space = max(2 * end, end + min(_STEPS * size, _SLOTS))
+            room = _Room(tuple(_with_space(tensor, space) for tensor in self.read()), self.length)
         for tensor, new in zip(room.tensors, newer, strict=True):
             tensor.narrow(2, self.length, size).copy_(new)
         room.used = end

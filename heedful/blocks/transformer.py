@@ -85,7 +85,7 @@ class TransformerLayer(nn.Module):
         """The state before the first token."""
         if self.across is None or memory is None:
             return LayerState(None, None)
-        return LayerState(None, self.across.remember(memory.keys, memory.values, memory.positions))
+        return LayerState(None, self.across.remember(memory.keys, memory.values, memory.positions).settled())
 
     def forward(
         self, x: Float[Tensor, "G Q d_model"], state: LayerState, *, sight: Sight, across: Sight | None

@@ -102,7 +102,7 @@ def _embedding(config: TransformerConfig, table: nn.Embedding, sizes: Sizes) -> 
 
 
 def _layer(config: TransformerConfig, *, across: bool) -> TransformerLayer:
-    activation: nn.Module = nn.ReLU() if config.activation == "relu" else nn.GELU()
+    activation: nn.Module = nn.ReLU(inplace=True) if config.activation == "relu" else nn.GELU()
     return TransformerLayer(
         _attention(config, relative=_relative(config)),
         FeedForward(config.d_model, config.d_ff, activation=activation, dropout=config.activation_dropout),

@@ -15,7 +15,7 @@ from heedful.errors import RecipeError
 from heedful.generation.filters import Filter, filtered
 from heedful.generation.hypotheses import Ended, Hypotheses
 from heedful.generation.penalties import LengthPenalty
-from heedful.generation.ranking import top_k
+from heedful.generation.ranking import normalisers, top_k
 from heedful.generation.start import Start, at_least_single, check_prefix, limits, read_prompt
 from heedful.generation.trellis import Trellis
 from heedful.models.interface import State, Step
@@ -177,14 +177,14 @@ def _divisors(front: _Front, length_penalty: LengthPenalty) -> Float[Tensor, " l
 
 def _continuations(logits: Float[Tensor, "N V"], front: _Front, *, rows: int, filters: Sequence[Filter]) -> _Tokens:
     """The 2 * width best, falling; minus infinity where there are fewer."""
-    normalisers = logits.logsumexp(1).view(-1, rows)
+    totals = normalisers(logits).view(-1, rows)
     if filters:
         lengths = (front.forced + front.counts).repeat_interleave(rows)
         logits = filtered(logits, lengths, filters=filters)
     wanted = 2 * front.live.size(1)
-    best = top_k(logits, wanted, offsets=front.live[:, :rows] - normalisers)
+    best = top_k(logits, wanted, offsets=front.live[:, :rows] - totals)
     place = torch.arange(len(best.ids), device=logits.device).unsqueeze(1) * rows + best.members
-    values = logits[place, best.ids] - normalisers.gather(1, best.members)
+    values = logits[place, best.ids] - totals.gather(1, best.members)
     found = _Tokens(best.values, values, best.members, best.ids)
     missing = wanted - best.ids.size(1)
     if not missing:

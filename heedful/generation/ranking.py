@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 BLOCK = 64
-_FEW = 1 << 14  # columns of all rows that are searched sooner than they are cut into blocks
+_FEW = 1 << 18  # columns of all rows that are searched for one sooner than they are cut into blocks
+_CACHED = 1 << 16  # logits that stay in the cache of a core
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,14 @@ class Top:
     ids: Int[Tensor, "G k"]
 
 
+def normalisers(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
+    """log(sum(exp(logits))) of each row, a few rows at a time, so that what is in between stays in the cache."""
+    rows = max(1, _CACHED // logits.size(1))
+    if len(logits) <= rows or logits.device.type != "cpu":
+        return logits.logsumexp(1)
+    return torch.cat([part.logsumexp(1) for part in torch.split(logits, rows)])
+
+
 def top_k(logits: Float[Tensor, "N V"], k: int, *, offsets: Float[Tensor, "G width"] | None = None) -> Top:
     """The `k` largest of `logits + offsets` in each group of `width` rows; without offsets, in each row.
 
@@ -35,11 +44,13 @@ def top_k(logits: Float[Tensor, "N V"], k: int, *, offsets: Float[Tensor, "G wid
     has fewer columns. Not a number counts as larger than infinity, as in `torch.topk`.
     """
     rows, columns = logits.shape
+    if k == 1 and offsets is None and (rows * columns <= _FEW or columns % BLOCK == 0):
+        return _best(logits)
     shifts = logits.new_zeros(rows, 1) if offsets is None else offsets
     groups, width = shifts.shape
     assert rows == groups * width, f"{rows} rows are not {groups} groups of {width}"
     blocks = -(-columns // BLOCK)
-    if width * blocks <= 4 * k or (k == 1 and rows * columns <= _FEW):
+    if width * blocks <= 4 * k:
         sums = (logits.view(groups, width, columns) + shifts.unsqueeze(2)).flatten(1)
         values, place = _largest(sums, min(k, width * columns))
         return Top(values, place // columns, place % columns)
@@ -53,6 +64,19 @@ def top_k(logits: Float[Tensor, "N V"], k: int, *, offsets: Float[Tensor, "G wid
     sums = logits[first + members, ids.clamp(max=columns - 1)] + shifts.gather(1, members)
     values, place = _largest(sums, k, real)
     return Top(values, members.gather(1, place), ids.gather(1, place))
+
+
+def _best(logits: Float[Tensor, "N V"]) -> Top:
+    """The largest of each row in as few operations as there can be: greedy search does little else."""
+    rows, columns = logits.shape
+    if rows * columns <= _FEW:
+        values, ids = logits.max(1, keepdim=True)
+    else:
+        blocks = logits.view(rows, -1, BLOCK)
+        block = blocks.amax(2).argmax(1, keepdim=True)
+        values, place = blocks.gather(1, block.unsqueeze(2).expand(-1, -1, BLOCK)).squeeze(1).max(1, keepdim=True)
+        ids = block * BLOCK + place
+    return Top(values, torch.zeros_like(ids), ids)
 
 
 def _block_maxima(logits: Float[Tensor, "N V"]) -> Float[Tensor, "N blocks"]:

@@ -14,6 +14,7 @@ from heedful.errors import RecipeError, RunError
 from heedful.generation.filters import Filter
 from heedful.generation.hypotheses import Ended, Hypotheses, no_token
 from heedful.generation.pick import Best, Pick, Progress
+from heedful.generation.ranking import normalisers
 from heedful.generation.start import Start, at_least_single, check_prefix, limits, read_prompt
 from heedful.models.interface import State, Step
 from heedful.values import Rows, Tokens, select
@@ -179,10 +180,10 @@ def _advance(
     live: _Live, logits: Float[Tensor, "N V"], *, pick: Pick, stop: Stop
 ) -> tuple[_Live, _Column, Bool[Tensor, " N"]]:
     """The rows after one more token, that token, and where none was possible."""
-    normalisers = logits.logsumexp(1)
+    totals = normalisers(logits)
     picked = pick(logits, Progress(live.lengths, live.streams))
     ids = picked.clamp(min=0)
-    values = logits.gather(1, ids.unsqueeze(1)).squeeze(1) - normalisers
+    values = logits.gather(1, ids.unsqueeze(1)).squeeze(1) - totals
     column = _Column(live.rows, ids, torch.where(live.done, -1, live.positions), values)
     lengths = live.lengths + 1
     done = live.done | stop(ids, lengths) | (lengths >= live.limits)

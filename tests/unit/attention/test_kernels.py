@@ -72,14 +72,23 @@ def test_the_fused_kernel_is_the_formula(mask: str) -> None:
         torch.testing.assert_close(mine, other)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("mask", MASKS)
-def test_the_softmax_in_place_is_the_softmax(mask: str) -> None:
+def test_the_softmax_in_place_is_the_softmax(mask: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that of few keys in single precision, which has a way of its own, and its gradient."""
+    monkeypatch.setattr(kernels, "_MANY", 0)
     visible = MASKS[mask]()
     seen = sight(visible)
-    scores = torch.randn(ROWS, HEADS, LENGTH, LENGTH, dtype=torch.float64) * 5
+    scores = (torch.randn(ROWS, HEADS, LENGTH, LENGTH, dtype=dtype) * 5).requires_grad_()
+    weight = torch.randn_like(scores)
     expected = softmax(scores, visible.unsqueeze(1).expand(-1, HEADS, -1, -1))
-    found = kernels.masked_softmax(scores.clone(), visible=seen.visible, blind=seen.blind)
+    found = kernels.masked_softmax(scores.clone(), hidden=seen.hidden, blind=seen.blind)
     torch.testing.assert_close(found, expected)
+    mine, other = (torch.autograd.grad((each * weight).sum(), scores) for each in (found, expected))
+    torch.testing.assert_close(mine, other)
+    with torch.no_grad():
+        again = kernels.masked_softmax(scores.clone(), hidden=seen.hidden, blind=seen.blind)
+    torch.testing.assert_close(again, found.detach())
     assert (found.sum(-1) == 0).any() == (mask == "blind queries" or bool((~visible.any(-1)).any()))
 
 
@@ -144,7 +153,7 @@ def test_weights_are_dropped_in_training_alone(fused: bool, monkeypatch: pytest.
     attention = MultiHeadAttention(D_MODEL, HEADS, dropout=0.5)
     x = torch.randn(1, LENGTH, D_MODEL).expand(2000, -1, -1)
     at = torch.arange(LENGTH).expand(2000, -1)
-    seen = Sight(at, at, None, None)
+    seen = Sight(at, at, None, None, None)
     with torch.no_grad():
         calm = attention.eval()(x, attention.remember(x, x, at), sight=seen)
         wild = attention.train()(x, attention.remember(x, x, at), sight=seen)

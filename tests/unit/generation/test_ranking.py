@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from heedful.generation import top_k
+from heedful.generation import ranking, top_k
 
 
 def longhand(logits, offsets, k):
@@ -70,3 +70,15 @@ def test_not_a_number_comes_first_as_in_torch(dtype, sign):
     logits = torch.arange(2000.0, dtype=dtype).unsqueeze(0)
     logits[0, 77] = torch.tensor(math.nan, dtype=dtype).copysign(torch.tensor(sign, dtype=dtype))
     assert top_k(logits, 3).ids.tolist() == [[77, 1999, 1998]]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 7), (5, 640), (300, 1031), (2, 140_000)])
+def test_normalisers_of_a_few_rows_at_a_time_are_those_of_all(rows, columns):
+    logits = torch.randn(rows, columns, dtype=torch.float64) * 10
+    logits[0, : columns // 2] = -math.inf
+    logits[-1] += 1000.0  # whose exponential is no number
+    found = ranking.normalisers(logits)
+    for row, normaliser in zip(logits.tolist(), found.tolist(), strict=True):
+        highest = max(row)
+        expected = highest + math.log(math.fsum(math.exp(each - highest) for each in row))
+        assert normaliser == pytest.approx(expected, rel=1e-12)

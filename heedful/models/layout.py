@@ -1,0 +1,52 @@
+"""Weights stored as products with few rows want them: a measured choice that never changes a result."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from heedful.models.sequence_to_sequence import SequenceToSequence
+
+Source = TypeVar("Source")
+
+
+def arrange_for_inference(model: SequenceToSequence[Source]) -> None:
+    """Stores the weights of all linear maps by columns, in place, where they are on a CPU.
+
+    A step of generation multiplies few rows with every weight. By columns, such a product was measured to take two
+    thirds of the time at 16 rows and as long as before at 320. Only the order of the numbers in memory changes, so the
+    model can still do everything else; an output that is tied to an embedding, whose rows are looked up, gets a copy.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and module is not model.output and module.weight.device.type == "cpu":
+            module.weight.data = _by_columns(module.weight)
+    if model.output.weight.device.type == "cpu":
+        model.output = OutputByColumns(model.output)
+
+
+class OutputByColumns(nn.Linear):
+    """A linear map that has its weight twice: as the parameter that others may share, and a copy of it by columns.
+
+    The copy is used where no gradient is asked for and the parameter is still what it was.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta")
+        self.weight = linear.weight
+        self.bias = linear.bias
+        self.register_buffer("columns", _by_columns(linear.weight), persistent=False)
+        self.columns: Tensor
+        self.version = linear.weight._version
+
+    def forward(self, x: Float[Tensor, "*B d_in"]) -> Float[Tensor, "*B d_out"]:
+        """x W' + b."""
+        if torch.is_grad_enabled() or self.weight._version != self.version:
+            return super().forward(x)
+        return nn.functional.linear(x, self.columns, self.bias)
+
+
+def _by_columns(weight: Tensor) -> Tensor:
+    return weight.detach().t().contiguous().t()

@@ -1,0 +1,66 @@
+"""Both benchmarks run from end to end, with every contestant that is installed; what they measure is not looked at."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def quick(script: str, folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
+    """The tables and the measurements of a benchmark's smallest run."""
+    command = [sys.executable, str(ROOT / "benchmarks" / script), "--quick", *options]
+    files = ["--json", str(folder / "found.json"), "--markdown", str(folder / "found.md")]
+    done = subprocess.run(
+        [*command, *files],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    text = (folder / "found.md").read_text(encoding="utf-8")
+    assert done.stdout == text
+    return text, json.loads((folder / "found.json").read_text(encoding="utf-8"))
+
+
+def test_training(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    text, found = quick("training.py", tmp_path)
+    names = ["heedful", "heedful-2x1", "plain-fp32", "plain-bf16", "marian-fp32"]
+    assert [line.split(" | ")[0].strip("| ") for line in text.splitlines() if line.startswith("| ")][2:] == names
+    stretches = {name: rounds[0] for name, rounds in found["tiny"].items()}
+    assert list(stretches) == names
+    # the same batches: as many tokens, and before anything is learned about the same loss
+    assert len({stretch["tokens"] for stretch in stretches.values()}) == 1
+    losses = [stretch["loss"] for stretch in stretches.values()]
+    assert max(losses) - min(losses) < 0.6, losses
+    assert all(stretch["seconds"] > 0 for stretch in stretches.values())
+
+
+def test_translation(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
+    text, found = quick("translation.py", tmp_path)
+    exact = {"heedful", "heedful-2x1", "ct2-float32", "transformers"}
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in text.splitlines()]
+    same = {(row[0], float(row[-1].rstrip("%"))) for row in rows if row[0] in exact and row[-1].endswith("%")}
+    assert same == {(name, 100.0) for name in exact}, "engines with the same weights write the same"
+    assert {(each["beam"], each["batch"]) for each in found["tiny"]} == {(1, 1), (1, 4), (2, 1), (2, 4)}
+    assert all(turn["speed"] > 0 for each in found["tiny"] for turn in each["rounds"])
+
+
+def test_a_contestant_that_nobody_knows_is_named(tmp_path: Path) -> None:
+    script = ROOT / "benchmarks" / "training.py"
+    command = [sys.executable, str(script), "--quick", "--contestants", "heedful", "sloth"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "no such contestant: sloth; there are heedful," in done.stderr
