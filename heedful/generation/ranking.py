@@ -11,7 +11,7 @@ from torch import Tensor
 
 BLOCK = 64
 _FEW = 1 << 18  # columns of all rows that are searched for one sooner than they are cut into blocks
-_CACHED = 1 << 16  # logits that stay in the cache of a core
+_CACHED = 1 << 17  # logits that stay in the cache of a core
 
 
 @dataclass(frozen=True)
