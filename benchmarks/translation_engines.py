@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 import heedful
+from heedful.artifacts.memory import keep_pages
 from heedful.data.batches import collate_sources
 from heedful.data.readers import read_lines
 from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
@@ -51,9 +52,10 @@ class Engine(ABC):
 
 
 class Heedful(Engine):
-    """`heedful.load(run).translate(sentences)`, one call for each batch."""
+    """`heedful.load(run).translate(sentences)`, one call for each batch, with memory kept as `heedful translate` does."""
 
     def __init__(self, run: Path, rules: Rules) -> None:
+        keep_pages()
         self._model = heedful.load(run, device="cpu")
         self._model.length = Length(0.0, rules.limit)
         self._filters = (Forbid(rules.forbidden),)

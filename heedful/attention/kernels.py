@@ -40,6 +40,24 @@ def fused(
     return context if blind is None else context.masked_fill(blind, 0.0)
 
 
+def scaled_products(
+    query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_k"], *, scale: float
+) -> Float[Tensor, "B H Q K"]:
+    """scale * q . k, scaled inside the product; torch's own matmul would pass over the result once more."""
+    batch, heads, queries, _ = query.shape
+    nothing = query.new_empty(1)  # beta=0: it is not read
+    keys = key.flatten(0, 1).transpose(1, 2)
+    scores = torch.baddbmm(nothing, query.flatten(0, 1), keys, beta=0, alpha=scale)
+    return scores.view(batch, heads, queries, key.size(2))
+
+
+def combined(weights: Float[Tensor, "B H Q K"], value: Float[Tensor, "B H K d_v"]) -> Float[Tensor, "B H Q d_v"]:
+    """Each query's sum of values by its weights."""
+    batch, heads, queries, _ = weights.shape
+    context = torch.bmm(weights.flatten(0, 1), value.flatten(0, 1))
+    return context.view(batch, heads, queries, value.size(3))
+
+
 def masked_softmax(
     scores: Float[Tensor, "B H Q K"],
     *,

@@ -188,7 +188,7 @@ class MultiHeadAttention(nn.Module):
                 blind=sight.blind,
                 dropout=self.dropout.p if self.training else 0.0,
             )
-        scores = torch.matmul(query, memory.key.transpose(-2, -1)).mul_(1 / math.sqrt(self.d_k))
+        scores = kernels.scaled_products(query, memory.key, scale=1 / math.sqrt(self.d_k))
         bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
         if bias is not None:
             scores = scores + bias
@@ -197,6 +197,6 @@ class MultiHeadAttention(nn.Module):
             weights = self.probe(weights)
         if self.training:
             weights = self.dropout(weights)
-        context = torch.matmul(weights, memory.value)
+        context = kernels.combined(weights, memory.value)
         shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
         return context if shift is None else context + shift

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 BLOCK = 64
-_FEW = 1 << 18  # columns of all rows that are searched for one sooner than they are cut into blocks
+_FEW = 1 << 15  # columns of all rows that are searched for one sooner than they are cut into blocks
 _CACHED = 1 << 17  # logits that stay in the cache of a core
 
 
