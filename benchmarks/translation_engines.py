@@ -52,7 +52,7 @@ class Engine(ABC):
 
 
 class Heedful(Engine):
-    """`heedful.load(run).translate(sentences)`, one call for each batch, with memory kept as `heedful translate` does."""
+    """`heedful.load(run).translate(sentences)`, one call a batch; memory is kept as `heedful translate` keeps it."""
 
     def __init__(self, run: Path, rules: Rules) -> None:
         keep_pages()
