@@ -16,7 +16,7 @@ Each contestant has processes of its own, which stay, as loading is not what is 
 given to one contestant after the other. "Same" is the share of translations that equal heedful's, letter for letter.
 
 heedful           one process, two threads
-heedful-2x1       two processes of one thread; every second batch is theirs
+heedful-2x1       two processes of one thread that share the batches
 ct2-*             CTranslate2 with two workers of one thread, its best layout on few cores; float32 or int8
 transformers      one process, two threads
 transformers-2x1  two processes of one thread

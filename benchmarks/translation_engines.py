@@ -126,6 +126,11 @@ class Transformers(Engine):
         return [self._tokenizer.decode(row) for row in found.tolist()]
 
 
+def _share(batches: Batches, rank: int, workers: int) -> Batches:
+    """Every worker's batches, dealt out forth and back, because they are sorted by length."""
+    return [batch for i, batch in enumerate(batches) if i % (2 * workers) in (rank, 2 * workers - 1 - rank)]
+
+
 def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """What answers {"batch", "beam", "sentences"} for the contestant in the settings."""
     run, rules = Path(settings["run"]), Rules(**settings["rules"])
@@ -136,7 +141,7 @@ def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
 
     def answer(job: dict[str, Any]) -> dict[str, Any]:
         batches = _batches(everything, tokenizer, count=job["sentences"], size=job["batch"])
-        mine = batches[settings["rank"] :: settings["workers"]]
+        mine = _share(batches, settings["rank"], settings["workers"])
         kind = (job["batch"], job["beam"])
         if kind not in warm:
             engine.translate(mine[:2], beam=job["beam"])

@@ -1,4 +1,4 @@
-"""Train, evaluate, inspect and serve attention models.
+"""Train, evaluate and inspect attention models.
 
 What is listed in `__all__` is stable; everything else may move. Names that need torch are loaded when they
 are first used, so that `import heedful` is quick.

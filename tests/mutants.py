@@ -74,15 +74,15 @@ ATTENTION = (
     Mutant(
         "scores are not scaled",
         "attention/multihead.py",
-        "scores = torch.matmul(query, memory.key.transpose(-2, -1)).mul_(1 / math.sqrt(self.d_k))",
-        "scores = torch.matmul(query, memory.key.transpose(-2, -1))",
+        "kernels.scaled_products(query, memory.key, scale=1 / math.sqrt(self.d_k))",
+        "kernels.scaled_products(query, memory.key, scale=1.0)",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
         "scores are scaled by the width of the model",
         "attention/multihead.py",
-        ".mul_(1 / math.sqrt(self.d_k))",
-        ".mul_(1 / math.sqrt(self.d_k * self.heads))",
+        "scale=1 / math.sqrt(self.d_k)",
+        "scale=1 / math.sqrt(self.d_k * self.heads)",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(

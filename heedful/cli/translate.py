@@ -223,7 +223,7 @@ def _record(translation: Translation, *, given: Arguments, translator: Translato
         ],
     }
     if given.align and translation.source_tokens:
-        alignment = translator.align(translation.source, translation.text)
+        alignment = translator.align(translation.source, translation.candidates[0])
         last = list(alignment.weights.values())[-1]
         record["alignment"] = {
             "source": list(alignment.source_tokens),

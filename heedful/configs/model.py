@@ -28,13 +28,13 @@ class LearnedConfig(Section):
 
 
 class UnitIntervalConfig(Section):
-    """The position divided by data.max_length: a rejected idea of the lectures, for comparison."""
+    """The position divided by data.max_length: a rejected idea of the lectures, for comparison; pre-norm hides it."""
 
     kind: Literal["unit_interval"] = "unit_interval"
 
 
 class IntegerConfig(Section):
-    """The position itself: a rejected idea of the lectures, for comparison."""
+    """The position itself: a rejected idea of the lectures, for comparison; pre-norm hides it."""
 
     kind: Literal["integer"] = "integer"
 

@@ -35,13 +35,15 @@ class Candidate:
 
     Attributes:
         text: as one reads it.
-        tokens: its pieces, without begin and end of sentence.
+        ids: what was generated, without begin and end of sentence.
+        tokens: the same as pieces of text.
         log_probability: of the tokens and the end of sentence, in nats.
         score: what the search ranked by.
         finished: whether the sentence ended by itself.
     """
 
     text: str
+    ids: tuple[int, ...]
     tokens: tuple[str, ...]
     log_probability: float
     score: float
@@ -187,9 +189,14 @@ class Translator:
                 results[row] = ForcedScore(sum(each[:count]), count, tuple(each[:count]), pieces)
         return [result for result in results if result is not None]
 
-    def align(self, source: str, target: str) -> Alignment:
-        """What each token of a given translation, the end of sentence included, looked at in the source."""
-        ids, forced = self._encode(source, 1), self._forcible(target, 1)
+    def align(self, source: str, target: str | Candidate) -> Alignment:
+        """What each token of a translation, the end of sentence included, looked at in the source.
+
+        A candidate is read in the pieces in which it was generated, a text in those into which the tokenizer cuts it;
+        they differ where the model, when sampling above all, put a word together in its own way.
+        """
+        ids = self._encode(source, 1)
+        forced = self._forcible(target, 1) if isinstance(target, str) else list(target.ids)
         tokens = move(collate_sources([ids]), self.device)
         read, _ = self._forced([forced])
         model = self.models[0]
@@ -254,10 +261,11 @@ class Translator:
 
     def _translation(self, sentence: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
         if not ids:
-            return Translation(sentence, (), (Candidate("", (), 0.0, 0.0, finished=True),))
+            return Translation(sentence, (), (Candidate("", (), (), 0.0, 0.0, finished=True),))
         candidates = tuple(
             Candidate(
                 self.target.decode(h.ids),
+                h.ids,
                 tuple(self.target.pieces(h.ids)),
                 h.log_probability,
                 h.score,

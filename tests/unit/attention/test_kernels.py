@@ -161,3 +161,21 @@ def test_weights_are_dropped_in_training_alone(fused: bool, monkeypatch: pytest.
     assert not torch.allclose(wild[0], wild[1])
     error = (wild.mean(0) - calm[0]).abs() / (wild.std(0) / math.sqrt(2000))
     assert float(error.max()) < 5
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+def test_products_are_those_of_the_formula_however_tensors_lie_in_memory(queries: int) -> None:
+    """Heads that are views of one projection, keys that are part of a larger room."""
+    query = torch.randn(ROWS, queries, HEADS, D_K).transpose(1, 2).requires_grad_()
+    room = torch.randn(2, ROWS, HEADS, 9, D_K).requires_grad_()
+    key, value = room.narrow(3, 0, LENGTH)
+    scores = kernels.scaled_products(query, key, scale=0.3)
+    expected = 0.3 * torch.einsum("bhqd,bhkd->bhqk", query, key)
+    torch.testing.assert_close(scores, expected)
+    context = kernels.combined(scores, value)
+    wanted = torch.einsum("bhqk,bhkd->bhqd", expected, value)
+    torch.testing.assert_close(context, wanted)
+    ours = torch.autograd.grad(context.square().sum(), (query, room), retain_graph=True)
+    theirs = torch.autograd.grad(wanted.square().sum(), (query, room))
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other)

@@ -16,7 +16,7 @@ from heedful.data.tokenizers import BOS, EOS, PAD, Characters
 from heedful.errors import DataError
 from heedful.generation import Forbid, Wu
 from heedful.generation.search import Beam, Greedy, Search
-from heedful.tasks.translator import Length, Translator, batched
+from heedful.tasks.translator import Candidate, Length, Translator, batched
 
 LETTERS = Characters("abcdef", lowercase=False)
 MAX_SOURCE = 12
@@ -138,6 +138,16 @@ def test_alignments_say_what_each_target_token_looked_at() -> None:
     (weights,) = found.weights.values()
     assert weights.shape == (3, 5)
     np.testing.assert_allclose(weights.sum(1), 1, rtol=1e-6)
+
+
+def test_a_candidate_is_aligned_in_the_pieces_in_which_it_was_generated() -> None:
+    ours = translator()
+    ids = ours.target.encode("efe")
+    candidate = Candidate("told otherwise", tuple(ids), (), 0.0, 0.0, finished=True)
+    found, expected = ours.align("abcd", candidate), ours.align("abcd", "efe")
+    assert found.target_tokens == ("e", "f", "e", "</s>") == expected.target_tokens
+    for path, weights in found.weights.items():
+        np.testing.assert_array_equal(weights, expected.weights[path])
 
 
 def test_streams_are_cut_into_batches() -> None:
