@@ -57,7 +57,9 @@ def _section(path: str, schema: Schema, definitions: Mapping[str, Schema]) -> It
     for kind in kinds:
         default = _is_default(kind, schema.get("default")) if len(kinds) > 1 else None
         yield from _kind(kind, definitions, default=default)
-    for key, inner in kinds[0]["properties"].items():
+    inside = {key: inner for kind in reversed(kinds) for key, inner in kind["properties"].items()}
+    for key in dict.fromkeys(key for kind in kinds for key in kind["properties"]):
+        inner = inside[key]
         if _references(inner):
             deeper = f"{path}.{key}" if path else key
             if deeper in ("data.validation", "data.test"):

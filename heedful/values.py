@@ -40,10 +40,10 @@ class Tokens:
 class Memory:
     """Everything a decoder can look at: encoded words, regions, stored facts; -1 in `positions` is an empty slot."""
 
-    keys: Float[Tensor, "B S d_model"]
-    values: Float[Tensor, "B S d_model"]
+    keys: Float[Tensor, "B S d_key"]
+    values: Float[Tensor, "B S d_value"]
     positions: Int[Tensor, "B S"]
-    summary: Float[Tensor, "B d_model"]
+    summary: Float[Tensor, "B d_summary"]
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,8 @@ STORAGE = "tests/unit/attention/test_storage.py"
 VISIBILITY = "tests/unit/attention/test_visibility.py"
 BUILD = "tests/unit/configs/test_build.py"
 BATCHES = "tests/unit/data/test_batches.py"
+CELLS = "tests/unit/blocks/test_recurrent.py"
+RECURRENCE = "tests/reference/test_recurrent.py"
 BUCKETING = "tests/unit/data/test_bucketing.py"
 BEAM = "tests/unit/generation/test_beam.py"
 SAMPLING = "tests/unit/generation/test_sampling.py"
@@ -799,7 +801,108 @@ TRAINING = (
     ),
 )
 
-MUTANTS = (*ATTENTION, *MODELS, *TASKS, *GENERATION, *TRAINING)
+RECURRENT = (
+    Mutant(
+        "the update gate keeps what it should replace",
+        "blocks/recurrent.py",
+        "return (torch.lerp(candidate, h, update),)",
+        "return (torch.lerp(h, candidate, update),)",
+        (CELLS,),
+    ),
+    Mutant(
+        "the reset gate is forgotten",
+        "blocks/recurrent.py",
+        "torch.addcmul(candidate, reset, recurrent_candidate)",
+        "candidate + recurrent_candidate",
+        (CELLS,),
+    ),
+    Mutant(
+        "the forget gate writes and the input gate forgets",
+        "blocks/recurrent.py",
+        "i, f, candidate, o = ",
+        "f, i, candidate, o = ",
+        (CELLS,),
+    ),
+    Mutant(
+        "the cell that reads backwards reads forwards",
+        "blocks/recurrent.py",
+        "torch.where(real, -place if backward else place, length)",
+        "torch.where(real, place, length)",
+        (CELLS,),
+    ),
+    Mutant(
+        "a row without tokens changes its state",
+        "blocks/recurrent.py",
+        "return back, keep_where(real.any(1, keepdim=True), after, state)",
+        "return back, after",
+        (CELLS,),
+    ),
+    Mutant(
+        "padding advances the state of a step",
+        "models/recurrent_decoder.py",
+        "after.append(keep_where(real, cell.advance(gates, state), state))",
+        "after.append(cell.advance(gates, state))",
+        (f"{LAWS}::test_padding_law_target",),
+    ),
+    Mutant(
+        "padding is fed back",
+        "models/recurrent_decoder.py",
+        "fed = torch.where(real[:, t], attentional, fed)",
+        "fed = attentional",
+        (f"{LAWS}::test_padding_law_target",),
+    ),
+    Mutant(
+        "the context does not enter the gates",
+        "models/recurrent_decoder.py",
+        "gates = projected + self.more(more)",
+        "gates = projected",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "the first state asks at every step",
+        "models/recurrent_decoder.py",
+        "state.attended.by(self.across, cells[0][0].unsqueeze(1))",
+        "state.attended.by(self.across, state.cells[0][0].unsqueeze(1))",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "the attentional vector is not fed back",
+        "models/recurrent_decoder.py",
+        "self.column.advance(projected[:, t], fed, states",
+        "self.column.advance(projected[:, t], state.fed, states",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "dropped sentences keep the memory of others",
+        "models/recurrent_decoder.py",
+        "part.index_select(0, groups) for part in (self.keys, self.values, self.positions)",
+        "part[: len(groups)] for part in (self.keys, self.values, self.positions)",
+        (f"{LAWS}::test_rows_in_groups_are_rows", f"{LAWS}::test_row_law"),
+    ),
+    Mutant(
+        "slots of a reversed source stay reversed",
+        "models/recurrent_encoder.py",
+        "return outputs.flip(1)",
+        "return outputs",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "the first reading of a doubled source is remembered",
+        "models/recurrent_encoder.py",
+        "return outputs[:, outputs.size(1) // 2 :]",
+        "return outputs[:, : outputs.size(1) // 2]",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "the decoder starts from the last backward state",
+        "models/recurrent_encoder.py",
+        "return states[-1][len(states[-1]) // 2]",
+        "return states[-1][0]",
+        (RECURRENCE,),
+    ),
+)
+
+MUTANTS = (*ATTENTION, *MODELS, *RECURRENT, *TASKS, *GENERATION, *TRAINING)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from torch import Tensor
 from heedful.artifacts.checkpoints import load_weights
 from heedful.artifacts.files import save_tensors, write_json
 from heedful.artifacts.run import Run, open_run
-from heedful.configs.model import TransformerConfig
+from heedful.configs.model import ModelConfig, TransformerConfig
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK, SentencePiece, Tokenizer
 from heedful.errors import MissingExtraError, RunError
 from heedful.models.encoders import TransformerEncoder
@@ -42,12 +42,11 @@ def export_marian(run: str | Path, folder: str | Path, *, step: int | None = Non
         RunError: the run cannot be read, uses an option that Marian has not, or `folder` holds something.
     """
     opened = open_run(Path(run))
-    config = opened.recipe.model
-    _refuse(config, "MarianMT", _MARIAN_HAS)
+    config = _exportable(opened.recipe.model, "MarianMT", _MARIAN_HAS)
     weights = _weights(opened, step)
     target = _fresh(folder)
     save_tensors(target / "model.safetensors", marian_weights(weights, config))
-    _write_marian_configs(opened, target)
+    _write_marian_configs(opened, config, target)
     _write_marian_vocabulary(opened, target)
 
 
@@ -79,8 +78,7 @@ def export_ctranslate2(
             "exporting to CTranslate2 needs the package ctranslate2: pip install 'heedful[ct2]'"
         ) from None
     opened = open_run(Path(run))
-    config = opened.recipe.model
-    _refuse(config, "CTranslate2", _CTRANSLATE2_HAS)
+    config = _exportable(opened.recipe.model, "CTranslate2", _CTRANSLATE2_HAS)
     model = opened.model()
     load_weights(opened.folder, model, step=step)
     spec = specs.TransformerSpec.from_config(
@@ -113,7 +111,11 @@ _MARIAN_HAS = {**_BOTH_HAVE, "positions": ("sinusoidal",), "residual": ("post_no
 _CTRANSLATE2_HAS = {**_BOTH_HAVE, "positions": _ABSOLUTE}
 
 
-def _refuse(config: TransformerConfig, format_name: str, has: Mapping[str, tuple[object, ...]]) -> None:
+def _exportable(config: ModelConfig, format_name: str, has: Mapping[str, tuple[object, ...]]) -> TransformerConfig:
+    if not isinstance(config, TransformerConfig):
+        raise RunError(
+            f"model.kind = {config.kind}: {format_name} has only transformer; train a model of that kind to export it"
+        )
     for name, possible in has.items():
         value = getattr(config, name)
         found = getattr(value, "kind", value)
@@ -121,6 +123,7 @@ def _refuse(config: TransformerConfig, format_name: str, has: Mapping[str, tuple
             key = f"model.{name}" if found is value else f"model.{name}.kind"
             known = " or ".join(str(each) for each in possible)
             raise RunError(f"{key} = {found}: {format_name} has only {known}; train a model with that to export it")
+    return config
 
 
 @dataclass(frozen=True)
@@ -189,8 +192,7 @@ def marian_weights(weights: Mapping[str, Tensor], config: TransformerConfig) -> 
     return renamed
 
 
-def _write_marian_configs(run: Run, folder: Path) -> None:
-    config = run.recipe.model
+def _write_marian_configs(run: Run, config: TransformerConfig, folder: Path) -> None:
     special = {
         "pad_token_id": PAD,
         "bos_token_id": BOS,

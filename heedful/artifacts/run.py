@@ -14,7 +14,6 @@ from heedful.artifacts.device import find_device
 from heedful.artifacts.files import Manifest, digest, read_manifest, verify, write_json, write_manifest
 from heedful.configs.build import Sizes, build_model
 from heedful.configs.build_run import build_length, build_search
-from heedful.configs.model import LearnedConfig
 from heedful.configs.run import Recipe, recipe_from
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
 from heedful.errors import RecipeError, RunError
@@ -45,8 +44,8 @@ class Run:
     @property
     def max_target(self) -> int | None:
         """Tokens of the longest translation, its end included; None where positions have no end."""
-        positions = self.recipe.model.positions
-        return positions.length if isinstance(positions, LearnedConfig) else None
+        longest = self.recipe.model.longest
+        return None if longest is None else longest.tokens
 
     def model(self) -> SequenceToSequence[Tokens]:
         """The recipe's model, freshly initialised from its seed."""

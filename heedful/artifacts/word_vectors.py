@@ -9,11 +9,10 @@ import torch
 from torch import nn
 
 from heedful.artifacts.run import Run
+from heedful.blocks.embedding import TokenEmbedding
 from heedful.data.tokenizers import UNK, Tokenizer
 from heedful.data.vectors import read_word_vectors
-from heedful.models.encoders import TransformerEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.models.transformer_decoder import TransformerDecoder
 from heedful.values import Tokens
 
 _BEFORE_WORD = "▁"
@@ -25,14 +24,13 @@ def start_from_vectors(model: SequenceToSequence[Tokens], run: Run, *, say: Call
     In a table that both languages share, the vectors of the target win.
     """
     config = run.recipe.model
-    assert isinstance(model.encoder, TransformerEncoder)
-    assert isinstance(model.decoder, TransformerDecoder)
-    for path, tokenizer, stack in (
-        (config.source_vectors, run.source, model.encoder.stack),
-        (config.target_vectors, run.target, model.decoder.stack),
+    for path, tokenizer, side in (
+        (config.source_vectors, run.source, model.encoder),
+        (config.target_vectors, run.target, model.decoder),
     ):
         if path is not None:
-            found = _fill(stack.embedding.table, tokenizer, path)
+            embedding = next(module for module in side.modules() if isinstance(module, TokenEmbedding))
+            found = _fill(embedding.table, tokenizer, path)
             say(f"{found:,} of {tokenizer.size:,} pieces start from {path}")
 
 

@@ -32,6 +32,7 @@ from heedful.blocks.embedding import TokenEmbedding, embedding_table
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
+from heedful.configs.build_recurrent import recurrent
 from heedful.configs.model import (
     CausalConfig,
     CausalWindowConfig,
@@ -47,6 +48,7 @@ from heedful.configs.model import (
     UnitIntervalConfig,
     WindowConfig,
 )
+from heedful.configs.recurrent import RecurrentConfig
 from heedful.models.encoders import TransformerEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.transformer_decoder import TransformerDecoder
@@ -64,7 +66,12 @@ class Sizes:
 
 def build_model(config: ModelConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
     """A freshly initialised model; `torch.device("meta")` as the default device builds it without memory."""
-    return _transformer(config, sizes)
+    match config:
+        case TransformerConfig():
+            return _transformer(config, sizes)
+        case RecurrentConfig():
+            return recurrent(config, sizes)
+    assert_never(config)
 
 
 def _transformer(config: TransformerConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:

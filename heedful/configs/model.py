@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.configs.section import InputPath, Section, default_kind, misfit
+from heedful.configs.recurrent import RecurrentConfig
+from heedful.configs.section import Count, InputPath, Layered, Longest, Probability, Section, default_kind, misfit
 
-Count = Annotated[int, Field(ge=1)]
 Distance = Annotated[int, Field(ge=0)]
-Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
 class SinusoidalConfig(Section):
@@ -110,22 +109,11 @@ DecoderVisibilityConfig = Annotated[
 ]
 
 
-def _layers_schema(schema: dict[str, Any]) -> None:
-    schema["properties"]["layers"] = {
-        "description": "sets encoder_layers and decoder_layers where they are not given",
-        "minimum": 1,
-        "type": "integer",
-    }
-
-
-class TransformerConfig(Section):
+class TransformerConfig(Layered):
     """The encoder-decoder Transformer (Vaswani et al. 2017) and its variations.
 
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
     """
-
-    model_config = ConfigDict(json_schema_extra=_layers_schema)
-    shorthands: ClassVar = {"layers": ("encoder_layers", "decoder_layers")}
 
     kind: Literal["transformer"] = "transformer"
     d_model: Count = 256
@@ -171,14 +159,6 @@ class TransformerConfig(Section):
     target_vectors: InputPath | None = None
     """pre-trained word vectors that the target embeddings start from"""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _expand_layers(cls, table: Any) -> Any:
-        if not isinstance(table, dict) or "layers" not in table:
-            return table
-        layers = dict.fromkeys(cls.shorthands["layers"], table["layers"])
-        return layers | {key: value for key, value in table.items() if key != "layers"}
-
     @field_validator("heads")
     @classmethod
     def _divides(cls, heads: int, info: ValidationInfo) -> int:
@@ -203,5 +183,17 @@ class TransformerConfig(Section):
             )
         return positions
 
+    @property
+    def has_heads(self) -> bool:
+        """Whether attention has several heads that may look alike."""
+        return True
 
-ModelConfig = TransformerConfig
+    @property
+    def longest(self) -> Longest | None:
+        """How many places the positions have; None where they have no end."""
+        if not isinstance(self.positions, LearnedConfig):
+            return None
+        return Longest("model.positions.length", self.positions.length)
+
+
+ModelConfig = Annotated[TransformerConfig | RecurrentConfig, Field(discriminator="kind"), default_kind("transformer")]

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from heedful.configs import toml
 from heedful.configs.data import DataConfig, TokenizerConfig
 from heedful.configs.generation import BeamConfig, GenerationConfig
-from heedful.configs.model import LearnedConfig, ModelConfig, TransformerConfig
+from heedful.configs.model import ModelConfig, TransformerConfig
 from heedful.configs.overrides import anchored, merge, read_overrides
 from heedful.configs.problems import sentences
 from heedful.configs.section import AnyPath, Section, misfit
@@ -43,6 +43,18 @@ class Recipe(Section):
     generation: GenerationConfig = BeamConfig()
     """how the finished model translates unless a command is told otherwise"""
 
+    @field_validator("training")
+    @classmethod
+    def _has_heads(cls, training: TrainingConfig, info: ValidationInfo) -> TrainingConfig:
+        model = info.data.get("model")
+        if training.decorrelation and model is not None and not model.has_heads:
+            raise misfit(
+                "training.decorrelation",
+                f"= {training.decorrelation} pushes attention heads apart, and a model of kind "
+                f'"{model.kind}" has no heads: set training.decorrelation = 0',
+            )
+        return training
+
     @field_validator("model")
     @classmethod
     def _fits(cls, model: ModelConfig, info: ValidationInfo) -> ModelConfig:
@@ -53,11 +65,11 @@ class Recipe(Section):
                 '= "three_way" needs one vocabulary for both languages: set model.tie = "two_way" or '
                 "tokenizer.joint = true",
             )
-        positions = model.positions
-        if data is not None and isinstance(positions, LearnedConfig) and positions.length <= data.max_length:
+        longest = model.longest
+        if data is not None and longest is not None and longest.tokens <= data.max_length:
             raise misfit(
-                "model.positions.length",
-                f"= {positions.length} must be above data.max_length = {data.max_length}, "
+                longest.key,
+                f"= {longest.tokens} must be above data.max_length = {data.max_length}, "
                 "the token that begins or ends a sentence takes a place too",
             )
         return model

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 
@@ -35,6 +36,29 @@ class Section(BaseModel):
     shorthands: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
 
+def _layers_schema(schema: dict[str, Any]) -> None:
+    schema["properties"]["layers"] = {
+        "description": "sets encoder_layers and decoder_layers where they are not given",
+        "minimum": 1,
+        "type": "integer",
+    }
+
+
+class Layered(Section):
+    """A model with an encoder and a decoder: `layers` stands for the layers of both."""
+
+    model_config = ConfigDict(json_schema_extra=_layers_schema)
+    shorthands: ClassVar = {"layers": ("encoder_layers", "decoder_layers")}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_layers(cls, table: Any) -> Any:
+        if not isinstance(table, dict) or "layers" not in table:
+            return table
+        layers = dict.fromkeys(cls.shorthands["layers"], table["layers"])
+        return layers | {key: value for key, value in table.items() if key != "layers"}
+
+
 def misfit(key: str, message: str) -> PydanticCustomError:
     """What a validator raises about another key than its own: `key` is complete, as in `model.tie`."""
     return PydanticCustomError("misfit", "{message}", {"key": key, "message": message})
@@ -57,6 +81,14 @@ def default_kind(kind: str) -> BeforeValidator:
     return kind_from(lambda _: kind)
 
 
+@dataclass(frozen=True)
+class Longest:
+    """A length that tokens may not exceed: the key that sets it, complete, and its value."""
+
+    key: str
+    tokens: int
+
+
 class Anchor:
     """Marks paths that are counted from the recipe's folder (on a command line from the current one)."""
 
@@ -76,6 +108,8 @@ def _not_empty(value: Any) -> Any:
 
 AnyPath = Annotated[Path, Field(strict=False), BeforeValidator(_not_empty), AfterValidator(_usable)]
 InputPath = Annotated[AnyPath, Anchor()]
+Count = Annotated[int, Field(ge=1)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
 @cache

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.configs.section import Section, default_kind, misfit
+from heedful.configs.section import Count, Section, default_kind, misfit
 
-Count = Annotated[int, Field(ge=1)]
 Warmup = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from heedful.data.batches import collate_sources
 from heedful.data.bucketing import plan_by_length
 from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
-from heedful.errors import DataError
+from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypotheses, Hypothesis, score
 from heedful.generation.search import Search
 from heedful.inspection.watch import watch
@@ -194,6 +194,10 @@ class Translator:
 
         A candidate is read in the pieces in which it was generated, a text in those into which the tokenizer cuts it;
         they differ where the model, when sampling above all, put a word together in its own way.
+
+        Raises:
+            DataError: a sentence is longer than the model can read.
+            RecipeError: the model reads its source as one vector and has no attention.
         """
         ids = self._encode(source, 1)
         forced = self._forcible(target, 1) if isinstance(target, str) else list(target.ids)
@@ -204,11 +208,9 @@ class Translator:
         with torch.inference_mode(), watch(model) as weights:
             state = model.begin(tokens)  # type: ignore[operator]  # every model here is Generative
             model.step(read, state)  # type: ignore[operator]
-        across = {
-            name: calls[-1].mean(1)[0].float().cpu().numpy()
-            for name, calls in weights.items()
-            if name.endswith("across")
-        }
+        across = {name: _over_heads(calls) for name, calls in weights.items() if name.endswith("across")}
+        if not across:
+            raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
         end = "</s>"
         return Alignment((*self.source.pieces(ids), end), (*self.target.pieces(forced), end), across)
 
@@ -280,6 +282,12 @@ class Translator:
         read = torch.tensor([[BOS, *ids, *[PAD] * (longest - 1 - len(ids))] for ids in targets])
         labels = torch.tensor([[*ids, EOS, *[PAD] * (longest - 1 - len(ids))] for ids in targets])
         return move((Tokens.of(read, pad=PAD), labels), self.device)
+
+
+def _over_heads(calls: list[Tensor]) -> Float[np.ndarray, "T S"]:
+    """The mean over heads, if there are several; recurrent models attend in one call for each token."""
+    steps = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
+    return steps[0].float().cpu().numpy()
 
 
 def _padded(prefixes: list[list[int]]) -> Tensor:

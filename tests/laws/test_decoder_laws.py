@@ -13,11 +13,14 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 
 from heedful.attention import kernels
+from heedful.attention.probe import Probe
+from heedful.blocks.embedding import TokenEmbedding
 from heedful.configs.build import Sizes, build_model
-from heedful.configs.model import TransformerConfig
+from heedful.configs.model import ModelConfig
 from heedful.generation import Hypotheses, NoPenalty, Wu, beam_search, greedy_search
 from heedful.inspection.watch import watch
 from heedful.values import Rows, Tokens, select
@@ -34,7 +37,7 @@ POSITIONS: dict[str, dict[str, Any]] = {
     "shaw-keys": {"kind": "shaw", "clip": 2, "values": False},
     "none": {"kind": "none"},
 }
-VARIANTS: dict[str, dict[str, Any]] = {
+TRANSFORMERS: dict[str, dict[str, Any]] = {
     f"{name}-{residual}": {"positions": positions, "residual": residual}
     for (name, positions), residual in itertools.product(POSITIONS.items(), ("post_norm", "pre_norm"))
 } | {
@@ -48,6 +51,28 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "untied-gelu": {"tie": "none", "activation": "gelu", "output_bias": True, "scale_embedding": False},
     "one-head": {"heads": 1},
+}
+READINGS: dict[str, dict[str, Any]] = {
+    "context": {"kind": "context"},
+    "context-at-start": {"kind": "context", "enters": "start"},
+    "bahdanau": {"kind": "bahdanau"},
+    "luong": {"kind": "luong"},
+    "luong-without-feeding": {"kind": "luong", "input_feeding": False},
+}
+RECURRENT: dict[str, dict[str, Any]] = {
+    f"{name}-{cell}": {"reading": reading, "cell": cell}
+    for (name, reading), cell in itertools.product(READINGS.items(), ("elman", "gru", "lstm"))
+} | {
+    "reversed": {"source_order": "reversed", "reading": {"kind": "context"}},
+    "doubled": {"source_order": "doubled", "bidirectional": False},
+    "luong-dot": {"bidirectional": False, "reading": {"kind": "luong", "score": "dot"}},
+    "tanh-untied": {"tie": "none", "readout": "tanh", "d_embedding": 6},
+}
+FAMILIES = (({"kind": "transformer", "heads": 2}, TRANSFORMERS), ({"kind": "recurrent"}, RECURRENT))
+VARIANTS = {
+    name: {"d_model": WIDTH, "encoder_layers": 2, "decoder_layers": 2, **common, **options}
+    for common, family in FAMILIES
+    for name, options in family.items()
 }
 
 
@@ -69,23 +94,34 @@ class Case:
         return torch.cat(parts, 1)
 
 
-WORLDS = [(name, "inference") for name in VARIANTS] + [
-    (name, "gradients")
-    for name in ("sinusoidal-post_norm", "rotary-pre_norm", "shaw-post_norm", "mean-shaw", "windows")
-]
+WITH_GRADIENTS = (
+    *("sinusoidal-post_norm", "rotary-pre_norm", "shaw-post_norm", "mean-shaw", "windows"),
+    *("context-lstm", "bahdanau-gru", "luong-lstm", "luong-without-feeding-elman"),
+)
+WORLDS = [(name, "inference") for name in VARIANTS] + [(name, "gradients") for name in WITH_GRADIENTS]
 """Caches grow in place only where no gradient is recorded; the laws hold in both worlds."""
 
 
 @pytest.fixture(params=WORLDS, ids="-".join)
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
-    name, world = request.param
+    """Every variant, in the worlds with and without gradients."""
+    yield from _in_world(*request.param)
+
+
+@pytest.fixture(params=[world for world in WORLDS if world[0] in TRANSFORMERS], ids="-".join)
+def transformer(request: pytest.FixtureRequest) -> Iterator[Case]:
+    """Those whose tokens do not stand in line: positions alone say where they are."""
+    yield from _in_world(*request.param)
+
+
+def _in_world(name: str, world: str) -> Iterator[Case]:
     with torch.set_grad_enabled(world == "gradients"):
         yield _case(name)
 
 
 def _case(name: str) -> Case:
-    config = {"d_model": WIDTH, "heads": 2, "encoder_layers": 2, "decoder_layers": 2, **VARIANTS[name]}
-    model = build_model(TransformerConfig.model_validate(config), Sizes(VOCABULARY, VOCABULARY, 24))
+    config = TypeAdapter(ModelConfig).validate_python(VARIANTS[name])
+    model = build_model(config, Sizes(VOCABULARY, VOCABULARY, 24))
     for parameter in model.parameters():  # gains of 1 and biases of 0 would hide mistakes
         nn.init.normal_(parameter, std=0.4)
     source = Tokens.of(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, PAD, PAD], [4, 3, 3, 5, PAD]]), pad=PAD)
@@ -172,7 +208,7 @@ def test_gradients_come_from_what_is_seen(case: Case) -> None:
     """Of one output: from its own row, from the past as far as windows reach, from the source without its padding."""
     row, at, reach = 1, 5, 4 if case.name == "windows" else 5
     embedded: dict[str, Tensor] = {}
-    stacks = {"source": case.model.encoder.stack, "target": case.model.decoder.stack}
+    sides = {"source": case.model.encoder, "target": case.model.decoder}
 
     def leaf(name: str) -> Any:
         def cut(_module: nn.Module, _inputs: object, vectors: Tensor) -> Tensor:
@@ -180,11 +216,11 @@ def test_gradients_come_from_what_is_seen(case: Case) -> None:
 
         return cut
 
-    handles = [stack.embedding.register_forward_hook(leaf(name)) for name, stack in stacks.items()]
+    handles = [side_embedding(side).register_forward_hook(leaf(name)) for name, side in sides.items()]
     with torch.enable_grad():
         one = case.logits((0, 7))[row, at].square().sum()
         source, target = (
-            gradient.abs().sum(-1) > 0 for gradient in torch.autograd.grad(one, [embedded[name] for name in stacks])
+            gradient.abs().sum(-1) > 0 for gradient in torch.autograd.grad(one, [embedded[name] for name in sides])
         )
     for handle in handles:
         handle.remove()
@@ -192,6 +228,10 @@ def test_gradients_come_from_what_is_seen(case: Case) -> None:
     assert torch.equal(source, mine & (case.source.positions >= 0))
     positions = case.target.positions
     assert torch.equal(target, mine & (positions <= at) & (positions >= at - reach))
+
+
+def side_embedding(side: nn.Module) -> TokenEmbedding:
+    return next(module for module in side.modules() if isinstance(module, TokenEmbedding))
 
 
 def test_padding_law_source(case: Case) -> None:
@@ -240,8 +280,8 @@ def test_watch_law(case: Case) -> None:
     with watch(case.model) as weights:
         watched = case.logits((0, 7))
     torch.testing.assert_close(watched, plain)
-    assert {name.split(".")[0] for name in weights} == {"encoder", "decoder"}
-    assert len(weights) == 6
+    probes = {name.removesuffix(".probe") for name, each in case.model.named_modules() if isinstance(each, Probe)}
+    assert set(weights) == probes
     for name, calls in weights.items():
         for each in calls:
             sums = each.sum(-1)
@@ -250,39 +290,39 @@ def test_watch_law(case: Case) -> None:
             assert each.min() >= 0
 
 
-def test_kernel_law(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_law(transformer: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention that never forms its weights, attention that does, and attention that is watched are one."""
-    padded = Tokens.of(torch.cat((torch.full((3, 2), PAD), case.target.ids), 1), pad=PAD)
+    padded = Tokens.of(torch.cat((torch.full((3, 2), PAD), transformer.target.ids), 1), pad=PAD)
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: False)
-    expected = case.logits((0, 9), target=padded)[:, 2:]
+    expected = transformer.logits((0, 9), target=padded)[:, 2:]
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: True)
     for cuts in ((0, 9), (0, 4, 5, 9)):
-        torch.testing.assert_close(case.logits(cuts, target=padded)[:, 2:], expected)
-    with watch(case.model):
-        torch.testing.assert_close(case.logits((0, 9), target=padded)[:, 2:], expected)
+        torch.testing.assert_close(transformer.logits(cuts, target=padded)[:, 2:], expected)
+    with watch(transformer.model):
+        torch.testing.assert_close(transformer.logits((0, 9), target=padded)[:, 2:], expected)
 
 
-def test_columns_are_a_set(case: Case) -> None:
+def test_columns_are_a_set(transformer: Case) -> None:
     """Where a token stands in its row says nothing; its position says all, and the outputs move with it."""
     order, back = torch.tensor([2, 0, 4, 1, 3]), torch.tensor([6, 1, 0, 4, 2, 5, 3])
-    source = Tokens(case.source.ids[:, order], case.source.positions[:, order])
-    target = Tokens(case.target.ids[:, back], case.target.positions[:, back])
-    expected = case.logits((0, 7))
-    torch.testing.assert_close(case.logits((0, 7), source=source), expected)
-    torch.testing.assert_close(case.logits((0, 7), target=target), expected[:, back])
+    source = Tokens(transformer.source.ids[:, order], transformer.source.positions[:, order])
+    target = Tokens(transformer.target.ids[:, back], transformer.target.positions[:, back])
+    expected = transformer.logits((0, 7))
+    torch.testing.assert_close(transformer.logits((0, 7), source=source), expected)
+    torch.testing.assert_close(transformer.logits((0, 7), target=target), expected[:, back])
 
 
-def test_without_positions_a_source_is_a_set_of_words(case: Case) -> None:
+def test_without_positions_a_source_is_a_set_of_words(transformer: Case) -> None:
     """Attention alone does not know order: permuted words are the same source, unless positions tell.
 
     The lectures' rejected ideas add one number to all entries of a vector, which a norm takes away again: behind a
     pre-norm they are no positions at all.
     """
     rows = torch.tensor([0])
-    source, target = select(case.source, rows), select(case.target, rows)
+    source, target = select(transformer.source, rows), select(transformer.target, rows)
     permuted = Tokens(source.ids[:, [3, 1, 4, 0, 2]], source.positions)
-    before, after = (case.logits((0, 7), source=each, target=target) for each in (source, permuted))
-    blind = case.name.startswith("none-") or case.name in ("unit_interval-pre_norm", "integer-pre_norm")
+    before, after = (transformer.logits((0, 7), source=each, target=target) for each in (source, permuted))
+    blind = transformer.name.startswith("none-") or transformer.name in ("unit_interval-pre_norm", "integer-pre_norm")
     assert torch.allclose(before, after, atol=1e-6) == blind
 
 

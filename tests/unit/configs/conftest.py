@@ -76,8 +76,9 @@ def _table(section: type[Section], dice: random.Random) -> dict[str, Any]:
 
 def _repaired(table: dict[str, Any], dice: random.Random) -> dict[str, Any]:
     """Lets keys that depend on each other agree, which random ones seldom do."""
-    heads = dice.choice((1, 2, 4, 8))
-    table["model"] = table.get("model", {}) | {"heads": heads, "d_model": 2 * heads * dice.randint(1, 20)}
+    model, heads = table.setdefault("model", {}), dice.choice((1, 2, 4, 8))
+    if model.get("kind", "transformer") == "transformer":
+        table["model"] = model | {"heads": heads, "d_model": 2 * heads * dice.randint(1, 20)}
     table["training"]["steps"] = dice.randint(1, 10**6)
     return table
 

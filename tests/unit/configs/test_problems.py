@@ -44,7 +44,7 @@ def problems(path: Path, text: str, *words: str) -> list[str]:
         ("--model.layers 0", "model.layers = 0 must be at least 1"),
         ("--model.scale_embedding 1", "model.scale_embedding = 1 must be true or false"),
         ("--model.source_vectors=", 'model.source_vectors = "" must not be empty'),
-        ("--model.kind rnn", 'model.kind = "rnn" must be "transformer"'),
+        ("--model.kind rnn", 'model.kind = "rnn" must be one of "transformer", "recurrent"'),
         ("--model.activation gelo", '"gelo" must be one of "relu", "gelu"; did you mean "gelu"?'),
         ("--model.positions.kind rotry", f'"rotry" must be one of {KINDS}; did you mean "rotary"?'),
         ("--model.positions.clip 4", 'model.positions.clip needs model.positions.kind = "shaw"'),
@@ -54,6 +54,15 @@ def problems(path: Path, text: str, *words: str) -> list[str]:
         (
             "--model.positions.kind learned --model.positions.length 256",
             "model.positions.length = 256 must be above data.max_length = 256",
+        ),
+        (
+            "--model.kind recurrent --model.bidirectional true --model.reading.kind luong --model.reading.score dot",
+            'model.reading.score = "dot" needs states and memory slots of one width',
+        ),
+        ("--model.kind recurrent --model.heads 4", "model.heads = 4 is no known key"),
+        (
+            "--model.kind recurrent --training.decorrelation 0.1",
+            'training.decorrelation = 0.1 pushes attention heads apart, and a model of kind "recurrent" has no heads',
         ),
         ("--model.encoder_visibility.kind window --model.encoder_visibility.before 1", "after is missing"),
         ("--tokenizer.joint false", 'model.tie = "three_way" needs one vocabulary'),

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from heedful.configs.build import Sizes, build_model
-from heedful.configs.model import TransformerConfig
+from heedful.configs.model import ModelConfig, TransformerConfig
+from heedful.configs.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
 from heedful.data.tokenizers import BOS, EOS, PAD, Characters
-from heedful.errors import DataError
+from heedful.errors import DataError, RecipeError
 from heedful.generation import Forbid, Wu
 from heedful.generation.search import Beam, Greedy, Search
 from heedful.tasks.translator import Candidate, Length, Translator, batched
@@ -24,11 +25,13 @@ SENTENCES = ["abc", "", "f", "abcdefabcd", "ba", "  ", "dd", "cafe"]
 SILENT = (Forbid((PAD, BOS)),)
 
 
-def network(seed: int = 0, *, end: float = 0.0) -> Any:
+TRANSFORMER = TransformerConfig(d_model=12, heads=3, encoder_layers=1, decoder_layers=1, output_bias=True)
+
+
+def network(seed: int = 0, *, end: float = 0.0, config: ModelConfig = TRANSFORMER) -> Any:
     """A random model; `end` makes the end of sentence likely or unlikely."""
     torch.manual_seed(seed)
-    config = {"d_model": 12, "heads": 3, "layers": 1, "output_bias": True}
-    model = build_model(TransformerConfig.model_validate(config), Sizes(LETTERS.size, LETTERS.size, 40))
+    model = build_model(config, Sizes(LETTERS.size, LETTERS.size, 40))
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     with torch.no_grad():
@@ -138,6 +141,23 @@ def test_alignments_say_what_each_target_token_looked_at() -> None:
     (weights,) = found.weights.values()
     assert weights.shape == (3, 5)
     np.testing.assert_allclose(weights.sum(1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("reading", [BahdanauConfig(), LuongConfig(), LuongConfig(input_feeding=False)])
+def test_alignments_of_recurrent_models_have_a_row_for_each_token(reading: BahdanauConfig | LuongConfig) -> None:
+    ours = translator(network(config=RecurrentConfig(d_model=6, reading=reading)))
+    found = ours.align("abcd", "fe")
+    assert list(found.weights) == ["decoder.across"]
+    assert found.weights["decoder.across"].shape == (3, 5)
+    np.testing.assert_allclose(found.weights["decoder.across"].sum(1), 1, rtol=1e-6)
+    shorter = ours.align("abcd", "f").weights["decoder.across"]
+    np.testing.assert_allclose(shorter[:2], found.weights["decoder.across"][:2], rtol=1e-6)
+
+
+def test_a_model_that_reads_its_source_as_one_vector_has_no_alignment() -> None:
+    ours = translator(network(config=RecurrentConfig(d_model=6, reading=ContextConfig())))
+    with pytest.raises(RecipeError, match="no attention to its source"):
+        ours.align("abcd", "fe")
 
 
 def test_a_candidate_is_aligned_in_the_pieces_in_which_it_was_generated() -> None:

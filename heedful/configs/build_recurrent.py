@@ -1,0 +1,152 @@
+"""From the table of a recurrent model to the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from torch import nn
+
+from heedful.attention import Additive, Attention, Dot, General, Score
+from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Elman, Forward, Layer, RecurrentStack
+from heedful.configs.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
+from heedful.models.interface import Decoder
+from heedful.models.recurrent_decoder import (
+    AtStart,
+    BahdanauDecoder,
+    Bridge,
+    Column,
+    ContextDecoder,
+    EveryStep,
+    FeedingDecoder,
+    LuongDecoder,
+    Maxout,
+    Readout,
+)
+from heedful.models.recurrent_encoder import (
+    AsWritten,
+    Doubled,
+    RecurrentEncoder,
+    Reversed,
+    SourceOrder,
+    both_ends,
+    first_backward,
+    last_output,
+)
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.values import Tokens
+
+if TYPE_CHECKING:
+    from heedful.configs.build import Sizes
+
+_CELLS: dict[str, type[Elman | GRU | LSTM]] = {"elman": Elman, "gru": GRU, "lstm": LSTM}
+_ORDERS: dict[str, type[SourceOrder]] = {"as_written": AsWritten, "reversed": Reversed, "doubled": Doubled}
+
+
+def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
+    """A freshly initialised recurrent model."""
+    target = embedding_table(sizes.target, config.d_embedding)
+    source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_embedding)
+    decoder = _decoder(config, _embedding(config, target))
+    output = nn.Linear(config.d_embedding, sizes.target, bias=True)
+    if config.tie == "none":
+        nn.init.normal_(output.weight, std=config.d_embedding**-0.5)
+    else:
+        output.weight = target.weight
+    nn.init.zeros_(output.bias)
+    return SequenceToSequence(_encoder(config, _embedding(config, source)), decoder, output=output)
+
+
+def _embedding(config: RecurrentConfig, table: nn.Embedding) -> TokenEmbedding:
+    return TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout)
+
+
+def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> RecurrentEncoder:
+    layers: list[Layer] = []
+    width = config.d_embedding
+    for _ in range(config.encoder_layers):
+        layers.append(
+            Bidirectional(_cell(config, width), _cell(config, width))
+            if config.bidirectional
+            else Forward(_cell(config, width))
+        )
+        width = layers[-1].d_output
+    if not config.bidirectional:
+        summary = last_output
+    else:
+        summary = both_ends if isinstance(config.reading, ContextConfig) else first_backward
+    return RecurrentEncoder(
+        embedding,
+        RecurrentStack(layers, dropout=config.dropout),
+        summary=summary,
+        order=_ORDERS[config.source_order](),
+        dropout=config.dropout,
+    )
+
+
+def _decoder(config: RecurrentConfig, embedding: TokenEmbedding) -> Decoder:
+    d_memory = config.d_model * (2 if config.bidirectional else 1)
+    match config.reading:
+        case ContextConfig(enters=enters):
+            return _context(config, embedding, d_summary=d_memory, enters=enters)
+        case BahdanauConfig(d_alignment=d_alignment):
+            cells = _cells(config, config.d_embedding)
+            return BahdanauDecoder(
+                embedding,
+                Column(cells, d_more=d_memory, dropout=config.dropout),
+                across=Attention(Additive(config.d_model, d_memory, d_alignment or config.d_model)),
+                start=Bridge(config.d_model, cells),
+                readout=_readout(config, (config.d_model, config.d_embedding, d_memory)),
+            )
+        case LuongConfig():
+            return _luong(config, embedding, config.reading, d_memory=d_memory)
+    assert_never(config.reading)
+
+
+def _context(config: RecurrentConfig, embedding: TokenEmbedding, *, d_summary: int, enters: str) -> ContextDecoder:
+    every = enters == "every_step"
+    cells = _cells(config, config.d_embedding + (d_summary if every else 0))
+    return ContextDecoder(
+        embedding,
+        RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout),
+        start=Bridge(d_summary, cells),
+        use=EveryStep() if every else AtStart(),
+        readout=_readout(config, (config.d_model, config.d_embedding, *([d_summary] if every else []))),
+    )
+
+
+def _luong(
+    config: RecurrentConfig, embedding: TokenEmbedding, reading: LuongConfig, *, d_memory: int
+) -> LuongDecoder | FeedingDecoder:
+    cells = _cells(config, config.d_embedding)
+    start, across = Bridge(config.d_model, cells), Attention(_score(reading, config.d_model, d_memory))
+    readout = Readout((config.d_model, d_memory), config.d_embedding, activation=nn.Tanh(), dropout=config.dropout)
+    if reading.input_feeding:
+        column = Column(cells, d_more=config.d_embedding, dropout=config.dropout)
+        return FeedingDecoder(embedding, column, across=across, start=start, readout=readout)
+    stack = RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout)
+    return LuongDecoder(embedding, stack, across=across, start=start, readout=readout)
+
+
+def _score(reading: LuongConfig, d_query: int, d_key: int) -> Score:
+    match reading.score:
+        case "dot":
+            return Dot()
+        case "general":
+            return General(d_query, d_key)
+        case "additive":
+            return Additive(d_query, d_key, d_query)
+    assert_never(reading.score)
+
+
+def _readout(config: RecurrentConfig, d_inputs: tuple[int, ...]) -> Readout:
+    activation = Maxout() if config.readout == "maxout" else nn.Tanh()
+    return Readout(d_inputs, config.d_embedding, activation=activation, dropout=config.dropout)
+
+
+def _cells(config: RecurrentConfig, d_input: int) -> list[Cell]:
+    return [_cell(config, d_input if n == 0 else config.d_model) for n in range(config.decoder_layers)]
+
+
+def _cell(config: RecurrentConfig, d_input: int) -> Cell:
+    return _CELLS[config.cell](d_input, config.d_model)

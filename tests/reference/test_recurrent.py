@@ -1,0 +1,135 @@
+"""Recurrent models against the papers' equations, written out for one sentence, one step and one slot at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from heedful.configs.build import Sizes
+from heedful.configs.build_recurrent import recurrent
+from heedful.configs.recurrent import RecurrentConfig
+from heedful.values import Tokens
+
+WORDS, WIDTH, EMBEDDING = 9, 6, 4
+SOURCE, TARGET = [3, 5, 4, 8], [1, 6, 7, 3, 5]
+
+
+def built(**options: Any) -> Any:
+    config = RecurrentConfig.model_validate({"d_model": WIDTH, "d_embedding": EMBEDDING, "tie": "none", **options})
+    model = recurrent(config, Sizes(WORDS, WORDS, 20)).double().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def tokens(*ids: int) -> Tokens:
+    return Tokens(torch.tensor([ids]), torch.arange(len(ids)).unsqueeze(0))
+
+
+def logits(model: Any) -> Tensor:
+    found: Tensor = model.step(tokens(*TARGET), model.begin(tokens(*SOURCE)))[0][0]
+    return found
+
+
+def gru(cell: Any, x: Tensor, h: Tensor, more: Tensor | float = 0.0) -> Tensor:
+    """Cho et al. 2014, with the reset gate behind the product."""
+    w, u = cell.input(x) + more, cell.recurrent(h)
+    r, z = (torch.sigmoid(w[n * WIDTH : (n + 1) * WIDTH] + u[n * WIDTH : (n + 1) * WIDTH]) for n in (0, 1))
+    candidate = torch.tanh(w[2 * WIDTH :] + r * u[2 * WIDTH :])
+    return (1 - z) * candidate + z * h
+
+
+def read(cell: Any, vectors: list[Tensor]) -> list[Tensor]:
+    h, states = torch.zeros(WIDTH, dtype=torch.float64), []
+    for x in vectors:
+        h = gru(cell, x, h)
+        states.append(h)
+    return states
+
+
+def both_ways(model: Any) -> tuple[list[Tensor], Tensor, Tensor]:
+    """Annotations, the last forward state and the first backward one."""
+    encoder = model.encoder
+    vectors = [encoder.embedding.table.weight[word] * EMBEDDING**0.5 for word in SOURCE]
+    layer = encoder.stack.layers[0]
+    there = read(layer.left_to_right, vectors)
+    back = read(layer.right_to_left, vectors[::-1])[::-1]
+    return [torch.cat(pair) for pair in zip(there, back, strict=True)], there[-1], back[0]
+
+
+def maxout(t: Tensor) -> Tensor:
+    return torch.stack([torch.maximum(t[2 * n], t[2 * n + 1]) for n in range(len(t) // 2)])
+
+
+def embedded(model: Any, word: int) -> Tensor:
+    vector: Tensor = model.decoder.embedding.table.weight[word] * EMBEDDING**0.5
+    return vector
+
+
+def test_bahdanau() -> None:
+    """Bahdanau et al. 2015, A.1.2 and A.2.2."""
+    model = built(reading={"kind": "bahdanau", "d_alignment": 5})
+    decoder = model.decoder
+    annotations, _, first = both_ways(model)
+    score, s, expected = decoder.across.score, torch.tanh(decoder.start.maps[0](first)), []
+    for word in TARGET:
+        energies = [score.energy(torch.tanh(score.query(s) + score.key(h))) for h in annotations]
+        weights = torch.cat(energies).softmax(0)
+        context = sum((a * h for a, h in zip(weights, annotations, strict=True)), torch.zeros(()))
+        y = embedded(model, word)
+        s = gru(decoder.column.cells[0], y, s, decoder.column.more(context))
+        u, v, c = decoder.readout.maps
+        expected.append(model.output(maxout(u(s) + v(y) + c(context))))
+    torch.testing.assert_close(logits(model), torch.stack(expected))
+
+
+@pytest.mark.parametrize("feeding", [True, False])
+def test_luong(feeding: bool) -> None:
+    """Luong et al. 2015, eq. 5-8 (general) and section 3.3."""
+    model = built(reading={"kind": "luong", "score": "general", "input_feeding": feeding})
+    decoder = model.decoder
+    annotations, _, first = both_ways(model)
+    cell = decoder.column.cells[0] if feeding else decoder.stack.layers[0].cell
+    h, expected = torch.tanh(decoder.start.maps[0](first)), []
+    attentional = torch.zeros(EMBEDDING, dtype=torch.float64)
+    for word in TARGET:
+        h = gru(cell, embedded(model, word), h, decoder.column.more(attentional) if feeding else 0.0)
+        weights = torch.stack([h @ decoder.across.score.weight(slot) for slot in annotations]).softmax(0)
+        context = sum((a * slot for a, slot in zip(weights, annotations, strict=True)), torch.zeros(()))
+        w_h, w_c = decoder.readout.maps
+        attentional = torch.tanh(w_h(h) + w_c(context))
+        expected.append(model.output(attentional))
+    torch.testing.assert_close(logits(model), torch.stack(expected))
+
+
+@pytest.mark.parametrize("enters", ["start", "every_step"])
+def test_one_context(enters: str) -> None:
+    """Cho et al. 2014, section 2.2; with the context at the start only, Sutskever et al. 2014."""
+    model = built(reading={"kind": "context", "enters": enters})
+    decoder = model.decoder
+    _, last, first = both_ways(model)
+    context = torch.cat((last, first))
+    more = [context] if enters == "every_step" else []
+    h, expected = torch.tanh(decoder.start.maps[0](context)), []
+    for word in TARGET:
+        y = embedded(model, word)
+        h = gru(decoder.stack.layers[0].cell, torch.cat((y, *more)), h)
+        read_from = zip(decoder.readout.maps, (h, y, *more), strict=True)
+        expected.append(model.output(maxout(sum((each(x) for each, x in read_from), torch.zeros(())))))
+    torch.testing.assert_close(logits(model), torch.stack(expected))
+
+
+def test_a_source_reversed_or_doubled_is_the_source_so_written() -> None:
+    """The options equal what one would do to the text by hand."""
+    for order, by_hand in (("reversed", SOURCE[::-1]), ("doubled", SOURCE + SOURCE)):
+        model = built(reading={"kind": "context"}, bidirectional=False, source_order=order)
+        found = model.encoder(tokens(*SOURCE))
+        plain = built(reading={"kind": "context"}, bidirectional=False)
+        plain.load_state_dict(model.state_dict())
+        expected = plain.encoder(tokens(*by_hand))
+        torch.testing.assert_close(found.summary, expected.summary)
+        slots = expected.keys.flip(1) if order == "reversed" else expected.keys[:, len(SOURCE) :]
+        torch.testing.assert_close(found.keys, slots)
