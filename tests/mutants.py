@@ -57,6 +57,11 @@ STORAGE = "tests/unit/attention/test_storage.py"
 VISIBILITY = "tests/unit/attention/test_visibility.py"
 BUILD = "tests/unit/configs/test_build.py"
 BATCHES = "tests/unit/data/test_batches.py"
+STRUCTURED = "tests/unit/attention/test_structured.py"
+HARD = "tests/unit/attention/test_hard.py"
+CHOICE = "tests/unit/attention/test_choice.py"
+CONVOLUTIONAL = "tests/unit/models/test_convolutional.py"
+CONVOLUTION_BY_HAND = "tests/reference/test_convolutional.py"
 CELLS = "tests/unit/blocks/test_recurrent.py"
 RECURRENCE = "tests/reference/test_recurrent.py"
 BUCKETING = "tests/unit/data/test_bucketing.py"
@@ -803,6 +808,34 @@ TRAINING = (
 
 RECURRENT = (
     Mutant(
+        "a linear chain forgets what comes behind a slot",
+        "attention/structured.py",
+        "return scores + before + after",
+        "return scores + before",
+        (STRUCTURED,),
+    ),
+    Mutant(
+        "the baseline is added to the reward",
+        "attention/hard.py",
+        "(reward - baseline)",
+        "(reward + baseline)",
+        (HARD,),
+    ),
+    Mutant(
+        "the bell of a window is too wide",
+        "attention/choice.py",
+        "torch.exp(-2 *",
+        "torch.exp(-0.5 *",
+        (CHOICE,),
+    ),
+    Mutant(
+        "a location beyond the longest memory is scored",
+        "attention/scores.py",
+        "positions >= self.longest",
+        "positions > self.longest",
+        (SCORES, "tests/unit/attention/test_scores.py"),
+    ),
+    Mutant(
         "the update gate keeps what it should replace",
         "blocks/recurrent.py",
         "return (torch.lerp(candidate, h, update),)",
@@ -839,7 +872,7 @@ RECURRENT = (
     ),
     Mutant(
         "padding advances the state of a step",
-        "models/recurrent_decoder.py",
+        "blocks/recurrent.py",
         "after.append(keep_where(real, cell.advance(gates, state), state))",
         "after.append(cell.advance(gates, state))",
         (f"{LAWS}::test_padding_law_target",),
@@ -853,7 +886,7 @@ RECURRENT = (
     ),
     Mutant(
         "the context does not enter the gates",
-        "models/recurrent_decoder.py",
+        "blocks/recurrent.py",
         "gates = projected + self.more(more)",
         "gates = projected",
         (RECURRENCE,),
@@ -861,8 +894,8 @@ RECURRENT = (
     Mutant(
         "the first state asks at every step",
         "models/recurrent_decoder.py",
-        "state.attended.by(self.across, cells[0][0].unsqueeze(1))",
-        "state.attended.by(self.across, state.cells[0][0].unsqueeze(1))",
+        "                cells[0][0].unsqueeze(1),",
+        "                state.cells[0][0].unsqueeze(1),",
         (RECURRENCE,),
     ),
     Mutant(
@@ -874,7 +907,7 @@ RECURRENT = (
     ),
     Mutant(
         "dropped sentences keep the memory of others",
-        "models/recurrent_decoder.py",
+        "attention/attended.py",
         "part.index_select(0, groups) for part in (self.keys, self.values, self.positions)",
         "part[: len(groups)] for part in (self.keys, self.values, self.positions)",
         (f"{LAWS}::test_rows_in_groups_are_rows", f"{LAWS}::test_row_law"),
@@ -902,7 +935,73 @@ RECURRENT = (
     ),
 )
 
-MUTANTS = (*ATTENTION, *MODELS, *RECURRENT, *TASKS, *GENERATION, *TRAINING)
+CONVOLUTIONS = (
+    Mutant(
+        "residuals are halved, not scaled by the root of a half",
+        "blocks/convolution.py",
+        "(x + branch) * math.sqrt(0.5)",
+        "(x + branch) * 0.5",
+        (CONVOLUTION_BY_HAND,),
+    ),
+    Mutant(
+        "padding enters windows",
+        "blocks/convolution.py",
+        "return x if self.real is None else torch.where(self.real, x, 0.0)",
+        "return x",
+        (CONVOLUTIONAL,),
+    ),
+    Mutant(
+        "the taps of a window are reversed",
+        "blocks/convolution.py",
+        "torch.cat(taps, -1)",
+        "torch.cat(taps[::-1], -1)",
+        (CONVOLUTION_BY_HAND,),
+    ),
+    Mutant(
+        "a centred window looks back only",
+        "blocks/convolution.py",
+        "(0, 0, side, side)",
+        "(0, 0, 2 * side, 0)",
+        (CONVOLUTION_BY_HAND,),
+    ),
+    Mutant(
+        "the memory's values are its keys",
+        "models/convolutional_encoder.py",
+        "Memory(z, z + embedded,",
+        "Memory(z, z,",
+        (CONVOLUTION_BY_HAND,),
+    ),
+    Mutant(
+        "contexts shrink with the length of the source",
+        "models/convolutional_decoder.py",
+        "scaled = memory.values * count.sqrt()",
+        "scaled = memory.values",
+        (CONVOLUTION_BY_HAND,),
+    ),
+    Mutant(
+        "the last word does not ask",
+        "models/convolutional_decoder.py",
+        "query = self.query(h) + embedded",
+        "query = self.query(h)",
+        (CONVOLUTION_BY_HAND,),
+    ),
+    Mutant(
+        "a layer keeps what it saw a step too long",
+        "models/convolutional_decoder.py",
+        "pasts.append(after)",
+        "pasts.append(before)",
+        (CONVOLUTIONAL,),
+    ),
+    Mutant(
+        "the encoder's gradients are scaled for half the layers",
+        "configs/build_convolutional.py",
+        "1 / (2 * config.decoder_layers)",
+        "1 / config.decoder_layers",
+        (CONVOLUTION_BY_HAND,),
+    ),
+)
+
+MUTANTS = (*ATTENTION, *MODELS, *RECURRENT, *CONVOLUTIONS, *TASKS, *GENERATION, *TRAINING)
 
 
 @contextmanager

@@ -10,8 +10,9 @@ torch.Size([2, 1, 4])
 """
 
 from heedful.attention.attention import Attention
-from heedful.attention.choice import Choice, proportional, softmax
+from heedful.attention.choice import Choice, Focus, PredictedWindow, proportional, softmax
 from heedful.attention.dropout import Dropout
+from heedful.attention.hard import Drawn, MovingBaseline, Sampled, StraightThrough, surrogate
 from heedful.attention.multihead import (
     Aggregation,
     Concatenation,
@@ -32,8 +33,9 @@ from heedful.attention.positions import (
     UnitInterval,
 )
 from heedful.attention.probe import Probe
-from heedful.attention.scores import Additive, Dot, General, ScaledDot, Score
+from heedful.attention.scores import Additive, Concat, Dot, ExpDot, General, Location, ScaledDot, Score
 from heedful.attention.sight import Sight, Slots
+from heedful.attention.structured import LinearChain
 from heedful.attention.visibility import Visibility, causal, everything, window
 
 __all__ = [
@@ -42,25 +44,35 @@ __all__ = [
     "Aggregation",
     "Attention",
     "Choice",
+    "Concat",
     "Concatenation",
     "Dot",
+    "Drawn",
     "Dropout",
+    "ExpDot",
+    "Focus",
     "General",
     "Integer",
     "KeyValues",
     "Learned",
+    "LinearChain",
+    "Location",
     "Mean",
+    "MovingBaseline",
     "MultiHeadAttention",
+    "PredictedWindow",
     "Probe",
     "Projection",
     "RelativePosition",
     "Rotary",
+    "Sampled",
     "ScaledDot",
     "Score",
     "Shaw",
     "Sight",
     "Sinusoidal",
     "Slots",
+    "StraightThrough",
     "Unaware",
     "UnitInterval",
     "Visibility",
@@ -68,5 +80,6 @@ __all__ = [
     "everything",
     "proportional",
     "softmax",
+    "surrogate",
     "window",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from heedful.attention.choice import Choice, softmax
+from heedful.attention.choice import Choice, Focus, softmax
 from heedful.attention.probe import Probe
 from heedful.attention.scores import Score
 
@@ -16,12 +16,14 @@ class Attention(nn.Module):
     Args:
         score: how well each key answers the query.
         choose: how scores become weights.
+        focus: where a query looks in the first place; None is everywhere that is visible.
     """
 
-    def __init__(self, score: Score, choose: Choice = softmax) -> None:
+    def __init__(self, score: Score, choose: Choice = softmax, *, focus: Focus | None = None) -> None:
         super().__init__()
         self.score = score
         self.choose = choose
+        self.focus = focus
         self.probe = Probe()
 
     def forward(
@@ -33,5 +35,11 @@ class Attention(nn.Module):
         visible: Bool[Tensor, "B Q K"],
     ) -> Float[Tensor, "B Q d_value"]:
         """The context of each query; `key` comes from `self.score.project`."""
-        weights: Tensor = self.probe(self.choose(self.score(query, key), visible))
-        return weights @ value
+        scores = self.score(query, key)
+        if self.focus is None:
+            weights = self.choose(scores, visible)
+        else:
+            emphasis = self.focus(query, visible)
+            weights = self.choose(scores, emphasis > 0) * emphasis
+        seen: Tensor = self.probe(weights)
+        return seen @ value

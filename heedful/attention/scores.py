@@ -1,6 +1,7 @@
 """Scores: how well a key answers a query, before anything is normalised.
 
-Every score has `project`, done once per memory, and `forward`, done once per step.
+Every score has `project`, done once per memory, and `forward`, done once per step. What is hidden from a query gets a
+score like anything else; a `Choice` then passes it over.
 """
 
 from __future__ import annotations
@@ -9,16 +10,28 @@ import math
 from abc import ABC, abstractmethod
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
+
+_SUMMANDS = 2**16
+"""Keys whose largest exponentials must still have a finite sum."""
 
 
 class Score(nn.Module, ABC):
     """A measure of similarity between queries and keys."""
 
     @abstractmethod
-    def project(self, keys: Float[Tensor, "*B K d_key"]) -> Float[Tensor, "*B K d_projected"]:
-        """What of the keys can be computed before any query is known."""
+    def project(
+        self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
+    ) -> Float[Tensor, "*B K d_projected"]:
+        """What of the keys can be computed before any query is known.
+
+        Args:
+            keys: of a memory.
+            positions: where each key is, -1 where there is none; without them keys count from 0. Only scores that
+                look at places (`Location`) read them.
+        """
 
     @abstractmethod
     def forward(
@@ -30,7 +43,9 @@ class Score(nn.Module, ABC):
 class Dot(Score):
     """q . k (Luong et al. 2015, eq. 8, dot)."""
 
-    def project(self, keys: Float[Tensor, "*B K d_key"]) -> Float[Tensor, "*B K d_key"]:
+    def project(
+        self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
+    ) -> Float[Tensor, "*B K d_key"]:
         """The keys themselves."""
         return keys
 
@@ -42,7 +57,9 @@ class Dot(Score):
 class ScaledDot(Score):
     """q . k / sqrt(d) (Vaswani et al. 2017, eq. 1): of variance 1 when the entries of q and k are."""
 
-    def project(self, keys: Float[Tensor, "*B K d_key"]) -> Float[Tensor, "*B K d_key"]:
+    def project(
+        self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
+    ) -> Float[Tensor, "*B K d_key"]:
         """The keys themselves."""
         return keys
 
@@ -58,7 +75,9 @@ class General(Score):
         super().__init__()
         self.weight = nn.Linear(d_key, d_query, bias=False)
 
-    def project(self, keys: Float[Tensor, "*B K d_key"]) -> Float[Tensor, "*B K d_query"]:
+    def project(
+        self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
+    ) -> Float[Tensor, "*B K d_query"]:
         """W k."""
         projected: Tensor = self.weight(keys)
         return projected
@@ -79,7 +98,9 @@ class Additive(Score):
         self.key = nn.Linear(d_key, d_hidden, bias=False)
         self.energy = nn.Linear(d_hidden, 1, bias=False)
 
-    def project(self, keys: Float[Tensor, "*B K d_key"]) -> Float[Tensor, "*B K d_hidden"]:
+    def project(
+        self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
+    ) -> Float[Tensor, "*B K d_hidden"]:
         """U k."""
         projected: Tensor = self.key(keys)
         return projected
@@ -88,6 +109,92 @@ class Additive(Score):
         self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K d_hidden"]
     ) -> Float[Tensor, "*B Q K"]:
         """One hidden layer over each pair of query and key."""
-        hidden = torch.tanh(self.query(query).unsqueeze(-2) + key.unsqueeze(-3))
-        energy: Tensor = self.energy(hidden).squeeze(-1)
-        return energy
+        return _energies(self.query(query), key, energy=self.energy)
+
+
+class Concat(Score):
+    """v . tanh(W [q; k]) (Luong et al. 2015, eq. 8, concat): `Additive` without a bias, its two maps one matrix."""
+
+    def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
+        super().__init__()
+        self.d_query = d_query
+        self.weight = nn.Linear(d_query + d_key, d_hidden, bias=False)
+        self.energy = nn.Linear(d_hidden, 1, bias=False)
+
+    def project(
+        self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
+    ) -> Float[Tensor, "*B K d_hidden"]:
+        """The columns of W that belong to keys, times k."""
+        return functional.linear(keys, self.weight.weight[:, self.d_query :])
+
+    def forward(
+        self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K d_hidden"]
+    ) -> Float[Tensor, "*B Q K"]:
+        """One hidden layer over each pair of query and key."""
+        return _energies(functional.linear(query, self.weight.weight[:, : self.d_query]), key, energy=self.energy)
+
+
+class Location(Score):
+    """W q, one score for each position whatever stands there (Luong et al. 2015, eq. 7).
+
+    The paper takes the softmax over all `longest` positions and then as many of its weights as the sentence has words;
+    here, as with every score, the choice is among the words that are there.
+
+    Args:
+        d_query: width of a query.
+        longest: positions that have a score; a memory with a later one is an error of the caller.
+    """
+
+    def __init__(self, d_query: int, longest: int) -> None:
+        super().__init__()
+        self.longest = longest
+        self.weight = nn.Linear(d_query, longest, bias=False)
+
+    def project(
+        self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
+    ) -> Float[Tensor, "*B K longest"]:
+        """1 at the position of each key, 0 elsewhere: of a key, its place is all that counts."""
+        if positions is None:
+            positions = torch.arange(keys.size(-2), device=keys.device).expand(keys.shape[:-1])
+        places = torch.arange(self.longest, device=keys.device)
+        beyond = positions >= self.longest
+        assert not beyond.any(), (
+            f"a memory has a slot at position {int(positions.max())}, but Location was built for positions "
+            f"below {self.longest}; make `longest` larger or the memory shorter"
+        )
+        return (positions.unsqueeze(-1) == places).to(keys.dtype)
+
+    def forward(
+        self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K longest"]
+    ) -> Float[Tensor, "*B Q K"]:
+        """Of all scores of a query, those of the positions in this memory."""
+        scores: Tensor = self.weight(query) @ key.transpose(-2, -1)
+        return scores
+
+
+class ExpDot(Score):
+    """exp(q . k), the lecture's score that cannot be negative; `proportional` makes it the softmax of `Dot`.
+
+    exp overflows (in fp32 and bf16 from 88.7), so q . k is cut to +-77.6 there (+-698.7 in fp64), where sums over
+    65,536 keys and their reciprocals are finite. Keys beyond the same cut are alike to a query, and no gradient moves
+    them; `softmax` over `Dot` is the same function without these edges.
+    """
+
+    def project(
+        self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
+    ) -> Float[Tensor, "*B K d_key"]:
+        """The keys themselves."""
+        return keys
+
+    def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
+        """Exponentials of inner products."""
+        limit = math.log(torch.finfo(query.dtype).max) - math.log(_SUMMANDS)
+        return (query @ key.transpose(-2, -1)).clamp(-limit, limit).exp()
+
+
+def _energies(
+    query: Float[Tensor, "*B Q d_hidden"], key: Float[Tensor, "*B K d_hidden"], *, energy: nn.Linear
+) -> Float[Tensor, "*B Q K"]:
+    """v . tanh(query + key) for each pair."""
+    energies: Tensor = energy(torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)))
+    return energies.squeeze(-1)

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from heedful.attention.dropout import Dropout
+from heedful.blocks.linear import xavier_linear
 
 CellState: TypeAlias = tuple[Tensor, ...]
 """What a cell remembers, each [B, d]; the first is its output."""
@@ -264,6 +265,48 @@ class RecurrentStack(nn.Module):
 
     def _layers(self) -> list[Layer]:
         return [layer for layer in self.layers if isinstance(layer, Layer)]
+
+
+class Column(nn.Module):
+    """Cells on top of each other, one step at a time, with something more in the gates of the lowest.
+
+    Args:
+        cells: from the lowest to the highest.
+        d_more: width of what enters the lowest cell besides its input.
+        dropout: between layers.
+    """
+
+    def __init__(self, cells: Iterable[Cell], *, d_more: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.cells = nn.ModuleList(cells)
+        lowest = self._cells()[0]
+        self.more = xavier_linear(d_more, lowest.input.out_features, bias=False, parts=lowest.gates)
+        self.dropout = Dropout(dropout)
+
+    def project(self, x: Float[Tensor, "B T d_input"]) -> Float[Tensor, "B T gates"]:
+        """What the inputs of all steps bring into the gates of the lowest cell, in one product."""
+        projected: Tensor = self._cells()[0].input(x)
+        return projected
+
+    def advance(
+        self,
+        projected: Float[Tensor, "B gates"],
+        more: Float[Tensor, "B d_more"],
+        *,
+        states: tuple[CellState, ...],
+        real: Tensor,
+    ) -> tuple[CellState, ...]:
+        """One step; states of rows without a token stay."""
+        gates = projected + self.more(more)
+        after: list[CellState] = []
+        for cell, state in zip(self._cells(), states, strict=True):
+            if after:
+                gates = cell.input(self.dropout(after[-1][0]))
+            after.append(keep_where(real, cell.advance(gates, state), state))
+        return tuple(after)
+
+    def _cells(self) -> list[Cell]:
+        return [cell for cell in self.cells if isinstance(cell, Cell)]
 
 
 def keep_where(real: Bool[Tensor, "B 1"], newer: CellState, older: CellState) -> CellState:

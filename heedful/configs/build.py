@@ -32,7 +32,9 @@ from heedful.blocks.embedding import TokenEmbedding, embedding_table
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
+from heedful.configs.build_convolutional import convolutional
 from heedful.configs.build_recurrent import recurrent
+from heedful.configs.convolutional import ConvolutionalConfig
 from heedful.configs.model import (
     CausalConfig,
     CausalWindowConfig,
@@ -71,6 +73,8 @@ def build_model(config: ModelConfig, sizes: Sizes) -> SequenceToSequence[Tokens]
             return _transformer(config, sizes)
         case RecurrentConfig():
             return recurrent(config, sizes)
+        case ConvolutionalConfig():
+            return convolutional(config, sizes)
     assert_never(config)
 
 

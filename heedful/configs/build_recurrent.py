@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
 from torch import nn
 
-from heedful.attention import Additive, Attention, Dot, General, Score
+from heedful.attention import (
+    Additive,
+    Attention,
+    Choice,
+    Concat,
+    Dot,
+    ExpDot,
+    Focus,
+    General,
+    LinearChain,
+    Location,
+    PredictedWindow,
+    ScaledDot,
+    Score,
+    StraightThrough,
+    everything,
+    proportional,
+    softmax,
+    window,
+)
 from heedful.blocks.embedding import TokenEmbedding, embedding_table
-from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Elman, Forward, Layer, RecurrentStack
-from heedful.configs.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
+from heedful.blocks.readout import Maxout, Readout
+from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
+from heedful.configs.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig, ScoreName
 from heedful.models.interface import Decoder
 from heedful.models.recurrent_decoder import (
     AtStart,
     BahdanauDecoder,
     Bridge,
-    Column,
     ContextDecoder,
     EveryStep,
     FeedingDecoder,
     LuongDecoder,
-    Maxout,
-    Readout,
 )
 from heedful.models.recurrent_encoder import (
     AsWritten,
@@ -47,7 +65,7 @@ def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Token
     """A freshly initialised recurrent model."""
     target = embedding_table(sizes.target, config.d_embedding)
     source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_embedding)
-    decoder = _decoder(config, _embedding(config, target))
+    decoder = _decoder(config, _embedding(config, target), sizes)
     output = nn.Linear(config.d_embedding, sizes.target, bias=True)
     if config.tie == "none":
         nn.init.normal_(output.weight, std=config.d_embedding**-0.5)
@@ -84,22 +102,22 @@ def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> RecurrentEnc
     )
 
 
-def _decoder(config: RecurrentConfig, embedding: TokenEmbedding) -> Decoder:
+def _decoder(config: RecurrentConfig, embedding: TokenEmbedding, sizes: Sizes) -> Decoder:
     d_memory = config.d_model * (2 if config.bidirectional else 1)
     match config.reading:
         case ContextConfig(enters=enters):
             return _context(config, embedding, d_summary=d_memory, enters=enters)
-        case BahdanauConfig(d_alignment=d_alignment):
+        case BahdanauConfig():
             cells = _cells(config, config.d_embedding)
             return BahdanauDecoder(
                 embedding,
                 Column(cells, d_more=d_memory, dropout=config.dropout),
-                across=Attention(Additive(config.d_model, d_memory, d_alignment or config.d_model)),
+                across=_attention(config.reading, config.d_model, d_memory, sizes),
                 start=Bridge(config.d_model, cells),
                 readout=_readout(config, (config.d_model, config.d_embedding, d_memory)),
             )
         case LuongConfig():
-            return _luong(config, embedding, config.reading, d_memory=d_memory)
+            return _luong(config, embedding, config.reading, d_memory=d_memory, sizes=sizes)
     assert_never(config.reading)
 
 
@@ -116,27 +134,54 @@ def _context(config: RecurrentConfig, embedding: TokenEmbedding, *, d_summary: i
 
 
 def _luong(
-    config: RecurrentConfig, embedding: TokenEmbedding, reading: LuongConfig, *, d_memory: int
+    config: RecurrentConfig, embedding: TokenEmbedding, reading: LuongConfig, *, d_memory: int, sizes: Sizes
 ) -> LuongDecoder | FeedingDecoder:
     cells = _cells(config, config.d_embedding)
-    start, across = Bridge(config.d_model, cells), Attention(_score(reading, config.d_model, d_memory))
+    start, across = Bridge(config.d_model, cells), _attention(reading, config.d_model, d_memory, sizes)
     readout = Readout((config.d_model, d_memory), config.d_embedding, activation=nn.Tanh(), dropout=config.dropout)
+    visibility = window(reading.reach, reading.reach) if reading.window == "monotonic" else everything
     if reading.input_feeding:
         column = Column(cells, d_more=config.d_embedding, dropout=config.dropout)
-        return FeedingDecoder(embedding, column, across=across, start=start, readout=readout)
+        return FeedingDecoder(embedding, column, across=across, start=start, readout=readout, visibility=visibility)
     stack = RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout)
-    return LuongDecoder(embedding, stack, across=across, start=start, readout=readout)
+    return LuongDecoder(embedding, stack, across=across, start=start, readout=readout, visibility=visibility)
 
 
-def _score(reading: LuongConfig, d_query: int, d_key: int) -> Score:
-    match reading.score:
-        case "dot":
-            return Dot()
-        case "general":
-            return General(d_query, d_key)
-        case "additive":
-            return Additive(d_query, d_key, d_query)
-    assert_never(reading.score)
+def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, sizes: Sizes) -> Attention:
+    return Attention(_score(reading, d_query, d_key, sizes), _choice(reading), focus=_focus(reading, d_query))
+
+
+def _score(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, sizes: Sizes) -> Score:
+    d_hidden = reading.d_alignment or d_query
+    made: dict[ScoreName, Callable[[], Score]] = {
+        "dot": Dot,
+        "scaled_dot": ScaledDot,
+        "exp_dot": ExpDot,
+        "general": lambda: General(d_query, d_key),
+        "concat": lambda: Concat(d_query, d_key, d_hidden),
+        "additive": lambda: Additive(d_query, d_key, d_hidden),
+        "location": lambda: Location(d_query, sizes.max_length + 1),
+    }
+    return made[reading.score]()
+
+
+def _choice(reading: BahdanauConfig | LuongConfig) -> Choice:
+    match reading.weights:
+        case "softmax":
+            return softmax
+        case "proportional":
+            return proportional
+        case "straight_through":
+            return StraightThrough()
+        case "linear_chain":
+            return LinearChain()
+    assert_never(reading.weights)
+
+
+def _focus(reading: BahdanauConfig | LuongConfig, d_query: int) -> Focus | None:
+    if isinstance(reading, LuongConfig) and reading.window == "predicted":
+        return PredictedWindow(d_query, d_query, reach=reading.reach)
+    return None
 
 
 def _readout(config: RecurrentConfig, d_inputs: tuple[int, ...]) -> Readout:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from heedful.configs.convolutional import ConvolutionalConfig
 from heedful.configs.recurrent import RecurrentConfig
 from heedful.configs.section import Count, InputPath, Layered, Longest, Probability, Section, default_kind, misfit
 
@@ -196,4 +197,6 @@ class TransformerConfig(Layered):
         return Longest("model.positions.length", self.positions.length)
 
 
-ModelConfig = Annotated[TransformerConfig | RecurrentConfig, Field(discriminator="kind"), default_kind("transformer")]
+ModelConfig = Annotated[
+    TransformerConfig | RecurrentConfig | ConvolutionalConfig, Field(discriminator="kind"), default_kind("transformer")
+]

@@ -8,6 +8,10 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.configs.section import Count, InputPath, Layered, Probability, Section, default_kind, misfit
 
+ScoreName = Literal["dot", "scaled_dot", "exp_dot", "general", "concat", "additive", "location"]
+WeightsName = Literal["softmax", "proportional", "straight_through", "linear_chain"]
+_ONE_WIDTH = ("dot", "scaled_dot", "exp_dot")
+
 
 class ContextConfig(Section):
     """The source as one vector, without attention (Sutskever et al. 2014; Cho et al. 2014)."""
@@ -18,19 +22,31 @@ class ContextConfig(Section):
 
 
 class BahdanauConfig(Section):
-    """Additive attention before each step; the context enters the gates (Bahdanau et al. 2015)."""
+    """Attention before each step; the context enters the gates (Bahdanau et al. 2015)."""
 
     kind: Literal["bahdanau"] = "bahdanau"
+    score: ScoreName = "additive"
+    """how a state is compared with a memory slot"""
     d_alignment: Count | None = None
-    """width of the hidden layer that compares states with memory slots; model.d_model if not given"""
+    """hidden width of additive and concat scores; model.d_model if not given"""
+    weights: WeightsName = "softmax"
+    """how scores become weights"""
 
 
 class LuongConfig(Section):
     """Attention after each step (Luong et al. 2015)."""
 
     kind: Literal["luong"] = "luong"
-    score: Literal["dot", "general", "additive"] = "general"
+    score: ScoreName = "general"
     """how a state is compared with a memory slot"""
+    d_alignment: Count | None = None
+    """hidden width of additive and concat scores; model.d_model if not given"""
+    weights: WeightsName = "softmax"
+    """how scores become weights"""
+    window: Literal["global", "monotonic", "predicted"] = "global"
+    """which slots are seen: all, those around the same place (local-m), or a bell around a learned place (local-p)"""
+    reach: Count = 10
+    """D, how many slots a window reaches to both sides"""
     input_feeding: bool = True
     """whether the attentional vector enters the next step"""
 
@@ -79,13 +95,13 @@ class RecurrentConfig(Layered):
     @field_validator("reading")
     @classmethod
     def _comparable(cls, reading: ReadingConfig, info: ValidationInfo) -> ReadingConfig:
-        if isinstance(reading, LuongConfig) and reading.score == "dot" and info.data.get("bidirectional"):
-            raise misfit(
-                "model.reading.score",
-                '= "dot" needs states and memory slots of one width, and a bidirectional encoder makes slots of two '
-                'states: set model.reading.score = "general" or model.bidirectional = false',
-            )
-        return reading
+        if isinstance(reading, ContextConfig) or reading.score not in _ONE_WIDTH or not info.data.get("bidirectional"):
+            return reading
+        raise misfit(
+            "model.reading.score",
+            f'= "{reading.score}" needs states and memory slots of one width, and a bidirectional encoder makes slots '
+            'of two states: set model.reading.score = "general" or model.bidirectional = false',
+        )
 
     @property
     def has_heads(self) -> bool:

@@ -3,47 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from heedful.attention.attended import Attended
 from heedful.attention.attention import Attention
-from heedful.attention.dropout import Dropout
+from heedful.attention.visibility import Visibility, everything
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.recurrent import Cell, CellState, RecurrentStack, keep_where
+from heedful.blocks.linear import xavier_linear
+from heedful.blocks.readout import Readout
+from heedful.blocks.recurrent import Cell, CellState, Column, RecurrentStack
 from heedful.models.interface import Decoder
-from heedful.values import Memory, Rows, Tokens
-
-
-@dataclass(frozen=True)
-class Attended:
-    """A memory ready to be attended to, kept once for the rows of a group (see `heedful.values.Rows`)."""
-
-    keys: Float[Tensor, "G S d_key"]
-    values: Float[Tensor, "G S d_value"]
-    positions: Int[Tensor, "G S"]
-    width: int = 1
-
-    def rearrange(self, rows: Rows) -> Attended:
-        """With other rows; what they look at is copied only where groups are picked or dropped."""
-        groups, width = rows.source_groups(self.width), 1 if rows.free else rows.width
-        if groups is None:
-            return Attended(self.keys, self.values, self.positions, width)
-        keys, values, positions = (part.index_select(0, groups) for part in (self.keys, self.values, self.positions))
-        return Attended(keys, values, positions, width)
-
-    def by(self, attention: Attention, query: Float[Tensor, "B Q d"]) -> Float[Tensor, "B Q d_value"]:
-        """What each query takes; those of a group side by side."""
-        rows, queries, width = query.shape
-        groups = rows // self.width
-        visible = (self.positions >= 0).unsqueeze(1).expand(-1, self.width * queries, -1)
-        context: Tensor = attention(
-            query.reshape(groups, self.width * queries, width), self.keys, value=self.values, visible=visible
-        )
-        return context.view(rows, queries, -1)
+from heedful.values import Memory, Tokens
 
 
 @dataclass(frozen=True)
@@ -76,7 +51,7 @@ class Bridge(Start):
 
     def __init__(self, d_summary: int, cells: Sequence[Cell]) -> None:
         super().__init__()
-        self.maps = nn.ModuleList(_linear(d_summary, cell.d_state) for cell in cells)
+        self.maps = nn.ModuleList(xavier_linear(d_summary, cell.d_state) for cell in cells)
         self.begins = tuple(type(cell).begin for cell in cells)
 
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
@@ -95,79 +70,6 @@ class Continue(Start):
         """Cut into the states of the layers."""
         parts = iter(torch.split(summary, [width for widths in self.widths for width in widths], -1))
         return tuple(tuple(next(parts) for _ in widths) for widths in self.widths)
-
-
-class Readout(nn.Module):
-    """The deep output: an activation of the sum of one map for each input (Pascanu et al. 2014).
-
-    Args:
-        d_inputs: widths of the inputs: state, embedding, context.
-        activation: makes d_output numbers of them: tanh, or `Maxout`, which wants twice as many.
-        d_output: width of the result, that of the output's embeddings.
-    """
-
-    def __init__(self, d_inputs: Sequence[int], d_output: int, *, activation: nn.Module, dropout: float = 0.0) -> None:
-        super().__init__()
-        width = 2 * d_output if isinstance(activation, Maxout) else d_output
-        self.maps = nn.ModuleList(_linear(d_input, width, bias=n == 0) for n, d_input in enumerate(d_inputs))
-        self.activation = activation
-        self.dropout = Dropout(dropout)
-
-    def forward(self, *inputs: Float[Tensor, "B T _"]) -> Float[Tensor, "B T d_output"]:
-        """One vector for each token."""
-        summed = sum(linear(each) for linear, each in zip(self.maps, inputs, strict=True))
-        result: Tensor = self.dropout(self.activation(summed))
-        return result
-
-
-class Maxout(nn.Module):
-    """The larger number of each pair of neighbours (Goodfellow et al. 2013)."""
-
-    def forward(self, x: Float[Tensor, "*B pairs"]) -> Float[Tensor, "*B d"]:
-        """Half as wide."""
-        return x.view(*x.shape[:-1], -1, 2).amax(-1)
-
-
-class Column(nn.Module):
-    """Cells on top of each other, one step at a time, with something more in the gates of the lowest.
-
-    Args:
-        cells: from the lowest to the highest.
-        d_more: width of what enters the lowest cell besides its input.
-        dropout: between layers.
-    """
-
-    def __init__(self, cells: Iterable[Cell], *, d_more: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.cells = nn.ModuleList(cells)
-        lowest = self._cells()[0]
-        self.more = _linear(d_more, lowest.input.out_features, bias=False, parts=lowest.gates)
-        self.dropout = Dropout(dropout)
-
-    def project(self, x: Float[Tensor, "B T d_input"]) -> Float[Tensor, "B T gates"]:
-        """What the inputs of all steps bring into the gates of the lowest cell, in one product."""
-        projected: Tensor = self._cells()[0].input(x)
-        return projected
-
-    def advance(
-        self,
-        projected: Float[Tensor, "B gates"],
-        more: Float[Tensor, "B d_more"],
-        *,
-        states: tuple[CellState, ...],
-        real: Tensor,
-    ) -> tuple[CellState, ...]:
-        """One step; states of rows without a token stay."""
-        gates = projected + self.more(more)
-        after: list[CellState] = []
-        for cell, state in zip(self._cells(), states, strict=True):
-            if after:
-                gates = cell.input(self.dropout(after[-1][0]))
-            after.append(keep_where(real, cell.advance(gates, state), state))
-        return tuple(after)
-
-    def _cells(self) -> list[Cell]:
-        return [cell for cell in self.cells if isinstance(cell, Cell)]
 
 
 class ContextUse(ABC):
@@ -245,19 +147,27 @@ class BahdanauDecoder(Decoder):
     """
 
     def __init__(
-        self, embedding: TokenEmbedding, column: Column, *, across: Attention, start: Start, readout: Readout
+        self,
+        embedding: TokenEmbedding,
+        column: Column,
+        *,
+        across: Attention,
+        start: Start,
+        readout: Readout,
+        visibility: Visibility = everything,
     ) -> None:
         super().__init__()
         self.embedding = embedding
         self.column = column
         self.across = across
+        self.visibility = visibility
         self.start = start
         self.readout = readout
 
     def begin(self, memory: Memory | None) -> RecurrentState:
         """The state before the first token: keys are projected once."""
         assert memory is not None, "there is nothing to attend to"
-        return RecurrentState(self.start(memory.summary), attended=_attended(self.across, memory))
+        return RecurrentState(self.start(memory.summary), attended=Attended.of(self.across, memory))
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Hidden vectors of the tokens and the state after them."""
@@ -266,7 +176,12 @@ class BahdanauDecoder(Decoder):
         projected, real = self.column.project(x), (tokens.positions >= 0).unsqueeze(-1)
         cells, hidden, contexts = state.cells, [], []
         for t in range(x.size(1)):
-            context = state.attended.by(self.across, cells[0][0].unsqueeze(1)).squeeze(1)
+            context = state.attended.by(
+                self.across,
+                cells[0][0].unsqueeze(1),
+                positions=tokens.positions[:, t : t + 1],
+                visibility=self.visibility,
+            ).squeeze(1)
             cells = self.column.advance(projected[:, t], context, states=cells, real=real[:, t])
             hidden.append(cells[-1][0])
             contexts.append(context)
@@ -281,25 +196,33 @@ class LuongDecoder(Decoder):
     """
 
     def __init__(
-        self, embedding: TokenEmbedding, stack: RecurrentStack, *, across: Attention, start: Start, readout: Readout
+        self,
+        embedding: TokenEmbedding,
+        stack: RecurrentStack,
+        *,
+        across: Attention,
+        start: Start,
+        readout: Readout,
+        visibility: Visibility = everything,
     ) -> None:
         super().__init__()
         self.embedding = embedding
         self.stack = stack
         self.across = across
+        self.visibility = visibility
         self.start = start
         self.readout = readout
 
     def begin(self, memory: Memory | None) -> RecurrentState:
         """The state before the first token: keys are projected once."""
         assert memory is not None, "there is nothing to attend to"
-        return RecurrentState(self.start(memory.summary), attended=_attended(self.across, memory))
+        return RecurrentState(self.start(memory.summary), attended=Attended.of(self.across, memory))
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Attentional vectors of the tokens and the state after them."""
         assert state.attended is not None
         hidden, cells = self.stack(self.embedding(tokens), state.cells, positions=tokens.positions)
-        context = state.attended.by(self.across, hidden)
+        context = state.attended.by(self.across, hidden, positions=tokens.positions, visibility=self.visibility)
         return self.readout(hidden, context), RecurrentState(cells, attended=state.attended)
 
 
@@ -315,12 +238,20 @@ class FeedingDecoder(Decoder):
     """
 
     def __init__(
-        self, embedding: TokenEmbedding, column: Column, *, across: Attention, start: Start, readout: Readout
+        self,
+        embedding: TokenEmbedding,
+        column: Column,
+        *,
+        across: Attention,
+        start: Start,
+        readout: Readout,
+        visibility: Visibility = everything,
     ) -> None:
         super().__init__()
         self.embedding = embedding
         self.column = column
         self.across = across
+        self.visibility = visibility
         self.start = start
         self.readout = readout
 
@@ -329,7 +260,7 @@ class FeedingDecoder(Decoder):
         assert memory is not None, "there is nothing to attend to"
         return RecurrentState(
             self.start(memory.summary),
-            attended=_attended(self.across, memory),
+            attended=Attended.of(self.across, memory),
             fed=memory.summary.new_zeros(len(memory.summary), self.column.more.in_features),
         )
 
@@ -342,21 +273,9 @@ class FeedingDecoder(Decoder):
         for t in range(projected.size(1)):
             cells = self.column.advance(projected[:, t], fed, states=cells, real=real[:, t])
             hidden = cells[-1][0].unsqueeze(1)
-            attentional = self.readout(hidden, state.attended.by(self.across, hidden)).squeeze(1)
+            at = tokens.positions[:, t : t + 1]
+            context = state.attended.by(self.across, hidden, positions=at, visibility=self.visibility)
+            attentional = self.readout(hidden, context).squeeze(1)
             fed = torch.where(real[:, t], attentional, fed)
             read.append(attentional)
         return torch.stack(read, 1), RecurrentState(cells, attended=state.attended, fed=fed)
-
-
-def _linear(d_input: int, d_output: int, *, bias: bool = True, parts: int = 1) -> nn.Linear:
-    """Xavier's initialisation, of each of the maps that stand side by side."""
-    linear = nn.Linear(d_input, d_output, bias=bias)
-    for matrix in torch.split(linear.weight, d_output // parts):
-        nn.init.xavier_uniform_(matrix)
-    if bias:
-        nn.init.zeros_(linear.bias)
-    return linear
-
-
-def _attended(attention: Attention, memory: Memory) -> Attended:
-    return Attended(attention.score.project(memory.keys), memory.values, memory.positions)

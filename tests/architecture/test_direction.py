@@ -30,6 +30,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "training": ("tasks.interface", "values"),
     "configs": (),
     "configs.build": BELOW_CONFIGS,
+    "configs.build_convolutional": BELOW_CONFIGS,
+    "configs.build_recurrent": BELOW_CONFIGS,
     "configs.build_run": BELOW_CONFIGS,
     "artifacts": BELOW_ARTIFACTS,
     "cli": ("artifacts", "inspection", *BELOW_ARTIFACTS),

@@ -29,7 +29,11 @@ TINY = {
     "training.threads": 1,
 }
 
-TINIER = {"transformer": {"model.heads": 2, "model.d_ff": 16}, "recurrent": {"model.d_embedding": 8}}
+TINIER = {
+    "transformer": {"model.heads": 2, "model.d_ff": 16},
+    "recurrent": {"model.d_embedding": 8},
+    "convolutional": {},
+}
 
 name = pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 

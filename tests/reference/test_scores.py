@@ -3,67 +3,91 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.attention import Additive, Attention, Dot, General, ScaledDot, Score, proportional, softmax
+from heedful.attention import (
+    Additive,
+    Attention,
+    Concat,
+    Dot,
+    ExpDot,
+    General,
+    Location,
+    ScaledDot,
+    Score,
+    proportional,
+    softmax,
+)
 
 D_QUERY, D_KEY, D_HIDDEN, D_VALUE = 6, 4, 5, 3
+LONGEST = 7
 
 
-def energy(score: Score, query: Tensor, key: Tensor) -> Tensor:
+def product(one: Tensor, other: Tensor) -> Tensor:
+    return sum((x * y for x, y in zip(one, other, strict=True)), torch.tensor(0.0))
+
+
+def energy(score: Score, query: Tensor, key: Tensor, *, place: int = 0) -> Tensor:
     """One score, as the papers write it."""
     match score:
         case General():
-            return sum(
-                (query[i] * score.weight.weight[i, j] * key[j] for i in range(D_QUERY) for j in range(D_KEY)),
-                torch.tensor(0.0),
+            matrix = score.weight.weight
+            found = sum(
+                (query[i] * matrix[i, j] * key[j] for i in range(D_QUERY) for j in range(D_KEY)), torch.tensor(0.0)
             )
         case Additive():
             hidden = score.query.weight @ query + score.query.bias + score.key.weight @ key
-            return sum(
-                (v * torch.tanh(h) for v, h in zip(score.energy.weight[0], hidden, strict=True)), torch.tensor(0.0)
-            )
+            found = product(score.energy.weight[0], hidden.tanh())
+        case Concat():
+            both = torch.cat((query, key))
+            found = product(score.energy.weight[0], torch.stack([product(w, both).tanh() for w in score.weight.weight]))
+        case Location():
+            found = product(score.weight.weight[place], query)
+        case ExpDot():
+            found = torch.tensor(math.exp(product(query, key)))
         case ScaledDot():
-            return sum((q * k for q, k in zip(query, key, strict=True)), torch.tensor(0.0)) / math.sqrt(len(query))
-    return sum((q * k for q, k in zip(query, key, strict=True)), torch.tensor(0.0))
+            found = product(query, key) / math.sqrt(len(query))
+        case _:
+            found = product(query, key)
+    return found
 
 
-def scores(kind: str) -> tuple[Score, int]:
-    """A score and the width of its keys."""
-    match kind:
-        case "general":
-            return General(D_QUERY, D_KEY), D_KEY
-        case "additive":
-            return Additive(D_QUERY, D_KEY, D_HIDDEN), D_KEY
-        case "scaled dot":
-            return ScaledDot(), D_QUERY
-    return Dot(), D_QUERY
-
-
-KINDS = ("dot", "scaled dot", "general", "additive")
+SCORES: dict[str, tuple[Callable[[], Score], int]] = {
+    "dot": (Dot, D_QUERY),
+    "scaled dot": (ScaledDot, D_QUERY),
+    "exp dot": (ExpDot, D_QUERY),
+    "general": (lambda: General(D_QUERY, D_KEY), D_KEY),
+    "additive": (lambda: Additive(D_QUERY, D_KEY, D_HIDDEN), D_KEY),
+    "concat": (lambda: Concat(D_QUERY, D_KEY, D_HIDDEN), D_KEY),
+    "location": (lambda: Location(D_QUERY, LONGEST), D_KEY),
+}
+"""How to make each score, and the width of its keys."""
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SCORES)
 def test_scores(kind: str) -> None:
-    score, d_key = scores(kind)
+    make, d_key = SCORES[kind]
+    score = make()
     query, key = torch.randn(2, 3, D_QUERY), torch.randn(2, 5, d_key)
     found = score(query, score.project(key))
     assert found.shape == (2, 3, 5)
     for b in range(2):
         for i in range(3):
             for j in range(5):
-                torch.testing.assert_close(found[b, i, j], energy(score, query[b, i], key[b, j]))
+                torch.testing.assert_close(found[b, i, j], energy(score, query[b, i], key[b, j], place=j))
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SCORES)
 def test_attention(kind: str) -> None:
     """c = sum_j softmax_j(score(q, k_j)) v_j over what is seen; nothing seen, nothing taken."""
-    score, d_key = scores(kind)
+    make, d_key = SCORES[kind]
+    score = make()
     query, key, value = torch.randn(2, 3, D_QUERY), torch.randn(2, 5, d_key), torch.randn(2, 5, D_VALUE)
     visible = torch.rand(2, 3, 5) < 0.6
     visible[0, 1] = False
@@ -71,7 +95,8 @@ def test_attention(kind: str) -> None:
     found = attention(query, score.project(key), value=value, visible=visible)
     for b in range(2):
         for i in range(3):
-            weights = [math.exp(energy(score, query[b, i], key[b, j])) if visible[b, i, j] else 0 for j in range(5)]
+            energies = [energy(score, query[b, i], key[b, j], place=j) for j in range(5)]
+            weights = [math.exp(e) if sees else 0 for e, sees in zip(energies, visible[b, i], strict=True)]
             total = sum(weights) or 1
             expected = sum((w / total * v for w, v in zip(weights, value[b], strict=True)), torch.zeros(D_VALUE))
             torch.testing.assert_close(found[b, i], expected)

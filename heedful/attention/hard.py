@@ -1,0 +1,141 @@
+"""Hard attention: a query takes one key, drawn from the softmax, and two ways to learn in spite of the draw.
+
+Both choices draw while training. Outside training they take the most likely key, so that an evaluation repeats and the
+result of a row does not depend on what else was drawn. The softmax that is drawn from passes through the choice's own
+`Probe`, so watching a model shows it beside the draws, and a loss reads what REINFORCE needs from the two:
+
+    with watch(model, detach=False) as seen:
+        ...
+    drawn = Drawn.of(seen["decoder.attention"][0], seen["decoder.attention.choose"][0])
+    loss = surrogate(drawn, reward=reward, baseline=baseline.value, entropy_weight=0.002).sum()
+    baseline = baseline.update(reward)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from heedful.attention.choice import softmax
+from heedful.attention.probe import Probe
+
+
+class StraightThrough(nn.Module):
+    """One key for each query, with the gradient that its softmax would have (Bengio et al. 2013).
+
+    The gradient is biased but of low variance, and the loss stays as it is. A query that sees nothing takes nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.probe = Probe()
+
+    def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
+        """1 for the key that is taken, 0 for the others."""
+        soft: Tensor = self.probe(softmax(scores, visible))
+        taken = _taken(soft.detach(), visible, draw=self.training).to(soft.dtype)
+        return taken + (soft - soft.detach())
+
+
+class Sampled(nn.Module):
+    """One key for each query; the gradient is left to a loss by REINFORCE (Xu et al. 2015, section 4.1).
+
+    Unbiased, but only together with `surrogate` in the loss: without it nothing behind the scores learns. A query that
+    sees nothing takes nothing.
+
+    Args:
+        expected: share of the queries that in training get the softmax itself instead of a draw, to quieten the
+            gradient (the paper's 0.5, there for whole sentences).
+    """
+
+    def __init__(self, *, expected: float = 0.0) -> None:
+        super().__init__()
+        assert 0 <= expected <= 1, f"{expected} is no share; take a number from 0 to 1"
+        self.expected = expected
+        self.probe = Probe()
+
+    def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
+        """1 for the key that is taken, 0 for the others."""
+        soft: Tensor = self.probe(softmax(scores, visible))
+        taken = _taken(soft.detach(), visible, draw=self.training).to(soft.dtype)
+        if not self.training or self.expected == 0:
+            return taken
+        calm = torch.rand(*scores.shape[:-1], 1, device=scores.device) < self.expected
+        return torch.where(calm, soft, taken)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a loss must know of draws.
+
+    Attributes:
+        log_probability: of each query's draw, with its gradient; 0 where nothing was drawn.
+        entropy: of what each draw came from, in nats.
+    """
+
+    log_probability: Float[Tensor, "*B Q"]
+    entropy: Float[Tensor, "*B Q"]
+
+    @classmethod
+    def of(cls, weights: Float[Tensor, "*B Q K"], probabilities: Float[Tensor, "*B Q K"]) -> Drawn:
+        """From the weights of an attention and the probabilities of its choice, as probes saw them.
+
+        A query with a single weight that is not 0 drew it; any other got an expectation or saw nothing.
+        """
+        # The logarithm of a probability that is 0 would be infinite, and its gradient NaN.
+        logarithm = probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log()
+        some = weights != 0
+        taken = some & (some.sum(-1, keepdim=True) == 1)
+        return cls(torch.where(taken, logarithm, 0.0).sum(-1), -(probabilities * logarithm).sum(-1))
+
+
+def surrogate(
+    drawn: Drawn,
+    *,
+    reward: Float[Tensor, "*#B #Q"],
+    baseline: float | Float[Tensor, "*#B #Q"] = 0.0,
+    entropy_weight: float = 0.0,
+) -> Float[Tensor, "*B Q"]:
+    """Of each draw, a term to add to a loss that is minimised: its gradient is that of -E[reward] - weight * entropy.
+
+    The value itself means nothing. REINFORCE with a baseline (Williams 1992; Xu et al. 2015, eq. 11-12): the baseline
+    leaves the expected gradient alone as long as it does not depend on the draw, and makes it quieter.
+
+    Args:
+        drawn: log-probabilities and entropies.
+        reward: what each draw earned; no gradient passes. For Xu et al. the log-likelihood of the whole sentence,
+            [B, 1], scaled, together with the baseline, by their lambda_r.
+        baseline: what was to be expected.
+        entropy_weight: how much spread draws are favoured (their lambda_e, 0.002 in their code).
+    """
+    advantage = (reward - baseline).detach()
+    return -(advantage * drawn.log_probability + entropy_weight * drawn.entropy)
+
+
+@dataclass(frozen=True)
+class MovingBaseline:
+    """A mean of past rewards in which old ones fade (Xu et al. 2015: b = 0.9 b + 0.1 reward)."""
+
+    value: float = 0.0
+    decay: float = 0.9
+
+    def update(self, reward: Float[Tensor, ...]) -> MovingBaseline:
+        """With the mean of newer rewards in it."""
+        return MovingBaseline(self.decay * self.value + (1 - self.decay) * float(reward.detach().mean()), self.decay)
+
+
+def _taken(
+    probabilities: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"], *, draw: bool
+) -> Bool[Tensor, "*B Q K"]:
+    """The key that each query takes: drawn, or the first of the most likely ones."""
+    merit = probabilities
+    if draw:
+        # Of exponential variables with rates p_i, the i-th is the smallest with probability p_i. One may be 0, and a
+        # hidden key with it would be 0 / 0.
+        time = torch.empty_like(probabilities).exponential_().clamp(min=torch.finfo(probabilities.dtype).tiny)
+        merit = probabilities / time
+    columns = torch.arange(probabilities.size(-1), device=probabilities.device)
+    return (columns == merit.argmax(-1, keepdim=True)) & visible

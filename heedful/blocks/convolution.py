@@ -1,0 +1,166 @@
+"""Gated convolutions over the tokens of a row: neighbours are neighbours in position, whatever stands between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from heedful.attention.dropout import Dropout
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """The tokens of each row side by side in the order of their positions, columns without a token behind them.
+
+    Computed once for a chunk, used by all layers. On the CPU positions are looked at, and what changes nothing is left
+    out; elsewhere looking would make the program wait for the device.
+
+    Attributes:
+        order: the column that stands at each place; None when all columns are in their places.
+        real: whether there is a token at each place; None when there is one at all.
+        counts: tokens in each row.
+    """
+
+    order: Int[Tensor, "B T"] | None
+    real: Bool[Tensor, "B T 1"] | None
+    counts: Int[Tensor, " B"]
+
+    @classmethod
+    def of(cls, positions: Int[Tensor, "B T"]) -> Lineup:
+        """The lineup of a chunk whose tokens are at `positions`, -1 where there is none."""
+        exists = positions >= 0
+        counts = exists.sum(1)
+        rank = torch.where(exists, positions, torch.iinfo(positions.dtype).max)
+        on_cpu = positions.device.type == "cpu"
+        ordered = positions.size(1) == 1 or (on_cpu and bool((rank[:, 1:] >= rank[:, :-1]).all()))
+        order = None if ordered else rank.argsort(dim=1, stable=True)
+        if on_cpu and bool(exists.all()):
+            return cls(order, None, counts)
+        places = torch.arange(positions.size(1), device=positions.device)
+        return cls(order, (places < counts.unsqueeze(1)).unsqueeze(2), counts)
+
+    def arrange(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+        """From columns to places."""
+        return x if self.order is None else x.gather(1, self.order.unsqueeze(2).expand_as(x))
+
+    def restore(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+        """From places to columns."""
+        if self.order is None:
+            return x
+        return torch.empty_like(x).scatter(1, self.order.unsqueeze(2).expand_as(x), x)
+
+    def blank(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+        """Zeros at the places without a token, as beyond the ends of the row."""
+        return x if self.real is None else torch.where(self.real, x, 0.0)
+
+    def last(self, history: Float[Tensor, "B spanT d"], span: int) -> Float[Tensor, "B span d"]:
+        """The last `span` entries of each row of a history: `span` older ones and, behind them, this chunk arranged."""
+        if self.real is None or span == 0:
+            return history[:, history.size(1) - span :]
+        places = self.counts.unsqueeze(1) + torch.arange(span, device=history.device)
+        return history.gather(1, places.unsqueeze(2).expand(-1, -1, history.size(2)))
+
+
+class GatedConvolution(nn.Module):
+    """A * sigmoid(B) with [A B] = W [x_1 ... x_k] + b (Gehring et al. 2017, 3.2; Dauphin et al. 2017, eq. 1).
+
+    Args:
+        d_hidden: width of input and output.
+        width: k, entries in a window.
+        dilation: distance between the entries of a window; above 1 it has holes (Kalchbrenner et al. 2016, 3.5).
+        dropout: of the input, done by whoever holds this; here it decides the initial scale (Gehring et al. 2017, 3.5).
+    """
+
+    def __init__(self, d_hidden: int, width: int, *, dilation: int = 1, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.width, self.dilation = width, dilation
+        # a gate lets through a quarter of the variance
+        self.linear = projection(width * d_hidden, 2 * d_hidden, variance=4 * (1 - dropout))
+
+    @property
+    def span(self) -> int:
+        """Entries that a window reaches beyond its own: the output is shorter than the input by them."""
+        return (self.width - 1) * self.dilation
+
+    def forward(self, x: Float[Tensor, "B spanT d_hidden"]) -> Float[Tensor, "B T d_hidden"]:
+        """One vector for each window that lies inside the input."""
+        windows = x.size(1) - self.span
+        taps = [x.narrow(1, tap * self.dilation, windows) for tap in range(self.width)]
+        return functional.glu(self.linear(torch.cat(taps, -1)), -1)
+
+
+class CentredConvolution(nn.Module):
+    """A gated convolution whose windows reach equally far to both sides: an encoder's (Gehring et al. 2017, 3.2).
+
+    Args:
+        d_hidden: width of input and output.
+        width: entries in a window, an odd number.
+        dilation: distance between the entries of a window.
+        dropout: of the input.
+    """
+
+    def __init__(self, d_hidden: int, width: int, *, dilation: int = 1, dropout: float = 0.0) -> None:
+        super().__init__()
+        assert width % 2 == 1, f"a window of {width} entries has no middle"
+        self.d_hidden = d_hidden
+        self.dropout = Dropout(dropout)
+        self.gated = GatedConvolution(d_hidden, width, dilation=dilation, dropout=dropout)
+
+    def forward(self, x: Float[Tensor, "B T d_hidden"], lineup: Lineup) -> Float[Tensor, "B T d_hidden"]:
+        """Each token with its neighbours; beyond the ends of a row are zeros."""
+        side = self.gated.span // 2
+        line = lineup.blank(lineup.arrange(self.dropout(x)))
+        return lineup.restore(self.gated(functional.pad(line, (0, 0, side, side))))
+
+
+class CausalConvolution(nn.Module):
+    """A gated convolution whose windows end at the token itself: a decoder's (Gehring et al. 2017, 3.2).
+
+    Args:
+        d_hidden: width of input and output.
+        width: entries in a window.
+        dilation: distance between the entries of a window.
+        dropout: of the input.
+    """
+
+    def __init__(self, d_hidden: int, width: int, *, dilation: int = 1, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.d_hidden = d_hidden
+        self.dropout = Dropout(dropout)
+        self.gated = GatedConvolution(d_hidden, width, dilation=dilation, dropout=dropout)
+
+    def begin(self, rows: int, *, like: Float[Tensor, ...]) -> Float[Tensor, "rows span d_hidden"]:
+        """What stands before the first token: zeros."""
+        return like.new_zeros(rows, self.gated.span, self.d_hidden)
+
+    def forward(
+        self, x: Float[Tensor, "B T d_hidden"], past: Float[Tensor, "B span d_hidden"], *, lineup: Lineup
+    ) -> tuple[Float[Tensor, "B T d_hidden"], Float[Tensor, "B span d_hidden"]]:
+        """Each token with those before it, and the inputs that the next chunk can still see."""
+        history = torch.cat((past, lineup.arrange(self.dropout(x))), 1)
+        return lineup.restore(self.gated(history)), lineup.last(history, self.gated.span)
+
+
+def halved_sum(x: Float[Tensor, "*S"], branch: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
+    """(x + branch) sqrt(1/2): a residual that keeps the variance of its summands (Gehring et al. 2017, 3.4)."""
+    return (x + branch) * math.sqrt(0.5)
+
+
+def projection(d_in: int, d_out: int, *, variance: float = 1.0) -> nn.Linear:
+    """A linear map from N(0, sqrt(variance / d_in)), without bias at first (Gehring et al. 2017, 3.5).
+
+    Args:
+        d_in: width of the input.
+        d_out: width of the output.
+        variance: of an output entry when those of the input have 1: the probability p with which inputs are retained,
+            since dropout scales the retained ones by 1 / p; 4 p before a gate.
+    """
+    linear = nn.Linear(d_in, d_out)
+    nn.init.normal_(linear.weight, std=math.sqrt(variance / d_in))
+    nn.init.zeros_(linear.bias)
+    return linear

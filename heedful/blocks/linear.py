@@ -1,0 +1,16 @@
+"""Linear maps that begin by Xavier's rule."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+def xavier_linear(d_input: int, d_output: int, *, bias: bool = True, parts: int = 1) -> nn.Linear:
+    """A map whose `parts`, which stand side by side, each begin as Glorot and Bengio 2010, eq. 16, would have them."""
+    linear = nn.Linear(d_input, d_output, bias=bias)
+    for matrix in torch.split(linear.weight, d_output // parts):
+        nn.init.xavier_uniform_(matrix)
+    if bias:
+        nn.init.zeros_(linear.bias)
+    return linear

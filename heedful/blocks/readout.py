@@ -1,0 +1,42 @@
+"""From what a decoder knows at a step to what its output reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from heedful.attention.dropout import Dropout
+from heedful.blocks.linear import xavier_linear
+
+
+class Readout(nn.Module):
+    """The deep output: an activation of the sum of one map for each input (Pascanu et al. 2014).
+
+    Args:
+        d_inputs: widths of the inputs: state, embedding, context.
+        activation: makes d_output numbers of them: tanh, or `Maxout`, which wants twice as many.
+        d_output: width of the result, that of the output's embeddings.
+    """
+
+    def __init__(self, d_inputs: Sequence[int], d_output: int, *, activation: nn.Module, dropout: float = 0.0) -> None:
+        super().__init__()
+        width = 2 * d_output if isinstance(activation, Maxout) else d_output
+        self.maps = nn.ModuleList(xavier_linear(d_input, width, bias=n == 0) for n, d_input in enumerate(d_inputs))
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+
+    def forward(self, *inputs: Float[Tensor, "B T _"]) -> Float[Tensor, "B T d_output"]:
+        """One vector for each token."""
+        summed = sum(linear(each) for linear, each in zip(self.maps, inputs, strict=True))
+        result: Tensor = self.dropout(self.activation(summed))
+        return result
+
+
+class Maxout(nn.Module):
+    """The larger number of each pair of neighbours (Goodfellow et al. 2013)."""
+
+    def forward(self, x: Float[Tensor, "*B pairs"]) -> Float[Tensor, "*B d"]:
+        """Half as wide."""
+        return x.view(*x.shape[:-1], -1, 2).amax(-1)

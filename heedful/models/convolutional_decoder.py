@@ -1,0 +1,151 @@
+"""The decoder of convolutional sequence to sequence learning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from heedful.attention.attention import Attention
+from heedful.attention.dropout import Dropout
+from heedful.blocks.convolution import CausalConvolution, Lineup, halved_sum, projection
+from heedful.blocks.embedding import TokenEmbedding
+from heedful.models.interface import Decoder
+from heedful.values import Memory, Rows, Tokens
+
+
+@dataclass(frozen=True)
+class ConvolutionalMemory:
+    """The source as the layers look at it, once for each group of rows.
+
+    Attributes:
+        keys: as each layer's score projects them; one tensor for all layers where the score needs no projection.
+        values: multiplied by m sqrt(1/m), m the number of source tokens, so that contexts do not shrink as they average
+            over more (Gehring et al. 2017, 3.4).
+        visible: slots that hold a token.
+    """
+
+    keys: tuple[Float[Tensor, "G S _"], ...]
+    values: Float[Tensor, "G S d_model"]
+    visible: Bool[Tensor, "G 1 S"]
+
+    def pick(self, groups: Int[Tensor, " G"] | None) -> ConvolutionalMemory:
+        """The memory of these groups; None keeps them all where they are."""
+        if groups is None:
+            return self
+        return ConvolutionalMemory(
+            tuple(keys.index_select(0, groups) for keys in self.keys),
+            self.values.index_select(0, groups),
+            self.visible.index_select(0, groups),
+        )
+
+
+@dataclass(frozen=True)
+class ConvolutionalState:
+    """What the decoder remembers: the inputs that each layer's windows still reach, and the source.
+
+    Its size does not depend on how much was read; layers whose windows have larger holes keep more.
+    """
+
+    past: tuple[Float[Tensor, "B _ d_hidden"], ...]
+    memory: ConvolutionalMemory
+    width: int = 1
+
+    def rearrange(self, rows: Rows) -> ConvolutionalState:
+        """With other rows."""
+        return ConvolutionalState(
+            tuple(past.index_select(0, rows.origin) for past in self.past),
+            self.memory.pick(rows.source_groups(self.width)),
+            1 if rows.free else rows.width,
+        )
+
+
+class ConvolutionalDecoderLayer(nn.Module):
+    """A causal convolution, then attention across, inside one residual (Gehring et al. 2017, 3.3).
+
+    Args:
+        convolution: over the tokens read so far.
+        across: from the tokens to the source; its queries and values are `d_model` wide.
+        d_model: width of the embeddings and of the memory.
+    """
+
+    def __init__(self, convolution: CausalConvolution, across: Attention, *, d_model: int) -> None:
+        super().__init__()
+        self.convolution = convolution
+        self.query = projection(convolution.d_hidden, d_model)
+        self.across = across
+        self.context = projection(d_model, convolution.d_hidden)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T d_hidden"],
+        past: Float[Tensor, "B span d_hidden"],
+        *,
+        embedded: Float[Tensor, "B T d_model"],
+        key: Float[Tensor, "G S d_projected"],
+        memory: ConvolutionalMemory,
+        lineup: Lineup,
+    ) -> tuple[Float[Tensor, "B T d_hidden"], Float[Tensor, "B span d_hidden"]]:
+        """One step up the stack, and the inputs that the next chunk can still see.
+
+        d = W h + b + g asks, g being the embedding of the token that was read last (eq. 1).
+        """
+        h, past = self.convolution(x, past, lineup=lineup)
+        query = self.query(h) + embedded
+        # rows of a group stand side by side, so that they share the group's memory in one product
+        query = query.reshape(memory.values.size(0), -1, query.size(2))
+        visible = memory.visible.expand(-1, query.size(1), -1)
+        context = self.across(query, key, value=memory.values, visible=visible).view_as(embedded)
+        return halved_sum(x, halved_sum(h, self.context(context))), past
+
+
+class ConvolutionalDecoder(Decoder):
+    """Causal gated convolutions that look at the source in every layer (Gehring et al. 2017, 3.1 to 3.3).
+
+    Args:
+        embedding: of the tokens.
+        layers: from the first to the last.
+        dropout: of the hidden vectors that leave the decoder.
+    """
+
+    def __init__(
+        self, embedding: TokenEmbedding, layers: Sequence[ConvolutionalDecoderLayer], *, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        d_model, d_hidden = embedding.table.embedding_dim, layers[0].convolution.d_hidden
+        self.embedding = embedding
+        self.inward = projection(d_model, d_hidden, variance=1 - embedding.dropout.p)
+        self.layers = nn.ModuleList(layers)
+        self.outward = projection(d_hidden, d_model)
+        self.dropout = Dropout(dropout)
+
+    def begin(self, memory: Memory | None) -> ConvolutionalState:
+        """The state before the first token: nothing read, and the memory as each layer's score projects it."""
+        assert memory is not None, "a convolutional decoder looks at a source"
+        rows, visible = memory.keys.size(0), memory.positions >= 0
+        count = visible.sum(1).to(memory.values.dtype).view(-1, 1, 1)
+        past = tuple(layer.convolution.begin(rows, like=memory.keys) for layer in self._layers())
+        keys = tuple(layer.across.score.project(memory.keys, memory.positions) for layer in self._layers())
+        scaled = memory.values * count.sqrt()  # m sqrt(1/m)
+        return ConvolutionalState(past, ConvolutionalMemory(keys, scaled, visible.unsqueeze(1)))
+
+    def forward(
+        self, tokens: Tokens, state: ConvolutionalState
+    ) -> tuple[Float[Tensor, "B T d_model"], ConvolutionalState]:
+        """Hidden vectors of the tokens and the state after them."""
+        lineup = Lineup.of(tokens.positions)
+        embedded = self.embedding(tokens)
+        x = self.inward(embedded)
+        pasts = []
+        for layer, before, key in zip(self._layers(), state.past, state.memory.keys, strict=True):
+            x, after = layer(x, before, embedded=embedded, key=key, memory=state.memory, lineup=lineup)
+            pasts.append(after)
+        hidden: Tensor = self.dropout(self.outward(x))
+        return hidden, ConvolutionalState(tuple(pasts), state.memory, state.width)
+
+    def _layers(self) -> Iterator[ConvolutionalDecoderLayer]:
+        for layer in self.layers:
+            assert isinstance(layer, ConvolutionalDecoderLayer)
+            yield layer
