@@ -470,6 +470,20 @@ MODELS = (
 
 TASKS = (
     Mutant(
+        "a word is linked by its last piece alone",
+        "tasks/words.py",
+        "np.add.at(total, (rows, columns), weights[: len(target_words), : len(source_words)])",
+        "total[rows, columns] = weights[: len(target_words), : len(source_words)]",
+        ("tests/unit/tasks/test_words.py",),
+    ),
+    Mutant(
+        "possible links count for nothing",
+        "evaluation/alignment.py",
+        "hits += len(mine & truth.sure) + len(mine & truth.possible)",
+        "hits += 2 * len(mine & truth.sure)",
+        ("tests/unit/evaluation/test_alignment.py",),
+    ),
+    Mutant(
         "padding is learned like a word",
         "tasks/translation.py",
         "real = (batch.labels != PAD).flatten()",

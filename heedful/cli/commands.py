@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, Command] = {
     "train": Command("heedful.cli.train", "train a model as a recipe says, or go on with a run"),
     "translate": Command("heedful.cli.translate", "translate text with a trained model"),
     "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
+    "align": Command("heedful.cli.align", "which words of translations belong to which words of their sources"),
     "evaluate": Command("heedful.cli.evaluate", "compare translations with references: BLEU, chrF, TER and more"),
     "describe": Command("heedful.cli.describe", "layers, parameters, FLOPs and memory of a recipe's model"),
 }

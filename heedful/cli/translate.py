@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
+from heedful.cli.output import clear, destination
 from heedful.cli.searching import SearchOptions
 from heedful.errors import DataError, RecipeError
 
@@ -79,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     translator = load(*given.runs, device=given.device, step=given.step)
     translator.length = build_length(config)
     done = 0
-    with _destination(given.output) as out, _progress() as tick:
+    with destination(given.output) as out, _progress() as tick:
         for sentences, prefixes in chunks:
             found = translator.translate(
                 sentences,
@@ -90,13 +91,13 @@ def run(arguments: Sequence[str]) -> int:
                 first=done + 1,
             )
             if not done:
-                _clear(out, given.output)
+                clear(out, given.output)
             for number, translation in enumerate(found, done + 1):
                 _write(out, translation, given=given, number=number, translator=translator)
             out.flush()
             done += len(found)
         if not done:
-            _clear(out, given.output)
+            clear(out, given.output)
     return 0
 
 
@@ -150,25 +151,6 @@ def _paired(
             yield sentences, None
     if beginnings is not None and next(beginnings, None) is not None:
         raise DataError(f"{given.prefixes}: has more lines than there are sentences; give one line for each")
-
-
-@contextmanager
-def _destination(path: Path | None) -> Iterator[IO[str]]:
-    """Where translations go; a file that is there loses its content only when the first ones are ready."""
-    if path is None:
-        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # pytest's stand-in lacks it
-        yield sys.stdout
-        return
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            yield file
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror}); choose another --output") from None
-
-
-def _clear(out: IO[str], path: Path | None) -> None:
-    if path is not None and path.is_file():
-        out.truncate(0)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from heedful.generation import Ensemble, Hypotheses, Hypothesis, score
 from heedful.generation.search import Search
 from heedful.inspection.watch import watch
 from heedful.models.interface import Generative
+from heedful.tasks.words import Links, link_words, words_of_pieces
 from heedful.values import Tokens, move
 
 
@@ -199,20 +200,58 @@ class Translator:
             DataError: a sentence is longer than the model can read.
             RecipeError: the model reads its source as one vector and has no attention.
         """
-        ids = self._encode(source, 1)
-        forced = self._forcible(target, 1) if isinstance(target, str) else list(target.ids)
-        tokens = move(collate_sources([ids]), self.device)
-        read, _ = self._forced([forced])
+        return self.align_all([(source, target)])[0]
+
+    def align_all(self, pairs: Sequence[tuple[str, str | Candidate]], *, batch_tokens: int = 4096) -> list[Alignment]:
+        """`align` for many sentences, in their order; an ensemble's first model is asked."""
+        sources = [self._encode(source, number) for number, (source, _) in enumerate(pairs, 1)]
+        targets = [
+            self._forcible(target, number) if isinstance(target, str) else list(target.ids)
+            for number, (_, target) in enumerate(pairs, 1)
+        ]
+        lengths = np.array([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)], dtype=np.int64)
+        found: dict[int, Alignment] = {}
+        for rows in plan_by_length(lengths, tokens=batch_tokens, rows=256):
+            weights = self._across([sources[i] for i in rows], [targets[i] for i in rows])
+            for at, row in enumerate(rows):
+                found[row] = self._alignment(sources[row], targets[row], weights, row=at)
+        return [found[row] for row in range(len(pairs))]
+
+    def link(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[Links]:
+        """Which words of given translations belong together, by the last attention to the source; see `link_words`.
+
+        Raises:
+            DataError: a sentence is longer than the model can read.
+            RecipeError: the model has no attention to its source.
+        """
+        alignments = self.align_all(pairs, batch_tokens=batch_tokens)
+        return [
+            link_words(
+                list(alignment.weights.values())[-1],
+                source_words=words_of_pieces(self.source, self.source.encode(source)),
+                target_words=words_of_pieces(self.target, self.target.encode(target)),
+            )
+            for alignment, (source, target) in zip(alignments, pairs, strict=True)
+        ]
+
+    def _across(self, sources: list[list[int]], targets: list[list[int]]) -> dict[str, Float[np.ndarray, "B T S"]]:
+        source = move(collate_sources(sources), self.device)
+        read, _ = self._forced(targets)
         model = self.models[0]
-        assert isinstance(model, nn.Module)
         with torch.inference_mode(), watch(model) as weights:
-            state = model.begin(tokens)  # type: ignore[operator]  # every model here is Generative
+            state = model.begin(source)  # type: ignore[operator]  # every model here is Generative
             model.step(read, state)  # type: ignore[operator]
         across = {name: _over_heads(calls) for name, calls in weights.items() if name.endswith("across")}
         if not across:
             raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
+        return across
+
+    def _alignment(
+        self, source: list[int], target: list[int], weights: dict[str, np.ndarray], *, row: int
+    ) -> Alignment:
         end = "</s>"
-        return Alignment((*self.source.pieces(ids), end), (*self.target.pieces(forced), end), across)
+        mine = {name: each[row, : len(target) + 1, : len(source) + 1] for name, each in weights.items()}
+        return Alignment((*self.source.pieces(source), end), (*self.target.pieces(target), end), mine)
 
     def _model(self) -> Generative[Tokens]:
         return self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[return-value, arg-type]
@@ -284,10 +323,10 @@ class Translator:
         return move((Tokens.of(read, pad=PAD), labels), self.device)
 
 
-def _over_heads(calls: list[Tensor]) -> Float[np.ndarray, "T S"]:
+def _over_heads(calls: list[Tensor]) -> Float[np.ndarray, "B T S"]:
     """The mean over heads, if there are several; recurrent models attend in one call for each token."""
     steps = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
-    return steps[0].float().cpu().numpy()
+    return steps.float().cpu().numpy()
 
 
 def _padded(prefixes: list[list[int]]) -> Tensor:
