@@ -48,6 +48,8 @@ class Arguments:
     """file with the beginning of each translation, line by line"""
     align: bool = False
     """add what each token looked at to the JSON (mean over heads, last decoder layer)"""
+    replace_unknown: bool = False
+    """put the source's word in the place of what the model has no piece for, by attention"""
     seed: int = 1
     """of sampling"""
     batch_tokens: int = 4096
@@ -70,6 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.artifacts.memory import keep_pages
     from heedful.artifacts.run import load, open_run
     from heedful.configs.build_run import build_length, build_search
+    from heedful.tasks.unknown import replace_unknown
 
     keep_pages()
     if given.threads is not None:
@@ -90,6 +93,8 @@ def run(arguments: Sequence[str]) -> int:
                 tick=tick,
                 first=done + 1,
             )
+            if given.replace_unknown:
+                found = replace_unknown(translator, found)
             if not done:
                 clear(out, given.output)
             for number, translation in enumerate(found, done + 1):

@@ -27,7 +27,7 @@ UNK = 3
 
 _SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 _SILENT = frozenset((PAD, BOS, EOS))
-_UNKNOWN = "⁇"
+UNKNOWN = "⁇"
 _SPACE = "▁"
 _FORMAT = 1
 # Sentencepiece keeps positions inside a word in 16 bits, so long text without spaces must come in parts.
@@ -61,6 +61,10 @@ class Tokenizer(ABC):
         """Each id as something to look at; a space, or the start of a word after one, is `▁`."""
         return [self._piece(int(number)) for number in ids]
 
+    def surfaces(self, text: str) -> list[str]:
+        """What of the normalised text each of its ids stands for, also where that is `UNK`; without spaces around."""
+        return [surface.strip(" ") for surface in self._surfaces(valid(text))]
+
     def save(self, path: Path) -> None:
         """One file that `load_tokenizer` reads, written whole or not at all; `RunError` where it cannot."""
         beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -82,6 +86,9 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def _encode(self, text: str) -> list[int]: ...
+
+    @abstractmethod
+    def _surfaces(self, text: str) -> list[str]: ...
 
     @abstractmethod
     def _decode(self, ids: list[int]) -> str: ...
@@ -112,6 +119,9 @@ class SentencePiece(Tokenizer):
         ids: list[int] = self._processor.encode(text)
         return ids
 
+    def _surfaces(self, text: str) -> list[str]:
+        return [str(piece).replace(_SPACE, " ") for piece in self._processor.encode_as_pieces(text)]
+
     def _decode(self, ids: list[int]) -> str:
         return str(self._processor.decode(ids))
 
@@ -141,8 +151,11 @@ class Characters(Tokenizer):
     def _encode(self, text: str) -> list[int]:
         return [self._ids.get(character, UNK) for character in self._normalise(text)]
 
+    def _surfaces(self, text: str) -> list[str]:
+        return list(self._normalise(text))
+
     def _decode(self, ids: list[int]) -> str:
-        return "".join(_UNKNOWN if number == UNK else self._pieces[number] for number in ids)
+        return "".join(UNKNOWN if number == UNK else self._pieces[number] for number in ids)
 
     def _piece(self, number: int) -> str:
         return self._pieces[number].replace(" ", _SPACE)
@@ -168,10 +181,14 @@ class Words(Tokenizer):
         return normaliser(lowercase=self._lowercase)(text)
 
     def _encode(self, text: str) -> list[int]:
-        return [self._ids.get(word, UNK) for word in word_pattern().findall(self._normalise(text))]
+        return [self._ids.get(word, UNK) for word in self._surfaces(text)]
+
+    def _surfaces(self, text: str) -> list[str]:
+        words: list[str] = word_pattern().findall(self._normalise(text))
+        return words
 
     def _decode(self, ids: list[int]) -> str:
-        return spaced(_UNKNOWN if number == UNK else self._pieces[number] for number in ids)
+        return spaced(UNKNOWN if number == UNK else self._pieces[number] for number in ids)
 
     def _piece(self, number: int) -> str:
         return self._pieces[number]
@@ -224,7 +241,7 @@ def learn_sentencepiece(
             bos_id=BOS,
             eos_id=EOS,
             unk_id=UNK,
-            unk_surface=_UNKNOWN,
+            unk_surface=UNKNOWN,
             num_threads=1,  # the sum of floats depends on who finishes first
             minloglevel=3,
         )

@@ -318,3 +318,15 @@ def test_progress_is_shown_on_a_terminal_only(say: Say, trained: Path, monkeypat
     assert (said.code, len(said.lines)) == (0, 3)
     assert "3 sentences, " in said.err
     assert "/s" in said.err
+
+
+def test_unknown_words_come_from_the_source(say: Say, trained: Path) -> None:
+    from heedful.tasks.unknown import replace_unknown
+
+    sentences = ["1 xyzzy", "quux", "2 3"]
+    texts = ("--text", *sentences)
+    translator = heedful.load(trained, device="cpu")
+    found = translator.translate(sentences)
+    expected = [translation.text for translation in replace_unknown(translator, found)]
+    assert say("translate", trained, *texts, "--replace-unknown").lines == expected
+    assert say("translate", trained, *texts).lines == [translation.text for translation in found]
