@@ -27,7 +27,7 @@ quickstart: $(VENV)/.quickstart
 	@$(BIN)/heedful quickstart $(ARGS)
 
 test: $(VENV)/.dev
-	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 8 $(ARGS)
 
 slow: $(VENV)/.dev
 	@$(BIN)/python -m pytest -m slow $(ARGS)

@@ -27,5 +27,6 @@ COMMANDS: Mapping[str, Command] = {
     "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
     "align": Command("heedful.cli.align", "which words of translations belong to which words of their sources"),
     "evaluate": Command("heedful.cli.evaluate", "compare translations with references: BLEU, chrF, TER and more"),
+    "compare": Command("heedful.cli.compare", "trained runs side by side: scores, speed, learning; a table and plots"),
     "describe": Command("heedful.cli.describe", "layers, parameters, FLOPs and memory of a recipe's model"),
 }

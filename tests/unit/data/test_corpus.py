@@ -290,6 +290,9 @@ class Instant(Tokenizer):
     def _encode(self, text: str) -> list[int]:
         return self.IDS
 
+    def _surfaces(self, text: str) -> list[str]:
+        return [text]
+
     def _decode(self, ids: list[int]) -> str:
         return ""
 

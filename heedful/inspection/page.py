@@ -1,0 +1,77 @@
+"""Tables and pictures as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from heedful.inspection.plots import readable
+
+_STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{margin:2rem auto;max-width:76rem;padding:0 1rem;line-height:1.45;color:#24262d;background:#fff;"
+    "font-family:ui-sans-serif,system-ui,'Segoe UI','Noto Sans',sans-serif}"
+    "h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}"
+    ".wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
+    "th,td{padding:.3rem .6rem;border-bottom:1px solid #d9dce3;text-align:right;white-space:nowrap}"
+    "th:first-child,td:first-child{text-align:left}"
+    ".note{color:#5b6170;font-size:.9rem;max-width:60rem}figure{margin:1.5rem 0}"
+    "@media (prefers-color-scheme:dark){body{color:#e4e6ec;background:#16171c}th,td{border-color:#363842}"
+    ".note{color:#9aa0af}}"
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells below headings, and what must be known to read them."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+    def text(self) -> str:
+        """The table in plain characters: the first column to the left, the others to the right."""
+        cells = [[readable(cell) for cell in row] for row in (self.columns, *self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = []
+        for first, *others in cells:
+            right = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
+            lines.append("  ".join([f"{first:<{widths[0]}}", *right]).rstrip())
+        notes = [readable(note) for note in self.notes]
+        return "\n".join([*([readable(self.title)] if self.title else []), *lines, *notes]) + "\n"
+
+    def html(self) -> str:
+        """The table as a part of a page."""
+        head = "".join(f'<th scope="col">{_text(column)}</th>' for column in self.columns)
+        rows = ["<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in self.rows]
+        title = f"<h2>{_text(self.title)}</h2>" if self.title else ""
+        notes = [f'<p class="note">{_text(note)}</p>' for note in self.notes]
+        table = [f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>', *rows, "</tbody></table></div>"]
+        return "\n".join([title, *table, *notes])
+
+
+def html_page(title: str, *, tables: Sequence[Table], pictures: Sequence[str]) -> str:
+    """A page with tables, then pictures (SVG as `line_plot` draws it), in light and in dark.
+
+    It is also well-formed XML, and its policy forbids to load or run anything.
+    """
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8"/>',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}"/>',
+            '<meta name="viewport" content="width=device-width, initial-scale=1"/>',
+            f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body>",
+            f"<h1>{_text(title)}</h1>",
+            *(table.html() for table in tables),
+            *(f"<figure>{picture}</figure>" for picture in pictures),
+            "</body></html>\n",
+        ]
+    )
+
+
+def _text(text: str) -> str:
+    return escape(readable(text))

@@ -1,0 +1,239 @@
+"""Lines over an axis, as one self-contained SVG: scores by length, learning curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+Number = int | float
+
+_WIDTH, _HEIGHT = 620.0, 320.0
+_LEFT, _TOP, _RIGHT, _AXIS = 58.0, 52.0, 24.0, 50.0
+_LEGEND_ROW = 20.0
+_MOST_MARKS = 40
+_LONGEST_NAME = 80
+_DASHES = ("", "7 4", "2 3", "9 3 2 3")
+
+# Eight hues that also differ in lightness, on white and on black; with more lines, dashes tell them apart.
+_LIGHT = ("#0b63b5", "#c2410c", "#15803d", "#7e22ce", "#be123c", "#0e7490", "#854d0e", "#4b5563")
+_DARK = ("#6cb2f7", "#fb923c", "#4ade80", "#c792f5", "#fb7185", "#22d3ee", "#facc15", "#cbd5e1")
+
+
+def _style() -> str:
+    def hues(colours: Sequence[str]) -> str:
+        return "".join(f".heedful-plot .hue{i}{{color:{colour}}}" for i, colour in enumerate(colours))
+
+    return (
+        "<style>"
+        ".heedful-plot{max-width:100%;height:auto;background:#fff;"
+        "font-family:ui-sans-serif,system-ui,'Segoe UI','Noto Sans',sans-serif}"
+        ".heedful-plot .paper{fill:#fff}.heedful-plot text{fill:#24262d}.heedful-plot .faint{fill:#6b7180}"
+        ".heedful-plot .grid{stroke:#d9dce3}"
+        f"{hues(_LIGHT)}"
+        "@media (prefers-color-scheme:dark){.heedful-plot{background:#16171c}"
+        ".heedful-plot .paper{fill:#16171c}.heedful-plot text{fill:#e4e6ec}.heedful-plot .faint{fill:#9aa0af}"
+        f".heedful-plot .grid{{stroke:#363842}}{hues(_DARK)}}}"
+        "</style>"
+    )
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a plot.
+
+    Attributes:
+        name: what the legend calls it.
+        points: (x, y), joined in this order.
+        spread: the lowest and highest y that a point may stand for, drawn as a bar; one for each point, or none.
+    """
+
+    name: str
+    points: tuple[tuple[Number, Number], ...]
+    spread: tuple[tuple[Number, Number] | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.spread and len(self.spread) != len(self.points):
+            raise ValueError(f"line {self.name!r}: {len(self.spread)} spreads for {len(self.points)} points")
+        numbers = [*self.points, *(low_high for low_high in self.spread if low_high is not None)]
+        if not all(math.isfinite(number) for pair in numbers for number in pair):
+            raise ValueError(f"line {self.name!r}: holds a number that is not finite, which has no place in a plot")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From values to pixels, and the values that are written beside it.
+
+    Attributes:
+        low: the value at pixel `start`.
+        high: the value at pixel `end`.
+        ticks: (value, label).
+    """
+
+    low: Number
+    high: Number
+    start: Number
+    end: Number
+    ticks: tuple[tuple[Number, str], ...]
+
+    def pixel(self, value: Number) -> float:
+        """Where a value lies."""
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+def line_plot(
+    lines: Sequence[Line],
+    *,
+    title: str,
+    x_name: str,
+    y_name: str,
+    x_ticks: Sequence[tuple[Number, str]] | None = None,
+    y_from: Number | None = None,
+) -> str:
+    """An SVG with one line for each of `lines`, a legend below and a tooltip on each point.
+
+    The text and the colours follow light and dark mode; nothing is loaded from anywhere.
+
+    Args:
+        lines: what to draw; those without points are named in the legend only.
+        title: a heading.
+        x_name: what stands below the horizontal axis.
+        y_name: what stands above the vertical one.
+        x_ticks: (value, label) along the horizontal axis, where the values stand for something else.
+        y_from: a value that the vertical axis must reach, such as 0.
+
+    Raises:
+        ValueError: no line has a point.
+    """
+    xs, ys = _extent(lines)
+    if not xs:
+        raise ValueError("a plot without a point: give at least one line that has one")
+    ys = [*ys, *([] if y_from is None else [y_from])]
+    across = _axis(xs, start=0, end=_WIDTH) if x_ticks is None else _named_axis(x_ticks)
+    picture = _Picture(lines, across, _axis(ys, start=_HEIGHT, end=0), title, x_name, y_name)
+    return picture.svg()
+
+
+def readable(text: str) -> str:
+    """The text with a sign for every character that a page or a terminal would not bear."""
+    return "".join(c if c.isprintable() else f"[U+{ord(c):04X}]" for c in text)
+
+
+def _extent(lines: Sequence[Line]) -> tuple[list[Number], list[Number]]:
+    points = [point for line in lines for point in line.points]
+    bounds = [bound for line in lines for spread in line.spread if spread is not None for bound in spread]
+    return [x for x, _ in points], [*(y for _, y in points), *bounds]
+
+
+def _axis(values: Sequence[Number], *, start: Number, end: Number) -> Axis:
+    """Ends on round numbers, with four to nine ticks between."""
+    low, high = min(values), max(values)
+    if low == high:
+        half = abs(low) / 10 or 1.0
+        low, high = low - half, high + half
+    step = _round_step((high - low) / 5)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    ticks = tuple((i * step, f"{i * step + 0.0:,.{digits}f}") for i in range(first, last + 1))
+    return Axis(first * step, last * step, start, end, ticks)
+
+
+def _named_axis(ticks: Sequence[tuple[Number, str]]) -> Axis:
+    """Half a step of room before the first and behind the last name."""
+    values = [value for value, _ in ticks]
+    room = 0.5 * (max(values) - min(values)) / (len(values) - 1) if len(values) > 1 else 0.5
+    return Axis(min(values) - room, max(values) + room, 0, _WIDTH, tuple(ticks))
+
+
+def _round_step(rough: Number) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is not below `rough`."""
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """Where everything lies; lengths in pixels, from the upper left corner of the panel."""
+
+    lines: Sequence[Line]
+    across: Axis
+    up: Axis
+    title: str
+    x_name: str
+    y_name: str
+
+    def svg(self) -> str:
+        width = _LEFT + _WIDTH + _RIGHT
+        height = _TOP + _HEIGHT + _AXIS + _LEGEND_ROW * len(self.lines) + 10
+        name = _text(self.title)
+        head = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="heedful-plot" role="img" aria-label="{name}" '
+            f'viewBox="{-_LEFT:.0f} {-_TOP:.0f} {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
+            'font-size="12">',
+            f"<title>{name}</title>",
+            _style(),
+            f'<rect class="paper" x="{-_LEFT:.0f}" y="{-_TOP:.0f}" width="{width:.0f}" height="{height:.0f}"/>',
+            f'<text x="0" y="-30" font-size="15" font-weight="600">{name}</text>',
+        ]
+        drawn = [part for i, line in enumerate(self.lines) for part in self._line(i, line)]
+        return "\n".join([*head, *self._grid(), *drawn, *self._legend(), "</svg>"]) + "\n"
+
+    def _grid(self) -> list[str]:
+        parts = [f'<text class="faint" x="0" y="-10">{_text(self.y_name)}</text>']
+        for value, label in self.up.ticks:
+            y = self.up.pixel(value)
+            parts.append(f'<path class="grid" d="M0 {y:.1f}H{_WIDTH:.0f}"/>')
+            parts.append(f'<text class="faint" x="-8" y="{y:.1f}" dy=".34em" text-anchor="end">{_text(label)}</text>')
+        for value, label in self.across.ticks:
+            x = self.across.pixel(value)
+            parts.append(f'<path class="grid" d="M{x:.1f} {_HEIGHT:.0f}v5"/>')
+            parts.append(
+                f'<text class="faint" x="{x:.1f}" y="{_HEIGHT + 19:.0f}" text-anchor="middle">{_text(label)}</text>'
+            )
+        middle = f'x="{_WIDTH / 2:.0f}" y="{_HEIGHT + 39:.0f}" text-anchor="middle"'
+        return [*parts, f'<text class="faint" {middle}>{_text(self.x_name)}</text>']
+
+    def _line(self, number: int, line: Line) -> list[str]:
+        # Points with bars stand beside those of other lines, or their bars would hide each other.
+        aside = min(5.0, 60 / len(self.lines)) * (number - (len(self.lines) - 1) / 2) if line.spread else 0.0
+        places = [(self.across.pixel(x) + aside, self.up.pixel(y)) for x, y in line.points]
+        parts = [f'<g class="hue{number % len(_LIGHT)}" stroke="currentColor" fill="none">']
+        for (x, _), spread in zip(places, line.spread, strict=False):
+            if spread is not None:
+                low, high = (self.up.pixel(bound) for bound in spread)
+                parts.append(f'<path class="spread" opacity=".55" d="M{x:.1f} {low:.1f}V{high:.1f}"/>')
+        if len(places) > 1:
+            course = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+            parts.append(f'<path class="course" stroke-width="2" {_dash(number)}d="M{course}"/>')
+        if len(places) <= _MOST_MARKS:
+            for place, (x, y) in zip(places, line.points, strict=True):
+                at = f'cx="{place[0]:.1f}" cy="{place[1]:.1f}"'
+                parts.append(
+                    f'<circle {at} r="3.2" fill="currentColor"><title>{_text(line.name)}: {self._x_label(x)}, {y:.4g}'
+                    "</title></circle>"
+                )
+        return [*parts, "</g>"]
+
+    def _x_label(self, value: Number) -> str:
+        return next((_text(label) for at, label in self.across.ticks if at == value), f"{value:.4g}")
+
+    def _legend(self) -> list[str]:
+        parts = []
+        for number, line in enumerate(self.lines):
+            y = _HEIGHT + _AXIS + _LEGEND_ROW * (number + 0.5)
+            stroke = f'class="hue{number % len(_LIGHT)}" stroke="currentColor" stroke-width="2" {_dash(number)}'
+            parts.append(f'<path {stroke}d="M0 {y - 4:.1f}h26"/>')
+            name = line.name if line.points else f"{line.name} (no points)"
+            shown = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+            parts.append(f'<text x="34" y="{y:.1f}">{_text(shown)}</text>')
+        return parts
+
+
+def _dash(number: int) -> str:
+    pattern = _DASHES[number // len(_LIGHT) % len(_DASHES)]
+    return f'stroke-dasharray="{pattern}" ' if pattern else ""
+
+
+def _text(text: str) -> str:
+    return escape(readable(text))

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import random
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from heedful.inspection.page import Table, html_page
+from heedful.inspection.plots import Line, line_plot, readable
+
+SVG = "{http://www.w3.org/2000/svg}"
+NAMES = {"title": "T", "x_name": "x", "y_name": "y"}
+
+
+def parsed(svg: str) -> ElementTree.Element:
+    return ElementTree.fromstring(svg)
+
+
+def courses(svg: str) -> list[list[tuple[float, float]]]:
+    """The pixels that each line goes through."""
+    found = [path.attrib["d"] for path in parsed(svg).iter(f"{SVG}path") if path.get("class") == "course"]
+    return [[(float(x), float(y)) for x, y in (place.split() for place in d[1:].split("L"))] for d in found]
+
+
+def ticks(svg: str, anchor: str, axis: str) -> list[tuple[float, float]]:
+    """(pixel, value) of the numbers beside an axis."""
+    texts = [text for text in parsed(svg).iter(f"{SVG}text") if text.get("text-anchor") == anchor]
+    numbers = [(text.attrib[axis], (text.text or "").replace(",", "")) for text in texts]
+    return [(float(at), float(label)) for at, label in numbers if re.fullmatch(r"-?[\d.]+", label)]
+
+
+def value(pixel: float, marks: list[tuple[float, float]]) -> float:
+    """What a pixel stands for, by the numbers of its axis alone."""
+    (first, low), (last, high) = marks[0], marks[-1]
+    return low + (pixel - first) / (last - first) * (high - low)
+
+
+def test_a_known_line_ends_where_it_should() -> None:
+    ((start, middle, end),) = courses(line_plot([Line("a", ((0, 0), (5, 10), (10, 5)))], **NAMES))
+    assert (start, middle, end) == ((0, 320), (310, 0), (620, 160))
+
+
+@pytest.mark.parametrize("scale", [3e-4, 1.0, 70.0, 1e6])
+def test_every_point_can_be_read_off_the_axes(scale: float) -> None:
+    dice = random.Random(scale)
+    points = tuple((dice.uniform(-1, 1) * scale, dice.uniform(2, 3) * scale) for _ in range(12))
+    svg = line_plot([Line("a", points[:7]), Line("b", points[7:])], **NAMES)
+    across, up = ticks(svg, "middle", "x"), ticks(svg, "end", "y")
+    assert 3 <= len(across) <= 10
+    assert 3 <= len(up) <= 10
+    first, second = courses(svg)
+    for (x, y), (px, py) in zip(points, first + second, strict=True):
+        assert (0 <= px <= 620, 0 <= py <= 320) == (True, True)
+        # Pixels are written with one decimal, over 620 and 320 of them.
+        assert value(px, across) == pytest.approx(x, abs=2e-3 * scale)
+        assert value(py, up) == pytest.approx(y, abs=2e-3 * scale)
+
+
+def test_numbers_beside_an_axis_tell_their_differences() -> None:
+    marks = [label for _, label in ticks(line_plot([Line("a", ((0, 1.001), (1, 1.0024)))], **NAMES), "end", "y")]
+    assert len(set(marks)) == len(marks)
+    assert (min(marks) <= 1.001, max(marks) >= 1.0024) == (True, True)
+
+
+def test_equal_values_and_single_points_have_a_place() -> None:
+    svg = line_plot([Line("flat", ((1, 3), (2, 3))), Line("dot", ((2, 3),))], **NAMES)
+    ((start, end),) = courses(svg)
+    assert start[1] == end[1] == 160
+    assert len(list(parsed(svg).iter(f"{SVG}circle"))) == 3
+    assert line_plot([Line("zero", ((0, 0),))], **NAMES)
+
+
+def test_an_axis_reaches_as_far_as_it_is_told() -> None:
+    marks = ticks(line_plot([Line("a", ((0, 30), (1, 34)))], y_from=0, **NAMES), "end", "y")
+    assert 0 in [label for _, label in marks]
+
+
+def test_names_along_the_axis_stand_below_their_points() -> None:
+    names = [(0, "short"), (1, "long"), (2, "longer")]
+    svg = line_plot([Line("a", ((0, 1), (1, 2), (2, 3)))], x_ticks=names, **NAMES)
+    labels = {text.text: float(text.attrib["x"]) for text in parsed(svg).iter(f"{SVG}text") if text.get("x")}
+    (course,) = courses(svg)
+    assert [x for x, _ in course] == pytest.approx([labels[name] for _, name in names], abs=0.1)
+    assert "a: longer, 3" in svg
+
+
+def test_spreads_reach_from_low_to_high_beside_their_points() -> None:
+    lines = [Line(name, ((0, 5), (1, 5)), ((0, 10), None)) for name in "ab"]
+    svg = line_plot(lines, **NAMES)
+    bars = re.findall(r'class="spread"[^>]* d="M([-\d.]+) ([\d.]+)V([\d.]+)"', svg)
+    assert [(low, high) for _, low, high in bars] == [("320.0", "0.0")] * 2
+    dots = [circle.attrib["cx"] for circle in parsed(svg).iter(f"{SVG}circle")]
+    assert [x for x, _, _ in bars] == [dots[0], dots[2]]
+    assert dots[0] != dots[2]
+
+
+def test_lines_of_one_hue_have_different_dashes_and_all_are_in_the_legend() -> None:
+    lines = [Line(f"run {i}", ((0, i), (1, i))) for i in range(20)]
+    svg = line_plot([*lines, Line("nothing", ())], **NAMES)
+    drawn = list(parsed(svg).iter(f"{SVG}g"))
+    looks = {(g.get("class"), g[0].get("stroke-dasharray")) for g in drawn if len(g)}
+    assert len(looks) == 20
+    texts = [text.text for text in parsed(svg).iter(f"{SVG}text")]
+    assert texts[-21:] == [*(f"run {i}" for i in range(20)), "nothing (no points)"]
+    height = float(parsed(svg).attrib["height"])
+    top = float(parsed(svg).attrib["viewBox"].split()[1])
+    assert max(float(text.attrib["y"]) for text in parsed(svg).iter(f"{SVG}text")) < height + top
+
+
+def test_words_are_escaped_everywhere() -> None:
+    odd = "<b>&\"'\x00\ud800\u202e"
+    svg = line_plot([Line(odd, ((0, 1),))], title=odd, x_name=odd, y_name=odd, x_ticks=[(0, odd)])
+    shown = "<b>&\"'[U+0000][U+D800][U+202E]"
+    assert readable(odd) == shown
+    root = parsed(svg)
+    assert root.attrib["aria-label"] == shown
+    assert [text.text for text in root.iter(f"{SVG}text")].count(shown) == 5
+    assert next(root.iter(f"{SVG}circle"))[0].text == f"{shown}: {shown}, 1"
+    svg.encode()
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    svg = line_plot([Line("a", ((0, 1),))], **NAMES).replace('xmlns="http://www.w3.org/2000/svg"', "")
+    page = html_page("p", tables=[Table("t", ["a"], [["b"]])], pictures=[svg])
+    assert not re.search(r"https?:|src=|href=|url\(|@import|<script", page)
+    assert page.count("prefers-color-scheme:dark") == 2
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_numbers_that_have_no_place(wrong: float) -> None:
+    with pytest.raises(ValueError, match="line 'a': holds a number that is not finite"):
+        Line("a", ((0, 1), (1, wrong)))
+    with pytest.raises(ValueError, match="not finite"):
+        Line("a", ((0, 1),), ((wrong, 2),))
+
+
+def test_what_cannot_be_drawn() -> None:
+    with pytest.raises(ValueError, match="2 spreads for 1 points"):
+        Line("a", ((0, 1),), ((0, 1), (0, 1)))
+    for lines in ([], [Line("a", ())]):
+        with pytest.raises(ValueError, match="a plot without a point"):
+            line_plot(lines, **NAMES)
+
+
+def test_a_table_as_text_and_as_a_part_of_a_page() -> None:
+    table = Table("title & co", ["run", "n"], [["a", "1"], ["longer <i>", "1,000"]], ["a note\x1b[1m"])
+    assert table.text() == ("title & co\nrun             n\na               1\nlonger <i>  1,000\na note[U+001B][1m\n")
+    page = html_page("p & q", tables=[table], pictures=[line_plot([Line("a", ((0, 1),))], **NAMES)])
+    root = ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>"))
+    assert [cell.text for cell in root.iter("td")] == ["a", "1", "longer <i>", "1,000"]
+    assert [cell.text for cell in root.iter("th")] == ["run", "n"]
+    assert next(root.iter("h1")).text == "p & q"
+    assert next(root.iter("p")).text == "a note[U+001B][1m"
+    assert len(list(root.iter(f"{SVG}svg"))) == 1
