@@ -145,7 +145,7 @@ class Plain(Loop):
             loss = functional.cross_entropy(
                 logits.flatten(0, 1), batch.labels.flatten(), ignore_index=0, label_smoothing=SMOOTHING
             )
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's
         self._adam.step()
         return loss.item()
 
@@ -219,5 +219,5 @@ def _batches(work: Work) -> Iterator[Callable[[], PairBatch]]:
     epoch = 0
     while True:
         for rows in plan_batches(text.lengths, tokens=work.batch_tokens, seed=work.seed, epoch=epoch):
-            yield lambda rows=rows: collate(text, rows)  # type: ignore[misc]
+            yield lambda rows=rows: collate(text, rows)  # type: ignore[misc]  # the default binds this round's rows
         epoch += 1
