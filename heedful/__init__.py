@@ -33,7 +33,7 @@ _LAZY = {
     "train": "heedful.artifacts.training_run",
 }
 
-__all__ = [  # noqa: PLE0604
+__all__ = [  # noqa: PLE0604 - the lazy names are strings too
     "DataError",
     "HeedfulError",
     "MissingExtraError",

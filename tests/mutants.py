@@ -894,8 +894,8 @@ RECURRENT = (
     Mutant(
         "padding is fed back",
         "models/recurrent_decoder.py",
-        "fed = torch.where(real[:, t], attentional, fed)",
-        "fed = attentional",
+        "fed = torch.where(real[:, t], attentional.squeeze(1), fed)",
+        "fed = attentional.squeeze(1)",
         (f"{LAWS}::test_padding_law_target",),
     ),
     Mutant(
@@ -908,8 +908,8 @@ RECURRENT = (
     Mutant(
         "the first state asks at every step",
         "models/recurrent_decoder.py",
-        "                cells[0][0].unsqueeze(1),",
-        "                state.cells[0][0].unsqueeze(1),",
+        "asking, at = cells[0][0].unsqueeze(1)",
+        "asking, at = state.cells[0][0].unsqueeze(1)",
         (RECURRENCE,),
     ),
     Mutant(
@@ -1004,7 +1004,7 @@ CONVOLUTIONS = (
         "models/convolutional_decoder.py",
         "pasts.append(after)",
         "pasts.append(before)",
-        (CONVOLUTIONAL,),
+        (f"{LAWS}::test_chunk_law",),
     ),
     Mutant(
         "the encoder's gradients are scaled for half the layers",

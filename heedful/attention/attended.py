@@ -50,4 +50,4 @@ class Attended:
         context: Tensor = attention(
             query.reshape(groups, self.width * queries, width), self.keys, value=self.values, visible=visible
         )
-        return context.view(rows, queries, -1)
+        return context.view(rows, queries, context.size(-1))

@@ -22,6 +22,7 @@ class Readout(nn.Module):
 
     def __init__(self, d_inputs: Sequence[int], d_output: int, *, activation: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
+        self.d_output = d_output
         width = 2 * d_output if isinstance(activation, Maxout) else d_output
         self.maps = nn.ModuleList(xavier_linear(d_input, width, bias=n == 0) for n, d_input in enumerate(d_inputs))
         self.activation = activation
@@ -39,4 +40,4 @@ class Maxout(nn.Module):
 
     def forward(self, x: Float[Tensor, "*B pairs"]) -> Float[Tensor, "*B d"]:
         """Half as wide."""
-        return x.view(*x.shape[:-1], -1, 2).amax(-1)
+        return x.view(*x.shape[:-1], x.size(-1) // 2, 2).amax(-1)

@@ -317,6 +317,8 @@ def keep_where(real: Bool[Tensor, "B 1"], newer: CellState, older: CellState) ->
 def _run(
     cell: Cell, x: Tensor, state: CellState, *, real: Bool[Tensor, "B T"], backward: bool
 ) -> tuple[Tensor, CellState]:
+    if not bool(real.any()):  # torch's kernels refuse an empty sequence
+        return x.new_zeros(*real.shape, cell.d_state), state
     if bool(real.all()):
         output, state = cell.run(x.flip(1) if backward else x, state)
         return output.flip(1) if backward else output, state

@@ -143,7 +143,7 @@ class TransformerStack(nn.Module):
         x: Tensor = self.embedding(tokens)
         # rows of a group stand side by side, so that they share the group's keys in one product
         groups = rows // state.width
-        x = x.view(groups, state.width * length, -1)
+        x = x.view(groups, state.width * length, x.size(-1))
         positions = tokens.positions.reshape(groups, state.width * length)
         past = self._past(state, groups, positions).extend(positions)
         sight = past.sight(positions, self.visibility)
@@ -154,7 +154,7 @@ class TransformerStack(nn.Module):
             layers.append(after)
         if self.final_norm is not None:
             x = self.final_norm(x)
-        return x.view(rows, length, -1), StackState(past, state.memory, tuple(layers), state.width)
+        return x.view(rows, length, x.size(-1)), StackState(past, state.memory, tuple(layers), state.width)
 
     def _layers(self) -> Iterable[TransformerLayer]:
         for layer in self.layers:

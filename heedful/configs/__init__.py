@@ -1,5 +1,6 @@
 """A run as data: what a recipe may say, and how it is read, checked and written; only `build` needs torch."""
 
+from heedful.configs.convolutional import ConvolutionalConfig
 from heedful.configs.data import (
     DataConfig,
     JsonlConfig,
@@ -28,6 +29,7 @@ from heedful.configs.model import (
     UnitIntervalConfig,
     WindowConfig,
 )
+from heedful.configs.recurrent import BahdanauConfig, ContextConfig, LuongConfig, ReadingConfig, RecurrentConfig
 from heedful.configs.run import Recipe, dump, json_schema, load_recipe, recipe_from
 from heedful.configs.training import (
     AdamConfig,
@@ -43,10 +45,13 @@ from heedful.configs.training import (
 
 __all__ = [
     "AdamConfig",
+    "BahdanauConfig",
     "BeamConfig",
     "CausalConfig",
     "CausalWindowConfig",
     "ConstantConfig",
+    "ContextConfig",
+    "ConvolutionalConfig",
     "CosineConfig",
     "DataConfig",
     "DecoderVisibilityConfig",
@@ -60,13 +65,16 @@ __all__ = [
     "LearnedConfig",
     "LinearConfig",
     "LinesConfig",
+    "LuongConfig",
     "ModelConfig",
     "NoPositionsConfig",
     "NoamConfig",
     "OptimizerConfig",
     "ParallelTextConfig",
     "PositionsConfig",
+    "ReadingConfig",
     "Recipe",
+    "RecurrentConfig",
     "RotaryConfig",
     "SamplingConfig",
     "ScheduleConfig",

@@ -40,6 +40,7 @@ from heedful.models.recurrent_decoder import (
     EveryStep,
     FeedingDecoder,
     LuongDecoder,
+    Reading,
 )
 from heedful.models.recurrent_encoder import (
     AsWritten,
@@ -112,8 +113,9 @@ def _decoder(config: RecurrentConfig, embedding: TokenEmbedding, sizes: Sizes) -
             return BahdanauDecoder(
                 embedding,
                 Column(cells, d_more=d_memory, dropout=config.dropout),
-                across=_attention(config.reading, config.d_model, d_memory, sizes),
-                start=Bridge(config.d_model, cells),
+                reading=Reading(
+                    _attention(config.reading, config.d_model, d_memory, sizes), start=Bridge(config.d_model, cells)
+                ),
                 readout=_readout(config, (config.d_model, config.d_embedding, d_memory)),
             )
         case LuongConfig():
@@ -137,14 +139,15 @@ def _luong(
     config: RecurrentConfig, embedding: TokenEmbedding, reading: LuongConfig, *, d_memory: int, sizes: Sizes
 ) -> LuongDecoder | FeedingDecoder:
     cells = _cells(config, config.d_embedding)
-    start, across = Bridge(config.d_model, cells), _attention(reading, config.d_model, d_memory, sizes)
-    readout = Readout((config.d_model, d_memory), config.d_embedding, activation=nn.Tanh(), dropout=config.dropout)
     visibility = window(reading.reach, reading.reach) if reading.window == "monotonic" else everything
+    across = _attention(reading, config.d_model, d_memory, sizes)
+    source = Reading(across, start=Bridge(config.d_model, cells), visibility=visibility)
+    readout = Readout((config.d_model, d_memory), config.d_embedding, activation=nn.Tanh(), dropout=config.dropout)
     if reading.input_feeding:
         column = Column(cells, d_more=config.d_embedding, dropout=config.dropout)
-        return FeedingDecoder(embedding, column, across=across, start=start, readout=readout, visibility=visibility)
+        return FeedingDecoder(embedding, column, reading=source, readout=readout)
     stack = RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout)
-    return LuongDecoder(embedding, stack, across=across, start=start, readout=readout, visibility=visibility)
+    return LuongDecoder(embedding, stack, reading=source, readout=readout)
 
 
 def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, sizes: Sizes) -> Attention:

@@ -150,7 +150,7 @@ def complete(annotation: Any, table: Mapping[str, Any]) -> Mapping[str, Any]:
     """The table with its kind, where the annotation has a rule for the one it leaves out."""
     for part in parts(annotation):
         if isinstance(part, BeforeValidator):
-            filled: Mapping[str, Any] = part.func(table)  # type: ignore[call-arg]
+            filled: Mapping[str, Any] = part.func(table)  # type: ignore[call-arg]  # ours take one argument
             return filled
     return table
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from heedful.attention.attended import Attended
@@ -57,19 +57,6 @@ class Bridge(Start):
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
         """Through a map for each layer."""
         return tuple(begin(torch.tanh(linear(summary))) for begin, linear in zip(self.begins, self.maps, strict=True))
-
-
-class Continue(Start):
-    """The decoder goes on where the encoder, of the same shape, ended (Sutskever et al. 2014)."""
-
-    def __init__(self, widths: Sequence[Sequence[int]]) -> None:
-        super().__init__()
-        self.widths = tuple(map(tuple, widths))
-
-    def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
-        """Cut into the states of the layers."""
-        parts = iter(torch.split(summary, [width for widths in self.widths for width in widths], -1))
-        return tuple(tuple(next(parts) for _ in widths) for widths in self.widths)
 
 
 class ContextUse(ABC):
@@ -133,6 +120,34 @@ class ContextDecoder(Decoder):
         return self.readout(hidden, x, *context), RecurrentState(cells, context=state.context)
 
 
+class Reading(nn.Module):
+    """How a decoder with attention reads its source.
+
+    Args:
+        across: attention to the memory.
+        start: the first state.
+        visibility: which slots a step may see.
+    """
+
+    def __init__(self, across: Attention, *, start: Start, visibility: Visibility = everything) -> None:
+        super().__init__()
+        self.across = across
+        self.start = start
+        self.visibility = visibility
+
+    def begin(self, memory: Memory | None) -> RecurrentState:
+        """The state before the first token: keys are projected once."""
+        assert memory is not None, "there is nothing to attend to"
+        return RecurrentState(self.start(memory.summary), attended=Attended.of(self.across, memory))
+
+    def forward(
+        self, query: Float[Tensor, "B Q d"], attended: Attended | None, *, positions: Int[Tensor, "B Q"]
+    ) -> Float[Tensor, "B Q d_value"]:
+        """What queries at these positions take from the memory."""
+        assert attended is not None
+        return attended.by(self.across, query, positions=positions, visibility=self.visibility)
+
+
 class BahdanauDecoder(Decoder):
     """Attention first: c_t by the state before, then s_t = f(y, c_t, s_{t-1}) (Bahdanau et al. 2015, 3.1 and A.2.2).
 
@@ -141,52 +156,34 @@ class BahdanauDecoder(Decoder):
     Args:
         embedding: of the tokens.
         column: the cells; c_t enters the gates of the lowest.
-        across: attention to the memory; the lowest cell's output asks.
-        start: the first state.
+        reading: of the source; the lowest cell's output asks.
         readout: from state, embedding and context to what the output reads.
     """
 
-    def __init__(
-        self,
-        embedding: TokenEmbedding,
-        column: Column,
-        *,
-        across: Attention,
-        start: Start,
-        readout: Readout,
-        visibility: Visibility = everything,
-    ) -> None:
+    def __init__(self, embedding: TokenEmbedding, column: Column, *, reading: Reading, readout: Readout) -> None:
         super().__init__()
         self.embedding = embedding
         self.column = column
-        self.across = across
-        self.visibility = visibility
-        self.start = start
+        self.reading = reading
         self.readout = readout
 
     def begin(self, memory: Memory | None) -> RecurrentState:
-        """The state before the first token: keys are projected once."""
-        assert memory is not None, "there is nothing to attend to"
-        return RecurrentState(self.start(memory.summary), attended=Attended.of(self.across, memory))
+        """The state before the first token."""
+        return self.reading.begin(memory)
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Hidden vectors of the tokens and the state after them."""
-        assert state.attended is not None
         x = self.embedding(tokens)
         projected, real = self.column.project(x), (tokens.positions >= 0).unsqueeze(-1)
-        cells, hidden, contexts = state.cells, [], []
+        cells = state.cells
+        hidden = [cells[-1][0].new_empty(len(x), 0, cells[-1][0].size(1))]
+        contexts = [x.new_empty(len(x), 0, self.column.more.in_features)]
         for t in range(x.size(1)):
-            context = state.attended.by(
-                self.across,
-                cells[0][0].unsqueeze(1),
-                positions=tokens.positions[:, t : t + 1],
-                visibility=self.visibility,
-            ).squeeze(1)
-            cells = self.column.advance(projected[:, t], context, states=cells, real=real[:, t])
-            hidden.append(cells[-1][0])
-            contexts.append(context)
-        read = self.readout(torch.stack(hidden, 1), x, torch.stack(contexts, 1))
-        return read, RecurrentState(cells, attended=state.attended)
+            asking, at = cells[0][0].unsqueeze(1), tokens.positions[:, t : t + 1]
+            contexts.append(self.reading(asking, state.attended, positions=at))
+            cells = self.column.advance(projected[:, t], contexts[-1].squeeze(1), states=cells, real=real[:, t])
+            hidden.append(cells[-1][0].unsqueeze(1))
+        return self.readout(torch.cat(hidden, 1), x, torch.cat(contexts, 1)), replace(state, cells=cells)
 
 
 class LuongDecoder(Decoder):
@@ -195,35 +192,22 @@ class LuongDecoder(Decoder):
     All tokens of a chunk go through the stack at once.
     """
 
-    def __init__(
-        self,
-        embedding: TokenEmbedding,
-        stack: RecurrentStack,
-        *,
-        across: Attention,
-        start: Start,
-        readout: Readout,
-        visibility: Visibility = everything,
-    ) -> None:
+    def __init__(self, embedding: TokenEmbedding, stack: RecurrentStack, *, reading: Reading, readout: Readout) -> None:
         super().__init__()
         self.embedding = embedding
         self.stack = stack
-        self.across = across
-        self.visibility = visibility
-        self.start = start
+        self.reading = reading
         self.readout = readout
 
     def begin(self, memory: Memory | None) -> RecurrentState:
-        """The state before the first token: keys are projected once."""
-        assert memory is not None, "there is nothing to attend to"
-        return RecurrentState(self.start(memory.summary), attended=Attended.of(self.across, memory))
+        """The state before the first token."""
+        return self.reading.begin(memory)
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Attentional vectors of the tokens and the state after them."""
-        assert state.attended is not None
         hidden, cells = self.stack(self.embedding(tokens), state.cells, positions=tokens.positions)
-        context = state.attended.by(self.across, hidden, positions=tokens.positions, visibility=self.visibility)
-        return self.readout(hidden, context), RecurrentState(cells, attended=state.attended)
+        context = self.reading(hidden, state.attended, positions=tokens.positions)
+        return self.readout(hidden, context), replace(state, cells=cells)
 
 
 class FeedingDecoder(Decoder):
@@ -232,50 +216,34 @@ class FeedingDecoder(Decoder):
     Args:
         embedding: of the tokens.
         column: the cells; the last attentional vector enters the gates of the lowest.
-        across: attention to the memory; the highest cell's output asks.
-        start: the first state.
+        reading: of the source; the highest cell's output asks.
         readout: from state and context to the attentional vector.
     """
 
-    def __init__(
-        self,
-        embedding: TokenEmbedding,
-        column: Column,
-        *,
-        across: Attention,
-        start: Start,
-        readout: Readout,
-        visibility: Visibility = everything,
-    ) -> None:
+    def __init__(self, embedding: TokenEmbedding, column: Column, *, reading: Reading, readout: Readout) -> None:
         super().__init__()
         self.embedding = embedding
         self.column = column
-        self.across = across
-        self.visibility = visibility
-        self.start = start
+        self.reading = reading
         self.readout = readout
 
     def begin(self, memory: Memory | None) -> RecurrentState:
-        """The state before the first token: keys are projected once, and nothing was fed yet."""
-        assert memory is not None, "there is nothing to attend to"
-        return RecurrentState(
-            self.start(memory.summary),
-            attended=Attended.of(self.across, memory),
-            fed=memory.summary.new_zeros(len(memory.summary), self.column.more.in_features),
-        )
+        """The state before the first token, when nothing was fed yet."""
+        state = self.reading.begin(memory)
+        output = state.cells[-1][0]
+        return replace(state, fed=output.new_zeros(len(output), self.readout.d_output))
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Attentional vectors of the tokens and the state after them."""
-        assert state.attended is not None
-        assert state.fed is not None
+        fed = state.fed
+        assert fed is not None
         projected, real = self.column.project(self.embedding(tokens)), (tokens.positions >= 0).unsqueeze(-1)
-        cells, fed, read = state.cells, state.fed, []
+        cells, read = state.cells, [fed.new_empty(len(fed), 0, self.readout.d_output)]
         for t in range(projected.size(1)):
             cells = self.column.advance(projected[:, t], fed, states=cells, real=real[:, t])
             hidden = cells[-1][0].unsqueeze(1)
-            at = tokens.positions[:, t : t + 1]
-            context = state.attended.by(self.across, hidden, positions=at, visibility=self.visibility)
-            attentional = self.readout(hidden, context).squeeze(1)
-            fed = torch.where(real[:, t], attentional, fed)
+            context = self.reading(hidden, state.attended, positions=tokens.positions[:, t : t + 1])
+            attentional = self.readout(hidden, context)
+            fed = torch.where(real[:, t], attentional.squeeze(1), fed)
             read.append(attentional)
-        return torch.stack(read, 1), RecurrentState(cells, attended=state.attended, fed=fed)
+        return torch.cat(read, 1), replace(state, cells=cells, fed=fed)

@@ -35,11 +35,6 @@ def both_ends(states: tuple[CellState, ...]) -> Float[Tensor, "B d_summary"]:
     return torch.cat((last_output(states), first_backward(states)), -1)
 
 
-def everything_left(states: tuple[CellState, ...]) -> Float[Tensor, "B d_summary"]:
-    """All states of all layers side by side, for a decoder that goes on with them (Sutskever et al. 2014)."""
-    return torch.cat([part for state in states for part in state], -1)
-
-
 class SourceOrder(ABC):
     """In which order a source is read."""
 

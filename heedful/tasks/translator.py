@@ -240,7 +240,7 @@ class Translator:
         model = self.models[0]
         with torch.inference_mode(), watch(model) as weights:
             state = model.begin(source)  # type: ignore[operator]  # every model here is Generative
-            model.step(read, state)  # type: ignore[operator]
+            model.step(read, state)  # type: ignore[operator]  # as above
         across = {name: _over_heads(calls) for name, calls in weights.items() if name.endswith("across")}
         if not across:
             raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
@@ -254,6 +254,7 @@ class Translator:
         return Alignment((*self.source.pieces(source), end), (*self.target.pieces(target), end), mine)
 
     def _model(self) -> Generative[Tokens]:
+        # a module that is Generative; mypy has no type for both
         return self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[return-value, arg-type]
 
     def _encode(self, sentence: str, number: int) -> list[int]:

@@ -74,7 +74,7 @@ def test_bahdanau() -> None:
     model = built(reading={"kind": "bahdanau", "d_alignment": 5})
     decoder = model.decoder
     annotations, _, first = both_ways(model)
-    score, s, expected = decoder.across.score, torch.tanh(decoder.start.maps[0](first)), []
+    score, s, expected = decoder.reading.across.score, torch.tanh(decoder.reading.start.maps[0](first)), []
     for word in TARGET:
         energies = [score.energy(torch.tanh(score.query(s) + score.key(h))) for h in annotations]
         weights = torch.cat(energies).softmax(0)
@@ -93,11 +93,11 @@ def test_luong(feeding: bool) -> None:
     decoder = model.decoder
     annotations, _, first = both_ways(model)
     cell = decoder.column.cells[0] if feeding else decoder.stack.layers[0].cell
-    h, expected = torch.tanh(decoder.start.maps[0](first)), []
+    h, expected = torch.tanh(decoder.reading.start.maps[0](first)), []
     attentional = torch.zeros(EMBEDDING, dtype=torch.float64)
     for word in TARGET:
         h = gru(cell, embedded(model, word), h, decoder.column.more(attentional) if feeding else 0.0)
-        weights = torch.stack([h @ decoder.across.score.weight(slot) for slot in annotations]).softmax(0)
+        weights = torch.stack([h @ decoder.reading.across.score.weight(slot) for slot in annotations]).softmax(0)
         context = sum((a * slot for a, slot in zip(weights, annotations, strict=True)), torch.zeros(()))
         w_h, w_c = decoder.readout.maps
         attentional = torch.tanh(w_h(h) + w_c(context))

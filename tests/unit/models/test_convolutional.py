@@ -85,21 +85,6 @@ def at(logits: Tensor, columns: Tensor) -> Tensor:
     return logits.gather(1, columns.unsqueeze(2).expand(-1, -1, logits.size(2)))
 
 
-@pytest.mark.parametrize("cuts", [range(LENGTH + 1), (0, 3, 9), (0, 4, 5, 5, 9)], ids=["one by one", "3 6", "4 1 0 4"])
-def test_chunk_law(case: Case, cuts: Sequence[int]) -> None:
-    torch.testing.assert_close(case.logits(cuts), case.logits((0, LENGTH)))
-
-
-@pytest.mark.parametrize("rows", [(1, 0, 1), (2,), (0, 1, 2)])
-def test_row_law(case: Case, rows: Sequence[int]) -> None:
-    chosen = torch.tensor(rows)
-    _, state = case.model.step(case.target.span(0, 3), case.model.begin(case.source))
-    later = case.target.span(3)
-    expected, _ = case.model.step(later, state)
-    found, _ = case.model.step(select(later, chosen), select(state, chosen))
-    torch.testing.assert_close(found, expected[chosen])
-
-
 def test_rows_in_groups_are_rows(case: Case) -> None:
     """Branching, reordering within and dropping groups, several tokens a step, against copied rows and a reread."""
     width, groups = 3, 3
@@ -212,25 +197,6 @@ def test_columns_are_a_set(case: Case) -> None:
     expected = case.logits((0, LENGTH))
     torch.testing.assert_close(case.logits((0, LENGTH), source=source), expected)
     torch.testing.assert_close(case.logits((0, LENGTH), target=target), expected[:, back])
-
-
-def test_branch_law(case: Case) -> None:
-    one, later = case.target.span(3, 4), case.target.span(4, 5)
-    other = Tokens((one.ids - 2) % 4 + 3, one.positions)
-    _, state = case.model.step(case.target.span(0, 3), case.model.begin(case.source))
-    _, alone = case.model.step(one, state)
-    expected, _ = case.model.step(later, alone)
-    _, first = case.model.step(one, state)
-    case.model.step(other, state)
-    torch.testing.assert_close(case.model.step(later, first)[0], expected)
-
-
-def test_batch_law(case: Case) -> None:
-    together = case.logits((0, LENGTH))
-    for row in range(3):
-        mine = torch.tensor([row])
-        alone = case.logits((0, LENGTH), source=select(case.source, mine), target=select(case.target, mine))
-        torch.testing.assert_close(alone[0], together[row])
 
 
 def test_watch_law(case: Case) -> None:

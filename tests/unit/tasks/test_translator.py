@@ -147,11 +147,11 @@ def test_alignments_say_what_each_target_token_looked_at() -> None:
 def test_alignments_of_recurrent_models_have_a_row_for_each_token(reading: BahdanauConfig | LuongConfig) -> None:
     ours = translator(network(config=RecurrentConfig(d_model=6, reading=reading)))
     found = ours.align("abcd", "fe")
-    assert list(found.weights) == ["decoder.across"]
-    assert found.weights["decoder.across"].shape == (3, 5)
-    np.testing.assert_allclose(found.weights["decoder.across"].sum(1), 1, rtol=1e-6)
-    shorter = ours.align("abcd", "f").weights["decoder.across"]
-    np.testing.assert_allclose(shorter[:2], found.weights["decoder.across"][:2], rtol=1e-6)
+    assert list(found.weights) == ["decoder.reading.across"]
+    assert found.weights["decoder.reading.across"].shape == (3, 5)
+    np.testing.assert_allclose(found.weights["decoder.reading.across"].sum(1), 1, rtol=1e-6)
+    shorter = ours.align("abcd", "f").weights["decoder.reading.across"]
+    np.testing.assert_allclose(shorter[:2], found.weights["decoder.reading.across"][:2], rtol=1e-6)
 
 
 def test_a_model_that_reads_its_source_as_one_vector_has_no_alignment() -> None:
