@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from heedful.artifacts.checkpoints import Checkpoints, finish
-from heedful.artifacts.run import create_run
-from heedful.configs.build_run import build_reader, learn_tokenizers
+from heedful.artifacts.load import begin_run
 from heedful.configs.run import recipe_from
 from heedful.data.corpus import Corpus, Report, Sentences
 from heedful.data.tokenizers import EOS, UNK
@@ -24,8 +23,9 @@ def corpus(pairs: int, vocabulary: int, *, seed: int) -> Corpus:
     dice = np.random.default_rng(seed)
     source = caption_lengths(pairs, dice)
     target = np.clip(np.rint(source * np.exp(dice.normal(0, DISAGREEMENT, pairs))), 3, 80).astype(int)
-    sides = [_sentences(lengths, vocabulary, dice) for lengths in (source, target)]
-    return Corpus(Path("made up"), report=Report(pairs, 0, 0), source=sides[0], target=sides[1])
+    lengths = {"source": source, "target": target}
+    sides = {side: _sentences(each, vocabulary, dice) for side, each in lengths.items()}
+    return Corpus(Path("made up"), report=Report(pairs, 0, 0), sides=sides)
 
 
 def caption_lengths(count: int, dice: np.random.Generator) -> np.ndarray:
@@ -63,7 +63,8 @@ def run(folder: Path, vocabulary: int, model: dict[str, Any], *, seed: int = 1) 
         place="the benchmark's own recipe",
     )
     recipe.output.mkdir()
-    made = create_run(recipe.output, recipe, learn_tokenizers(recipe.tokenizer, build_reader(recipe.data.train)))
+    made = begin_run(recipe.output, recipe)
+    made.save()
     progress = Progress(step=1)
     weights = {name: parameter.detach() for name, parameter in made.model().named_parameters()}
     evaluation = Evaluation(progress, {"loss": 1.0}, improved=True)

@@ -156,7 +156,7 @@ def _vocabulary(options: Options) -> int:
     from heedful.data.corpus import Corpus
 
     text = Corpus.open(options.corpus)
-    everything = (side[row].max() for side in (text.source, text.target) for row in range(len(text)))
+    everything = (side[row].max() for side in text.sides.values() for row in range(len(text)))
     return int(max(everything)) + 1
 
 

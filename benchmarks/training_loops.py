@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.artifacts.memory import keep_pages
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import TransformerConfig
 from heedful.data.batches import PairBatch, collate
 from heedful.data.bucketing import plan_batches
@@ -74,12 +74,11 @@ class Loop(ABC):
 class Ours(Loop, Listener, Keeper):
     """`heedful.training.Trainer` as `heedful train` builds it; what it saves goes nowhere."""
 
-    def __init__(self, work: Work, *, precision: str) -> None:
+    def __init__(self, model: nn.Module, work: Work, *, precision: str) -> None:
         keep_pages()
         self._updates: list[Update] = []
         self._world = world(torch.device("cpu"))  # entered for as long as the process lives
         here = self._world.__enter__()
-        model = build_model(_config(work.model), Sizes(work.vocabulary, work.vocabulary, 128))
         half = has_fast_bf16(here.device) if precision == "auto" else precision == "bf16"
         masters = Half(model) if half else Exact(model)
         self._trainer = Trainer(
@@ -193,7 +192,8 @@ def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
     loop: Loop
     match settings["loop"]:
         case "heedful":
-            loop = Ours(work, precision=settings["precision"])
+            ours = build_sequence_to_sequence(_config(work.model), Sizes(work.vocabulary, work.vocabulary, 128))
+            loop = Ours(ours, work, precision=settings["precision"])
         case "plain" | "marian" as name:
             model = _plain(work) if name == "plain" else Marian(work)
             loop = Plain(model, work, bf16=settings["precision"] == "bf16", keep=settings.get("keep", False))

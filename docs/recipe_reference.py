@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from heedful.configs import json_schema
+from heedful.configs import RECIPES, json_schema
 
 Schema = Mapping[str, Any]
 PAGE = Path(__file__).with_name("recipe.md")
@@ -20,8 +20,10 @@ INTRODUCTION = """\
 
 # The recipe
 
-A recipe is a TOML file that says what differs from the defaults. This page lists every key; the
-[translation guide](translation.md) explains what they are for.
+A recipe is a TOML file that says what differs from the defaults. Its first key is the task:
+`task = "translation"` (also if none is given; [guide](translation.md)), `task = "language_modelling"`
+([guide](language-models.md)) or `task = "tagging"` ([guide](tagging.md)). This page lists every key of each task; what
+tasks share is listed where it comes first.
 
 - `heedful train recipe.toml --print-config` prints the recipe with all defaults filled in, and stops.
 - Every key is also an option of `heedful train` and `heedful describe`: `--training.steps 2000`,
@@ -36,35 +38,53 @@ A recipe is a TOML file that says what differs from the defaults. This page list
 The same as a JSON Schema, for an editor that completes and checks TOML:
 
 ```sh
-python -c "from heedful.configs import json_schema; print(json_schema())" > recipe.schema.json
+python -c "from heedful.configs import RECIPES, json_schema; print(json_schema())" > recipe.schema.json
 ```
 """
 
 
 def page() -> str:
     """The whole page as Markdown."""
-    schema = json.loads(json_schema())
-    definitions = schema["$defs"]
-    return "\n".join([INTRODUCTION, *_section("", schema, definitions)])
+    lines = [INTRODUCTION]
+    told: dict[str, str] = {}
+    for task in RECIPES:
+        schema = json.loads(json_schema(task))
+        lines.append(f"## Task `{task}`\n")
+        lines += _section("", schema, schema["$defs"], told=told, task=task)
+    return "\n".join(lines)
 
 
-def _section(path: str, schema: Schema, definitions: Mapping[str, Schema]) -> Iterator[str]:
-    """A table of the recipe, and the tables inside it."""
+def _section(
+    path: str, schema: Schema, definitions: Mapping[str, Schema], *, told: dict[str, str], task: str
+) -> Iterator[str]:
+    """A table of the recipe, and the tables inside it; `told` says which kinds were listed before, and where."""
     kinds = [definitions[name] for name in _references(schema)] or [schema]
-    yield f"{'##' if path.count('.') == 0 else '###'} {_title(path)}\n"
+    yield f"{'###' if path.count('.') == 0 else '####'} {_title(path)}\n"
     if len(kinds) > 1:
         yield f"{_sentence(schema['description'])}\n"
+    news = []
     for kind in kinds:
         default = _is_default(kind, schema.get("default")) if len(kinds) > 1 else None
-        yield from _kind(kind, definitions, default=default)
-    inside = {key: inner for kind in reversed(kinds) for key, inner in kind["properties"].items()}
-    for key in dict.fromkeys(key for kind in kinds for key in kind["properties"]):
+        before = told.setdefault(kind["title"], task)
+        if before != task:
+            yield f"{_kind_name(kind, default=default)}as for task `{before}`.\n"
+        else:
+            news.append(kind)
+            yield from _kind(kind, definitions, default=default)
+    inside = {key: inner for kind in reversed(news) for key, inner in kind["properties"].items()}
+    for key in dict.fromkeys(key for kind in news for key in kind["properties"]):
         inner = inside[key]
         if _references(inner):
             deeper = f"{path}.{key}" if path else key
             if deeper in ("data.validation", "data.test"):
                 continue
-            yield from _section(deeper, inner, definitions)
+            yield from _section(deeper, inner, definitions, told=told, task=task)
+
+
+def _kind_name(schema: Schema, *, default: bool | None) -> str:
+    if default is None:
+        return ""
+    return f'**`kind = "{schema["properties"]["kind"]["const"]}"`**{" (default)" if default else ""}: '
 
 
 def _title(path: str) -> str:
@@ -78,11 +98,7 @@ def _title(path: str) -> str:
 def _kind(schema: Schema, definitions: Mapping[str, Schema], *, default: bool | None) -> Iterator[str]:
     """One kind of a table; `default` is None where there is no other."""
     about = " ".join(schema.get("description", "").split())
-    if default is None:
-        yield f"{about}\n"
-    else:
-        remark = " (default)" if default else ""
-        yield f'**`kind = "{schema["properties"]["kind"]["const"]}"`**{remark}: {about}\n'
+    yield f"{_kind_name(schema, default=default)}{about}\n"
     rows = [
         f"| `{key}` | {_type(inner, definitions)} | {_default(key, inner, schema)} | {_range(inner)} "
         f"| {_cell(inner.get('description', 'there is only this kind so far'))} |"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from heedful.configs import TransformerConfig
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.models.size import Size, measure
 
 PAPER = {
@@ -20,7 +20,7 @@ PAPER = {
 def size_of(config: TransformerConfig, *, vocabulary: int) -> Size:
     """Measured with sentences of 25 tokens."""
     with torch.device("meta"):
-        return measure(build_model(config, Sizes(source=vocabulary, target=vocabulary, max_length=256)))
+        return measure(build_sequence_to_sequence(config, Sizes(source=vocabulary, target=vocabulary, max_length=256)))
 
 
 def main() -> None:

@@ -21,14 +21,14 @@ from heedful.errors import (
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from heedful.artifacts.run import load as load
+    from heedful.artifacts.load import load as load
     from heedful.artifacts.training_run import train as train
     from heedful.configs.run import load_recipe as load_recipe
     from heedful.evaluation.report import evaluate as evaluate
 
 _LAZY = {
     "evaluate": "heedful.evaluation.report",
-    "load": "heedful.artifacts.run",
+    "load": "heedful.artifacts.load",
     "load_recipe": "heedful.configs.run",
     "train": "heedful.artifacts.training_run",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -128,15 +129,22 @@ def _select(state: Any, rows: Rows) -> Any:
 
 def move(value: Nest, device: torch.device | str) -> Nest:
     """The same nest of dataclasses, tuples and tensors on another device."""
-    result: Nest = _move(value, device)
+    result: Nest = _each(value, lambda tensor: tensor.to(device, non_blocking=True))
     return result
 
 
-def _move(value: Any, device: torch.device | str) -> Any:
+def detach(value: Nest) -> Nest:
+    """The same nest, through which no gradient flows back."""
+    result: Nest = _each(value, Tensor.detach)
+    return result
+
+
+def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, Tensor):
-        return value.to(device, non_blocking=True)
+        return change(value)
     if isinstance(value, tuple):
-        return tuple(_move(part, device) for part in value)
+        return tuple(_each(part, change) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: _move(getattr(value, f.name), device) for f in fields(value)})
+        return replace(value, **{f.name: _each(getattr(value, f.name), change) for f in fields(value)})
+    assert value is None or isinstance(value, int), f"a nest may not hold {type(value).__name__}"
     return value

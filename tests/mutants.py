@@ -50,6 +50,7 @@ PENALTIES = "tests/reference/test_penalties.py"
 POSITIONS = "tests/reference/test_positions.py"
 SCORES = "tests/reference/test_scores.py"
 TORCH = "tests/reference/test_torch_modules.py"
+BAND = "tests/unit/attention/test_band.py"
 DROPOUT = "tests/unit/attention/test_dropout.py"
 KERNELS = "tests/unit/attention/test_kernels.py"
 SIGHT = "tests/unit/attention/test_sight.py"
@@ -64,12 +65,18 @@ CONVOLUTIONAL = "tests/unit/models/test_convolutional.py"
 CONVOLUTION_BY_HAND = "tests/reference/test_convolutional.py"
 CELLS = "tests/unit/blocks/test_recurrent.py"
 RECURRENCE = "tests/reference/test_recurrent.py"
+TREES = "tests/reference/test_dependency_tree.py"
+START = "tests/unit/models/test_initialisation.py"
 BUCKETING = "tests/unit/data/test_bucketing.py"
 BEAM = "tests/unit/generation/test_beam.py"
 SAMPLING = "tests/unit/generation/test_sampling.py"
 ENCODERS = "tests/unit/models/test_encoders.py"
 SIZE = "tests/unit/models/test_size.py"
 TASK = "tests/unit/tasks/test_translation.py"
+DRAWS = "tests/unit/tasks/test_hard_translation.py"
+LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
+TAGGED = "tests/unit/data/test_tagged.py"
+TAGGING = "tests/unit/tasks/test_tagging.py"
 TRANSLATOR = "tests/unit/tasks/test_translator.py"
 CHANCE = "tests/unit/training/test_chance.py"
 OPTIMIZERS = "tests/unit/training/test_optimizers.py"
@@ -80,16 +87,16 @@ TRAINER = "tests/unit/training/test_trainer.py"
 ATTENTION = (
     Mutant(
         "scores are not scaled",
-        "attention/multihead.py",
-        "kernels.scaled_products(query, memory.key, scale=1 / math.sqrt(self.d_k))",
-        "kernels.scaled_products(query, memory.key, scale=1.0)",
+        "attention/weigher.py",
+        "scale=1 / math.sqrt(query.size(-1))",
+        "scale=1.0",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
         "scores are scaled by the width of the model",
-        "attention/multihead.py",
-        "scale=1 / math.sqrt(self.d_k)",
-        "scale=1 / math.sqrt(self.d_k * self.heads)",
+        "attention/weigher.py",
+        "scale=1 / math.sqrt(query.size(-1))",
+        "scale=1 / math.sqrt(query.size(-1) * query.size(1))",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
@@ -165,9 +172,51 @@ ATTENTION = (
     Mutant(
         "a window is one too narrow",
         "attention/visibility.py",
-        "(key >= query - before)",
-        "(key > query - before)",
+        "(key >= query - self.before)",
+        "(key > query - self.before)",
         (f"{VISIBILITY}::test_the_rule_holds_for_each_pair",),
+    ),
+    Mutant(
+        "a spot lies on the other side of the query",
+        "attention/positions.py",
+        "self._pixel(key_positions).unsqueeze(1) - self._pixel(positions).unsqueeze(2)",
+        "self._pixel(positions).unsqueeze(2) - self._pixel(key_positions).unsqueeze(1)",
+        (f"{LOOPS}::test_equals_the_loops",),
+    ),
+    Mutant(
+        "a quadratic encoding forgets the distance",
+        "attention/positions.py",
+        "delta.square().sum(-1).unsqueeze(1) - 2 * toward",
+        "delta.sum(-1).unsqueeze(1) - 2 * toward",
+        (f"{LOOPS}::test_equals_the_loops",),
+    ),
+    Mutant(
+        "blocks of a band look at the keys beside theirs",
+        "attention/sight.py",
+        "(keys - queries - window.before) + place",
+        "(keys - queries - window.before + 1) + place",
+        (f"{BAND}::test_a_band_is_its_window", f"{LAWS}::test_chunk_law[windows-bands-3 4]"),
+    ),
+    Mutant(
+        "a band sees keys beyond the ends again",
+        "attention/sight.py",
+        "torch.where(inside, key_positions[:, near], -1)",
+        "key_positions[:, near]",
+        (f"{BAND}::test_a_band_is_its_window",),
+    ),
+    Mutant(
+        "a band where tokens do not stand in line",
+        "attention/sight.py",
+        "return bool((most <= least).all())",
+        "return bool((most <= least).any())",
+        (f"{BAND}::test_tokens_out_of_line_have_no_band",),
+    ),
+    Mutant(
+        "a window is always a mask",
+        "attention/kernels.py",
+        "return queries > 0 and keys >= max(",
+        "return queries < 0 and keys >= max(",
+        (f"{BAND}::test_nothing_as_large_as_the_square_of_the_text_is_made",),
     ),
     Mutant(
         "a mask is dropped though it hides something",
@@ -263,8 +312,8 @@ ATTENTION = (
     Mutant(
         "keys are not rotated",
         "attention/multihead.py",
-        "return KeyValues(self.relative.rotate(key, positions), value)",
-        "return KeyValues(key, value)",
+        "self.weigher.project(self.relative.rotate(key, positions), positions)",
+        "self.weigher.project(key, positions)",
         (f"{LOOPS}::test_only_differences_of_positions_count",),
     ),
     Mutant(
@@ -420,8 +469,8 @@ MODELS = (
     Mutant(
         "relative positions between source and target",
         "configs/build.py",
-        "across=_attention(config, relative=None) if across else None",
-        "across=_attention(config, relative=_relative(config)) if across else None",
+        "relative=None) if across else None",
+        "relative=_relative(config)) if across else None",
         (f"{BUILD}::test_positions_stand_on_both_sides_and_never_between_them",),
     ),
     Mutant(
@@ -588,6 +637,121 @@ TASKS = (
         "np.random.SeedSequence([seed, 0])",
         (f"{BUCKETING}::test_the_plan_depends_on_seed_and_epoch_and_nothing_else",),
     ),
+    Mutant(
+        "a sentence is expected to earn what a label does",
+        "tasks/hard_translation.py",
+        "real.sum(1, keepdim=True)",
+        "real.any(1, keepdim=True)",
+        (DRAWS,),
+    ),
+    Mutant(
+        "padding learns from its draws",
+        "tasks/hard_translation.py",
+        "torch.where(real, terms, 0.0)",
+        "terms",
+        (DRAWS,),
+    ),
+    Mutant(
+        "sentences earn what others earned",
+        "tasks/hard_translation.py",
+        "real // labels.size(1), each",
+        "real % len(labels), each",
+        (DRAWS,),
+    ),
+    Mutant(
+        "the surrogate's value is reported",
+        "tasks/hard_translation.py",
+        "(lesson - lesson.detach())",
+        "lesson",
+        (DRAWS,),
+    ),
+    Mutant(
+        "only what was earned is weighted",
+        "tasks/hard_translation.py",
+        "baseline=weight * expected",
+        "baseline=expected",
+        (DRAWS,),
+    ),
+    Mutant(
+        "the baseline is of the wrong sign",
+        "tasks/hard_translation.py",
+        "torch.tensor(-nll,",
+        "torch.tensor(nll,",
+        (DRAWS,),
+    ),
+    Mutant(
+        "gradients flow beyond the cut",
+        "tasks/language_modelling.py",
+        "model(chunk, detach(state))",
+        "model(chunk, state)",
+        (LANGUAGE,),
+    ),
+    Mutant(
+        "a text follows a beginning, not an end",
+        "tasks/language_modelling.py",
+        ".astype(np.int64), EOS)",
+        ".astype(np.int64), EOS - 1)",
+        (LANGUAGE,),
+    ),
+    Mutant(
+        "pieces count on from their place in the text",
+        "tasks/language_modelling.py",
+        "np.where(real, np.arange(inside.shape[1]), -1)",
+        "np.where(real, inside, -1)",
+        (LANGUAGE,),
+    ),
+    Mutant(
+        "a token reads itself",
+        "tasks/language_modelling.py",
+        "stream[np.clip(inside - 1, 0,",
+        "stream[np.clip(inside, 0,",
+        (LANGUAGE,),
+    ),
+    Mutant(
+        "text is always cut at the same places",
+        "tasks/language_modelling.py",
+        "random.random_raw(1)[0] % self.length)",
+        "random.random_raw(1)[0] % 1)",
+        (LANGUAGE,),
+    ),
+    Mutant(
+        "a word's tag stands at its last token",
+        "data/tagged.py",
+        "        begins.append(len(ids))\n        ids += tokenizer.encode(word) or [UNK]\n",
+        "        ids += tokenizer.encode(word) or [UNK]\n        begins.append(len(ids) - 1)\n",
+        (TAGGED,),
+    ),
+    Mutant(
+        "tags are one off",
+        "data/tagged.py",
+        "padded(rows) - 1)",
+        "padded(rows))",
+        (
+            TAGGED,
+            TAGGING,
+        ),
+    ),
+    Mutant(
+        "text is learned without smoothing",
+        "tasks/language_modelling.py",
+        "self._sums(model, batch, smoothing=self.smoothing)",
+        "self._sums(model, batch, smoothing=0.0)",
+        (LANGUAGE,),
+    ),
+    Mutant(
+        "tags are measured with smoothing",
+        "tasks/tagging.py",
+        "total += float(cross_entropy(hidden, labels, output=model.output)[1])",
+        "total += float(cross_entropy(hidden, labels, output=model.output, smoothing=self.smoothing)[0])",
+        (TAGGING,),
+    ),
+    Mutant(
+        "tags are learned without smoothing",
+        "tasks/tagging.py",
+        "output=model.output, smoothing=self.smoothing)",
+        "output=model.output)",
+        (TAGGING,),
+    ),
 )
 
 GENERATION = (
@@ -709,7 +873,7 @@ TRAINING = (
     Mutant(
         "resuming forgets the moments",
         "training/trainer.py",
-        'self.optimizer.restore({n.removeprefix("adam."): t for n, t in snapshot.training.items()})',
+        'self.optimizer.restore(_under("adam.", snapshot.training))',
         "self.optimizer.restore({})",
         (f"{TRAINER}::test_going_on_from_any_checkpoint_is_as_if_nothing_happened",),
     ),
@@ -817,6 +981,20 @@ TRAINING = (
         "model[name].double() for model in models",
         "model[name] for model in models",
         ("tests/unit/artifacts/test_checkpoints.py::test_the_mean_loses_no_digits",),
+    ),
+    Mutant(
+        "resuming forgets what the task remembers",
+        "training/trainer.py",
+        'self.task.restore(_under("task.", snapshot.training))',
+        "self.task.restore(self.task.tensors())",
+        (f"{TRAINER}::test_what_a_task_remembers_is_saved_and_taken_up",),
+    ),
+    Mutant(
+        "a task hears of sums",
+        "training/trainer.py",
+        "self.task.learned(nll / count)",
+        "self.task.learned(nll)",
+        (f"{TRAINER}::test_the_task_hears_in_every_process_what_all_of_them_learned",),
     ),
 )
 
@@ -946,6 +1124,76 @@ RECURRENT = (
         "return states[-1][len(states[-1]) // 2]",
         "return states[-1][0]",
         (RECURRENCE,),
+    ),
+    Mutant(
+        "arcs to the left hand nothing down",
+        "attention/eisner.py",
+        "mul_((right + left).unsqueeze(1)))",
+        "mul_(right.unsqueeze(1)))",
+        (TREES,),
+    ),
+    Mutant(
+        "arcs to the left score like arcs to the right",
+        "attention/eisner.py",
+        "right, left = joined + scores.diagonal(-width).T, joined + scores.diagonal(width).T",
+        "right, left = joined + scores.diagonal(-width).T, joined + scores.diagonal(-width).T",
+        (TREES,),
+    ),
+    Mutant(
+        "trees forget how their spans moved",
+        "attention/eisner.py",
+        "mul_(moved.completed(width)).sum(2)",
+        "mul_(moved.completed(width)).amax(2)",
+        (TREES,),
+    ),
+    Mutant(
+        "slots that see nobody are no part of a tree",
+        "attention/structured.py",
+        "within = seen.any(1)",
+        "within = seen.any(2)",
+        (TREES,),
+    ),
+    Mutant(
+        "cells are not carried on",
+        "models/recurrent_encoder.py",
+        "[part for state in states for part in state]",
+        "[state[0] for state in states for _ in state]",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "layers go on where others ended",
+        "models/recurrent_encoder.py",
+        "[part for state in states for part in state]",
+        "[part for state in states[::-1] for part in state]",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "the numbers of a paper are positive",
+        "models/initialisation.py",
+        "uniform_(parameter, -self.bound, self.bound)",
+        "uniform_(parameter, 0.0, self.bound)",
+        (START,),
+    ),
+    Mutant(
+        "attention begins with a preference",
+        "models/initialisation.py",
+        "nn.init.zeros_(module.energy.weight)",
+        "nn.init.normal_(module.energy.weight, std=0.001)",
+        (START,),
+    ),
+    Mutant(
+        "recurrent matrices are orthogonal as a whole",
+        "models/initialisation.py",
+        "for gate in torch.split(module.recurrent.weight, module.d_state):",
+        "for gate in [module.recurrent.weight]:",
+        (START,),
+    ),
+    Mutant(
+        "the embeddings of a paper are scaled",
+        "configs/build_recurrent.py",
+        'scaled=config.initialisation == "modern"',
+        "scaled=True",
+        (START,),
     ),
 )
 

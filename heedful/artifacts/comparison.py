@@ -13,11 +13,12 @@ from typing import Any
 import torch
 
 from heedful.artifacts.files import Manifest, digest, read_manifest
-from heedful.artifacts.run import SOURCE, TARGET, Run, load, open_run
-from heedful.configs.build import build_model
+from heedful.artifacts.load import load_translator, open_translation
+from heedful.artifacts.translation_run import SOURCE, TARGET, TranslationRun
+from heedful.configs.build import build_sequence_to_sequence
 from heedful.configs.build_run import build_length, build_search
 from heedful.configs.generation import GenerationConfig
-from heedful.configs.run import Recipe
+from heedful.configs.run import TranslationRecipe
 from heedful.errors import RunError
 from heedful.evaluation.bootstrap import Comparison, CountedBLEU, CountedChrF, Interval, bootstrap, paired_bootstrap
 from heedful.evaluation.likelihood import perplexity
@@ -55,7 +56,7 @@ class Facts:
     """
 
     folder: Path
-    recipe: Recipe
+    recipe: TranslationRecipe
     finished: bool
     step: int
     parameters: int
@@ -65,7 +66,7 @@ class Facts:
     curve: tuple[Point, ...]
 
 
-def gather(folder: Path, recipe: Recipe | None = None) -> Facts:
+def gather(folder: Path, recipe: TranslationRecipe | None = None) -> Facts:
     """The facts of a run.
 
     Args:
@@ -75,7 +76,7 @@ def gather(folder: Path, recipe: Recipe | None = None) -> Facts:
     Raises:
         RunError: it is no run, is damaged, or nothing was trained yet.
     """
-    run = open_run(folder)
+    run = open_translation(folder)
     manifest = read_manifest(folder)
     step = _step(folder, manifest)
     records = list(_records(folder / "metrics.jsonl"))
@@ -107,9 +108,9 @@ def _step(folder: Path, manifest: Manifest) -> int:
     return step
 
 
-def _parameters(run: Run) -> int:
+def _parameters(run: TranslationRun) -> int:
     with torch.device("meta"):
-        return measure(build_model(run.recipe.model, run.sizes)).parameters
+        return measure(build_sequence_to_sequence(run.recipe.model, run.sizes)).parameters
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
@@ -158,7 +159,7 @@ def translate(
         DataError: a sentence is longer than the model reads.
         RunError: the run is damaged.
     """
-    translator = load(folder, device=device)
+    translator = load_translator(folder, device=device)
     translator.length = build_length(search)
     translator.translate(sources[:_WARM], search=build_search(search))
     began = time.perf_counter()
@@ -254,7 +255,7 @@ class Scoring:
             yield Band(band.shortest, band.longest, band.sentences, band.score.value, interval)
 
 
-def differences(recipes: Sequence[Recipe]) -> dict[str, list[Any]]:
+def differences(recipes: Sequence[TranslationRecipe]) -> dict[str, list[Any]]:
     """Keys in which recipes differ and their values, None where a recipe lacks one; run folders do not count."""
     tables = [dict(_leaves(recipe.model_dump(mode="json", exclude={"output"}))) for recipe in recipes]
     keys = dict.fromkeys(key for table in tables for key in table)
@@ -270,7 +271,7 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield prefix + key, value
 
 
-def kinds(recipes: Sequence[Recipe]) -> list[str]:
+def kinds(recipes: Sequence[TranslationRecipe]) -> list[str]:
     """The kind of each model, and the named choices that tell it from others of its kind: recurrent (luong)."""
     found = []
     for recipe in recipes:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from heedful.artifacts.checkpoints import load_weights
 from heedful.artifacts.files import save_tensors, write_json
-from heedful.artifacts.run import Run, open_run
+from heedful.artifacts.load import open_translation
+from heedful.artifacts.translation_run import TranslationRun
 from heedful.configs.model import ModelConfig, TransformerConfig
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK, SentencePiece, Tokenizer
 from heedful.errors import MissingExtraError, RunError
@@ -41,7 +42,7 @@ def export_marian(run: str | Path, folder: str | Path, *, step: int | None = Non
     Raises:
         RunError: the run cannot be read, uses an option that Marian has not, or `folder` holds something.
     """
-    opened = open_run(Path(run))
+    opened = open_translation(Path(run))
     config = _exportable(opened.recipe.model, "MarianMT", _MARIAN_HAS)
     weights = _weights(opened, step)
     target = _fresh(folder)
@@ -77,7 +78,7 @@ def export_ctranslate2(
         raise MissingExtraError(
             "exporting to CTranslate2 needs the package ctranslate2: pip install 'heedful[ct2]'"
         ) from None
-    opened = open_run(Path(run))
+    opened = open_translation(Path(run))
     config = _exportable(opened.recipe.model, "CTranslate2", _CTRANSLATE2_HAS)
     model = opened.model()
     load_weights(opened.folder, model, step=step)
@@ -192,7 +193,7 @@ def marian_weights(weights: Mapping[str, Tensor], config: TransformerConfig) -> 
     return renamed
 
 
-def _write_marian_configs(run: Run, config: TransformerConfig, folder: Path) -> None:
+def _write_marian_configs(run: TranslationRun, config: TransformerConfig, folder: Path) -> None:
     special = {
         "pad_token_id": PAD,
         "bos_token_id": BOS,
@@ -229,7 +230,7 @@ def _write_marian_configs(run: Run, config: TransformerConfig, folder: Path) -> 
     write_json(folder / "generation_config.json", {**special, **forbidden})
 
 
-def _write_marian_vocabulary(run: Run, folder: Path) -> None:
+def _write_marian_vocabulary(run: TranslationRun, folder: Path) -> None:
     names = {number: name for name, number in (("pad", PAD), ("bos", BOS), ("eos", EOS), ("unk", UNK))}
     pieces = _pieces(run.source)
     separate = run.source is not run.target
@@ -311,7 +312,7 @@ def _inside(spec: Any, path: str) -> Any:
     return spec
 
 
-def _weights(run: Run, step: int | None) -> dict[str, Tensor]:
+def _weights(run: TranslationRun, step: int | None) -> dict[str, Tensor]:
     model = run.model()
     load_weights(run.folder, model, step=step)
     return {name: p.detach() for name, p in model.named_parameters(remove_duplicate=False)}

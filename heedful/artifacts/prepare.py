@@ -11,13 +11,13 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from heedful.artifacts.files import MANIFEST, digest, read_manifest
-from heedful.artifacts.run import SOURCE, TARGET, Run, create_run, open_run
+from heedful.artifacts.files import MANIFEST, digest
+from heedful.artifacts.load import AnyRun, begin_run, open_run
 from heedful.artifacts.tensorboard import writer_class
-from heedful.configs.build_run import build_reader, learn_tokenizers
-from heedful.configs.data import ParallelTextConfig
-from heedful.configs.run import Recipe
-from heedful.data.corpus import Corpus, fingerprint, write_corpus
+from heedful.artifacts.translation_run import check_translation
+from heedful.configs.build_run import build_text
+from heedful.configs.run import Recipe, TranslationRecipe
+from heedful.data.corpus import Corpus, fingerprint
 from heedful.errors import DataError, RunError
 
 _FREE = ("output", "generation.", "training.", "data.test.")
@@ -31,6 +31,7 @@ _FIXED = (
     "training.ema",
     "training.precision",
     "training.monitor",
+    "training.truncation",
 )
 """... and those of them that may not."""
 _LOCK = ".lock"
@@ -45,13 +46,12 @@ def require_inputs(recipe: Recipe) -> None:
         DataError: a file of text or of word vectors is missing.
         MissingExtraError: TensorBoard is wanted and not installed.
     """
-    for config in (recipe.data.train, recipe.data.validation, recipe.data.test):
+    for part in ("train", "validation", "test"):
+        config = getattr(recipe.data, part)
         if config is not None:
-            build_reader(config)
-    for name in ("source_vectors", "target_vectors"):
-        path = getattr(recipe.model, name)
-        if path is not None and not path.is_file():
-            raise DataError(f"{path}: there is no such file; check model.{name}")
+            build_text(config)
+    if isinstance(recipe, TranslationRecipe):
+        check_translation(recipe)
     if recipe.training.tensorboard:
         writer_class()
 
@@ -97,8 +97,8 @@ def _require_ours(folder: Path) -> None:
         raise RunError(f"{folder}: is not empty and holds no run; choose another folder with --output")
 
 
-def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run:
-    """The recipe's run: a new one with freshly learned tokenizers, or the one that is already there.
+def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
+    """The recipe's run: a new one with freshly learned vocabularies, or the one that is already there.
 
     Raises:
         RunError: the folder holds a run of another recipe, of which something was trained.
@@ -106,10 +106,10 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run:
     folder = recipe.output
     if not (folder / MANIFEST).exists():
         return _create(recipe, say=say)
-    run = open_run(folder)
-    moved = [f"data.{name}." for name in ("train", "validation") if _same_text(run, recipe, name)]
-    if different := _differences(run.recipe, recipe, besides=moved):
-        if read_manifest(folder).last is None:
+    old, run = open_run(folder), open_run(folder, recipe)
+    moved = [f"data.{name}." for name in ("train", "validation") if _same_text(run, name)]
+    if different := _differences(old.recipe, recipe, besides=moved):
+        if not old.begun:
             say(f"{folder}: nothing was trained with the earlier recipe; beginning again")
             for name in ("metrics.jsonl", MANIFEST):
                 (folder / name).unlink(missing_ok=True)
@@ -118,53 +118,48 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run:
             f"{folder}: holds a run whose recipe differs in {', '.join(different)}; choose another folder with "
             "--output, or remove this one"
         )
-    if read_manifest(folder).last is not None:
+    if old.begun:
         say("going on where this run was left")
-    return Run(folder, recipe, run.source, run.target)
+    return run
 
 
-def _create(recipe: Recipe, *, say: Callable[[str], None]) -> Run:
-    say("learning the tokenizer")
+def _create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
+    say("learning the vocabulary")
     with _place("data.train"):
-        tokenizers = learn_tokenizers(recipe.tokenizer, build_reader(recipe.data.train))
-    return create_run(recipe.output, recipe, tokenizers)
+        run = begin_run(recipe.output, recipe)
+    run.save()
+    return run
 
 
-def open_corpus(run: Run, name: str, config: ParallelTextConfig, *, say: Callable[[str], None]) -> Corpus:
-    """One part of the data, encoded with the run's tokenizers into memory-mapped arrays."""
-    folder = run.folder / "data" / name
-    mark = _mark(run, config)
+def open_corpus(run: AnyRun, part: str, *, say: Callable[[str], None]) -> Corpus:
+    """One part of the data, encoded with the run's vocabularies into memory-mapped arrays."""
+    folder = run.folder / "data" / part
+    mark = _mark(run, part)
     if folder.exists():
         try:
             return Corpus.open(folder, fingerprint=mark)
         except RunError as error:
             say(f"encoding again, {error}")
             shutil.rmtree(folder)  # it is only a cache
-    with _place(f"data.{name}"):
-        return write_corpus(
-            folder,
-            build_reader(config),
-            source_tokenizer=run.source,
-            target_tokenizer=run.target,
-            max_length=run.recipe.data.max_length,
-            fingerprint=mark,
-        )
+    with _place(f"data.{part}"):
+        return run.encode(part, folder, fingerprint=mark)
 
 
-def _mark(run: Run, config: ParallelTextConfig) -> str:
+def _mark(run: AnyRun, part: str) -> str:
     """What an encoded text depends on, which is not where its files lie."""
+    config, data = getattr(run.recipe.data, part), run.recipe.data
     return fingerprint(
-        build_reader(config).paths,
+        build_text(config).paths,
         config.model_dump_json(exclude={"path", "source", "target"}),
-        str(run.recipe.data.max_length),
-        *(digest(run.folder / tokenizer) for tokenizer in (SOURCE, TARGET)),
+        data.model_dump_json(include={"max_length"}),
+        *(digest(run.folder / name) for name in run.vocabularies),
     )
 
 
-def _same_text(run: Run, recipe: Recipe, name: str) -> bool:
+def _same_text(run: AnyRun, part: str) -> bool:
     """Whether a run, which may have been moved with its text, has encoded this very part of the data."""
     try:
-        Corpus.open(run.folder / "data" / name, fingerprint=_mark(run, getattr(recipe.data, name)))
+        Corpus.open(run.folder / "data" / part, fingerprint=_mark(run, part))
     except RunError:
         return False
     return True

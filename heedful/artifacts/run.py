@@ -2,141 +2,108 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
 from heedful.artifacts.checkpoints import load_weights
-from heedful.artifacts.device import find_device
-from heedful.artifacts.files import Manifest, digest, read_manifest, verify, write_json, write_manifest
-from heedful.configs.build import Sizes, build_model
-from heedful.configs.build_run import build_length, build_search
-from heedful.configs.run import Recipe, recipe_from
-from heedful.data.tokenizers import Tokenizer, load_tokenizer
-from heedful.errors import RecipeError, RunError
+from heedful.artifacts.files import MANIFEST, Manifest, digest, read_manifest, write_json, write_manifest
+from heedful.configs.run import Recipe
+from heedful.data.corpus import Corpus
+from heedful.models.language_model import LanguageModel
 from heedful.models.layout import arrange_for_inference
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.tasks.translator import Translator
+from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.interface import Task
 from heedful.values import Tokens
+
+Model = TypeVar("Model", bound=SequenceToSequence[Tokens] | LanguageModel | TokenClassifier)
 
 FORMAT = 1
 CONFIG = "config.json"
-SOURCE, TARGET = "tokenizer/source", "tokenizer/target"
 
 
-@dataclass(frozen=True)
-class Run:
-    """A run on disk, its recipe and its tokenizers; weights are loaded when asked for."""
+class Vocabulary(Protocol):
+    """What text becomes ids by."""
+
+    def save(self, path: Path) -> None:
+        """One file."""
+        ...
+
+
+class Run(ABC, Generic[Model]):
+    """A run on disk, its recipe and its vocabularies; weights are loaded when asked for.
+
+    What a run does with text, model and metrics is a matter of its task; each task has a class.
+
+    Attributes:
+        folder: where it is.
+        recipe: what it was or will be made of.
+    """
 
     folder: Path
     recipe: Recipe
-    source: Tokenizer
-    target: Tokenizer
 
     @property
-    def sizes(self) -> Sizes:
-        """What the model must know of its data."""
-        return Sizes(self.source.size, self.target.size, self.recipe.data.max_length)
+    @abstractmethod
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        """Each file in the folder that says what ids mean."""
 
-    @property
-    def max_target(self) -> int | None:
-        """Tokens of the longest translation, its end included; None where positions have no end."""
-        longest = self.recipe.model.longest
-        return None if longest is None else longest.tokens
+    @abstractmethod
+    def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
+        """Writes a part of the data as ids."""
 
-    def model(self) -> SequenceToSequence[Tokens]:
+    @abstractmethod
+    def build(self) -> Model:
+        """The recipe's model with fresh random weights."""
+
+    @abstractmethod
+    def warm(self, model: Model, *, say: Callable[[str], None]) -> None:
+        """Gives a fresh model what it starts from besides chance."""
+
+    @abstractmethod
+    def task(self, train: Corpus, validation: Corpus, *, device: torch.device) -> Task[Any]:
+        """What training minimises, and measures on the validation part."""
+
+    def model(self) -> Model:
         """The recipe's model, freshly initialised from its seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.recipe.seed)
-            return build_model(self.recipe.model, self.sizes)
+            return self.build()
 
+    def fresh(self, *, say: Callable[[str], None]) -> Model:
+        """The model that training begins with."""
+        model = self.model()
+        self.warm(model, say=say)
+        return model
 
-def create_run(folder: Path, recipe: Recipe, tokenizers: tuple[Tokenizer, Tokenizer]) -> Run:
-    """Writes what does not change while a run is trained; its manifest comes last and makes it a run."""
-    source, target = tokenizers
-    files = {}
-    for name, tokenizer in ((SOURCE, source), (TARGET, target)):
-        (folder / name).parent.mkdir(exist_ok=True)
-        tokenizer.save(folder / name)
-        files[name] = digest(folder / name)
-    content = {"format": FORMAT, "recipe": recipe.model_dump(mode="json", exclude_none=True)}
-    write_json(folder / CONFIG, content)
-    files[CONFIG] = digest(folder / CONFIG)
-    write_manifest(folder, Manifest(files=files))
-    return Run(folder, recipe, source, target)
+    def trained(self, *, device: torch.device, step: int | None = None) -> Model:
+        """The model with its trained weights, arranged for use.
 
+        Raises:
+            RunError: there are no weights yet, or a file is damaged.
+        """
+        model = self.model()
+        load_weights(self.folder, model, step=step)
+        arrange_for_inference(model.to(device).eval())
+        return model
 
-def open_run(folder: Path) -> Run:
-    """A run that exists.
+    def save(self) -> None:
+        """Writes what does not change while a run is trained; its manifest comes last and makes it a run."""
+        files = {}
+        for name, vocabulary in self.vocabularies.items():
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            vocabulary.save(self.folder / name)
+            files[name] = digest(self.folder / name)
+        content = {"format": FORMAT, "recipe": self.recipe.model_dump(mode="json", exclude_none=True)}
+        write_json(self.folder / CONFIG, content)
+        files[CONFIG] = digest(self.folder / CONFIG)
+        write_manifest(self.folder, Manifest(files=files))
 
-    Raises:
-        RunError: it is missing, damaged, or of another version.
-    """
-    manifest = read_manifest(folder)
-    for name in (CONFIG, SOURCE, TARGET):
-        verify(folder, name, manifest=manifest)
-    recipe = _recipe(folder / CONFIG)
-    source, target = (load_tokenizer(folder / name) for name in (SOURCE, TARGET))
-    return Run(folder, recipe, source, source if recipe.tokenizer.joint else target)
-
-
-def load(*folders: str | Path, device: str | torch.device | None = None, step: int | None = None) -> Translator:
-    """The trained model of a run; several runs with the same vocabulary translate together.
-
-    Args:
-        folders: run folders, or one.
-        device: where to compute; a GPU where there is one.
-        step: a kept checkpoint instead of the finished (or, so far, the best) model.
-
-    Raises:
-        RunError: a folder is missing, damaged, not trained yet, or the vocabularies differ.
-
-    >>> import heedful
-    >>> model = heedful.load("runs/multi30k-en-de")  # doctest: +SKIP
-    >>> model.translate(["A dog runs."])[0].text  # doctest: +SKIP
-    'Ein Hund rennt.'
-    """
-    if not folders:
-        raise RunError("no run folder was given; name at least one")
-    runs = [open_run(Path(folder)) for folder in folders]
-    first = runs[0]
-    for other in runs[1:]:
-        if any(digest(other.folder / n) != digest(first.folder / n) for n in (SOURCE, TARGET)):
-            raise RunError(
-                f"{other.folder}: has another vocabulary than {first.folder}; an ensemble needs the same one"
-            )
-    place = find_device(device)
-    models = []
-    for run in runs:
-        model = run.model()
-        load_weights(run.folder, model, step=step)
-        arrange_for_inference(model.to(place).eval())
-        models.append(model)
-    return Translator(
-        models,
-        source=first.source,
-        target=first.target,
-        search=build_search(first.recipe.generation),
-        length=build_length(first.recipe.generation),
-        max_source=min(run.recipe.data.max_length for run in runs),
-        max_target=min((run.max_target for run in runs if run.max_target is not None), default=None),
-    )
-
-
-def _recipe(path: Path) -> Recipe:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        version, table = content["format"], content["recipe"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise RunError(f"{path}: holds no recipe; restore it from a copy or train again") from None
-    if version != FORMAT:
-        raise RunError(
-            f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; install the version that wrote it"
-        )
-    try:
-        return recipe_from(table, place=str(path))
-    except RecipeError as error:
-        raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
+    @property
+    def begun(self) -> bool:
+        """Whether anything was trained in it."""
+        return (self.folder / MANIFEST).exists() and read_manifest(self.folder).last is not None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,36 +20,21 @@ from heedful import __version__
 from heedful.artifacts.checkpoints import Checkpoints, finish, load_weights, resume
 from heedful.artifacts.device import find_device
 from heedful.artifacts.files import write_json
+from heedful.artifacts.load import AnyRun
 from heedful.artifacts.memory import keep_pages
 from heedful.artifacts.metrics import MetricsLog
 from heedful.artifacts.prepare import claimed, open_corpus, open_or_create, require_inputs
-from heedful.artifacts.run import Run
 from heedful.artifacts.tensorboard import EventFiles
-from heedful.artifacts.word_vectors import start_from_vectors
-from heedful.configs.build_run import (
-    build_habits,
-    build_limits,
-    build_reader,
-    build_schedule,
-    build_search,
-    paths,
-    wants_half,
-)
-from heedful.configs.generation import GreedyConfig
+from heedful.configs.build_run import build_habits, build_limits, build_schedule, build_text, wants_half
 from heedful.configs.run import Recipe
 from heedful.configs.training import CosineConfig, LinearConfig
-from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus, Report, fingerprint
-from heedful.evaluation.translation import bleu
-from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.tasks.translation import Criterion, Translation
-from heedful.tasks.translator import Length, Translator
+from heedful.tasks.interface import Task
 from heedful.training.distributed import World, world
 from heedful.training.listeners import Broadcast, Listener, Progress
 from heedful.training.optimizers import Adam, MovingAverage
 from heedful.training.precision import Exact, Half
 from heedful.training.trainer import Trainer
-from heedful.values import Tokens
 
 
 @dataclass(frozen=True)
@@ -96,7 +82,7 @@ def train(
         torch.set_num_threads(recipe.training.threads)
     with world(find_device(device)) as here, ExitStack() as held:
 
-        def begin() -> tuple[Run, tuple[Corpus, Corpus]]:
+        def begin() -> tuple[AnyRun, tuple[Corpus, Corpus]]:
             held.enter_context(claimed(recipe.output))
             opened = _open(recipe, say)
             _describe(*opened, device=here.device)
@@ -111,23 +97,23 @@ def _silent(_: str) -> None:
     """What processes say that do not lead."""
 
 
-def _open(recipe: Recipe, say: Callable[[str], None]) -> tuple[Run, tuple[Corpus, Corpus]]:
+def _open(recipe: Recipe, say: Callable[[str], None]) -> tuple[AnyRun, tuple[Corpus, Corpus]]:
     run = open_or_create(recipe, say=say)
     return run, _corpora(run, say)
 
 
-def _corpora(run: Run, say: Callable[[str], None]) -> tuple[Corpus, Corpus]:
-    train_text = open_corpus(run, "train", run.recipe.data.train, say=say)
-    report = train_text.report
+def _corpora(run: AnyRun, say: Callable[[str], None]) -> tuple[Corpus, Corpus]:
+    train_text = open_corpus(run, "train", say=say)
+    report, *_, last = train_text.report, *train_text.sides.values()
     say(
-        f"{report.kept:,} training pairs"
+        f"{report.kept:,} training examples, {len(last.stream):,} tokens"
         + (
             f" ({report.empty:,} empty and {report.too_long:,} too long ones left out)"
             if report.kept < _all(report)
             else ""
         )
     )
-    return train_text, open_corpus(run, "validation", run.recipe.data.validation, say=say)
+    return train_text, open_corpus(run, "validation", say=say)
 
 
 def _all(report: Report) -> int:
@@ -135,7 +121,7 @@ def _all(report: Report) -> int:
 
 
 def _train(
-    run: Run,
+    run: AnyRun,
     corpora: tuple[Corpus, Corpus],
     *,
     here: World,
@@ -144,11 +130,9 @@ def _train(
 ) -> int:
     snapshot = resume(run.folder)
     progress = snapshot.progress if snapshot else Progress()
-    model = run.model()
-    if snapshot is None:
-        start_from_vectors(model, run, say=say)
+    model: nn.Module = run.fresh(say=say) if snapshot is None else run.model()
     model = model.to(here.device)
-    task = _task(run, corpora, here.device)
+    task = run.task(*corpora, device=here.device)
     log = MetricsLog(run.folder / "metrics.jsonl")
     with ExitStack() as files:
         told: list[Listener] = []
@@ -167,9 +151,7 @@ def _train(
     return signal
 
 
-def _trainer(
-    run: Run, model: SequenceToSequence[Tokens], task: Translation, *, here: World, listener: Listener
-) -> Trainer[PairBatch]:
+def _trainer(run: AnyRun, model: nn.Module, task: Task[Any], *, here: World, listener: Listener) -> Trainer[Any]:
     config = run.recipe.training
     precision = Half(model) if wants_half(config, here.device) else Exact(model)
     adam = config.optimizer
@@ -186,27 +168,15 @@ def _trainer(
         schedule=build_schedule(config, d_model=run.recipe.model.d_model, steps=_steps(run.recipe, task)),
         world=here,
         limits=build_limits(config),
-        habits=build_habits(config, seed=run.recipe.seed),
+        habits=build_habits(config, seed=run.recipe.seed, monitor=config.monitor),
         listener=listener,
         keeper=Checkpoints(run.folder, keep=config.keep),
         average=MovingAverage(precision.masters, config.ema) if config.ema is not None else None,
     )
 
 
-def _task(run: Run, corpora: tuple[Corpus, Corpus], device: torch.device) -> Translation:
-    config = run.recipe.training
-    return Translation(
-        *corpora,
-        criterion=Criterion(config.label_smoothing, config.decorrelation),
-        batch_tokens=config.batch_tokens,
-        seed=run.recipe.seed,
-        device=device,
-        translation_score=_validation_bleu(run) if config.monitor == "bleu" else None,
-    )
-
-
 def _conclude(
-    run: Run, model: nn.Module, task: Translation, *, progress: Progress, log: MetricsLog, say: Callable[[str], None]
+    run: AnyRun, model: nn.Module, task: Task[Any], *, progress: Progress, log: MetricsLog, say: Callable[[str], None]
 ) -> None:
     """Makes the final model and measures it beside the best single checkpoint."""
     steps = finish(run.folder, average=run.recipe.training.average)
@@ -221,7 +191,7 @@ def _conclude(
     say(f"final model ({made_of})  validation {measured}  (best single checkpoint: {best})")
 
 
-def _steps(recipe: Recipe, task: Translation) -> int | None:
+def _steps(recipe: Recipe, task: Task[Any]) -> int | None:
     """How many updates there will be, as far as the limits tell."""
     limits = recipe.training
     if limits.epochs is None or not isinstance(limits.schedule, CosineConfig | LinearConfig):
@@ -231,32 +201,12 @@ def _steps(recipe: Recipe, task: Translation) -> int | None:
     return by_epochs if limits.steps is None else min(by_epochs, limits.steps)
 
 
-def _validation_bleu(run: Run) -> Callable[[nn.Module], float]:
-    pairs = [pair for pair in build_reader(run.recipe.data.validation) if pair.source and pair.target]
-
-    def measure(model: nn.Module) -> float:
-        translator = Translator(
-            [model],
-            source=run.source,
-            target=run.target,
-            search=build_search(GreedyConfig()),
-            length=Length(1.5, 10),
-            max_source=run.recipe.data.max_length,
-            max_target=run.max_target,
-        )
-        known = [p for p in pairs if len(run.source.encode(p.source)) < run.recipe.data.max_length]
-        found = translator.translate([p.source for p in known])
-        return bleu([t.text for t in found], [p.target for p in known], lowercase=run.recipe.tokenizer.lowercase).value
-
-    return measure
-
-
-def _describe(run: Run, corpora: tuple[Corpus, Corpus], *, device: torch.device) -> None:
+def _describe(run: AnyRun, corpora: tuple[Corpus, Corpus], *, device: torch.device) -> None:
     """run.json: with what a run was made, for whoever wants to make it again."""
     data = run.recipe.data
     texts: Mapping[str, object] = {
-        name: {"files": [path.name for path in paths(config)], "sha256": fingerprint(paths(config))}
-        for name, config in (("train", data.train), ("validation", data.validation))
+        name: {"files": [path.name for path in text.paths], "sha256": fingerprint(text.paths)}
+        for name, text in (("train", build_text(data.train)), ("validation", build_text(data.validation)))
     }
     content = {
         "heedful": __version__,
@@ -269,7 +219,7 @@ def _describe(run: Run, corpora: tuple[Corpus, Corpus], *, device: torch.device)
         "command": sys.argv,
         "seed": run.recipe.seed,
         "data": texts,
-        "pairs": {"train": asdict(corpora[0].report), "validation": asdict(corpora[1].report)},
+        "examples": {"train": asdict(corpora[0].report), "validation": asdict(corpora[1].report)},
         "recipe": json.loads(run.recipe.model_dump_json(exclude_none=True)),
     }
     write_json(run.folder / "run.json", content)

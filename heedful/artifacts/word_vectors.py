@@ -8,30 +8,21 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from heedful.artifacts.run import Run
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.data.tokenizers import UNK, Tokenizer
 from heedful.data.vectors import read_word_vectors
-from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.values import Tokens
 
 _BEFORE_WORD = "▁"
 
 
-def start_from_vectors(model: SequenceToSequence[Tokens], run: Run, *, say: Callable[[str], None]) -> None:
-    """Puts the vectors that the recipe names in the place of random embeddings; other pieces stay random.
+def start_from_vectors(side: nn.Module, tokenizer: Tokenizer, path: Path, *, say: Callable[[str], None]) -> None:
+    """Puts the vectors of a file in the place of one side's random embeddings; other pieces stay random.
 
-    In a table that both languages share, the vectors of the target win.
+    In a table that both languages share, the side that comes last wins.
     """
-    config = run.recipe.model
-    for path, tokenizer, side in (
-        (config.source_vectors, run.source, model.encoder),
-        (config.target_vectors, run.target, model.decoder),
-    ):
-        if path is not None:
-            embedding = next(module for module in side.modules() if isinstance(module, TokenEmbedding))
-            found = _fill(embedding.table, tokenizer, path)
-            say(f"{found:,} of {tokenizer.size:,} pieces start from {path}")
+    embedding = next(module for module in side.modules() if isinstance(module, TokenEmbedding))
+    found = _fill(embedding.table, tokenizer, path)
+    say(f"{found:,} of {tokenizer.size:,} pieces start from {path}")
 
 
 def _fill(table: nn.Embedding, tokenizer: Tokenizer, path: Path) -> int:

@@ -25,6 +25,7 @@ from heedful.attention.positions import (
     AbsolutePosition,
     Integer,
     Learned,
+    Quadratic,
     RelativePosition,
     Rotary,
     Shaw,
@@ -34,18 +35,21 @@ from heedful.attention.positions import (
 )
 from heedful.attention.probe import Probe
 from heedful.attention.scores import Additive, Concat, Dot, ExpDot, General, Location, ScaledDot, Score
-from heedful.attention.sight import Sight, Slots
-from heedful.attention.structured import LinearChain
-from heedful.attention.visibility import Visibility, causal, everything, window
+from heedful.attention.sight import Band, Sight, Slots
+from heedful.attention.structured import DependencyTree, LinearChain
+from heedful.attention.visibility import Visibility, Window, causal, everything, window
+from heedful.attention.weigher import ScaledSoftmax, Scored, Weigher
 
 __all__ = [
     "AbsolutePosition",
     "Additive",
     "Aggregation",
     "Attention",
+    "Band",
     "Choice",
     "Concat",
     "Concatenation",
+    "DependencyTree",
     "Dot",
     "Drawn",
     "Dropout",
@@ -63,11 +67,14 @@ __all__ = [
     "PredictedWindow",
     "Probe",
     "Projection",
+    "Quadratic",
     "RelativePosition",
     "Rotary",
     "Sampled",
     "ScaledDot",
+    "ScaledSoftmax",
     "Score",
+    "Scored",
     "Shaw",
     "Sight",
     "Sinusoidal",
@@ -76,6 +83,8 @@ __all__ = [
     "Unaware",
     "UnitInterval",
     "Visibility",
+    "Weigher",
+    "Window",
     "causal",
     "everything",
     "proportional",

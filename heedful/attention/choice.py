@@ -1,8 +1,8 @@
 """From scores to weights: how a query divides its attention among the keys it sees.
 
 A choice is any function of scores and visibility, and a module where it has parameters or draws: `softmax` and
-`proportional` here, `StraightThrough` and `Sampled` in `hard`, `LinearChain` in `structured`. A `Focus` narrows and
-weighs what a query sees before and after the choice.
+`proportional` here, `StraightThrough` and `Sampled` in `hard`, `LinearChain` and `DependencyTree` in `structured`.
+A `Focus` narrows and weighs what a query sees before and after the choice.
 """
 
 from __future__ import annotations

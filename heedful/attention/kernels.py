@@ -9,12 +9,33 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
+from heedful.attention.visibility import Window
+
 _FUSED_FROM = 512
 """Keys from which torch's fused kernel wins on a CPU; below, explicit products train up to 15 times faster."""
 _SHORT = 16
 """Keys below which torch's softmax over fp32 on a CPU leaves its vectorised code: 15 cost 15 times what 16 do."""
 _MANY = 4096
 """Scores from which that costs more than the four operations that avoid it."""
+
+
+_BLOCK = 32
+"""Queries that a block of a band has at least: products of fewer rows are not worth their calls."""
+_BAND_FROM, _BAND_GAIN = 256, 2
+"""Keys from which a band may be worth its copies, and how many times fewer of them a query must then meet."""
+
+
+def block(queries: int, *, window: Window) -> tuple[int, int]:
+    """Queries and keys of a block of a band; at most half of its scores are hidden where windows are wide."""
+    reach = window.before + window.after
+    size = min(max(_BLOCK, 1 << max(reach - 1, 1).bit_length() - 1), queries)
+    return size, size + reach
+
+
+def prefer_band(queries: int, keys: int, *, window: Window) -> bool:
+    """Whether a window is computed block by block, not as a mask over all keys (docs/performance.md)."""
+    _, met = block(queries, window=window)
+    return queries > 0 and keys >= max(_BAND_FROM, _BAND_GAIN * met)
 
 
 def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_k"]) -> bool:

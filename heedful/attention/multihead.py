@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -15,8 +14,9 @@ from heedful.attention import kernels
 from heedful.attention.dropout import Dropout
 from heedful.attention.positions import RelativePosition, Unaware
 from heedful.attention.probe import Probe
-from heedful.attention.sight import Sight
+from heedful.attention.sight import Band, Sight
 from heedful.attention.storage import Grown
+from heedful.attention.weigher import ScaledSoftmax, Weigher
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Projection(Aggregation):
 
 
 class MultiHeadAttention(nn.Module):
-    """Several scaled dot-product attentions side by side (Vaswani et al. 2017, 3.2.2).
+    """Several attentions side by side, by scaled dot products unless told otherwise (Vaswani et al. 2017, 3.2.2).
 
     The projections of all heads are one matrix for queries and one for keys with values; these are initialised as if
     they were separate.
@@ -98,6 +98,7 @@ class MultiHeadAttention(nn.Module):
         d_memory: width of what is attended to; the same as d_model unless given.
         aggregation: how heads are joined; W_O unless given. `Mean` makes each value d_model wide.
         relative: what attention does with positions; nothing unless given.
+        weigher: how queries weigh keys; the softmax of scaled dot products unless given.
         shared_key_value: the lecture's simplification W_k = W_v.
         dropout: probability of dropping a weight.
         bias: whether projections have a bias.
@@ -111,6 +112,7 @@ class MultiHeadAttention(nn.Module):
         d_memory: int | None = None,
         aggregation: Aggregation | None = None,
         relative: RelativePosition | None = None,
+        weigher: Weigher | None = None,
         shared_key_value: bool = False,
         dropout: float = 0.0,
         bias: bool = True,
@@ -127,6 +129,7 @@ class MultiHeadAttention(nn.Module):
         self.key_value = nn.Linear(d_memory or d_model, heads * width, bias=bias)
         self.aggregation = aggregation or Projection(d_model, bias=bias)
         self.relative = relative or Unaware()
+        self.weigher = weigher or ScaledSoftmax()
         self.dropout = Dropout(dropout)
         self.probe = Probe()
         self._initialise()
@@ -164,7 +167,7 @@ class MultiHeadAttention(nn.Module):
                 functional.linear(values, self.key_value.weight[cut:], None if bias is None else bias[cut:]),
                 self.d_v,
             )
-        return KeyValues(self.relative.rotate(key, positions), value)
+        return KeyValues(self.weigher.project(self.relative.rotate(key, positions), positions), value)
 
     def forward(
         self, x: Float[Tensor, "G Q d_model"], memory: KeyValues, *, sight: Sight
@@ -179,7 +182,10 @@ class MultiHeadAttention(nn.Module):
         return x.view(x.size(0), x.size(1), self.heads, width).transpose(1, 2)
 
     def _attend(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> Tensor:
-        if not self.relative.touches_scores and not self.probe.watched and kernels.prefer_fused(query, memory.key):
+        if sight.band is not None:
+            return self._attend_nearby(query, memory, sight=sight, band=sight.band)
+        fusable = self.weigher.fusable and not self.relative.touches_scores and not self.probe.watched
+        if fusable and kernels.prefer_fused(query, memory.key):
             return kernels.fused(
                 query,
                 memory.key,
@@ -188,11 +194,11 @@ class MultiHeadAttention(nn.Module):
                 blind=sight.blind,
                 dropout=self.dropout.p if self.training else 0.0,
             )
-        scores = kernels.scaled_products(query, memory.key, scale=1 / math.sqrt(self.d_k))
+        scores = self.weigher.score(query, memory.key)
         bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
         if bias is not None:
             scores = scores + bias
-        weights = kernels.masked_softmax(scores, hidden=sight.hidden, blind=sight.blind)
+        weights = self.weigher.choose(scores, sight=sight)
         if self.probe.watched:
             weights = self.probe(weights)
         if self.training:
@@ -200,3 +206,10 @@ class MultiHeadAttention(nn.Module):
         context = kernels.combined(weights, memory.value)
         shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
         return context if shift is None else context + shift
+
+    def _attend_nearby(self, query: Tensor, memory: KeyValues, *, sight: Sight, band: Band) -> Tensor:
+        """Block by block, unless somebody wants to see the weights, which are then those of all keys."""
+        if self.probe.watched:
+            return self._attend(query, memory, sight=sight.whole())
+        near = KeyValues(band.cut_keys(memory.key), band.cut_keys(memory.value))
+        return band.join(self._attend(band.cut_queries(query), near, sight=band.blocks))

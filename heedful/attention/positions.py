@@ -231,5 +231,65 @@ class Shaw(RelativePosition):
         return (key_positions[:, None, :] - positions[:, :, None]).clamp(-self.clip, self.clip) + self.clip
 
 
+class Quadratic(RelativePosition):
+    """-alpha (|delta|^2 - 2 <delta, centre>) for pixels delta apart: a spot for each head (Cordonnier et al. 2020).
+
+    Up to a constant this is -alpha |delta - centre|^2, so the weights are a bell around `centre` pixels from the query,
+    the narrower the larger alpha (section 3.2, eq. 9 and 10). With alpha towards infinity, K^2 heads at the offsets of
+    a kernel and no query at all, multi-head attention is a K x K convolution (theorem 1).
+
+    Pixels are counted row by row. Both parameters are trained: `centre`, rows and columns of each head, first drawn
+    from N(0, 2), and `alpha`.
+
+    Args:
+        heads: number of heads.
+        columns: pixels in a row of the image.
+        alpha: of all heads at first.
+    """
+
+    touches_scores = True
+
+    def __init__(self, heads: int, columns: int, *, alpha: float = 1.0) -> None:
+        super().__init__()
+        self.columns = columns
+        self.centre = nn.Parameter(torch.empty(heads, 2))
+        self.alpha = nn.Parameter(torch.full((heads,), alpha))
+        nn.init.normal_(self.centre, std=math.sqrt(2))
+
+    def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
+        """Unchanged."""
+        return heads
+
+    def score_bias(
+        self,
+        query: Float[Tensor, "B H Q d_k"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> Float[Tensor, "#B H Q K"]:
+        """Quadratic in rows and columns from query to key; once for all images where these are alike."""
+        if _alike(positions) and _alike(key_positions):
+            positions, key_positions = positions[:1], key_positions[:1]
+        delta = self._pixel(key_positions).unsqueeze(1) - self._pixel(positions).unsqueeze(2)
+        delta = delta.to(self.centre.dtype)
+        toward = (delta @ self.centre.T).permute(0, 3, 1, 2)
+        return -self.alpha[:, None, None] * (delta.square().sum(-1).unsqueeze(1) - 2 * toward)
+
+    def value_bias(
+        self,
+        weights: Float[Tensor, "B H Q K"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> None:
+        """Nothing."""
+
+    def _pixel(self, positions: Int[Tensor, "B T"]) -> Int[Tensor, "B T 2"]:
+        return torch.stack((positions // self.columns, positions % self.columns), -1)
+
+
+def _alike(positions: Int[Tensor, "B T"]) -> bool:
+    """Whether all rows are known to be the same: they are one row in memory."""
+    return positions.stride(0) == 0
+
+
 def _rates(width: int) -> Float[Tensor, " half"]:
     return torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))

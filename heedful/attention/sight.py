@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.attention.visibility import Visibility
+from heedful.attention import kernels
+from heedful.attention.visibility import Visibility, Window
 from heedful.values import Rows
 
 
@@ -54,6 +55,10 @@ class Slots:
 
     def sight(self, positions: Int[Tensor, "G wQ"], visibility: Visibility) -> Sight:
         """What queries at `positions`, those of a group side by side, see of these keys."""
+        if isinstance(visibility, Window) and self.width == 1:
+            band = Band.of(visibility, positions, key_positions=self.positions)
+            if band is not None:
+                return Sight(positions, self.positions, None, None, None, band)
         visible = visibility(positions.unsqueeze(2), self.positions.unsqueeze(1))
         if self.owned is not None:
             groups, keys = self.positions.shape
@@ -72,6 +77,7 @@ class Sight:
         visible: who sees whom, broadcast over heads, [G, 1, Q, K]; None when everybody sees everything.
         hidden: the opposite, so that no layer has to turn it round.
         blind: queries that see nothing at all, [G, 1, Q, 1]; None when there are none.
+        band: who sees whom where that is few and near; the three above are then None.
     """
 
     positions: Int[Tensor, "G Q"]
@@ -79,6 +85,14 @@ class Sight:
     visible: Bool[Tensor, "G 1 Q K"] | None
     hidden: Bool[Tensor, "G 1 Q K"] | None
     blind: Bool[Tensor, "G 1 Q 1"] | None
+    band: Band | None = None
+
+    def whole(self) -> Sight:
+        """The same without a band: all keys, most of them hidden."""
+        if self.band is None:
+            return self
+        visible = self.band.window(self.positions.unsqueeze(2), self.key_positions.unsqueeze(1))
+        return Sight.of(self.positions, key_positions=self.key_positions, visible=visible)
 
     @classmethod
     def of(
@@ -99,3 +113,81 @@ class Sight:
             return cls(positions, key_positions, None, None, None)
         blind = ~mask.any(-1, keepdim=True)
         return cls(positions, key_positions, mask, ~mask, None if on_cpu and not bool(blind.any()) else blind)
+
+
+@dataclass(frozen=True)
+class Band:
+    """A window over tokens that stand in line, cut into N blocks of S queries and the W keys that these may see.
+
+    Blocks are rows of their own, so attention to them is attention as anywhere else, and restricted self-attention
+    costs what its window is wide, not what the text is long: O(n r d) (Vaswani et al. 2017, table 1).
+
+    Attributes:
+        window: who sees whom.
+        queries: Q, the last ones of the tokens in line.
+        asking: the query at each place of each block, [N S]; where the last block has too many, the last one again.
+        near: the key at each place of each block, [N W]; beyond the ends of the line, any.
+        blocks: who sees whom in each block.
+    """
+
+    window: Window
+    queries: int
+    asking: Int[Tensor, " NS"]
+    near: Int[Tensor, " NW"]
+    blocks: Sight
+
+    @classmethod
+    def of(cls, window: Window, positions: Int[Tensor, "G Q"], *, key_positions: Int[Tensor, "G K"]) -> Band | None:
+        """The band, if it is worth its while and the position of each token is its column but for a shift of its row.
+
+        Positions are looked at on every device: the mask that this may save is larger than the wait is long.
+        """
+        queries, keys = positions.size(1), key_positions.size(1)
+        if not kernels.prefer_band(queries, keys, window=window):
+            return None
+        if not _in_line(positions, key_positions):
+            return None
+        size, width = kernels.block(queries, window=window)
+        starts = torch.arange(0, queries, size, device=positions.device).unsqueeze(1)
+        place = torch.arange(width, device=positions.device)
+        asking = (starts + place[:size]).clamp(max=queries - 1).flatten()
+        near = (starts + (keys - queries - window.before) + place).flatten()
+        inside = (near >= 0) & (near < keys)
+        near = near.clamp(0, keys - 1)
+        here = positions[:, asking].view(-1, size)
+        there = torch.where(inside, key_positions[:, near], -1).view(-1, width)
+        visible = window(here.unsqueeze(2), there.unsqueeze(1))
+        return cls(window, queries, asking, near, Sight.of(here, key_positions=there, visible=visible))
+
+    def cut_queries(self, heads: Float[Tensor, "G H Q d"]) -> Float[Tensor, "GN H S d"]:
+        """The queries of each block."""
+        return _pieces(heads, self.asking, size=self.blocks.positions.size(1))
+
+    def cut_keys(self, heads: Float[Tensor, "G H K d"]) -> Float[Tensor, "GN H W d"]:
+        """The keys or values that queries of each block may see."""
+        return _pieces(heads, self.near, size=self.blocks.key_positions.size(1))
+
+    def join(self, contexts: Float[Tensor, "GN H S d_v"]) -> Float[Tensor, "G H Q d_v"]:
+        """The contexts of all queries, of those of each block."""
+        heads, width = contexts.size(1), contexts.size(3)
+        rows = contexts.transpose(1, 2).reshape(-1, self.asking.numel(), heads, width)
+        return rows[:, : self.queries].transpose(1, 2)
+
+
+def _pieces(
+    heads: Float[Tensor, "G H T d"], columns: Int[Tensor, " Nsize"], *, size: int
+) -> Float[Tensor, "GN H size d"]:
+    rows, count, _, width = heads.shape
+    pieces = heads.index_select(2, columns).view(rows, count, -1, size, width)
+    return pieces.transpose(1, 2).reshape(-1, count, size, width)
+
+
+def _in_line(positions: Int[Tensor, "G Q"], key_positions: Int[Tensor, "G K"]) -> bool:
+    """Whether column minus position is one number for all tokens of a row; queries are the last of the columns."""
+    columns = torch.arange(key_positions.size(1), device=positions.device)
+    both = torch.cat((key_positions, positions), 1)
+    shift = torch.cat((columns, columns[columns.numel() - positions.size(1) :])) - both
+    exists, limit = both >= 0, torch.iinfo(shift.dtype)
+    most = torch.where(exists, shift, limit.min).amax(1)
+    least = torch.where(exists, shift, limit.max).amin(1)
+    return bool((most <= least).all())

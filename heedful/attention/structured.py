@@ -1,13 +1,17 @@
-"""Structured attention: weights that are marginals of a distribution over whole selections of keys."""
+"""Structured attention: weights that are marginals of a distribution over whole selections of keys, or over trees."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.attention.choice import softmax
+from heedful.attention.eisner import TreeMarginals, excluded
 
 
 class LinearChain(nn.Module):
@@ -73,3 +77,37 @@ def _told(odds: Float[Tensor, "*B Q"], transition: Float[Tensor, "2 2"]) -> Floa
     one = torch.logaddexp(off + transition[0, 1], on + transition[1, 1])
     none = torch.logaddexp(off + transition[0, 0], on + transition[1, 0])
     return one - none
+
+
+class DependencyTree(nn.Module):
+    """p(head of the query = key) in a distribution over projective dependency trees (Kim et al. 2017, section 3.2).
+
+    p(tree) is proportional to exp(sum of the scores of its arcs), where the score of a query and a key is that of the
+    arc from the key, as head, to the query, as child. In a projective tree no two arcs cross. Queries and keys are the
+    same slots, in the same order. The first slot is the root, the paper's symbol `$`: it has no head, so its weights
+    are zeros, and as many children as the scores want; every other slot has one head, so its weights sum to 1.
+
+    Slots that no query sees are no part of the sentence, on either side; those on their two sides are neighbours. A
+    tree has no arc from a key to a query that does not see it. If that leaves no tree, all weights are zeros.
+    """
+
+    def forward(self, scores: Float[Tensor, "*B N N"], visible: Bool[Tensor, "*#B N N"]) -> Float[Tensor, "*B N N"]:
+        """Marginals by Eisner's inside-outside algorithm: O(N^3) work in O(N) steps; gradients of first order."""
+        slots = scores.size(-1)
+        flat = (math.prod(scores.shape[:-2]), slots, slots)
+        wide = scores.to(torch.promote_types(scores.dtype, torch.float32)).reshape(flat)
+        seen = visible.expand_as(scores).reshape(flat)
+        within = seen.any(1)
+        order = (~within).to(torch.uint8).argsort(dim=1, stable=True)  # the sentence first, then what is none of it
+        never = excluded(wide, slots=slots)
+        limit = -never / (2 * max(1, slots))
+        bounded = torch.where(_rearranged(seen, order), _rearranged(wide, order).clamp(-limit, limit), never)
+        apply: Callable[..., Tensor] = TreeMarginals.apply
+        marginals = apply(bounded.permute(1, 2, 0).contiguous(), within.sum(1)).permute(2, 0, 1)
+        return _rearranged(marginals, order.argsort(1)).reshape(scores.shape).to(scores.dtype)
+
+
+def _rearranged(matrix: Shaped[Tensor, "B N N"], order: Int[Tensor, "B N"]) -> Shaped[Tensor, "B N N"]:
+    """Rows and columns in another order."""
+    rows = matrix.gather(1, order.unsqueeze(2).expand_as(matrix))
+    return rows.gather(2, order.unsqueeze(1).expand_as(matrix))

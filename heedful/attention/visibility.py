@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -20,10 +21,18 @@ def causal(query: Int[Tensor, "B Q 1"], key: Int[Tensor, "B 1 K"]) -> Bool[Tenso
     return (key >= 0) & (key <= query)
 
 
-def window(before: int, after: int) -> Visibility:
+@dataclass(frozen=True)
+class Window:
+    """Keys at most `before` back and `after` ahead; attention knows how to be quick about it (`sight.Band`)."""
+
+    before: int
+    after: int
+
+    def __call__(self, query: Int[Tensor, "B Q 1"], key: Int[Tensor, "B 1 K"]) -> Bool[Tensor, "B Q K"]:
+        """Who is near enough."""
+        return (key >= 0) & (key >= query - self.before) & (key <= query + self.after)
+
+
+def window(before: int, after: int) -> Window:
     """Restricted self-attention: keys at most `before` back and `after` ahead (Vaswani et al. 2017, table 1, r)."""
-
-    def restricted(query: Int[Tensor, "B Q 1"], key: Int[Tensor, "B 1 K"]) -> Bool[Tensor, "B Q K"]:
-        return (key >= 0) & (key >= query - before) & (key <= query + after)
-
-    return restricted
+    return Window(before, after)

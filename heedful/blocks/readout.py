@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from jaxtyping import Float
@@ -11,7 +12,21 @@ from heedful.attention.dropout import Dropout
 from heedful.blocks.linear import xavier_linear
 
 
-class Readout(nn.Module):
+class Readout(nn.Module, ABC):
+    """What of state, embedding and context the output reads.
+
+    Attributes:
+        d_output: width of the result, that of the output's embeddings.
+    """
+
+    d_output: int
+
+    @abstractmethod
+    def forward(self, state: Float[Tensor, "B T d"], *others: Float[Tensor, "B T _"]) -> Float[Tensor, "B T d_output"]:
+        """One vector for each token."""
+
+
+class DeepOutput(Readout):
     """The deep output: an activation of the sum of one map for each input (Pascanu et al. 2014).
 
     Args:
@@ -28,10 +43,24 @@ class Readout(nn.Module):
         self.activation = activation
         self.dropout = Dropout(dropout)
 
-    def forward(self, *inputs: Float[Tensor, "B T _"]) -> Float[Tensor, "B T d_output"]:
-        """One vector for each token."""
-        summed = sum(linear(each) for linear, each in zip(self.maps, inputs, strict=True))
+    def forward(self, state: Float[Tensor, "B T d"], *others: Float[Tensor, "B T _"]) -> Float[Tensor, "B T d_output"]:
+        """The activation of the sum."""
+        summed = sum(linear(each) for linear, each in zip(self.maps, (state, *others), strict=True))
         result: Tensor = self.dropout(self.activation(summed))
+        return result
+
+
+class StateAlone(Readout):
+    """No deep output: what the output reads is the state itself (Sutskever et al. 2014)."""
+
+    def __init__(self, d_output: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.d_output = d_output
+        self.dropout = Dropout(dropout)
+
+    def forward(self, state: Float[Tensor, "B T d"], *others: Float[Tensor, "B T _"]) -> Float[Tensor, "B T d_output"]:
+        """The state, whatever stands beside it."""
+        result: Tensor = self.dropout(state)
         return result
 
 

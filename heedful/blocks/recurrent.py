@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,7 +14,7 @@ from heedful.attention.dropout import Dropout
 from heedful.blocks.linear import xavier_linear
 
 CellState: TypeAlias = tuple[Tensor, ...]
-"""What a cell remembers, each [B, d]; the first is its output."""
+"""What a cell remembers, `Cell.parts` tensors, each [B, d]; the first is its output."""
 
 
 class Cell(nn.Module, ABC):
@@ -28,6 +28,8 @@ class Cell(nn.Module, ABC):
         d_state: width of the state.
         gates: maps side by side.
     """
+
+    parts: ClassVar[int] = 1
 
     def __init__(self, d_input: int, d_state: int, *, gates: int) -> None:
         super().__init__()
@@ -141,6 +143,8 @@ class LSTM(Cell):
 
     The forget gate's bias starts at 1, so that the cell remembers at first (Jozefowicz et al. 2015, section 3.2).
     """
+
+    parts = 2
 
     def __init__(self, d_input: int, d_state: int) -> None:
         super().__init__(d_input, d_state, gates=4)

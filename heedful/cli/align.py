@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful align")
     reader = given.text.reader()
 
-    from heedful.artifacts.run import load
+    from heedful.artifacts.load import load_translator
     from heedful.data.readers import read_lines
     from heedful.evaluation.alignment import Gold, alignment_error_rate
     from heedful.tasks.words import pharaoh
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.gold is not None:
         lines = enumerate(read_lines(given.gold), 1)
         truth = [Gold.parse(line, place=f"{given.gold}:{number}") for number, line in lines]
-    translator = load(given.run, device=given.device)
+    translator = load_translator(given.run, device=given.device)
     found = translator.link([(pair.source, pair.target) for pair in reader])
     rate = None if truth is None else alignment_error_rate(found, truth)
     with destination(given.output) as out:

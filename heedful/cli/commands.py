@@ -26,7 +26,9 @@ COMMANDS: Mapping[str, Command] = {
     "translate": Command("heedful.cli.translate", "translate text with a trained model"),
     "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
     "align": Command("heedful.cli.align", "which words of translations belong to which words of their sources"),
-    "evaluate": Command("heedful.cli.evaluate", "compare translations with references: BLEU, chrF, TER and more"),
+    "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
+    "tag": Command("heedful.cli.tag", "tag the words of sentences with a trained tagger"),
+    "evaluate": Command("heedful.cli.evaluate", "how good a run is: BLEU, chrF, TER, perplexity, accuracy"),
     "compare": Command("heedful.cli.compare", "trained runs side by side: scores, speed, learning; a table and plots"),
     "describe": Command("heedful.cli.describe", "layers, parameters, FLOPs and memory of a recipe's model"),
 }

@@ -18,7 +18,7 @@ from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
     from heedful.cli.compared import Compared
-    from heedful.configs.run import Recipe
+    from heedful.configs.run import TranslationRecipe
     from heedful.data.readers import Pair
 
 
@@ -60,7 +60,7 @@ class _Entry:
     """What was named: a run folder, and the recipe file that leads to it, if it was one."""
 
     folder: Path
-    recipe: Recipe | None = None
+    recipe: TranslationRecipe | None = None
     file: Path | None = None
 
 
@@ -165,9 +165,11 @@ def _entry(path: Path, *, given: Arguments, overrides: Sequence[str]) -> _Entry:
         return _Entry(path)
     if not given.train:
         raise RecipeError(f"{path}: is a recipe and no run; add --train, or name the run folder that it made")
-    from heedful.configs.run import load_recipe
+    from heedful.configs.run import TranslationRecipe, load_recipe
 
     recipe = load_recipe(path, overrides)
+    if not isinstance(recipe, TranslationRecipe):
+        raise RecipeError(f"{path}: its task is {recipe.task}, and only translation runs are compared so far")
     return _Entry(recipe.output, recipe, path)
 
 
@@ -205,7 +207,7 @@ def _train(entries: Sequence[_Entry], *, given: Arguments, overrides: Sequence[s
 
 def _is_done(entry: _Entry) -> bool:
     from heedful.artifacts.files import read_manifest
-    from heedful.artifacts.run import open_run
+    from heedful.artifacts.load import open_run
 
     return read_manifest(entry.folder).finished and open_run(entry.folder).recipe == entry.recipe
 
@@ -256,7 +258,7 @@ def _named_text(options: TextOptions) -> tuple[str, list[Pair]]:
     return " and ".join(map(str, reader.paths)), list(reader)
 
 
-def _shared_text(runs: Sequence[tuple[Path, Recipe]]) -> tuple[str, list[Pair]]:
+def _shared_text(runs: Sequence[tuple[Path, TranslationRecipe]]) -> tuple[str, list[Pair]]:
     (first, recipe), *others = runs
     name, pairs = _own_text(first, recipe)
     for folder, other_recipe in others:
@@ -271,11 +273,11 @@ def _shared_text(runs: Sequence[tuple[Path, Recipe]]) -> tuple[str, list[Pair]]:
     return name, pairs
 
 
-def _own_text(folder: Path, recipe: Recipe) -> tuple[str, list[Pair]]:
-    from heedful.configs.build_run import build_reader
+def _own_text(folder: Path, recipe: TranslationRecipe) -> tuple[str, list[Pair]]:
+    from heedful.configs.build_run import build_pairs
 
     try:
-        reader = build_reader(recipe.data.test or recipe.data.validation)
+        reader = build_pairs(recipe.data.test or recipe.data.validation)
         return " and ".join(map(str, reader.paths)), list(reader)
     except DataError as error:
         raise DataError(f"{folder}: {error}; or name the text with --source and --target, or --data") from None

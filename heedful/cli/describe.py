@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from heedful.cli.arguments import parse
-from heedful.configs.run import load_recipe
+from heedful.configs.run import LanguageRecipe, Recipe, TranslationRecipe, load_recipe
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from heedful.models.size import Part, Size
 
 _NUMBER = re.compile(r"\.(\d+)(?=\.)")
@@ -49,14 +51,24 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.configs.build import Sizes, build_model
     from heedful.models.size import measure
 
-    sizes = Sizes(vocabulary, vocabulary, recipe.data.max_length)
     with torch.device("meta"):
-        size = measure(build_model(recipe.model, sizes), length=given.length)
+        size = measure(_model(recipe, vocabulary), length=given.length)
     _show(size)
     return 0
+
+
+def _model(recipe: Recipe, vocabulary: int) -> nn.Module:
+    from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
+
+    match recipe:
+        case TranslationRecipe():
+            sizes = Sizes(vocabulary, vocabulary, recipe.data.max_length)
+            return build_sequence_to_sequence(recipe.model, sizes)
+        case LanguageRecipe():
+            return build_language_model(recipe.model, vocabulary=vocabulary)
+    raise RecipeError(f"task: {recipe.task} has as many outputs as the text has tags; train first")
 
 
 def _rows(parts: Sequence[Part]) -> Iterator[tuple[str, str, str, str]]:
@@ -82,8 +94,8 @@ def _show(size: Size) -> None:
         print(f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {repeats:>{widths[2]}}  {count:>{widths[3]}}".rstrip())
     mib = 2**20
     print(f"\nparameters  {size.parameters:,} ({size.parameters / 1e6:.1f}M)")
-    print(f"FLOPs       {size.forward_flops / 1e6:,.1f}M to translate, {size.training_flops / 1e6:,.1f}M to train")
-    print(f"            (for one source and one target token, in sentences of {size.length})")
+    print(f"FLOPs       {size.forward_flops / 1e6:,.1f}M to use it, {size.training_flops / 1e6:,.1f}M to train")
+    print(f"            (for one token on each side, in texts of {size.length})")
     weights, training = size.weight_bytes / mib, size.training_bytes / mib
     print(f"memory      {weights:,.1f} MiB of weights, {training:,.1f} MiB in training")
     print("            (fp32, activations aside)")

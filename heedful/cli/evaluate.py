@@ -1,4 +1,4 @@
-"""`heedful evaluate`: translations against references, with everything somebody else needs to get the same numbers."""
+"""`heedful evaluate`: how good a run is, with everything somebody else needs to get the same numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from heedful.cli.searching import SearchOptions
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.configs.run import Recipe
     from heedful.data.readers import Pair, PairReader
     from heedful.tasks.translator import Translator
 
@@ -27,7 +26,8 @@ class Arguments:
     """BLEU, chrF and TER with signatures, perplexity, BLEU by source length; and whether two systems really differ.
 
     Without text options the run's own test set is used, or its validation set. A system is a run folder, or a file of
-    translations, one a line.
+    translations, one a line. Runs of other tasks than translation are measured by what they monitor in training
+    (perplexity, accuracy) on their own test or validation set.
     """
 
     system: Annotated[Path, tyro.conf.Positional]
@@ -75,6 +75,8 @@ def run(arguments: Sequence[str]) -> int:
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
+    if given.system.is_dir() and not _translates(given.system):
+        return _measure(given)
     bleu_metric(lowercase=given.lowercase, tokenize=given.tokenize)  # complains before anything is translated
     pairs = list(_reader(given))
     first = _system(given.system, pairs, given=given)
@@ -90,6 +92,29 @@ def run(arguments: Sequence[str]) -> int:
         print(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         _show(report)
+    sys.stdout.flush()
+    return 0
+
+
+def _translates(folder: Path) -> bool:
+    from heedful.artifacts.load import open_run
+
+    return open_run(folder).recipe.task == "translation"
+
+
+def _measure(given: Arguments) -> int:
+    """The metrics of a run that does not translate."""
+    if given.text.named or given.against is not None or given.save is not None:
+        raise RecipeError(f"{given.system}: does not translate; it is measured on its own test or validation set alone")
+    from heedful.artifacts.measure import measure
+
+    part, metrics = measure(given.system, device=given.device, say=lambda text: print(text, file=sys.stderr))
+    if given.format == "json":
+        print(json.dumps({"system": str(given.system), "part": part, **metrics}, indent=2))
+    else:
+        print(f"{given.system}: {part}")
+        for name, value in sorted(metrics.items()):
+            print(f"{name:<10}  {value:9.4f}")
     sys.stdout.flush()
     return 0
 
@@ -123,16 +148,16 @@ def _save(translations: list[str], path: Path) -> None:
 
 
 def _reader(given: Arguments) -> PairReader:
-    from heedful.configs.build_run import build_reader
+    from heedful.configs.build_run import build_pairs
 
     if given.text.named:
         return given.text.reader()
     if not given.system.is_dir():
         raise RecipeError(f"{given.system}: a file of translations needs --source and --target, or --data")
-    from heedful.artifacts.run import open_run
+    from heedful.artifacts.load import open_translation
 
-    data = open_run(given.system).recipe.data
-    return build_reader(data.test or data.validation)
+    data = open_translation(given.system).recipe.data
+    return build_pairs(data.test or data.validation)
 
 
 def _system(path: Path, pairs: list[Pair], *, given: Arguments) -> _System:
@@ -146,16 +171,16 @@ def _system(path: Path, pairs: list[Pair], *, given: Arguments) -> _System:
         return _System(str(path), [t for t, pair in zip(lines, pairs, strict=True) if _is_real(pair)], None, None)
     import time
 
+    from heedful.artifacts.load import load_translator, open_translation
     from heedful.artifacts.memory import keep_pages
-    from heedful.artifacts.run import load, open_run
     from heedful.configs.build_run import build_length, build_search
 
     keep_pages()
     sources = [pair.source for pair in pairs if _is_real(pair)]
     references = [pair.target for pair in pairs if _is_real(pair)]
-    recipe: Recipe = open_run(path).recipe
+    recipe = open_translation(path).recipe
     config = given.searching.config(recipe.generation)
-    translator = load(path, device=given.device)
+    translator = load_translator(path, device=given.device)
     translator.length = build_length(config)
     began = time.perf_counter()
     found = [t.text for t in translator.translate(sources, search=build_search(config))]

@@ -121,10 +121,10 @@ def _train(recipe: Path) -> int:
 
 
 def _show(book: Phrasebook, folder: Path) -> None:
-    from heedful.artifacts.run import load
+    from heedful.artifacts.load import load_translator
     from heedful.evaluation.translation import bleu, exact_match
 
-    translator = load(folder / "run")
+    translator = load_translator(folder / "run")
     sources, references = [s for s, _ in book.test], [t for _, t in book.test]
     found = [t.text for t in translator.translate(sources)]
     _say(f"\n{len(sources)} sentences about dates, times and numbers that were never in the training text:")

@@ -33,9 +33,9 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful score")
     reader = given.text.reader()
 
-    from heedful.artifacts.run import load
+    from heedful.artifacts.load import load_translator
 
-    translator = load(*given.runs, device=given.device)
+    translator = load_translator(*given.runs, device=given.device)
     pairs = [(pair.source, pair.target) for pair in reader]
     for result in translator.score(pairs):
         if given.format == "text":

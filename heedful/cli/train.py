@@ -15,6 +15,13 @@ import tyro
 from heedful.cli.arguments import MaybeText, parse
 from heedful.configs.run import dump, load_recipe
 
+_USES = {
+    "translation": ("translate", "text"),
+    "language_modelling": ("generate", "prompt"),
+    "tagging": ("tag", "text"),
+}
+"""The command that uses a trained model of each task, and its option for a first try."""
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -58,5 +65,6 @@ def run(arguments: Sequence[str]) -> int:
         name = signal.Signals(outcome.signal).name
         print(f"{name}: saved; the same command goes on from here ({outcome.folder})", file=sys.stderr)
         return 128 + outcome.signal
-    print(f'trained: {outcome.folder}\nnext: heedful translate {outcome.folder} --text "..."', file=sys.stderr)
+    use = _USES[recipe.task]
+    print(f'trained: {outcome.folder}\nnext: heedful {use[0]} {outcome.folder} --{use[1]} "..."', file=sys.stderr)
     return 0

@@ -69,8 +69,8 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
+    from heedful.artifacts.load import load_translator, open_translation
     from heedful.artifacts.memory import keep_pages
-    from heedful.artifacts.run import load, open_run
     from heedful.configs.build_run import build_length, build_search
     from heedful.tasks.unknown import replace_unknown
 
@@ -78,9 +78,9 @@ def run(arguments: Sequence[str]) -> int:
     if given.threads is not None:
         torch.set_num_threads(given.threads)
     chunks = _chunks(given)
-    config = given.searching.config(open_run(given.runs[0]).recipe.generation)
+    config = given.searching.config(open_translation(given.runs[0]).recipe.generation)
     search = build_search(config, n_best=given.n_best, seed=given.seed)
-    translator = load(*given.runs, device=given.device, step=given.step)
+    translator = load_translator(*given.runs, device=given.device, step=given.step)
     translator.length = build_length(config)
     done = 0
     with destination(given.output) as out, _progress() as tick:

@@ -32,27 +32,33 @@ from heedful.blocks.embedding import TokenEmbedding, embedding_table
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
+from heedful.configs.attention import HeadsConfig
+from heedful.configs.build_attention import build_weigher
 from heedful.configs.build_convolutional import convolutional
-from heedful.configs.build_recurrent import recurrent
+from heedful.configs.build_recurrent import recurrent, recurrent_language_model, recurrent_tagger
 from heedful.configs.convolutional import ConvolutionalConfig
 from heedful.configs.model import (
     CausalConfig,
     CausalWindowConfig,
     EverythingConfig,
     IntegerConfig,
+    LanguageModelConfig,
     LearnedConfig,
     ModelConfig,
     NoPositionsConfig,
     RotaryConfig,
     ShawConfig,
     SinusoidalConfig,
+    TaggerConfig,
     TransformerConfig,
     UnitIntervalConfig,
     WindowConfig,
 )
 from heedful.configs.recurrent import RecurrentConfig
 from heedful.models.encoders import TransformerEncoder
+from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.token_classifier import TokenClassifier
 from heedful.models.transformer_decoder import TransformerDecoder
 from heedful.values import Tokens
 
@@ -66,7 +72,7 @@ class Sizes:
     max_length: int
 
 
-def build_model(config: ModelConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
+def build_sequence_to_sequence(config: ModelConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
     """A freshly initialised model; `torch.device("meta")` as the default device builds it without memory."""
     match config:
         case TransformerConfig():
@@ -78,18 +84,28 @@ def build_model(config: ModelConfig, sizes: Sizes) -> SequenceToSequence[Tokens]
     assert_never(config)
 
 
+def build_language_model(config: LanguageModelConfig, *, vocabulary: int) -> LanguageModel:
+    """A freshly initialised decoder that looks at nothing but its own past."""
+    return recurrent_language_model(config, vocabulary=vocabulary)
+
+
+def build_tagger(config: TaggerConfig, *, vocabulary: int, tags: int) -> TokenClassifier:
+    """A freshly initialised encoder with a classifier on every token."""
+    return recurrent_tagger(config, vocabulary=vocabulary, tags=tags)
+
+
 def _transformer(config: TransformerConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
     target = embedding_table(sizes.target, config.d_model)
     source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_model)
     encoder = TransformerStack(
         _embedding(config, source, sizes),
-        [_layer(config, across=False) for _ in range(config.encoder_layers)],
+        [_layer(config, sizes, across=False) for _ in range(config.encoder_layers)],
         visibility=_visibility(config.encoder_visibility),
         final_norm=_final_norm(config),
     )
     decoder = TransformerStack(
         _embedding(config, target, sizes),
-        [_layer(config, across=True) for _ in range(config.decoder_layers)],
+        [_layer(config, sizes, across=True) for _ in range(config.decoder_layers)],
         visibility=_visibility(config.decoder_visibility),
         final_norm=_final_norm(config),
     )
@@ -112,22 +128,25 @@ def _embedding(config: TransformerConfig, table: nn.Embedding, sizes: Sizes) -> 
     )
 
 
-def _layer(config: TransformerConfig, *, across: bool) -> TransformerLayer:
+def _layer(config: TransformerConfig, sizes: Sizes, *, across: bool) -> TransformerLayer:
     activation: nn.Module = nn.ReLU(inplace=True) if config.activation == "relu" else nn.GELU()
     return TransformerLayer(
-        _attention(config, relative=_relative(config)),
+        _attention(config, config.self_attention, sizes=sizes, relative=_relative(config)),
         FeedForward(config.d_model, config.d_ff, activation=activation, dropout=config.activation_dropout),
         residual=_residual(config),
-        across=_attention(config, relative=None) if across else None,
+        across=_attention(config, config.cross_attention, sizes=sizes, relative=None) if across else None,
     )
 
 
-def _attention(config: TransformerConfig, *, relative: RelativePosition | None) -> MultiHeadAttention:
+def _attention(
+    config: TransformerConfig, heads: HeadsConfig, *, sizes: Sizes, relative: RelativePosition | None
+) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model,
         config.heads,
         aggregation=_aggregation(config),
         relative=relative,
+        weigher=build_weigher(heads, d_k=config.d_model // config.heads, longest=sizes.max_length + 1),
         shared_key_value=config.shared_key_value,
         dropout=config.attention_dropout,
     )

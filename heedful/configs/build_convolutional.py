@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from heedful.attention import Attention, Dot, Learned
+from heedful.attention import Attention, Learned
 from heedful.blocks.convolution import CausalConvolution, CentredConvolution
 from heedful.blocks.embedding import TokenEmbedding
+from heedful.configs.build_attention import build_choice, build_score
 from heedful.configs.convolutional import ConvolutionalConfig
 from heedful.models.convolutional_decoder import ConvolutionalDecoder, ConvolutionalDecoderLayer
 from heedful.models.convolutional_encoder import ConvolutionalEncoder
@@ -42,7 +43,7 @@ def convolutional(config: ConvolutionalConfig, sizes: Sizes) -> SequenceToSequen
         [
             ConvolutionalDecoderLayer(
                 CausalConvolution(config.d_hidden, config.kernel_width, dilation=dilation, dropout=config.dropout),
-                Attention(Dot()),
+                _attention(config, sizes),
                 d_model=config.d_model,
             )
             for dilation in _dilations(config, config.decoder_layers)
@@ -53,6 +54,12 @@ def convolutional(config: ConvolutionalConfig, sizes: Sizes) -> SequenceToSequen
         for linear in [m for part in (encoder, decoder) for m in part.modules() if isinstance(m, nn.Linear)]:
             weight_norm(linear)
     return SequenceToSequence(encoder, decoder, output=_output(config, target))
+
+
+def _attention(config: ConvolutionalConfig, sizes: Sizes) -> Attention:
+    d = config.d_model
+    score = build_score(config.score, d_query=d, d_key=d, d_hidden=d, longest=sizes.max_length + 1)
+    return Attention(score, build_choice(config.weights))
 
 
 def _output(config: ConvolutionalConfig, target: nn.Embedding) -> nn.Linear:

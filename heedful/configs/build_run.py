@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import assert_never
 
 import torch
 
-from heedful.configs.data import JsonlConfig, LinesConfig, ParallelTextConfig, TokenizerConfig, TsvConfig
-from heedful.configs.generation import BeamConfig, GenerationConfig, GreedyConfig, SamplingConfig
+from heedful.configs.data import (
+    AnyTextConfig,
+    ColumnsConfig,
+    ConlluConfig,
+    DocumentJsonlConfig,
+    DocumentLinesConfig,
+    JsonlConfig,
+    LinesConfig,
+    PairTokenizerConfig,
+    ParallelTextConfig,
+    PlainTextConfig,
+    TaggedTextConfig,
+    TextConfig,
+    TextTokenizerConfig,
+    TokenizerConfig,
+    TsvConfig,
+)
+from heedful.configs.generation import (
+    BeamConfig,
+    ContinuationConfig,
+    GenerationConfig,
+    GreedyConfig,
+    GreedyContinuationConfig,
+    SampledContinuationConfig,
+    SamplingConfig,
+)
 from heedful.configs.training import (
     ConstantConfig,
     CosineConfig,
@@ -18,11 +41,14 @@ from heedful.configs.training import (
     NoamConfig,
     TrainingConfig,
 )
+from heedful.data.documents import DocumentReader, JsonlDocuments, Lines, PlainText
 from heedful.data.readers import JsonLines, LineAligned, PairReader, TabSeparated
+from heedful.data.tagged import Columns, ConllU, TaggedReader
 from heedful.data.tokenizers import (
     BOS,
     EOS,
     PAD,
+    UNK,
     Tokenizer,
     learn_characters,
     learn_sentencepiece,
@@ -37,7 +63,19 @@ from heedful.training.schedules import Constant, Cosine, InverseSquareRoot, Line
 from heedful.training.trainer import Habits, Limits
 
 
-def build_reader(config: ParallelTextConfig) -> PairReader:
+def build_text(config: AnyTextConfig) -> PairReader | DocumentReader | TaggedReader:
+    """A part of the data of any task; `DataError` where a file is missing."""
+    match config:
+        case LinesConfig() | TsvConfig() | JsonlConfig():
+            return build_pairs(config)
+        case PlainTextConfig() | DocumentLinesConfig() | DocumentJsonlConfig():
+            return build_documents(config)
+        case ColumnsConfig() | ConlluConfig():
+            return build_tagged(config)
+    assert_never(config)
+
+
+def build_pairs(config: ParallelTextConfig) -> PairReader:
     """Parallel text, to be read as often as one likes."""
     match config:
         case LinesConfig():
@@ -49,13 +87,35 @@ def build_reader(config: ParallelTextConfig) -> PairReader:
     assert_never(config)
 
 
-def learn_tokenizers(config: TokenizerConfig, reader: PairReader) -> tuple[Tokenizer, Tokenizer]:
+def learn_pair(config: PairTokenizerConfig, reader: PairReader) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of source and target, learned from the training text; the same one twice where they are joint."""
     if config.joint:
-        joint = _learn(config, _both(reader))
+        joint = learn_text(config, _both(reader))
         return joint, joint
-    source = _learn(config, (pair.source for pair in reader))
-    return source, _learn(config, (pair.target for pair in reader))
+    source = learn_text(config, (pair.source for pair in reader))
+    return source, learn_text(config, (pair.target for pair in reader))
+
+
+def build_documents(config: TextConfig) -> DocumentReader:
+    """Text to be continued, to be read as often as one likes."""
+    match config:
+        case PlainTextConfig():
+            return PlainText(config.path)
+        case DocumentLinesConfig():
+            return Lines(config.path)
+        case DocumentJsonlConfig():
+            return JsonlDocuments(config.path, field=config.field)
+    assert_never(config)
+
+
+def build_tagged(config: TaggedTextConfig) -> TaggedReader:
+    """Tagged sentences, to be read as often as one likes."""
+    match config:
+        case ColumnsConfig():
+            return Columns(config.path, word_column=config.word_column, tag_column=config.tag_column)
+        case ConlluConfig():
+            return ConllU(config.path, tag=config.tag)
+    assert_never(config)
 
 
 def build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -> Schedule:
@@ -81,15 +141,15 @@ def build_limits(config: TrainingConfig) -> Limits:
     return Limits(config.steps, config.epochs, config.minutes, config.patience)
 
 
-def build_habits(config: TrainingConfig, *, seed: int) -> Habits:
-    """How training goes on from update to update."""
+def build_habits(config: TrainingConfig, *, seed: int, monitor: str) -> Habits:
+    """How training goes on from update to update; `monitor` is one of the task's metrics."""
     return Habits(
         seed=seed,
         accumulate=config.accumulate,
         clip=config.clip,
         evaluate_every=config.evaluate_every,
-        monitor=config.monitor,
-        higher_is_better=config.monitor == "bleu",
+        monitor=monitor,
+        higher_is_better=monitor != "loss",
     )
 
 
@@ -109,12 +169,20 @@ def build_search(config: GenerationConfig, *, n_best: int = 1, seed: int = 1) ->
         case BeamConfig(width=width, length_penalty=alpha):
             return Beam(EOS, max(width, n_best), Wu(alpha), n_best, unspeakable)
         case SamplingConfig(temperature=temperature, top_k=k, top_p=p):
-            filters = list(unspeakable)
-            if k is not None:
-                filters.append(TopK(k))
-            if p is not None:
-                filters.append(TopP(p))
-            return Sampling(EOS, Multinomial(temperature, tuple(filters), seed=seed), n_best)
+            return Sampling(EOS, _multinomial(temperature, k, p, forbidden=unspeakable, seed=seed), n_best)
+    assert_never(config)
+
+
+def build_continuation(config: ContinuationConfig, *, n: int = 1, seed: int = 1) -> tuple[Search, int]:
+    """How continuations are looked for, and the most tokens of one."""
+    unspeakable: tuple[Filter, ...] = (Forbid((PAD, BOS, UNK)),)
+    match config:
+        case GreedyContinuationConfig(tokens=tokens):
+            if n > 1:
+                raise RecipeError(f"{n} samples: greedy search finds one continuation; use sampling")
+            return Greedy(EOS, unspeakable), tokens
+        case SampledContinuationConfig(temperature=temperature, top_k=k, top_p=p, tokens=tokens):
+            return Sampling(EOS, _multinomial(temperature, k, p, forbidden=unspeakable, seed=seed), n), tokens
     assert_never(config)
 
 
@@ -123,18 +191,8 @@ def build_length(config: GenerationConfig) -> Length:
     return Length(config.max_ratio, config.max_extra)
 
 
-def paths(config: ParallelTextConfig) -> tuple[Path, ...]:
-    """The files a config names."""
-    return build_reader(config).paths
-
-
-def _both(reader: PairReader) -> Iterator[str]:
-    for pair in reader:
-        yield pair.source
-        yield pair.target
-
-
-def _learn(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+def learn_text(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    """The tokenizer of one kind of text."""
     match config.kind:
         case "bpe" | "unigram":
             assert config.size is not None
@@ -146,7 +204,25 @@ def _learn(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
                 character_coverage=config.character_coverage,
             )
         case "characters":
-            return learn_characters(texts, size=config.size, lowercase=config.lowercase)
+            verbatim = isinstance(config, TextTokenizerConfig) and config.verbatim
+            return learn_characters(texts, size=config.size, lowercase=config.lowercase, verbatim=verbatim)
         case "words":
             return learn_words(texts, size=config.size, lowercase=config.lowercase)
     assert_never(config.kind)
+
+
+def _both(reader: PairReader) -> Iterator[str]:
+    for pair in reader:
+        yield pair.source
+        yield pair.target
+
+
+def _multinomial(
+    temperature: float, k: int | None, p: float | None, *, forbidden: tuple[Filter, ...], seed: int
+) -> Multinomial:
+    filters = list(forbidden)
+    if k is not None:
+        filters.append(TopK(k))
+    if p is not None:
+        filters.append(TopP(p))
+    return Multinomial(temperature, tuple(filters), seed=seed)

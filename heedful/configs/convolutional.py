@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from heedful.configs.attention import ScoreName, WeightsName
 from heedful.configs.section import Count, InputPath, Layered, Longest, Probability
 
 
@@ -30,6 +31,10 @@ class ConvolutionalConfig(Layered):
     """factor by which the distance between the tokens of a window grows with each layer; 2 as in ByteNet"""
     dilation_cycle: Count = 5
     """layers after which that distance starts again at 1"""
+    score: ScoreName = "dot"
+    """how a decoder layer compares a token with a memory slot"""
+    weights: WeightsName = "softmax"
+    """how scores become weights"""
     dropout: Probability = 0.2
     """dropout of each convolution's input and of the decoder's output"""
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])

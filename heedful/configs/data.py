@@ -1,4 +1,4 @@
-"""What a model learns from, as data: parallel text and how it is cut into tokens."""
+"""What a model learns from, as data: parallel text, plain text, tagged text, and how it is cut into tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.configs.section import InputPath, Section, kind_from
+from heedful.configs.section import Count, InputPath, Section, kind_from
 
 Column = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(min_length=1)]
@@ -88,7 +88,6 @@ ParallelTextConfig = Annotated[
 class TranslationDataConfig(Section):
     """Parallel text to train on, to choose the best checkpoint by, and to report a score of."""
 
-    kind: Literal["translation"] = "translation"
     train: ParallelTextConfig
     """the parallel text to learn from"""
     validation: ParallelTextConfig
@@ -99,8 +98,109 @@ class TranslationDataConfig(Section):
     """longest sentence, in tokens with the one that ends it; pairs with a longer side are left out of training"""
 
 
-DataConfig = TranslationDataConfig
+class PlainTextConfig(Section):
+    """One file that is one text, plain or gzipped."""
 
+    kind: Literal["text"] = "text"
+    path: InputPath
+    """the file"""
+
+
+class DocumentLinesConfig(Section):
+    """One file with a document on each line, plain or gzipped."""
+
+    kind: Literal["lines"] = "lines"
+    path: InputPath
+    """the file"""
+
+
+class DocumentJsonlConfig(Section):
+    """One file with a JSON object on each line, plain or gzipped."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    path: InputPath
+    """the file"""
+    field: Name
+    """name of the field that holds the document"""
+
+
+def _kind_of_documents(table: Mapping[str, Any]) -> str:
+    """JSONL where a field is named; lines must be asked for, since a text has lines too."""
+    return "jsonl" if "field" in table else "text"
+
+
+TextConfig = Annotated[
+    PlainTextConfig | DocumentLinesConfig | DocumentJsonlConfig,
+    Field(discriminator="kind"),
+    kind_from(_kind_of_documents),
+]
+
+
+class LanguageDataConfig(Section):
+    """Text to train on, to choose the best checkpoint by, and to report a perplexity of."""
+
+    train: TextConfig
+    """the text to learn from"""
+    validation: TextConfig
+    """the text that checkpoints are compared on"""
+    test: TextConfig | None = None
+    """the text that `heedful evaluate` takes unless it is given another"""
+    length: Count = 256
+    """tokens that are learned in one piece: a batch is of pieces of this length, cut anywhere"""
+
+
+class ColumnsConfig(Section):
+    """One word a line with its tag in another column, an empty line between sentences; plain or gzipped."""
+
+    kind: Literal["columns"] = "columns"
+    path: InputPath
+    """the file; columns are separated by tabs, or by spaces where a line has no tab"""
+    word_column: Column = 0
+    """column of the words, counted from 0"""
+    tag_column: Column = 1
+    """column of their tags, counted from 0"""
+
+    @field_validator("tag_column")
+    @classmethod
+    def _differs(cls, tag_column: int, info: ValidationInfo) -> int:
+        if tag_column == info.data.get("word_column"):
+            raise ValueError("must be another column than word_column")
+        return tag_column
+
+
+class ConlluConfig(Section):
+    """Universal Dependencies' CoNLL-U, plain or gzipped; ranges and empty nodes are left out."""
+
+    kind: Literal["conllu"] = "conllu"
+    path: InputPath
+    """the file"""
+    tag: Literal["upos", "xpos", "deprel"] = "upos"
+    """which annotation is the tag"""
+
+
+def _kind_of_tagged(table: Mapping[str, Any]) -> str:
+    """CoNLL-U by the file's name."""
+    return "conllu" if str(table.get("path", "")).removesuffix(".gz").endswith(".conllu") else "columns"
+
+
+TaggedTextConfig = Annotated[ColumnsConfig | ConlluConfig, Field(discriminator="kind"), kind_from(_kind_of_tagged)]
+
+
+class TaggingDataConfig(Section):
+    """Tagged text to train on, to choose the best checkpoint by, and to report an accuracy of."""
+
+    train: TaggedTextConfig
+    """the tagged text to learn from"""
+    validation: TaggedTextConfig
+    """the tagged text that checkpoints are compared on"""
+    test: TaggedTextConfig | None = None
+    """the tagged text that `heedful evaluate` takes unless it is given another"""
+    max_length: Annotated[int, Field(ge=1)] = 256
+    """longest sentence in tokens; longer ones are left out of training"""
+
+
+AnyTextConfig = ParallelTextConfig | TextConfig | TaggedTextConfig
+AnyDataConfig = TranslationDataConfig | LanguageDataConfig | TaggingDataConfig
 
 _SIZES = {"bpe": 8000, "unigram": 8000}
 
@@ -112,8 +212,6 @@ class TokenizerConfig(Section):
     """byte-pair encoding, a unigram language model, single characters, or words between spaces"""
     size: Annotated[int, Field(ge=8)] | None = Field(default_factory=lambda given: _SIZES.get(given["kind"]))
     """entries of each vocabulary, special ones included; else 8000 pieces, or all characters or words"""
-    joint: bool = True
-    """one vocabulary for both languages, or one for each"""
     lowercase: bool = False
     """whether everything is lowercased first"""
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
@@ -133,3 +231,25 @@ class TokenizerConfig(Section):
         if kind not in _SIZES and character_coverage != 1:
             raise ValueError(f'has no meaning for tokenizer.kind = "{kind}"; limit its size instead')
         return character_coverage
+
+
+class PairTokenizerConfig(TokenizerConfig):
+    """How both languages are cut into tokens; learned from the training text, always the same way."""
+
+    joint: bool = True
+    """one vocabulary for both languages, or one for each"""
+
+
+class TextTokenizerConfig(TokenizerConfig):
+    """How text is cut into tokens; learned from the training text, always the same way."""
+
+    verbatim: bool = Field(default_factory=lambda given: given["kind"] == "characters")
+    """whether line ends and every space are part of the text; true for characters if not given, else no choice"""
+
+    @field_validator("verbatim")
+    @classmethod
+    def _only_characters(cls, verbatim: bool, info: ValidationInfo) -> bool:
+        kind = info.data.get("kind", "characters")
+        if verbatim and kind != "characters":
+            raise ValueError(f'must be false for tokenizer.kind = "{kind}", whose pieces know no line ends')
+        return verbatim

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.configs.section import Section, default_kind
+from heedful.configs.section import Count, Section, default_kind
 
 
 class Limited(Section):
@@ -56,4 +56,31 @@ class SamplingConfig(Limited):
 
 GenerationConfig = Annotated[
     BeamConfig | GreedyConfig | SamplingConfig, Field(discriminator="kind"), default_kind("beam")
+]
+
+
+class GreedyContinuationConfig(Section):
+    """Always the most probable token."""
+
+    kind: Literal["greedy"] = "greedy"
+    tokens: Count = 200
+    """longest continuation"""
+
+
+class SampledContinuationConfig(Section):
+    """Tokens drawn at random."""
+
+    kind: Literal["sampling"] = "sampling"
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    """what the logits are divided by: below 1 is bolder, above 1 more varied"""
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    """draw from this many most probable tokens only"""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """draw from the fewest tokens that together have this probability (Holtzman et al. 2020)"""
+    tokens: Count = 200
+    """longest continuation"""
+
+
+ContinuationConfig = Annotated[
+    SampledContinuationConfig | GreedyContinuationConfig, Field(discriminator="kind"), default_kind("sampling")
 ]

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from heedful.configs.attention import HeadsConfig
 from heedful.configs.convolutional import ConvolutionalConfig
-from heedful.configs.recurrent import RecurrentConfig
+from heedful.configs.recurrent import RecurrentConfig, RecurrentDecoderConfig, RecurrentEncoderConfig
 from heedful.configs.section import Count, InputPath, Layered, Longest, Probability, Section, default_kind, misfit
 
 Distance = Annotated[int, Field(ge=0)]
@@ -141,6 +142,10 @@ class TransformerConfig(Layered):
     """whether the normalisation follows each sublayer (as in the paper) or precedes it"""
     aggregation: Literal["mean", "concat", "project"] = "project"
     """how heads are joined: mean, concatenation, or concatenation times W_O (as in the paper)"""
+    self_attention: HeadsConfig = HeadsConfig()
+    """how tokens weigh each other, on both sides"""
+    cross_attention: HeadsConfig = HeadsConfig()
+    """how target tokens weigh source tokens"""
     shared_key_value: bool = False
     """one matrix for keys and values, W_k = W_v"""
     positions: PositionsConfig = SinusoidalConfig()
@@ -200,3 +205,6 @@ class TransformerConfig(Layered):
 ModelConfig = Annotated[
     TransformerConfig | RecurrentConfig | ConvolutionalConfig, Field(discriminator="kind"), default_kind("transformer")
 ]
+LanguageModelConfig = RecurrentDecoderConfig
+TaggerConfig = RecurrentEncoderConfig
+AnyModelConfig = ModelConfig | LanguageModelConfig | TaggerConfig

@@ -6,46 +6,79 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from heedful.configs import toml
-from heedful.configs.data import DataConfig, TokenizerConfig
-from heedful.configs.generation import BeamConfig, GenerationConfig
-from heedful.configs.model import ModelConfig, TransformerConfig
+from heedful.configs.data import (
+    AnyDataConfig,
+    LanguageDataConfig,
+    PairTokenizerConfig,
+    TaggingDataConfig,
+    TextTokenizerConfig,
+    TokenizerConfig,
+    TranslationDataConfig,
+)
+from heedful.configs.generation import BeamConfig, ContinuationConfig, GenerationConfig, SampledContinuationConfig
+from heedful.configs.model import AnyModelConfig, LanguageModelConfig, ModelConfig, TaggerConfig, TransformerConfig
 from heedful.configs.overrides import anchored, merge, read_overrides
 from heedful.configs.problems import sentences
+from heedful.configs.recurrent import RecurrentDecoderConfig, RecurrentEncoderConfig
 from heedful.configs.section import AnyPath, Section, misfit
-from heedful.configs.training import TrainingConfig
+from heedful.configs.training import (
+    LanguageTrainingConfig,
+    ReinforceConfig,
+    TaggingTrainingConfig,
+    TrainingConfig,
+    TranslationTrainingConfig,
+)
 from heedful.errors import RecipeError
 
 FORMAT: Final = 1
 
 
 class Recipe(Section):
-    """Everything that decides a run: the same recipe, data and software give the same model."""
+    """Everything that decides a run: the same recipe, data and software give the same model.
+
+    Abstract: what is learned from, the architecture and what is minimised belong to the task.
+    """
 
     format: Literal[1] = FORMAT
     """version of the recipe format"""
+    task: str
+    """what is learned"""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     """where all randomness starts"""
     output: AnyPath
     """the run folder, counted from the current folder; runs/<name of the recipe file> if not given"""
-    data: DataConfig
+
+    if TYPE_CHECKING:  # every recipe has them, each of its task, in an order in which they can be checked
+        data: AnyDataConfig
+        tokenizer: TokenizerConfig
+        model: AnyModelConfig
+        training: TrainingConfig
+
+
+class TranslationRecipe(Recipe):
+    """Sentences become other sentences."""
+
+    task: Literal["translation"] = "translation"
+    """what is learned"""
+    data: TranslationDataConfig
     """the table [data] names the texts to train and validate on"""
-    tokenizer: TokenizerConfig = TokenizerConfig()
+    tokenizer: PairTokenizerConfig = PairTokenizerConfig()
     """how text is cut into tokens"""
     model: ModelConfig = TransformerConfig()
     """the architecture"""
-    training: TrainingConfig
+    training: TranslationTrainingConfig
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: GenerationConfig = BeamConfig()
     """how the finished model translates unless a command is told otherwise"""
 
     @field_validator("training")
     @classmethod
-    def _has_heads(cls, training: TrainingConfig, info: ValidationInfo) -> TrainingConfig:
+    def _has_heads(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
         model = info.data.get("model")
         if training.decorrelation and model is not None and not model.has_heads:
             raise misfit(
@@ -54,6 +87,20 @@ class Recipe(Section):
                 f'"{model.kind}" has no heads: set training.decorrelation = 0',
             )
         return training
+
+    @field_validator("training")
+    @classmethod
+    def _draws(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
+        model = info.data.get("model")
+        if model is None or model.draws == (training.reinforce is not None):
+            return training
+        if model.draws:
+            return training.model_copy(update={"reinforce": ReinforceConfig()})
+        raise misfit(
+            "training.reinforce",
+            'teaches attention that is drawn: set model.reading.weights = "sampled" in a model of kind "recurrent", or '
+            "leave training.reinforce away",
+        )
 
     @field_validator("model")
     @classmethod
@@ -75,6 +122,44 @@ class Recipe(Section):
         return model
 
 
+class LanguageRecipe(Recipe):
+    """A text is continued."""
+
+    task: Literal["language_modelling"] = "language_modelling"
+    """what is learned"""
+    data: LanguageDataConfig
+    """the table [data] names the texts to train and validate on"""
+    tokenizer: TextTokenizerConfig = TextTokenizerConfig()
+    """how text is cut into tokens"""
+    model: LanguageModelConfig = RecurrentDecoderConfig()
+    """the architecture"""
+    training: LanguageTrainingConfig
+    """the table [training] says at least when training ends, as in steps = 10000"""
+    generation: ContinuationConfig = SampledContinuationConfig()
+    """how the finished model writes unless a command is told otherwise"""
+
+
+class TaggingRecipe(Recipe):
+    """Each word of a sentence gets a tag."""
+
+    task: Literal["tagging"] = "tagging"
+    """what is learned"""
+    data: TaggingDataConfig
+    """the table [data] names the texts to train and validate on"""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    """how words are cut into tokens; a word's tag stands at its first"""
+    model: TaggerConfig = RecurrentEncoderConfig()
+    """the architecture"""
+    training: TaggingTrainingConfig
+    """the table [training] says at least when training ends, as in steps = 10000"""
+
+
+RECIPES: Final[Mapping[str, type[Recipe]]] = {
+    str(recipe.model_fields["task"].default): recipe for recipe in (TranslationRecipe, LanguageRecipe, TaggingRecipe)
+}
+"""Each task's recipe."""
+
+
 def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe in a TOML file, changed by `overrides` such as `["--training.steps", "2000"]`.
 
@@ -82,16 +167,17 @@ def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
     always from the current one. RecipeError with one sentence a line for everything that is wrong.
     """
     path = Path(path)
-    table = anchored(_read(path), Recipe, path.parent)
-    table = {"output": str(Path("runs") / path.stem)} | table
+    content = _read(path)
+    kind = _kind(content, place=str(path))
+    table = {"output": str(Path("runs") / path.stem)} | anchored(content, kind, path.parent)
     changes = read_overrides(overrides)
-    merged = merge(table, changes, Recipe)
-    return _validated(merged, place=str(path), flags=[".".join(change.path) for change in changes])
+    merged = merge(table, changes, kind)
+    return _validated(merged, kind, place=str(path), flags=[".".join(change.path) for change in changes])
 
 
 def recipe_from(table: Mapping[str, Any], *, place: str) -> Recipe:
     """The recipe in a nest of plain values, as JSON and TOML hold them; a RecipeError names `place`."""
-    return _validated(table, place=place, flags=())
+    return _validated(table, _kind(table, place=place), place=place, flags=())
 
 
 def dump(recipe: Recipe) -> str:
@@ -99,9 +185,9 @@ def dump(recipe: Recipe) -> str:
     return toml.document(recipe.model_dump(mode="json", exclude_none=True))
 
 
-def json_schema() -> str:
-    """The JSON Schema (2020-12) of recipes, for editors and documentation."""
-    return json.dumps(Recipe.model_json_schema(), indent=2) + "\n"
+def json_schema(task: str = "translation") -> str:
+    """The JSON Schema (2020-12) of a task's recipes, for editors and documentation."""
+    return json.dumps(RECIPES[task].model_json_schema(), indent=2) + "\n"
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -117,7 +203,14 @@ def _read(path: Path) -> dict[str, Any]:
         raise RecipeError(f"{path}: is no valid TOML: {error}") from None
 
 
-def _validated(table: Mapping[str, Any], *, place: str, flags: Sequence[str]) -> Recipe:
+def _kind(table: Mapping[str, Any], *, place: str) -> type[Recipe]:
+    task = table.get("task", "translation")
+    if not isinstance(task, str) or task not in RECIPES:
+        raise RecipeError(f"{place}: task = {task!r} is no task; choose one of {', '.join(map(toml.value, RECIPES))}")
+    return RECIPES[task]
+
+
+def _validated(table: Mapping[str, Any], kind: type[Recipe], *, place: str, flags: Sequence[str]) -> Recipe:
     version = table.get("format", FORMAT)
     if version != FORMAT or isinstance(version, bool):
         place = "command line" if "format" in flags else place
@@ -126,7 +219,7 @@ def _validated(table: Mapping[str, Any], *, place: str, flags: Sequence[str]) ->
             f"set format = {FORMAT} or install the heedful that the recipe was written for"
         )
     try:
-        return Recipe.model_validate(dict(table))
+        return kind.model_validate(dict(table))
     except ValidationError as error:
-        found = sentences(error, root=Recipe, content=table, place=place, flags=flags)
+        found = sentences(error, root=kind, content=table, place=place, flags=flags)
         raise RecipeError("\n".join(found)) from None

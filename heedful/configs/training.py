@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -96,8 +96,25 @@ ScheduleConfig = Annotated[
 OptimizerConfig = AdamConfig
 
 
+class ReinforceConfig(Section):
+    """What attention learns from its draws (Xu et al. 2015, 4.1); for model.reading.weights = "sampled" alone."""
+
+    reward: Weight = 1.0
+    """weight of what a sentence's draws earned: the log-likelihood of its target beyond a baseline"""
+    entropy: Weight = 0.002
+    """weight of the entropy that draws come from, which keeps attention from choosing too early"""
+    baseline_decay: Below1 = 0.9
+    """how long earlier updates last in the baseline, a moving mean of the log-likelihood"""
+
+
 class TrainingConfig(Section):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one.
+
+    Abstract: each task adds what it may minimise and monitor.
+    """
+
+    if TYPE_CHECKING:
+        monitor: str
 
     steps: Count | None = None
     """updates of the weights"""
@@ -106,13 +123,9 @@ class TrainingConfig(Section):
     minutes: Positive | None = None
     """time on the clock"""
     batch_tokens: Count = 4096
-    """target tokens in a batch, padding included"""
+    """tokens in a batch, padding included; of translations, those of the target"""
     accumulate: Count = 1
     """batches whose gradients make one update"""
-    label_smoothing: Below1 = 0.1
-    """probability taken from the right token and spread over all"""
-    decorrelation: Weight = 0.0
-    """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
     optimizer: OptimizerConfig = AdamConfig()
     """how gradients become steps"""
     schedule: ScheduleConfig = NoamConfig()
@@ -131,8 +144,6 @@ class TrainingConfig(Section):
     """checkpoints kept beside the best one; max(3, average) if not given"""
     patience: Count | None = None
     """evaluations without improvement after which training stops"""
-    monitor: Literal["loss", "bleu"] = "loss"
-    """what finds the best checkpoint on the validation text: the likelihood, or BLEU of greedy translations"""
     threads: Count | None = None
     """CPU threads of each process; PyTorch's own choice if not given"""
     tensorboard: bool = False
@@ -165,3 +176,36 @@ class TrainingConfig(Section):
         if average is not None and keep < average:
             raise ValueError(f"must be at least training.average = {average}, what is averaged must be kept")
         return keep
+
+
+class TranslationTrainingConfig(TrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    label_smoothing: Below1 = 0.1
+    """probability taken from the right token and spread over all"""
+    decorrelation: Weight = 0.0
+    """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
+    reinforce: ReinforceConfig | None = None
+    """what attention learns from its draws, where model.reading.weights = "sampled"; only there"""
+    monitor: Literal["loss", "bleu"] = "loss"
+    """what finds the best checkpoint on the validation text: the likelihood, or BLEU of greedy translations"""
+
+
+class LanguageTrainingConfig(TrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    label_smoothing: Below1 = 0.0
+    """probability taken from the right token and spread over all"""
+    truncation: Count | None = None
+    """tokens after which gradients stop while the state goes on (truncated back-propagation through time)"""
+    monitor: Literal["loss"] = "loss"
+    """what finds the best checkpoint on the validation text: the likelihood"""
+
+
+class TaggingTrainingConfig(TrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    label_smoothing: Below1 = 0.0
+    """probability taken from the right tag and spread over all"""
+    monitor: Literal["loss", "accuracy"] = "loss"
+    """what finds the best checkpoint on the validation text: the likelihood, or the share of right tags"""

@@ -32,14 +32,14 @@ class PairBatch:
 
 def collate(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1) -> PairBatch:
     """The pairs in `rows`, padded on the right to a multiple of `pad_to`; no rows give empty tensors."""
-    labels = corpus.target.padded(rows, pad_to=pad_to)
+    labels = corpus["target"].padded(rows, pad_to=pad_to)
     target = np.empty_like(labels)
     target[:, 0] = BOS
     target[:, 1:] = labels[:, :-1]
     target[labels == PAD] = PAD
     return PairBatch(
-        source=_tokens(corpus.source.padded(rows, pad_to=pad_to)),
-        target=_tokens(target),
+        source=tokens_of(corpus["source"].padded(rows, pad_to=pad_to)),
+        target=tokens_of(target),
         labels=torch.from_numpy(labels),
     )
 
@@ -51,7 +51,7 @@ def collate_sources(sentences: Sequence[Sequence[int]]) -> Tokens:
     for row, ids in zip(block, sentences, strict=True):
         row[: len(ids)] = ids
         row[len(ids)] = EOS
-    return _tokens(block)
+    return tokens_of(block)
 
 
 def share(rows: Integer[np.ndarray, " B"], *, rank: int, world: int) -> Integer[np.ndarray, " share"]:
@@ -59,6 +59,7 @@ def share(rows: Integer[np.ndarray, " B"], *, rank: int, world: int) -> Integer[
     return rows[rank::world]
 
 
-def _tokens(ids: Int[np.ndarray, "B T"]) -> Tokens:
+def tokens_of(ids: Int[np.ndarray, "B T"]) -> Tokens:
+    """Ids with `PAD` behind them, counted from 0 in each row."""
     positions = np.where(ids == PAD, -1, np.arange(ids.shape[1]))
     return Tokens(torch.from_numpy(ids), torch.from_numpy(positions))

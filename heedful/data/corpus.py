@@ -1,9 +1,10 @@
-"""Encoded parallel text as memory-mapped arrays in a folder.
+"""Encoded text as memory-mapped arrays in a folder.
 
-A corpus is written once, pair by pair in constant memory, into a folder beside its own that is renamed when
-everything is on the disk: an interrupted write leaves no corpus, and the older one, if any, as it was. The
-folder holds for each side the ids of all sentences one after the other, each ended by `EOS`, and where each
-begins; `corpus.json` says how to read them.
+A corpus is written once, example by example in constant memory, into a folder beside its own that is renamed when
+everything is on the disk: an interrupted write leaves no corpus, and the older one, if any, as it was. An example
+has a sequence of ids on each side: source and target of a translation, words and their tags, or a document alone.
+The folder holds for each side the ids of all examples one after the other, and where each begins; `corpus.json`
+says how to read them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, SupportsIndex, final
+from typing import Any, BinaryIO, Generic, SupportsIndex, TypeVar, final
 
 import numpy as np
 from jaxtyping import Int, Integer
@@ -28,7 +29,9 @@ from heedful.errors import DataError, RunError
 CHARACTERS_PER_TOKEN = 64
 """A text with more characters than this for each id it may have is too long, without being cut first."""
 
-_FORMAT = 1
+Example = TypeVar("Example")
+
+_FORMAT = 2
 _DESCRIPTION = "corpus.json"
 _START = np.dtype("<i8")
 _BETWEEN_TICKS = 1000
@@ -36,7 +39,7 @@ _BETWEEN_TICKS = 1000
 
 @dataclass(frozen=True)
 class Report:
-    """What became of the pairs: `kept`, dropped as `empty` on a side, dropped as `too_long` on a side."""
+    """What became of the examples: `kept`, dropped as `empty` on a side, dropped as `too_long` on a side."""
 
     kept: int
     empty: int
@@ -45,7 +48,7 @@ class Report:
 
 @final
 class Sentences:
-    """One side of a corpus: the ids of each sentence, `EOS` included."""
+    """One side of a corpus: the ids of each example."""
 
     def __init__(self, ids: Integer[np.ndarray, " tokens"], starts: Int[np.ndarray, " bounds"]) -> None:
         self._ids = ids
@@ -60,11 +63,16 @@ class Sentences:
 
     @property
     def lengths(self) -> Int[np.ndarray, " N"]:
-        """Ids in each sentence."""
+        """Ids in each example."""
         return np.diff(self._starts)
 
+    @property
+    def stream(self) -> Integer[np.ndarray, " tokens"]:
+        """All of them one after the other."""
+        return self._ids
+
     def padded(self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1) -> Int[np.ndarray, "B T"]:
-        """The ids of some sentences, `PAD` behind them; T is the longest, up to a multiple of `pad_to`.
+        """The ids of some examples, `PAD` behind them; T is the longest, up to a multiple of `pad_to`.
 
         No rows give B = 0 and T = `pad_to`.
         """
@@ -78,22 +86,34 @@ class Sentences:
         return block
 
 
+@dataclass(frozen=True)
+class Encoding(Generic[Example]):
+    """How examples become ids.
+
+    Attributes:
+        sizes: of each side, by its name; ids are below it.
+        encode: the ids of an example on each side; none where there is nothing to read, None where they would be too
+            many.
+    """
+
+    sizes: Mapping[str, int]
+    encode: Callable[[Example], Sequence[list[int] | None]]
+
+
 @final
 class Corpus:
-    """Pairs of encoded sentences on disk; `write_corpus` makes one.
+    """Encoded examples on disk; `write_corpus` makes one.
 
     Attributes:
         folder: where it lies.
         report: what was kept and dropped when it was written.
-        source: the ids of the source sentences.
-        target: the ids of the target sentences.
+        sides: the ids of all examples, by the side's name.
     """
 
-    def __init__(self, folder: Path, *, report: Report, source: Sentences, target: Sentences) -> None:
+    def __init__(self, folder: Path, *, report: Report, sides: Mapping[str, Sentences]) -> None:
         self.folder = folder
         self.report = report
-        self.source = source
-        self.target = target
+        self.sides = sides
 
     @classmethod
     def open(cls, folder: Path, *, fingerprint: str | None = None) -> Corpus:
@@ -113,51 +133,63 @@ class Corpus:
             raise RunError(f"{folder}: made from other text or by other tokenizers; encode the text again")
         try:
             report = Report(**record["report"])
-            source = _map(folder, "source", pairs=report.kept, **record["source"])
-            target = _map(folder, "target", pairs=report.kept, **record["target"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            sides = {name: _map(folder, name, count=report.kept, **side) for name, side in record["sides"].items()}
+            if not sides:
+                raise ValueError("without sides")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(f"{folder}: damaged corpus ({error}); encode the text again") from None
-        return cls(folder, report=report, source=source, target=target)
+        return cls(folder, report=report, sides=sides)
 
     def __len__(self) -> int:
-        return len(self.source)
+        return self.report.kept
 
-    def __getitem__(self, row: SupportsIndex) -> tuple[Integer[np.ndarray, " S"], Integer[np.ndarray, " T"]]:
-        return self.source[row], self.target[row]
-
-    def __iter__(self) -> Iterator[tuple[Integer[np.ndarray, " S"], Integer[np.ndarray, " T"]]]:
-        return (self[row] for row in range(len(self)))
+    def __getitem__(self, side: str) -> Sentences:
+        return self.sides[side]
 
     @property
-    def lengths(self) -> Int[np.ndarray, "N 2"]:
-        """Source and target ids of each pair, `EOS` included."""
-        return np.stack([self.source.lengths, self.target.lengths], axis=1)
+    def lengths(self) -> Int[np.ndarray, "N sides"]:
+        """Ids of each example on each side."""
+        return np.stack([side.lengths for side in self.sides.values()], axis=1)
+
+
+def pair_encoding(source: Tokenizer, target: Tokenizer, *, max_length: int) -> Encoding[Pair]:
+    """Both sides of parallel text, each with `EOS`, at most `max_length` ids together."""
+
+    def side(text: str, tokenizer: Tokenizer) -> list[int] | None:
+        if len(text) > CHARACTERS_PER_TOKEN * max_length:
+            return None
+        ids = tokenizer.encode(text)
+        if not ids:
+            return []
+        return [*ids, EOS] if len(ids) < max_length else None
+
+    return Encoding(
+        {"source": source.size, "target": target.size},
+        lambda pair: (side(pair.source, source), side(pair.target, target)),
+    )
 
 
 def write_corpus(
     folder: Path,
-    pairs: Iterable[Pair],
+    examples: Iterable[Example],
     *,
-    source_tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
-    max_length: int,
+    encoding: Encoding[Example],
     fingerprint: str = "",
     tick: Callable[[int], None] | None = None,
 ) -> Corpus:
-    """Encodes pairs into a folder, in place of the corpus that may be there.
+    """Encodes examples into a folder, in place of the corpus that may be there.
+
+    Examples with an empty side, and those with a side that is too long, are dropped and counted.
 
     Args:
         folder: where the corpus goes; missing, empty, or with an older corpus in it.
-        pairs: what to encode, read once.
-        source_tokenizer: cuts the source sides.
-        target_tokenizer: cuts the target sides.
-        max_length: the most ids a side may have, `EOS` included. Longer pairs are dropped and counted, and so
-            are pairs with a side of which no id is left.
+        examples: what to encode, read once.
+        encoding: how.
         fingerprint: what the corpus depends on, for `Corpus.open` to compare.
-        tick: is told now and then, and at the end, how many pairs have been read.
+        tick: is told now and then, and at the end, how many examples have been read.
 
     Raises:
-        DataError: a pair cannot be read, or none is left.
+        DataError: an example cannot be read, or none is left.
         RunError: the folder holds something else or cannot be written.
     """
     whole = folder.resolve()
@@ -169,12 +201,11 @@ def write_corpus(
         beside.mkdir(parents=True)
         try:
             with ExitStack() as files:
-                source = _Side(files, beside / "source", source_tokenizer, max_length=max_length)
-                target = _Side(files, beside / "target", target_tokenizer, max_length=max_length)
-                report = _encode(pairs, source=source, target=target, tick=tick)
-                _require_some(report, max_length=max_length)
-                sides = {"source": source.finish(), "target": target.finish()}
-                about = {"format": _FORMAT, "fingerprint": fingerprint, "report": asdict(report), **sides}
+                growing = {name: _Growing(files, beside / name, size=size) for name, size in encoding.sizes.items()}
+                report = _encode(examples, encoding.encode, list(growing.values()), tick=tick)
+                _require_some(report)
+                sides = {name: side.finish() for name, side in growing.items()}
+                about = {"format": _FORMAT, "fingerprint": fingerprint, "report": asdict(report), "sides": sides}
                 description = files.enter_context((beside / _DESCRIPTION).open("wb"))
                 description.write(json.dumps(about, indent=1).encode())
                 _sync(description)
@@ -202,26 +233,15 @@ def fingerprint(paths: Iterable[Path], *more: str) -> str:
     return total.hexdigest()
 
 
-class _Side:
+class _Growing:
     """The two growing files of one side."""
 
-    def __init__(self, files: ExitStack, stem: Path, tokenizer: Tokenizer, *, max_length: int) -> None:
-        self._tokenizer = tokenizer
-        self._max_length = max_length
-        self._dtype = np.dtype("<u2" if tokenizer.size <= 2**16 else "<u4")
+    def __init__(self, files: ExitStack, stem: Path, *, size: int) -> None:
+        self._dtype = np.dtype("<u2" if size <= 2**16 else "<u4")
         self._tokens = 0
         self._ids = files.enter_context(stem.with_suffix(".ids").open("wb", buffering=2**20))
         self._starts = files.enter_context(stem.with_suffix(".starts").open("wb", buffering=2**20))
         self._starts.write(np.array(0, dtype=_START).tobytes())
-
-    def encode(self, text: str) -> list[int] | None:
-        """The ids and `EOS`; none where there is nothing to read, None where they are too many."""
-        if len(text) > CHARACTERS_PER_TOKEN * self._max_length:
-            return None
-        ids = self._tokenizer.encode(text)
-        if not ids:
-            return []
-        return [*ids, EOS] if len(ids) < self._max_length else None
 
     def add(self, ids: list[int]) -> None:
         self._tokens += len(ids)
@@ -234,18 +254,24 @@ class _Side:
         return {"dtype": self._dtype.str, "tokens": self._tokens}
 
 
-def _encode(pairs: Iterable[Pair], *, source: _Side, target: _Side, tick: Callable[[int], None] | None) -> Report:
+def _encode(
+    examples: Iterable[Example],
+    encode: Callable[[Example], Sequence[list[int] | None]],
+    sides: Sequence[_Growing],
+    *,
+    tick: Callable[[int], None] | None,
+) -> Report:
     kept = empty = too_long = read = 0
-    for read, pair in enumerate(pairs, 1):
-        first, second = source.encode(pair.source), target.encode(pair.target)
-        if first == [] or second == []:
+    for read, example in enumerate(examples, 1):
+        encoded = encode(example)
+        if [] in encoded:
             empty += 1
-        elif first is None or second is None:
+        elif None in encoded:
             too_long += 1
         else:
             kept += 1
-            source.add(first)
-            target.add(second)
+            for ids, side in zip(encoded, sides, strict=True):
+                side.add(ids or [])
         if tick is not None and read % _BETWEEN_TICKS == 0:
             tick(read)
     if tick is not None:
@@ -253,14 +279,14 @@ def _encode(pairs: Iterable[Pair], *, source: _Side, target: _Side, tick: Callab
     return Report(kept, empty, too_long)
 
 
-def _require_some(report: Report, *, max_length: int) -> None:
+def _require_some(report: Report) -> None:
     read = report.kept + report.empty + report.too_long
     if read == 0:
-        raise DataError("there is not a single pair of sentences; check the files")
+        raise DataError("there is not a single example; check the files")
     if report.kept == 0:
         raise DataError(
-            f"none of {read} pairs can be used: {report.empty} with an empty side, {report.too_long} with "
-            f"more than {max_length} tokens on a side; check the files or allow longer sentences"
+            f"none of {read} examples can be used: {report.empty} with an empty side, {report.too_long} with a side "
+            "that is too long; check the files or allow longer ones (data.max_length)"
         )
 
 
@@ -277,9 +303,9 @@ def _replace(folder: Path, newer: Path) -> None:
     shutil.rmtree(older, ignore_errors=True)
 
 
-def _map(folder: Path, side: str, *, pairs: int, dtype: str, tokens: int) -> Sentences:
+def _map(folder: Path, side: str, *, count: int, dtype: str, tokens: int) -> Sentences:
     ids = _array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens)
-    starts = _array(folder / f"{side}.starts", dtype=_START, count=pairs + 1)
+    starts = _array(folder / f"{side}.starts", dtype=_START, count=count + 1)
     if starts[0] != 0 or starts[-1] != tokens or np.diff(starts).min(initial=1) < 1:
         raise ValueError(f"{side}.starts does not fit {side}.ids")
     return Sentences(ids, starts)

@@ -134,6 +134,14 @@ class JsonLines(PairReader):
             yield Pair(source, target, place)
 
 
+def json_texts(path: Path, field: str) -> Iterator[str]:
+    """A field of the JSON object on each line; lines of nothing but whitespace are left out."""
+    for number, line in enumerate(read_lines(path), 1):
+        if line.strip():
+            place = f"{path}:{number}"
+            yield _field(_json_object(line, place=place), field, place=place)
+
+
 def read_lines(source: Path | BinaryIO) -> Iterator[str]:
     """The lines of one file, or of a stream of bytes such as `sys.stdin.buffer`, as they arrive.
 

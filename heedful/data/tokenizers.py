@@ -11,7 +11,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -29,6 +29,7 @@ _SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 _SILENT = frozenset((PAD, BOS, EOS))
 UNKNOWN = "⁇"
 _SPACE = "▁"
+_LINE_END = "↵"
 _FORMAT = 1
 # Sentencepiece keeps positions inside a word in 16 bits, so long text without spaces must come in parts.
 _LONGEST_PART = 10_000
@@ -137,16 +138,22 @@ class Characters(Tokenizer):
     """Every character is a piece, the space too.
 
     `decode` gives back the normalised text wherever every character has a piece.
+
+    Args:
+        characters: in the order of their ids.
+        lowercase: whether case is folded first.
+        verbatim: the text is taken as it is: nothing is normalised, and line ends and spaces count.
     """
 
-    def __init__(self, characters: Sequence[str], *, lowercase: bool) -> None:
+    def __init__(self, characters: Sequence[str], *, lowercase: bool, verbatim: bool = False) -> None:
         self._pieces = (*_SPECIAL, *characters)
         self._ids = {character: i for i, character in enumerate(characters, len(_SPECIAL))}
         self._lowercase = lowercase
+        self._verbatim = verbatim
         super().__init__(size=len(self._pieces))
 
     def _normalise(self, text: str) -> str:
-        return normaliser(lowercase=self._lowercase)(text)
+        return _reading(lowercase=self._lowercase, verbatim=self._verbatim)(text)
 
     def _encode(self, text: str) -> list[int]:
         return [self._ids.get(character, UNK) for character in self._normalise(text)]
@@ -158,10 +165,11 @@ class Characters(Tokenizer):
         return "".join(UNKNOWN if number == UNK else self._pieces[number] for number in ids)
 
     def _piece(self, number: int) -> str:
-        return self._pieces[number].replace(" ", _SPACE)
+        return self._pieces[number].replace(" ", _SPACE).replace("\n", _LINE_END)
 
     def _contents(self) -> bytes:
-        return _as_json("characters", list(self._ids), lowercase=self._lowercase)
+        kind = "verbatim" if self._verbatim else "characters"
+        return _as_json(kind, list(self._ids), lowercase=self._lowercase)
 
 
 @final
@@ -252,14 +260,14 @@ def learn_sentencepiece(
     return SentencePiece(model.getvalue())
 
 
-def learn_characters(texts: Iterable[str], *, size: int | None, lowercase: bool) -> Characters:
+def learn_characters(texts: Iterable[str], *, size: int | None, lowercase: bool, verbatim: bool = False) -> Characters:
     """The most frequent characters of some texts: `size` with the four special pieces, or all of them.
 
     `DataError` where there is nothing to read, or fewer than `size`.
     """
-    normalise = normaliser(lowercase=lowercase)
-    counts = Counter(character for text in texts for character in normalise(valid(text)))
-    return Characters(_most_frequent(counts, size=size), lowercase=lowercase)
+    read = _reading(lowercase=lowercase, verbatim=verbatim)
+    counts = Counter(character for text in texts for character in read(valid(text)))
+    return Characters(_most_frequent(counts, size=size), lowercase=lowercase, verbatim=verbatim)
 
 
 def learn_words(texts: Iterable[str], *, size: int | None, lowercase: bool) -> Words:
@@ -316,8 +324,8 @@ def _from_json(contents: bytes, *, path: Path) -> Characters | Words:
     ):
         raise _damaged(path)
     match record.get("kind"):
-        case "characters":
-            return Characters(pieces, lowercase=lowercase)
+        case "characters" | "verbatim" as kind:
+            return Characters(pieces, lowercase=lowercase, verbatim=kind == "verbatim")
         case "words":
             return Words(pieces, lowercase=lowercase)
         case _:
@@ -326,6 +334,12 @@ def _from_json(contents: bytes, *, path: Path) -> Characters | Words:
 
 def _damaged(path: Path) -> RunError:
     return RunError(f"{path}: not a tokenizer, or a damaged one; restore it or learn it again")
+
+
+def _reading(*, lowercase: bool, verbatim: bool) -> Callable[[str], str]:
+    if not verbatim:
+        return normaliser(lowercase=lowercase)
+    return str.lower if lowercase else str
 
 
 def _as_json(kind: str, pieces: list[str], *, lowercase: bool) -> bytes:

@@ -126,4 +126,5 @@ def filtered(
 
 @lru_cache(maxsize=64)
 def _index(ids: tuple[int, ...], device: torch.device) -> Int[Tensor, " n"]:
-    return torch.tensor(ids, dtype=torch.long, device=device)
+    with torch.inference_mode(False):  # it is kept, and may next be wanted where gradients are recorded
+        return torch.tensor(ids, dtype=torch.long, device=device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,6 +16,8 @@ _LEGEND_ROW = 20.0
 _MOST_MARKS = 40
 _LONGEST_NAME = 80
 _DASHES = ("", "7 4", "2 3", "9 3 2 3")
+_FEW_DECADES, _MOST_DECADES = 3, 10
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 # Eight hues that also differ in lightness, on white and on black; with more lines, dashes tell them apart.
 _LIGHT = ("#0b63b5", "#c2410c", "#15803d", "#7e22ce", "#be123c", "#0e7490", "#854d0e", "#4b5563")
@@ -61,6 +64,75 @@ class Line:
             raise ValueError(f"line {self.name!r}: holds a number that is not finite, which has no place in a plot")
 
 
+class Scale(ABC):
+    """How values are spread along an axis."""
+
+    @abstractmethod
+    def place(self, value: Number) -> float:
+        """Where a value lies, up to the choice of a unit and an origin."""
+
+    @abstractmethod
+    def value(self, place: float) -> float:
+        """What lies there."""
+
+    @abstractmethod
+    def round_ends(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
+        """Marks (value, label) from at most the lowest value to at least the highest one."""
+
+
+class Linear(Scale):
+    """Equal differences are equal distances."""
+
+    def place(self, value: Number) -> float:
+        """The value itself."""
+        return float(value)
+
+    def value(self, place: float) -> float:
+        """The place itself."""
+        return place
+
+    def round_ends(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
+        """Four to nine round numbers."""
+        if low == high:
+            half = abs(low) / 10 or 1.0
+            low, high = low - half, high + half
+        step = _round_step((high - low) / 5)
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        digits = max(0, -math.floor(math.log10(step) + 1e-9))
+        return tuple((i * step, f"{i * step + 0.0:,.{digits}f}") for i in range(first, last + 1))
+
+
+class Logarithmic(Scale):
+    """Equal ratios are equal distances; for values above 0."""
+
+    def place(self, value: Number) -> float:
+        """The logarithm to base 10."""
+        if value <= 0:
+            raise ValueError(f"{value} has no place on a logarithmic axis: give values above 0, or take a linear one")
+        return math.log10(value)
+
+    def value(self, place: float) -> float:
+        """The power of 10."""
+        power: float = 10.0**place
+        return power
+
+    def round_ends(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
+        """Powers of ten; 2 and 5 times these between them where there are few, every so many where there are many."""
+        first, last = math.floor(self.place(low) + 1e-9), math.ceil(self.place(high) - 1e-9)
+        if last - first > _MOST_DECADES:
+            stride = -(-(last - first) // _MOST_DECADES)
+            return tuple((10.0**n, _power_label(1, n)) for n in range(first, last + stride, stride))
+        factors = (1, 2, 5) if last - first <= _FEW_DECADES else (1,)
+        marks = [(factor, n) for n in range(first - 1, last + 2) for factor in factors]
+        # from the last mark that is not above the lowest value to the first one behind it that reaches the highest
+        start = max(i for i, (factor, n) in enumerate(marks) if factor * 10.0**n <= low * (1 + 1e-9))
+        end = next(i for i, (factor, n) in enumerate(marks) if i > start and factor * 10.0**n >= high * (1 - 1e-9))
+        return tuple((factor * 10.0**n, _power_label(factor, n)) for factor, n in marks[start : end + 1])
+
+
+LINEAR, LOGARITHMIC = Linear(), Logarithmic()
+
+
 @dataclass(frozen=True)
 class Axis:
     """From values to pixels, and the values that are written beside it.
@@ -69,6 +141,7 @@ class Axis:
         low: the value at pixel `start`.
         high: the value at pixel `end`.
         ticks: (value, label).
+        scale: how the values between are spread.
     """
 
     low: Number
@@ -76,10 +149,12 @@ class Axis:
     start: Number
     end: Number
     ticks: tuple[tuple[Number, str], ...]
+    scale: Scale = LINEAR
 
     def pixel(self, value: Number) -> float:
         """Where a value lies."""
-        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+        low, high = self.scale.place(self.low), self.scale.place(self.high)
+        return self.start + (self.scale.place(value) - low) / (high - low) * (self.end - self.start)
 
 
 def line_plot(
@@ -90,6 +165,8 @@ def line_plot(
     y_name: str,
     x_ticks: Sequence[tuple[Number, str]] | None = None,
     y_from: Number | None = None,
+    x_scale: Scale = LINEAR,
+    y_scale: Scale = LINEAR,
 ) -> str:
     """An SVG with one line for each of `lines`, a legend below and a tooltip on each point.
 
@@ -102,16 +179,18 @@ def line_plot(
         y_name: what stands above the vertical one.
         x_ticks: (value, label) along the horizontal axis, where the values stand for something else.
         y_from: a value that the vertical axis must reach, such as 0.
+        x_scale: how values are spread along the horizontal axis.
+        y_scale: the same for the vertical one.
 
     Raises:
-        ValueError: no line has a point.
+        ValueError: no line has a point, or one has no place on a logarithmic axis.
     """
     xs, ys = _extent(lines)
     if not xs:
         raise ValueError("a plot without a point: give at least one line that has one")
     ys = [*ys, *([] if y_from is None else [y_from])]
-    across = _axis(xs, start=0, end=_WIDTH) if x_ticks is None else _named_axis(x_ticks)
-    picture = _Picture(lines, across, _axis(ys, start=_HEIGHT, end=0), title, x_name, y_name)
+    across = _axis(xs, x_scale, start=0, end=_WIDTH) if x_ticks is None else _named_axis(x_ticks, x_scale)
+    picture = _Picture(lines, across, _axis(ys, y_scale, start=_HEIGHT, end=0), title, x_name, y_name)
     return picture.svg()
 
 
@@ -126,24 +205,26 @@ def _extent(lines: Sequence[Line]) -> tuple[list[Number], list[Number]]:
     return [x for x, _ in points], [*(y for _, y in points), *bounds]
 
 
-def _axis(values: Sequence[Number], *, start: Number, end: Number) -> Axis:
-    """Ends on round numbers, with four to nine ticks between."""
-    low, high = min(values), max(values)
-    if low == high:
-        half = abs(low) / 10 or 1.0
-        low, high = low - half, high + half
-    step = _round_step((high - low) / 5)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    digits = max(0, -math.floor(math.log10(step) + 1e-9))
-    ticks = tuple((i * step, f"{i * step + 0.0:,.{digits}f}") for i in range(first, last + 1))
-    return Axis(first * step, last * step, start, end, ticks)
+def _axis(values: Sequence[Number], scale: Scale, *, start: Number, end: Number) -> Axis:
+    """Ends on marks."""
+    ticks = scale.round_ends(min(values), max(values))
+    return Axis(ticks[0][0], ticks[-1][0], start, end, ticks, scale)
 
 
-def _named_axis(ticks: Sequence[tuple[Number, str]]) -> Axis:
+def _named_axis(ticks: Sequence[tuple[Number, str]], scale: Scale) -> Axis:
     """Half a step of room before the first and behind the last name."""
-    values = [value for value, _ in ticks]
-    room = 0.5 * (max(values) - min(values)) / (len(values) - 1) if len(values) > 1 else 0.5
-    return Axis(min(values) - room, max(values) + room, 0, _WIDTH, tuple(ticks))
+    places = [scale.place(value) for value, _ in ticks]
+    room = 0.5 * (max(places) - min(places)) / (len(places) - 1) if len(places) > 1 else 0.5
+    low, high = scale.value(min(places) - room), scale.value(max(places) + room)
+    return Axis(low, high, 0, _WIDTH, tuple(ticks), scale)
+
+
+def _power_label(factor: int, power: int) -> str:
+    """factor times 10 to the power, as a plain number where that is short."""
+    if -4 <= power <= 5:
+        return f"{factor * 10**power:,}" if power >= 0 else f"{factor * 10.0**power:.{-power}f}"
+    raised = "10" + str(power).translate(_SUPERSCRIPT)
+    return raised if factor == 1 else f"{factor}·{raised}"
 
 
 def _round_step(rough: Number) -> float:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
+from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.token_classifier import TokenClassifier
 
-Source = TypeVar("Source")
+Model: TypeAlias = SequenceToSequence[Any] | LanguageModel | TokenClassifier
 
 
-def arrange_for_inference(model: SequenceToSequence[Source]) -> None:
+def arrange_for_inference(model: Model) -> None:
     """Stores the weights of all linear maps by columns, in place, where they are on a CPU.
 
     A step of generation multiplies few rows with every weight. By columns, such a product was measured to take two

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from heedful.attention.attended import Attended
 from heedful.attention.attention import Attention
+from heedful.attention.dropout import Dropout
 from heedful.attention.visibility import Visibility, everything
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.linear import xavier_linear
@@ -59,6 +60,22 @@ class Bridge(Start):
         return tuple(begin(torch.tanh(linear(summary))) for begin, linear in zip(self.begins, self.maps, strict=True))
 
 
+class Carried(Start):
+    """Each layer goes on where the same layer of the encoder ended, without a map between (Sutskever et al. 2014).
+
+    The summary holds side by side all that the cells remember, as `recurrent_encoder.every_layer` puts it there.
+    """
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        super().__init__()
+        self.widths = [[cell.d_state] * cell.parts for cell in cells]
+
+    def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
+        """The summary, cut into the parts of each layer's state."""
+        parts = iter(torch.split(summary, [width for widths in self.widths for width in widths], -1))
+        return tuple(tuple(next(parts) for _ in widths) for widths in self.widths)
+
+
 class ContextUse(ABC):
     """What of the source's summary every step reads, besides its token."""
 
@@ -97,7 +114,13 @@ class ContextDecoder(Decoder):
     """
 
     def __init__(
-        self, embedding: TokenEmbedding, stack: RecurrentStack, *, start: Start, use: ContextUse, readout: Readout
+        self,
+        embedding: TokenEmbedding,
+        stack: RecurrentStack,
+        *,
+        start: Start,
+        use: ContextUse,
+        readout: Readout,
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -117,7 +140,37 @@ class ContextDecoder(Decoder):
         x = self.embedding(tokens)
         context = self.use.beside(state.context, steps=x.size(1))
         hidden, cells = self.stack(torch.cat((x, *context), -1), state.cells, positions=tokens.positions)
-        return self.readout(hidden, x, *context), RecurrentState(cells, context=state.context)
+        outputs: Tensor = self.readout(hidden, x, *context)
+        return outputs, RecurrentState(cells, context=state.context)
+
+
+class RecurrentDecoder(Decoder):
+    """A stack that looks at nothing but its own past: the vanilla recurrent language model (Mikolov et al. 2010).
+
+    Args:
+        embedding: of the tokens.
+        stack: reads them.
+        dropout: on what comes out.
+    """
+
+    def __init__(self, embedding: TokenEmbedding, stack: RecurrentStack, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.stack = stack
+        self.dropout = Dropout(dropout)
+
+    def begin(self, memory: Memory | None) -> RecurrentState:
+        """The state before the first token, of as many rows as that has."""
+        assert memory is None, "this decoder looks at no memory"
+        return RecurrentState(())
+
+    def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
+        """Hidden vectors of the tokens and the state after them."""
+        x = self.embedding(tokens)
+        before = state.cells or self.stack.begin(len(x), x)
+        hidden, cells = self.stack(x, before, positions=tokens.positions)
+        outputs: Tensor = self.dropout(hidden)
+        return outputs, RecurrentState(cells)
 
 
 class Reading(nn.Module):

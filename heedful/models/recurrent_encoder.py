@@ -35,6 +35,11 @@ def both_ends(states: tuple[CellState, ...]) -> Float[Tensor, "B d_summary"]:
     return torch.cat((last_output(states), first_backward(states)), -1)
 
 
+def every_layer(states: tuple[CellState, ...]) -> Float[Tensor, "B d_summary"]:
+    """All that the cells of all layers remember, side by side (Sutskever et al. 2014)."""
+    return torch.cat([part for state in states for part in state], -1)
+
+
 class SourceOrder(ABC):
     """In which order a source is read."""
 

@@ -51,3 +51,15 @@ class Task(ABC, Generic[Batch]):
     @abstractmethod
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Metrics on the validation set; the model is in evaluation mode and no gradient is recorded."""
+
+    def learned(self, nll: float) -> None:
+        """Told after each update the mean of its `nll`, the same in all processes; most tasks need not know."""
+        return
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """What `learned` taught the task itself, to be kept with the model's moments; nothing in most tasks."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes up what `tensors` gave."""
+        return

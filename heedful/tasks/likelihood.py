@@ -34,6 +34,20 @@ def cross_entropy(
     return apply(hidden, output.weight, output.bias, labels, smoothing, torch.is_grad_enabled())
 
 
+@torch.no_grad()
+def log_likelihoods(
+    hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
+) -> Float[Tensor, " N"]:
+    """log p(label) of each row, without a gradient."""
+    exact = torch.promote_types(hidden.dtype, torch.float32)
+    return torch.cat(
+        [
+            output(h).to(exact).log_softmax(-1).gather(1, label.unsqueeze(1)).squeeze(1)
+            for h, label in zip(torch.split(hidden, _CHUNK), torch.split(labels, _CHUNK), strict=True)
+        ]
+    )
+
+
 class _ProjectedCrossEntropy(torch.autograd.Function):
     """With e = exp(h W' - max) and s its row sums: p = e / s, and the gradient of a row's loss by its logits is
     p - (1 - smoothing) onehot(label) - smoothing / V. The division by s and the constant smoothing / V are rank-one

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from heedful.data.batches import PairBatch, collate
 from heedful.data.bucketing import plan_batches
@@ -104,12 +105,14 @@ class Translation(Task[PairBatch]):
         return metrics
 
     def _likelihood(self, model: SequenceToSequence[Tokens], batch: PairBatch) -> Loss:
-        hidden = model(batch.source, batch.target)
+        return self._judged(model(batch.source, batch.target), batch, output=model.output)
+
+    def _judged(self, hidden: Float[Tensor, "B T d"], batch: PairBatch, *, output: nn.Linear) -> Loss:
         real = (batch.labels != PAD).flatten().nonzero().squeeze(1)
         smoothed, nll = cross_entropy(
             hidden.flatten(0, 1).index_select(0, real),
             batch.labels.flatten().index_select(0, real),
-            output=model.output,
+            output=output,
             smoothing=self.criterion.smoothing,
         )
         return Loss(smoothed, len(real), {"nll": nll})

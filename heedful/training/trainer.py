@@ -128,6 +128,7 @@ class Trainer(Generic[Batch]):
         """Everything a later process needs."""
         masters = {name: p.detach() for name, p in self.precision.masters.items()}
         training = {f"adam.{name}": tensor for name, tensor in self.optimizer.tensors().items()}
+        training |= {f"task.{name}": tensor for name, tensor in self.task.tensors().items()}
         if self.average is None:
             return Snapshot(masters, training, self.progress)
         training |= {f"master.{name}": tensor for name, tensor in masters.items()}
@@ -135,8 +136,7 @@ class Trainer(Generic[Batch]):
 
     def restore(self, snapshot: Snapshot) -> None:
         """Goes on where a snapshot was taken."""
-        prefix = "master."
-        masters = {n.removeprefix(prefix): t for n, t in snapshot.training.items() if n.startswith(prefix)}
+        masters = _under("master.", snapshot.training)
         with torch.no_grad():
             for name, parameter in self.precision.masters.items():
                 parameter.copy_((masters or snapshot.weights)[name])
@@ -144,7 +144,8 @@ class Trainer(Generic[Batch]):
                 for name, weight in self.average.weights.items():
                     weight.copy_(snapshot.weights[name])
         self.precision.publish()
-        self.optimizer.restore({n.removeprefix("adam."): t for n, t in snapshot.training.items()})
+        self.optimizer.restore(_under("adam.", snapshot.training))
+        self.task.restore(_under("task.", snapshot.training))
         self.progress = snapshot.progress
 
     def _updates(self) -> Iterator[Sequence[Rows]]:
@@ -186,6 +187,7 @@ class Trainer(Generic[Batch]):
         self.precision.publish()
         if self.average is not None:
             self.average.update(self.precision.masters, step=step)
+        self.task.learned(nll / count)
         progress = self.progress
         self.progress = replace(
             progress,
@@ -308,6 +310,11 @@ def _copy(weights: Mapping[str, Tensor], parameters: Mapping[str, Any]) -> None:
     with torch.no_grad():
         for name, weight in weights.items():
             parameters[name].copy_(weight)
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those whose names begin so, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _seed(*numbers: int) -> int:

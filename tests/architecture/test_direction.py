@@ -30,13 +30,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "training": ("tasks.interface", "values"),
     "configs": (),
     "configs.build": BELOW_CONFIGS,
+    "configs.build_attention": BELOW_CONFIGS,
     "configs.build_convolutional": BELOW_CONFIGS,
     "configs.build_recurrent": BELOW_CONFIGS,
     "configs.build_run": BELOW_CONFIGS,
     "artifacts": BELOW_ARTIFACTS,
     "cli": ("artifacts", "inspection", *BELOW_ARTIFACTS),
     # The modules of its lazy names, which type checkers see as imports.
-    "__init__": ("artifacts.run", "artifacts.training_run", "configs.run", "evaluation.report"),
+    "__init__": ("artifacts.load", "artifacts.training_run", "configs.run", "evaluation.report"),
     "__main__": ("cli.commands",),
 }
 

@@ -47,7 +47,9 @@ def test_every_exported_name_can_be_had() -> None:
 
 
 def test_commands_are_frozen() -> None:
-    assert list(COMMANDS) == ["quickstart", "train", "translate", "score", "align", "evaluate", "compare", "describe"]
+    assert list(COMMANDS) == [
+        *("quickstart", "train", "translate", "score", "align", "generate", "tag", "evaluate", "compare", "describe")
+    ]
     assert {command.module for command in COMMANDS.values()} == {f"heedful.cli.{name}" for name in COMMANDS}
 
 

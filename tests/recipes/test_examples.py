@@ -16,7 +16,7 @@ Example = Callable[..., str]
 
 def test_training(workshop: Path) -> None:
     first = (workshop / "printed.txt").read_text(encoding="utf-8")
-    assert first.startswith("learning the tokenizer\n400 training pairs\n")
+    assert first.startswith("learning the vocabulary\n400 training examples, ")
     assert "two black cats and a white dog -> zwei schwarze Katzen und ein weißer Hund\n" in first
 
 

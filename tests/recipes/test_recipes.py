@@ -10,17 +10,15 @@ import pytest
 import torch
 
 import heedful
-from heedful.configs.build import Sizes, build_model
+from heedful.configs import LanguageRecipe, Recipe, TaggingRecipe, TranslationRecipe
+from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.models.size import measure
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
 TINY = {
-    "tokenizer.size": 40,
     "model.layers": 1,
     "model.d_model": 16,
-    "data.max_length": 64,
-    "data.test": "none",
     "training.steps": 2,
     "training.epochs": "none",
     "training.evaluate_every": 2,
@@ -28,7 +26,6 @@ TINY = {
     "training.batch_tokens": 300,
     "training.threads": 1,
 }
-
 TINIER = {
     "transformer": {"model.heads": 2, "model.d_ff": 16},
     "recurrent": {"model.d_embedding": 8},
@@ -38,40 +35,84 @@ TINIER = {
 name = pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 
 
+def smaller(recipe: Recipe) -> dict[str, object]:
+    """Options that make the recipe's model tiny."""
+    options: dict[str, object] = TINY | TINIER[recipe.model.kind]
+    if not isinstance(recipe, LanguageRecipe):
+        options |= {"tokenizer.size": 40, "data.max_length": 64, "data.test": "none"}
+    return options
+
+
 @name
 def test_it_resolves_and_describes_itself(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = heedful.load_recipe(path)
-    size = recipe.tokenizer.size
-    assert size is not None
+    if isinstance(recipe, TaggingRecipe):
+        pytest.skip("the text tells how many tags there are")
+    size = recipe.tokenizer.size or 70
     with torch.device("meta"):
-        expected = measure(build_model(recipe.model, Sizes(size, size, recipe.data.max_length))).parameters
+        if isinstance(recipe, TranslationRecipe):
+            made = build_sequence_to_sequence(recipe.model, Sizes(size, size, recipe.data.max_length))
+        else:
+            assert isinstance(recipe, LanguageRecipe)
+            made = build_language_model(recipe.model, vocabulary=size)
+        expected = measure(made).parameters
     from heedful.__main__ import main
 
-    assert main(["describe", str(path)]) == 0
+    assert main(["describe", str(path), "--tokenizer.size", str(size)]) == 0
     assert f"parameters  {expected:,} " in capsys.readouterr().out
 
 
 @name
 def test_two_updates(path: Path, workshop: Path) -> None:
-    text = workshop / "runs/tiny-text"
-    places: list[str] = []
-    for part in ("train", "validation"):
-        pairs = [line.split("\t") for line in (text / f"{part}.tsv").read_text(encoding="utf-8").splitlines()]
-        for column, side in enumerate(("source", "target")):
-            file = text / f"{part}.{side}"
-            file.write_text("".join(f"{pair[column]}\n" for pair in pairs), encoding="utf-8")
-            places += [f"--data.{part}.{side}", str(file)]
-    if path.stem == "tatoeba-en-de":
-        places = [word for part in ("train", "validation") for word in (f"--data.{part}.path", f"{text}/{part}.tsv")]
-    smaller = TINY | TINIER[heedful.load_recipe(path).model.kind]
-    recipe = heedful.load_recipe(
-        path, [*places, *(f"--{key}={value}" for key, value in smaller.items()), "--output", str(workshop / "run")]
-    )
-    outcome = heedful.train(recipe)
+    recipe = heedful.load_recipe(path)
+    write = {"translation": parallel, "language_modelling": lines, "tagging": tagged}[recipe.task]
+    places = write(workshop / "runs/tiny-text", path.stem)
+    small = [f"--{key}={value}" for key, value in smaller(recipe).items()]
+    outcome = heedful.train(heedful.load_recipe(path, [*places, *small, "--output", str(workshop / "run" / path.stem)]))
     final = json.loads((outcome.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     assert (final["kind"], final["step"]) == ("final", 2)
-    assert final["loss"] > 1
-    assert len(heedful.load(outcome.folder).translate(["a dog", "two cats"])) == 2
+    assert final["loss"] > 0.5
+    model = heedful.load(outcome.folder)
+    match recipe.task:
+        case "translation":
+            assert len(model.translate(["a dog", "two cats"])) == 2
+        case "language_modelling":
+            assert len(model.write(["a dog", ""], limit=5)) == 2
+        case "tagging":
+            assert [len(tags) for tags in model.tag([["a", "dog"], []])] == [2, 0]
+
+
+def sources(text: Path, part: str) -> list[list[str]]:
+    return [line.split("\t") for line in (text / f"{part}.tsv").read_text(encoding="utf-8").splitlines()]
+
+
+def parallel(text: Path, stem: str) -> list[str]:
+    if stem == "tatoeba-en-de":
+        return [word for part in ("train", "validation") for word in (f"--data.{part}.path", f"{text}/{part}.tsv")]
+    places: list[str] = []
+    for part in ("train", "validation"):
+        for column, side in enumerate(("source", "target")):
+            file = text / f"{part}.{side}"
+            file.write_text("".join(f"{pair[column]}\n" for pair in sources(text, part)), encoding="utf-8")
+            places += [f"--data.{part}.{side}", str(file)]
+    return places
+
+
+def lines(text: Path, _stem: str) -> list[str]:
+    file = text / "train.txt"
+    file.write_text("".join(f"{pair[0]}\n" for pair in sources(text, "train")), encoding="utf-8")
+    return ["--data.train.path", str(file), "--data.validation.path", str(file)]
+
+
+def tagged(text: Path, _stem: str) -> list[str]:
+    """Each word's tag is how long it is."""
+    file = text / "train.conllu"
+    with file.open("w", encoding="utf-8") as out:
+        for pair in sources(text, "train"):
+            for number, word in enumerate(pair[0].split(), 1):
+                out.write(f"{number}\t{word}\t_\tL{len(word)}\t_\t_\t_\t_\t_\t_\n")
+            out.write("\n")
+    return ["--data.train.path", str(file), "--data.validation.path", str(file)]
 
 
 @name

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from heedful.attention import MultiHeadAttention
 from heedful.blocks.feedforward import FeedForward
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import TransformerConfig
 
 D_MODEL, D_FF = 48, 160
@@ -19,7 +19,7 @@ D_MODEL, D_FF = 48, 160
 
 def build(**given: object) -> nn.Module:
     config = {"d_model": D_MODEL, "heads": 4, "d_ff": D_FF, "layers": 2, "output_bias": True, **given}
-    return build_model(TransformerConfig.model_validate(config), Sizes(300, 300, 20))
+    return build_sequence_to_sequence(TransformerConfig.model_validate(config), Sizes(300, 300, 20))
 
 
 def matrices(model: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.attention import MultiHeadAttention
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import TransformerConfig
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.likelihood import cross_entropy
@@ -112,7 +112,7 @@ def pair(request: pytest.FixtureRequest) -> tuple[nn.Module, SequenceToSequence[
     nn.init.normal_(theirs.final_logits_bias)
     exact_positions(theirs)
     recipe = {"heads": heads, "d_ff": 20, "activation": activation, "scale_embedding": scaled, "output_bias": True}
-    ours = build_model(
+    ours = build_sequence_to_sequence(
         TransformerConfig.model_validate({**sizes, **recipe, "dropout": 0.0}), Sizes(VOCABULARY, VOCABULARY, 20)
     ).eval()
     copy_marian(theirs, ours)

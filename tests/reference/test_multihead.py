@@ -15,6 +15,7 @@ from heedful.attention import (
     Mean,
     MultiHeadAttention,
     Projection,
+    Quadratic,
     RelativePosition,
     Rotary,
     Shaw,
@@ -26,7 +27,8 @@ D_MODEL, HEADS, QUERIES, KEYS = 12, 3, 4, 5
 D_K = D_MODEL // HEADS
 
 AGGREGATIONS = {"mean": Mean, "concat": Concatenation, "project": lambda: Projection(D_MODEL)}
-RELATIVES = ("unaware", "rotary", "shaw", "shaw-keys")
+COLUMNS = 3
+RELATIVES = ("unaware", "rotary", "shaw", "shaw-keys", "quadratic")
 
 
 def relative_position(kind: str, d_v: int = D_K) -> RelativePosition:
@@ -37,6 +39,8 @@ def relative_position(kind: str, d_v: int = D_K) -> RelativePosition:
             return Shaw(D_K, d_v, clip=2)
         case "shaw-keys":
             return Shaw(D_K, None, clip=1)
+        case "quadratic":
+            return Quadratic(HEADS, COLUMNS)
     return Unaware()
 
 
@@ -77,7 +81,7 @@ class Longhand:
         for j in range(len(keys)):
             key = self.W_k[part] @ keys[j] + self.b_k[part]
             value = self.W_v[wide] @ values[j] + self.b_v[wide]
-            score = self.score(query, key, t=t, s=at[j])
+            score = self.score(query, key, t=t, s=at[j]) + self.nearness(number, t=t, s=at[j])
             exponents.append(torch.exp(score) if sees[j] else torch.tensor(0.0))
             contents.append(value + self.shift(t=t, s=at[j]))
         total = sum(exponents)
@@ -93,6 +97,14 @@ class Longhand:
             limit = self.relative.clip
             return query @ (key + self.relative.key[clip(s - t, limit) + limit]) / math.sqrt(D_K)
         return query @ key / math.sqrt(D_K)
+
+    def nearness(self, head: int, *, t: int, s: int) -> Tensor:
+        """Cordonnier et al. 2020, eq. 9: -alpha (|delta|^2 - 2 <delta, centre>), delta from the query to the key."""
+        if not isinstance(self.relative, Quadratic):
+            return torch.tensor(0.0)
+        down, right = s // COLUMNS - t // COLUMNS, s % COLUMNS - t % COLUMNS
+        centre, alpha = self.relative.centre[head], self.relative.alpha[head]
+        return -alpha * (down**2 + right**2 - 2 * (down * centre[0] + right * centre[1]))
 
     def shift(self, *, t: int, s: int) -> Tensor:
         if isinstance(self.relative, Shaw) and self.relative.value is not None:  # eq. 3
@@ -193,3 +205,19 @@ def test_rotations_add_up() -> None:
     rotary, x = Rotary(8), torch.randn(1, 2, 4, 8)
     a, b = torch.tensor([[0, 3, 7, 20]]), torch.tensor([[5, 1, 9, 11]])
     torch.testing.assert_close(rotary.rotate(rotary.rotate(x, a), b), rotary.rotate(x, a + b))
+
+
+def test_images_that_are_alike_are_looked_at_once_and_alike() -> None:
+    """Rows of positions that are one in memory, and copies of them; heads look at their centres."""
+    quadratic = Quadratic(2, 4, alpha=9.0)
+    with torch.no_grad():
+        quadratic.centre.copy_(torch.tensor([[1.0, 0.0], [-1.0, 2.0]]))
+    query, at = torch.randn(3, 2, 12, 4), torch.arange(12).expand(3, -1)
+    once, each = (quadratic.score_bias(query, here, there) for here, there in ((at, at), (at.clone(), at)))
+    assert (len(once), len(each)) == (1, 3)
+    torch.testing.assert_close(once.expand(3, -1, -1, -1), each)
+    middle, start = 5, 9
+    assert once[0, 0, middle].softmax(-1).argmax() == middle + 4, "a row below"
+    assert once[0, 1, start].softmax(-1).argmax() == start - 4 + 2, "a row above, two to the right"
+    assert once[0, 0, middle].softmax(-1).max() > 0.99
+    assert once[0, 1, start].softmax(-1).max() > 0.99

@@ -122,6 +122,63 @@ def test_one_context(enters: str) -> None:
     torch.testing.assert_close(logits(model), torch.stack(expected))
 
 
+def lstm(cell: Any, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Graves 2013, eq. 7-11, without peepholes."""
+    h, c = state
+    gates = cell.input(x) + cell.recurrent(h)
+    i, f, candidate, o = (gates[n * WIDTH : (n + 1) * WIDTH] for n in range(4))
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(candidate)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+@pytest.mark.parametrize("enters", ["start", "every_step"])
+def test_each_layer_goes_on_where_the_encoder_ended(enters: str) -> None:
+    """Sutskever et al. 2014: deep LSTMs, the source reversed, states and cells of all layers handed on, no deep output;
+    and the same with all of that beside each word.
+    """
+    model = built(
+        cell="lstm",
+        layers=3,
+        bidirectional=False,
+        source_order="reversed",
+        reading={"kind": "context", "enters": enters},
+        start="carried",
+        readout="state",
+    )
+    zeros = torch.zeros(WIDTH, dtype=torch.float64)
+    states, expected = [(zeros, zeros)] * 3, []
+    for word in SOURCE[::-1]:
+        x = model.encoder.embedding.table.weight[word] * EMBEDDING**0.5
+        for n in range(3):
+            states[n] = lstm(model.encoder.stack.layers[n].cell, x, states[n])
+            x = states[n][0]
+    more = [part for state in states for part in state] if enters == "every_step" else []
+    for word in TARGET:
+        x = torch.cat((embedded(model, word), *more))
+        for n in range(3):
+            states[n] = lstm(model.decoder.stack.layers[n].cell, x, states[n])
+            x = states[n][0]
+        expected.append(model.output(x))
+    torch.testing.assert_close(logits(model), torch.stack(expected))
+    assert not list(model.decoder.start.parameters()) + list(model.decoder.readout.parameters())
+
+
+def test_attention_reads_the_carried_states_too() -> None:
+    """The lowest cell's carried output asks first, and the output reads the state without the context."""
+    model = built(bidirectional=False, start="carried", readout="state", reading={"kind": "bahdanau"})
+    decoder = model.decoder
+    vectors = [model.encoder.embedding.table.weight[word] * EMBEDDING**0.5 for word in SOURCE]
+    annotations = read(model.encoder.stack.layers[0].cell, vectors)
+    score, s, expected = decoder.reading.across.score, annotations[-1], []
+    for word in TARGET:
+        energies = [score.energy(torch.tanh(score.query(s) + score.key(h))) for h in annotations]
+        weights = torch.cat(energies).softmax(0)
+        context = sum((a * h for a, h in zip(weights, annotations, strict=True)), torch.zeros(()))
+        s = gru(decoder.column.cells[0], embedded(model, word), s, decoder.column.more(context))
+        expected.append(model.output(s))
+    torch.testing.assert_close(logits(model), torch.stack(expected))
+
+
 def test_a_source_reversed_or_doubled_is_the_source_so_written() -> None:
     """The options equal what one would do to the text by hand."""
     for order, by_hand in (("reversed", SOURCE[::-1]), ("doubled", SOURCE + SOURCE)):

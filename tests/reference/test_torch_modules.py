@@ -15,7 +15,7 @@ from torch.nn import functional
 from heedful.attention import MultiHeadAttention, Projection, Sight, causal, everything
 from heedful.blocks.residual import Residual
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import TransformerConfig
 from heedful.tasks.likelihood import cross_entropy
 from heedful.values import Tokens
@@ -134,7 +134,7 @@ def build(residual: str) -> nn.Module:
         "residual": residual,
         "output_bias": True,
     }
-    model = build_model(TransformerConfig.model_validate(config), Sizes(VOCABULARY, VOCABULARY, 20))
+    model = build_sequence_to_sequence(TransformerConfig.model_validate(config), Sizes(VOCABULARY, VOCABULARY, 20))
     scatter(model)
     return model
 

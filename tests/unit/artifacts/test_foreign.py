@@ -14,8 +14,7 @@ from torch import Tensor, nn
 import heedful
 from heedful.artifacts.checkpoints import Checkpoints, finish
 from heedful.artifacts.foreign import export_ctranslate2, export_marian
-from heedful.artifacts.run import create_run, open_run
-from heedful.configs.build_run import build_reader, learn_tokenizers
+from heedful.artifacts.load import begin_run, open_translation
 from heedful.configs.run import recipe_from
 from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import BOS, EOS, PAD
@@ -49,9 +48,9 @@ def random_run(folder: Path, *, tokenizer: dict[str, Any] | None = None, **model
         },
         place="here",
     )
-    tokenizers = learn_tokenizers(recipe.tokenizer, build_reader(recipe.data.train))
     recipe.output.mkdir()
-    run = create_run(recipe.output, recipe, tokenizers)
+    run = begin_run(recipe.output, recipe)
+    run.save()
     made = run.model()
     for parameter in made.parameters():
         nn.init.normal_(parameter, std=0.3)
@@ -197,7 +196,7 @@ def test_marian_reads_text_as_we_do(tmp_path: Path) -> None:
         warnings.simplefilter("ignore")
         tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path / "marian")
     for sentence in SENTENCES:
-        ids = open_run(run).source.encode(sentence)
+        ids = open_translation(run).source.encode(sentence)
         assert tokenizer(sentence).input_ids == [*ids, EOS]
         assert tokenizer.decode([*ids, EOS], skip_special_tokens=True) == sentence
 

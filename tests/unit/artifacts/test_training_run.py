@@ -20,8 +20,8 @@ import heedful
 from heedful import DataError, RunError, TrainingError, load_recipe, train
 from heedful.artifacts import files, training_run
 from heedful.artifacts.files import load_tensors, read_manifest
+from heedful.artifacts.load import open_run
 from heedful.artifacts.prepare import claimed
-from heedful.artifacts.run import open_run
 from heedful.training.listeners import Evaluation, Listener, Update
 
 Another = Callable[[str], Path]
@@ -103,7 +103,7 @@ def test_the_final_model_is_the_mean_of_the_last_two(trained: Path) -> None:
 def test_run_json_says_how_to_make_it_again(trained: Path) -> None:
     about = json.loads((trained / "run.json").read_text(encoding="utf-8"))
     assert (about["heedful"], about["torch"], about["seed"]) == (heedful.__version__, torch.__version__, 3)
-    assert about["pairs"]["train"] == {"kept": 120, "empty": 0, "too_long": 0}
+    assert about["examples"]["train"] == {"kept": 120, "empty": 0, "too_long": 0}
     assert about["data"]["train"]["files"] == ["train.en", "train.de"]
     assert open_run(trained).recipe == load_recipe(trained.parent / "small.toml")
 
@@ -207,7 +207,7 @@ def test_a_run_of_another_recipe_is_left_alone(trained: Path, override: tuple[st
 
 def test_a_run_in_which_nothing_was_trained_may_change_its_recipe(trained: Path, small: Path) -> None:
     """The remedy of an error may be another recipe, which must not then be refused."""
-    with pytest.raises(DataError, match="120 with more than 1 tokens on a side"):
+    with pytest.raises(DataError, match="120 with a side that is too long"):
         fit(small, "--data.max_length", "1", "--tokenizer.size", "20")
     said: list[str] = []
     folder = fit(small, say=said.append)
@@ -411,7 +411,9 @@ def test_parts_of_the_data_are_named(small: Path) -> None:
         text = small.parent / f"{name}.en"
         before = text.read_text()
         text.write_text("\n" * before.count("\n"))
-        with pytest.raises(DataError, match=rf"^{re.escape(part)}: none of \d+ pairs can be used: \d+ with an empty"):
+        with pytest.raises(
+            DataError, match=rf"^{re.escape(part)}: none of \d+ examples can be used: \d+ with an empty"
+        ):
             fit(small)
         text.write_text(before)
         shutil.rmtree(small.parent / "run")

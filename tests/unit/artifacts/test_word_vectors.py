@@ -7,18 +7,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from heedful.artifacts.run import Run
-from heedful.artifacts.word_vectors import start_from_vectors
-from heedful.configs.run import Recipe
+from heedful.artifacts.translation_run import TranslationRun
+from heedful.configs.run import TranslationRecipe
 from heedful.data.tokenizers import Tokenizer, Words, learn_sentencepiece
 
 D_MODEL = 8
 WORDS = ["dog", "cat", "house", "."]
 
 
-def recipe(folder: Path, **model: object) -> Recipe:
+def recipe(folder: Path, **model: object) -> TranslationRecipe:
     text = {"source": folder / "a", "target": folder / "b"}
-    return Recipe.model_validate(
+    return TranslationRecipe.model_validate(
         {
             "format": 1,
             "output": folder / "run",
@@ -46,10 +45,10 @@ def test_known_words_start_from_their_vectors_and_the_rest_stays_random(tmp_path
     vectors = {word: torch.randn(D_MODEL) * 3 for word in ("dog", "house", "unheard")}
     path = write(tmp_path / "v", vectors)
     tokenizer = Words(WORDS, lowercase=False)
-    run = Run(tmp_path, recipe(tmp_path, tie=tie, source_vectors=path), tokenizer, tokenizer)
+    run = TranslationRun(tmp_path, recipe(tmp_path, tie=tie, source_vectors=path), tokenizer, tokenizer)
     model, before = run.model(), run.model()
     said: list[str] = []
-    start_from_vectors(model, run, say=said.append)
+    run.warm(model, say=said.append)
     assert said == [f"2 of {tokenizer.size} pieces start from {path}"]
     ids = in_order(tokenizer)
     table, random = (m.encoder.stack.embedding.table.weight.detach() for m in (model, before))
@@ -71,9 +70,9 @@ def test_both_sides_may_have_vectors_of_their_own(tmp_path: Path) -> None:
         "target_vectors": write(tmp_path / "t", theirs),
     }
     tokenizer = Words(WORDS, lowercase=False)
-    run = Run(tmp_path, recipe(tmp_path, tie="none", **paths), tokenizer, tokenizer)
+    run = TranslationRun(tmp_path, recipe(tmp_path, tie="none", **paths), tokenizer, tokenizer)
     model, row = run.model(), in_order(tokenizer)["dog"]
-    start_from_vectors(model, run, say=lambda _: None)
+    run.warm(model, say=lambda _: None)
     for stack, vectors in ((model.encoder.stack, ours), (model.decoder.stack, theirs)):
         found = stack.embedding.table.weight[row].detach()
         torch.testing.assert_close(found, vectors["dog"] / vectors["dog"].norm(), rtol=1e-4, atol=1e-5)
@@ -87,9 +86,9 @@ def test_the_end_of_a_word_is_not_the_word(tmp_path: Path) -> None:
     assert "▁dog" in ids
     vector = torch.randn(D_MODEL)
     path = write(tmp_path / "v", {"dog": vector, "s": torch.randn(D_MODEL)})
-    run = Run(tmp_path, recipe(tmp_path, source_vectors=path), tokenizer, tokenizer)
+    run = TranslationRun(tmp_path, recipe(tmp_path, source_vectors=path), tokenizer, tokenizer)
     model, before = run.model(), run.model()
-    start_from_vectors(model, run, say=lambda _: None)
+    run.warm(model, say=lambda _: None)
     table, random = (m.encoder.stack.embedding.table.weight.detach() for m in (model, before))
     assert not torch.equal(table[ids["▁dog"]], random[ids["▁dog"]])
     assert torch.equal(table[ids["s"]], random[ids["s"]]), "the s of dogs is not the word s"

@@ -325,7 +325,7 @@ def test_recipes_are_trained_first_where_they_are_not_finished(
     told = said.err.splitlines()
     at = told.index(f"{second}: training {second.parent / 'run'} (2 of 2)")
     assert told[:2] == [f"{first}: training {first.parent / 'run'} (1 of 2)", "going on where this run was left"]
-    assert told[at + 1] == "learning the tokenizer"
+    assert told[at + 1] == "learning the vocabulary"
     runs = json.loads(Path("all.json").read_text())["runs"]
     assert [(run["run"], run["finished"], run["step"]) for run in runs] == [
         (str(recipe.parent / "run"), True, 12) for recipe in (first, second)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ def test_training_tells_what_it_does(say: Say, small: Path) -> None:
     folder = small.parent / "run"
     assert (said.code, said.out) == (0, "")
     told = said.err.splitlines()
-    assert told[:2] == ["learning the tokenizer", "120 training pairs"]
+    assert re.fullmatch(r"learning the vocabulary\n120 training examples, \d+ tokens", "\n".join(told[:2]))
     steps = [line for line in told if " min  validation loss " in line]
     assert [line.split()[1] for line in steps] == ["4", "8", "12"]
     assert any(line.endswith(" *") for line in steps)
@@ -72,7 +73,8 @@ def test_empty_and_endless_lines_are_left_out_and_counted(say: Say, small: Path)
     spoil(small, lambda lines: [b"null", b"eins", b"zwei", *lines, b""], "train.de")
     said = say("train", small, "--device", "cpu", "--training.steps", "1")
     assert said.code == 0
-    assert said.err.splitlines()[1] == "120 training pairs (3 empty and 1 too long ones left out)"
+    left_out = r"120 training examples, \d+ tokens \(3 empty and 1 too long ones left out\)"
+    assert re.fullmatch(left_out, said.err.splitlines()[1])
 
 
 def test_a_megabyte_without_spaces_does_not_stop_subwords(say: Say, small: Path) -> None:
@@ -104,10 +106,13 @@ SPOILT: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
         "{en}:4: a NUL character; convert the file to UTF-8 text or mend the line",
     ),
     "nothing": (lambda _: [], "{en} has 0 lines and {de} has 120; line-aligned files must have equally many"),
-    "only empty": (lambda lines: [b""] * len(lines), "none of 120 pairs can be used: 120 with an empty side, 0 with"),
+    "only empty": (
+        lambda lines: [b""] * len(lines),
+        "none of 120 examples can be used: 120 with an empty side, 0 with",
+    ),
     "only long": (
         lambda lines: [b"1 " * 30] * len(lines),
-        "none of 120 pairs can be used: 0 with an empty side, 120 with more than 16 tokens on a side; check the files",
+        "none of 120 examples can be used: 0 with an empty side, 120 with a side that is too long; check",
     ),
 }
 

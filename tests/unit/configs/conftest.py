@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from heedful.configs import Recipe
+from heedful.configs import RECIPES, Recipe
 from heedful.configs.section import Section, keys, members, parts
 
 ODD_TEXTS = (
@@ -77,7 +77,7 @@ def _table(section: type[Section], dice: random.Random) -> dict[str, Any]:
 def _repaired(table: dict[str, Any], dice: random.Random) -> dict[str, Any]:
     """Lets keys that depend on each other agree, which random ones seldom do."""
     model, heads = table.setdefault("model", {}), dice.choice((1, 2, 4, 8))
-    if model.get("kind", "transformer") == "transformer":
+    if table["task"] == "translation" and model.get("kind", "transformer") == "transformer":
         table["model"] = model | {"heads": heads, "d_model": 2 * heads * dice.randint(1, 20)}
     table["training"]["steps"] = dice.randint(1, 10**6)
     return table
@@ -89,10 +89,11 @@ def draw() -> Callable[[int], Recipe]:
 
     def one(seed: int) -> Recipe:
         dice = random.Random(seed)
+        kind = dice.choice(list(RECIPES.values()))
         while True:
-            table = _repaired(_table(Recipe, dice), dice)
+            table = _repaired(_table(kind, dice) | {"task": kind.model_fields["task"].default}, dice)
             try:
-                return Recipe.model_validate(table)
+                return kind.model_validate(table)
             except ValidationError as error:
                 # Only contradictions between keys and what follows; all else is a fault of the schema.
                 expected = {"value_error", "misfit", "default_factory_not_called"}

@@ -24,7 +24,7 @@ from heedful.attention import (
 )
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import TransformerConfig
 from heedful.tasks.likelihood import cross_entropy
 from heedful.values import Tokens
@@ -34,7 +34,7 @@ VOCABULARY = 11
 
 def build(**given: Any) -> nn.Module:
     config = {"d_model": 16, "heads": 4, "d_ff": 24, "layers": 2, "dropout": 0.0, **given}
-    return build_model(TransformerConfig.model_validate(config), Sizes(VOCABULARY, VOCABULARY, 20))
+    return build_sequence_to_sequence(TransformerConfig.model_validate(config), Sizes(VOCABULARY, VOCABULARY, 20))
 
 
 def tables(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
@@ -163,7 +163,7 @@ def test_numbers_arrive() -> None:
 
 def test_vocabularies_of_two_sizes() -> None:
     config = TransformerConfig.model_validate({"d_model": 8, "heads": 2, "layers": 1, "tie": "two_way"})
-    model = build_model(config, Sizes(7, 13, 20))
+    model = build_sequence_to_sequence(config, Sizes(7, 13, 20))
     assert [table.size(0) for table in tables(model)] == [7, 13, 13]
 
 

@@ -61,6 +61,24 @@ def problems(path: Path, text: str, *words: str) -> list[str]:
         ),
         ("--model.kind recurrent --model.heads 4", "model.heads = 4 is no known key"),
         (
+            "--model.kind recurrent --model.start carried",
+            'model.start = "carried" hands on one state of each layer, and a bidirectional encoder ends in two: set '
+            'model.bidirectional = false or model.start = "bridge"',
+        ),
+        (
+            "--model.kind recurrent --model.start carried --model.bidirectional false --model.encoder_layers 4",
+            "model.decoder_layers = 1 must equal model.encoder_layers = 4 where",
+        ),
+        (
+            "--model.kind recurrent --model.reading.kind luong --model.readout state",
+            'model.readout = "state" would leave out the context',
+        ),
+        (
+            "--model.kind recurrent --model.readout state --model.d_embedding 128",
+            'model.tie = "three_way" makes the output a table of model.d_embedding = 128 columns, and with '
+            'model.readout = "state" it reads model.d_model = 256 numbers: set model.tie = "none"',
+        ),
+        (
             "--model.kind recurrent --training.decorrelation 0.1",
             'training.decorrelation = 0.1 pushes attention heads apart, and a model of kind "recurrent" has no heads',
         ),
@@ -83,7 +101,7 @@ def problems(path: Path, text: str, *words: str) -> list[str]:
         ),
         ("--trainnig.steps 3", "trainnig is no known key; did you mean training?"),
         ("--heads 3", "heads = 3 is no known key; did you mean model.heads?"),
-        ("--frobnicate 3", "is no known key; known here: format, seed, output, data, tokenizer, model"),
+        ("--frobnicate 3", "is no known key; known here: format, task, seed, output, data, tokenizer, model"),
         ("--seed -1", "seed = -1 must be at least 0"),
         ("--training.steps", "--training.steps needs a value"),
         ("--seed.x 3", "--seed.x cannot be set as seed is no table in the recipe"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from heedful.configs import Recipe, dump, json_schema, load_recipe, recipe_from, toml
+from heedful.configs import RECIPES, Recipe, dump, json_schema, load_recipe, recipe_from, toml
 from heedful.configs.section import Section, complete, keys, members
 from heedful.errors import RecipeError
 
@@ -19,6 +19,20 @@ validation = { source = "val.en", target = "val.de" }
 [training]
 steps = 10
 """
+LEAST = {
+    "translation": MINIMAL,
+    **{
+        task: f"""
+task = "{task}"
+[data]
+train = {{ path = "train" }}
+validation = {{ path = "validation" }}
+[training]
+steps = 10
+"""
+        for task in ("language_modelling", "tagging")
+    },
+}
 Draw = Callable[[int], Recipe]
 
 
@@ -63,13 +77,14 @@ def load_dumped(recipe: Recipe, path: Path) -> Recipe:
 def test_json_holds_the_whole_recipe(draw: Draw, seed: int) -> None:
     recipe = draw(seed)
     assert recipe_from(json.loads(recipe.model_dump_json()), place="config.json") == recipe
-    assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
+    assert type(recipe).model_validate_json(recipe.model_dump_json()) == recipe
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_command_line_can_say_everything_that_a_file_can(draw: Draw, seed: int, minimal: Path) -> None:
     dice = random.Random(seed)
     recipe = load_dumped(draw(seed), minimal.with_name("wanted.toml"))
+    minimal.write_text(LEAST[recipe.task])
     found = list(leaves(recipe.model_dump(mode="json", exclude_none=True)))
     words = []
     for key, value in dice.sample(found, len(found)):
@@ -183,7 +198,7 @@ def test_recipes_cannot_be_changed(minimal: Path) -> None:
 
 def test_defaults_and_default_kinds_agree() -> None:
     compared = 0
-    for section in sections(Recipe):
+    for section in (section for recipe in RECIPES.values() for section in sections(recipe)):
         for name, annotation in keys(section).items():
             field = section.model_fields.get(name)
             if len(members(annotation)) > 1 and field is not None and isinstance(field.default, Section):
@@ -193,15 +208,30 @@ def test_defaults_and_default_kinds_agree() -> None:
 
 
 def test_every_key_is_explained() -> None:
-    for section in sections(Recipe):
+    for section in (section for recipe in RECIPES.values() for section in sections(recipe)):
         for name, field in section.model_fields.items():
             assert name == "kind" or field.description, f"{section.__name__}.{name}"
 
 
-def test_the_schema_is_closed_and_knows_every_key() -> None:
-    schema = json.loads(json_schema())
+@pytest.mark.parametrize("task", RECIPES)
+def test_the_schema_is_closed_and_knows_every_key(task: str) -> None:
+    schema = json.loads(json_schema(task))
     objects = [schema, *schema["$defs"].values()]
     assert all(table["additionalProperties"] is False for table in objects)
     by_name = {table["title"]: table for table in objects}
-    for section in set(sections(Recipe)):
+    for section in set(sections(RECIPES[task])):
         assert set(by_name[section.__name__]["properties"]) == set(keys(section))
+
+
+def test_a_task_that_is_none_names_those_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text('task = "tagger"\n')
+    with pytest.raises(RecipeError, match=r"task = .tagger. is no task; choose one of .translation., .lang"):
+        load_recipe(path)
+
+
+def test_a_table_of_another_task_is_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text(LEAST["tagging"] + '[generation]\nkind = "greedy"\n')
+    with pytest.raises(RecipeError, match="generation is no known key"):
+        load_recipe(path)

@@ -6,7 +6,7 @@ import torch
 
 from heedful.data.batches import collate, collate_sources, share
 from heedful.data.bucketing import plan_batches
-from heedful.data.corpus import Corpus, write_corpus
+from heedful.data.corpus import Corpus, pair_encoding, write_corpus
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import BOS, EOS, PAD, Characters
 from heedful.values import Tokens, move
@@ -18,7 +18,7 @@ def corpus(tmp_path: Path) -> Corpus:
     letters = Characters("abcdefghij", lowercase=False)
     sides = [["".join(rng.choice(list("abcdefghij"), size=rng.integers(1, 12))) for _ in range(60)] for _ in "st"]
     pairs = [Pair(source, target, "x") for source, target in zip(*sides, strict=True)]
-    return write_corpus(tmp_path / "c", pairs, source_tokenizer=letters, target_tokenizer=letters, max_length=30)
+    return write_corpus(tmp_path / "c", pairs, encoding=pair_encoding(letters, letters, max_length=30))
 
 
 def rows_of(tokens: Tokens) -> list[list[int]]:
@@ -38,8 +38,8 @@ def rows_of(tokens: Tokens) -> list[list[int]]:
 def test_a_batch_is_its_sentences_one_by_one(corpus: Corpus, pad_to: int) -> None:
     for rows in plan_batches(corpus.lengths, tokens=100, seed=1, epoch=0, pad_to=pad_to):
         batch = collate(corpus, rows, pad_to=pad_to)
-        sources = [corpus[row][0].tolist() for row in rows]
-        targets = [corpus[row][1].tolist() for row in rows]
+        sources = [corpus["source"][row].tolist() for row in rows]
+        targets = [corpus["target"][row].tolist() for row in rows]
         assert rows_of(batch.source) == sources
         assert rows_of(batch.target) == [[BOS, *ids[:-1]] for ids in targets]
         assert rows_of(Tokens(batch.labels, batch.target.positions)) == targets
@@ -63,10 +63,10 @@ def test_a_batch_moves_and_owns_its_memory(corpus: Corpus) -> None:
     batch = collate(corpus, np.array([3, 1]))
     moved = move(batch, "meta")
     assert moved.labels.device.type == moved.source.positions.device.type == "meta"
-    before = corpus[3][1].tolist()
+    before = corpus["target"][3].tolist()
     batch.labels.zero_()
     batch.source.ids.zero_()
-    assert corpus[3][1].tolist() == before
+    assert corpus["target"][3].tolist() == before
     assert (batch.target.ids[:, 0] == BOS).all()
 
 
@@ -88,7 +88,7 @@ def test_shares_make_up_the_batch_evenly(world: int) -> None:
 def test_sources_for_inference_look_as_in_training(corpus: Corpus) -> None:
     rows = np.arange(20)
     trained = collate(corpus, rows).source
-    served = collate_sources([corpus[row][0][:-1].tolist() for row in rows])
+    served = collate_sources([corpus["source"][row][:-1].tolist() for row in rows])
     assert torch.equal(trained.ids, served.ids)
     assert torch.equal(trained.positions, served.positions)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heedful.data.corpus import CHARACTERS_PER_TOKEN, Corpus, Report, fingerprint, write_corpus
+from heedful.data.corpus import CHARACTERS_PER_TOKEN, Corpus, Report, fingerprint, pair_encoding, write_corpus
 from heedful.data.readers import LineAligned, Pair
 from heedful.data.tokenizers import EOS, Characters, Tokenizer, Words, learn_sentencepiece
 from heedful.errors import DataError, RunError
@@ -36,9 +36,7 @@ def write(folder: Path, pairs: object, *, max_length: int = 50, **more: object) 
     return write_corpus(
         folder,
         pairs,  # type: ignore[arg-type]
-        source_tokenizer=LETTERS,
-        target_tokenizer=CAPITALS,
-        max_length=max_length,
+        encoding=pair_encoding(LETTERS, CAPITALS, max_length=max_length),
         **more,  # type: ignore[arg-type]
     )
 
@@ -46,7 +44,9 @@ def write(folder: Path, pairs: object, *, max_length: int = 50, **more: object) 
 def assert_holds(corpus: Corpus, pairs: list[Pair]) -> None:
     expected = [([*LETTERS.encode(p.source), EOS], [*CAPITALS.encode(p.target), EOS]) for p in pairs]
     assert len(corpus) == len(pairs)
-    assert [(source.tolist(), target.tolist()) for source, target in corpus] == expected
+    assert [
+        (source.tolist(), target.tolist()) for source, target in zip(corpus["source"], corpus["target"], strict=True)
+    ] == expected
     assert corpus.lengths.tolist() == [[len(source), len(target)] for source, target in expected]
 
 
@@ -56,11 +56,11 @@ def test_what_was_written_is_read_in_order(tmp_path: Path) -> None:
     assert corpus.report == Report(kept=1000, empty=0, too_long=0)
     assert_holds(corpus, pairs)
     assert_holds(Corpus.open(corpus.folder), pairs)
-    assert corpus[-1][0].tolist() == corpus[999][0].tolist()
+    assert corpus["source"][-1].tolist() == corpus["source"][999].tolist()
     with pytest.raises(IndexError):
-        corpus[1000]
-    assert corpus.source[0].dtype == np.uint16
-    assert not corpus.source[0].flags.writeable
+        corpus["source"][1000]
+    assert corpus["source"][0].dtype == np.uint16
+    assert not corpus["source"][0].flags.writeable
     assert [path.name for path in corpus.folder.parent.iterdir()] == ["corpus"], "nothing is left beside it"
 
 
@@ -71,13 +71,11 @@ def test_ids_beyond_16_bits_survive(tmp_path: Path) -> None:
         corpus = write_corpus(
             tmp_path / str(size),
             [Pair(last, f"a {last}", "x:1")],
-            source_tokenizer=LETTERS,
-            target_tokenizer=words,
-            max_length=9,
+            encoding=pair_encoding(LETTERS, words, max_length=9),
         )
-        assert corpus[0][1].tolist() == [3, size - 1, EOS]
-        assert corpus.target[0].dtype.itemsize == (2 if size == 2**16 else 4)
-        assert corpus.source[0].dtype.itemsize == 2
+        assert corpus["target"][0].tolist() == [3, size - 1, EOS]
+        assert corpus["target"][0].dtype.itemsize == (2 if size == 2**16 else 4)
+        assert corpus["source"][0].dtype.itemsize == 2
 
 
 def test_dropped_pairs_are_counted_by_reason(tmp_path: Path) -> None:
@@ -119,9 +117,12 @@ def test_a_megabyte_is_dropped_without_being_cut_into_pieces(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("pairs", "words"),
     [
-        ([], "there is not a single pair"),
-        ([Pair("", "A", ""), Pair("a" * 60, "A", ""), Pair("a", "A" * 60, "")], "none of 3 pairs .*: 1 with an empty"),
-        ([Pair("a" * 60, "A", ""), Pair("a", "A" * 60, "")], "2 with more than 50 tokens on a side"),
+        ([], "there is not a single example"),
+        (
+            [Pair("", "A", ""), Pair("a" * 60, "A", ""), Pair("a", "A" * 60, "")],
+            "of 3 examples .*: 1 with an empty",
+        ),
+        ([Pair("a" * 60, "A", ""), Pair("a", "A" * 60, "")], "2 with a side that is too long"),
     ],
 )
 def test_nothing_left_is_an_error_with_the_reasons(tmp_path: Path, pairs: list[Pair], words: str) -> None:
@@ -248,15 +249,18 @@ def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "c", make_pairs(9))
     path = tmp_path / "c" / "corpus.json"
     good = json.loads(path.read_text())
-    assert good["format"] == 1
+    assert good["format"] == 2
+    sides = good["sides"]
     wrongs: list[object] = [
         {**good, "report": {"kept": 9}},
         {**good, "report": {"kept": "9", "empty": 0, "too_long": 0}},
         {**good, "report": None},
-        {**good, "source": {"dtype": "no such", "tokens": 5}},
-        {**good, "source": {**good["source"], "tokens": "many"}},
-        {**good, "target": {}},
-        {key: value for key, value in good.items() if key != "target"},
+        {**good, "sides": {**sides, "source": {"dtype": "no such", "tokens": 5}}},
+        {**good, "sides": {**sides, "source": {**sides["source"], "tokens": "many"}}},
+        {**good, "sides": {**sides, "target": {}}},
+        {**good, "sides": {}},
+        {**good, "sides": []},
+        {key: value for key, value in good.items() if key != "sides"},
         {},
         [],
         5,
@@ -265,8 +269,8 @@ def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(RunError, match="damaged"):
             Corpus.open(tmp_path / "c")
-    path.write_text(json.dumps({**good, "format": 2}))
-    with pytest.raises(RunError, match="corpus format 2, but this heedful reads 1"):
+    path.write_text(json.dumps({**good, "format": 3}))
+    with pytest.raises(RunError, match="corpus format 3, but this heedful reads 2"):
         Corpus.open(tmp_path / "c")
 
 
@@ -308,7 +312,7 @@ def test_writing_takes_memory_that_does_not_grow(tmp_path: Path) -> None:
         pairs = itertools.repeat(Pair("a", "b", "x"), count)
         instant = Instant(size=5)
         tracemalloc.start()
-        write_corpus(tmp_path / str(count), pairs, source_tokenizer=instant, target_tokenizer=instant, max_length=1001)
+        write_corpus(tmp_path / str(count), pairs, encoding=pair_encoding(instant, instant, max_length=1001))
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most
@@ -322,15 +326,15 @@ def test_padded_rows_equal_the_sentences_one_by_one(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     for pad_to in (1, 4, 8):
         rows = rng.integers(0, 200, size=17)
-        block = corpus.target.padded(rows, pad_to=pad_to)
-        longest = max(len(corpus[row][1]) for row in rows)
+        block = corpus["target"].padded(rows, pad_to=pad_to)
+        longest = max(len(corpus["target"][row]) for row in rows)
         assert block.dtype == np.int64
         assert longest <= block.shape[1] < longest + pad_to
         assert block.shape[1] % pad_to == 0
         for line, row in zip(block, rows, strict=True):
-            ids = corpus[row][1].tolist()
+            ids = corpus["target"][row].tolist()
             assert line.tolist() == ids + [0] * (block.shape[1] - len(ids))
-    assert corpus.source.padded(np.array([], dtype=np.int64), pad_to=8).shape == (0, 8)
+    assert corpus["source"].padded(np.array([], dtype=np.int64), pad_to=8).shape == (0, 8)
 
 
 def test_fingerprints_follow_contents_order_and_options(tmp_path: Path) -> None:
@@ -362,12 +366,10 @@ def test_real_text_survives_the_way_to_ids_and_back(tmp_path: Path) -> None:
     reader = LineAligned(*names)
     texts = [text for pair in reader for text in (pair.source, pair.target)]
     tokenizer = learn_sentencepiece(texts, kind="bpe", size=2000, lowercase=False)
-    corpus = write_corpus(
-        tmp_path / "c", reader, source_tokenizer=tokenizer, target_tokenizer=tokenizer, max_length=100
-    )
+    corpus = write_corpus(tmp_path / "c", reader, encoding=pair_encoding(tokenizer, tokenizer, max_length=100))
     english, german = (gzip.decompress(name.read_bytes()).decode().split("\n")[:-1] for name in names)
     assert len(corpus) == len(english) == 1014
     for row in range(len(corpus)):
-        source, target = (tokenizer.decode(ids) for ids in corpus[row])
+        source, target = (tokenizer.decode(ids) for ids in (corpus["source"][row], corpus["target"][row]))
         assert source == tokenizer.normalise(english[row])
         assert target == tokenizer.normalise(german[row])

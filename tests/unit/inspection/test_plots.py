@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import math
 import random
 import re
 from xml.etree import ElementTree
@@ -7,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from heedful.inspection.page import Table, html_page
-from heedful.inspection.plots import Line, line_plot, readable
+from heedful.inspection.plots import LOGARITHMIC, Line, line_plot, readable
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = {"title": "T", "x_name": "x", "y_name": "y"}
@@ -153,3 +155,62 @@ def test_a_table_as_text_and_as_a_part_of_a_page() -> None:
     assert next(root.iter("h1")).text == "p & q"
     assert next(root.iter("p")).text == "a note[U+001B][1m"
     assert len(list(root.iter(f"{SVG}svg"))) == 1
+
+
+SUPERSCRIPT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+
+
+def powers(svg: str, anchor: str, axis: str) -> list[tuple[float, float]]:
+    """(pixel, value) of the numbers beside a logarithmic axis, read as a person reads them."""
+    found = []
+    for text in parsed(svg).iter(f"{SVG}text"):
+        label = (text.text or "").replace(",", "")
+        if text.get("text-anchor") == anchor and (label[0].isdigit()):
+            factor, raised, power = re.fullmatch(r"(\d[\d.]*?)?·?(?:(10)([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+))?", label).groups()
+            exponent = int(power.translate(SUPERSCRIPT)) if raised else 0
+            found.append((float(text.attrib[axis]), float(factor or 1) * 10.0**exponent))
+    return found
+
+
+@pytest.mark.parametrize("decades", [0.2, 1, 2.9, 5, 9, 23])
+@pytest.mark.parametrize("lowest", [3.7e-9, 0.02, 128, 4e7])
+def test_every_point_can_be_read_off_logarithmic_axes(decades: float, lowest: float) -> None:
+    dice = random.Random(f"{decades} {lowest}")
+    draws = [(10 ** dice.uniform(0, decades), lowest * 10 ** dice.uniform(0, decades)) for _ in range(9)]
+    points = ((1, lowest), *draws, (10**decades, lowest * 10**decades))
+    svg = line_plot([Line("a", points)], x_scale=LOGARITHMIC, y_scale=LOGARITHMIC, **NAMES)
+    across, up = powers(svg, "middle", "x"), powers(svg, "end", "y")
+    for marks, length in ((across, 620), (up, 320)):
+        assert 2 <= len(marks) <= 13
+        assert {round(math.log10(each) % 1, 3) for _, each in marks} <= {0, 0.301, 0.699}, "1, 2, 5 times powers of ten"
+        assert {marks[0][0], marks[-1][0]} == {0, length}
+        assert sorted(each for _, each in marks) == [each for _, each in marks]
+    (course,) = courses(svg)
+    for (x, y), (px, py) in zip(points, course, strict=True):
+        for here, pixel, marks in ((x, px, across), (y, py, up)):
+            read = value(pixel, [(at, math.log10(each)) for at, each in marks])
+            assert read == pytest.approx(math.log10(here), abs=1e-3 * (decades + 1))
+
+
+def test_a_power_law_is_straight_on_logarithmic_axes() -> None:
+    points = tuple((2**n, 3.0 * 4**n) for n in range(7, 13))
+    names = [(2**n, str(2**n)) for n in range(7, 13)]
+    for ticks in (None, names):
+        svg = line_plot([Line("n²", points)], x_ticks=ticks, x_scale=LOGARITHMIC, y_scale=LOGARITHMIC, **NAMES)
+        (course,) = courses(svg)
+        steps = [(b[0] - a[0], b[1] - a[1]) for a, b in itertools.pairwise(course)]
+        assert all(step == pytest.approx(steps[0], abs=0.21) for step in steps), "pixels have one decimal"
+    shown = [text.text for text in parsed(svg).iter(f"{SVG}text") if text.get("text-anchor") == "middle"]
+    assert shown[:-1] == [name for _, name in names]
+
+
+@pytest.mark.parametrize("wrong", [0, -1.5])
+def test_what_has_no_logarithm(wrong: float) -> None:
+    lines = [Line("a", ((1, 1), (2, 2)))]
+    with pytest.raises(ValueError, match=f"{wrong} has no place on a logarithmic axis"):
+        line_plot([*lines, Line("b", ((wrong, 1),))], x_scale=LOGARITHMIC, **NAMES)
+    with pytest.raises(ValueError, match="take a linear one"):
+        line_plot([Line("b", ((1, 2),), ((wrong, 3),))], y_scale=LOGARITHMIC, **NAMES)
+    with pytest.raises(ValueError, match="logarithmic"):
+        line_plot(lines, y_from=wrong, y_scale=LOGARITHMIC, **NAMES)
+    assert line_plot([*lines, Line("b", ((wrong, 1),))], y_scale=LOGARITHMIC, **NAMES)

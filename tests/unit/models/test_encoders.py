@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import TransformerConfig
 from heedful.values import Tokens
 
 
 def test_the_memory_is_the_tokens_and_its_summary_their_mean() -> None:
     config = TransformerConfig.model_validate({"d_model": 8, "heads": 2, "layers": 1})
-    encoder = build_model(config, Sizes(9, 9, 9)).encoder.eval()
+    encoder = build_sequence_to_sequence(config, Sizes(9, 9, 9)).encoder.eval()
     source = Tokens.of(torch.tensor([[3, 4, 5, 6], [7, 3, 0, 0], [0, 0, 0, 0]]), pad=0)
     memory = encoder(source)
     assert memory.keys is memory.values

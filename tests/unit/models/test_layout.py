@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import TransformerConfig
 from heedful.models.layout import arrange_for_inference
 from heedful.models.sequence_to_sequence import SequenceToSequence
@@ -17,7 +17,7 @@ from heedful.values import Tokens
 
 def model(**options: Any) -> SequenceToSequence[Tokens]:
     config = TransformerConfig.model_validate({"d_model": 8, "heads": 2, "layers": 2, **options})
-    made = build_model(config, Sizes(13, 13, 9)).eval()
+    made = build_sequence_to_sequence(config, Sizes(13, 13, 9)).eval()
     for parameter in made.parameters():
         nn.init.normal_(parameter, std=0.4)
     return made

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import TransformerConfig
 from heedful.models.size import measure
 
@@ -17,7 +17,9 @@ BASE = {"d_model": 512, "heads": 8, "d_ff": 2048, "layers": 6}
 
 def on_paper(vocabulary: int = 37000, **given: Any) -> nn.Module:
     with torch.device("meta"):
-        return build_model(TransformerConfig.model_validate({**BASE, **given}), Sizes(vocabulary, vocabulary, 256))
+        return build_sequence_to_sequence(
+            TransformerConfig.model_validate({**BASE, **given}), Sizes(vocabulary, vocabulary, 256)
+        )
 
 
 def formula(*, d: int, d_ff: int, layers: int, tables: int, norms: int = 0) -> int:
@@ -82,6 +84,9 @@ def test_nothing_is_allocated() -> None:
 
 def test_on_paper_and_in_memory_are_the_same_model() -> None:
     small = {"d_model": 16, "heads": 2, "d_ff": 32, "layers": 1, "aggregation": "mean"}
-    on, off = on_paper(11, **small), build_model(TransformerConfig.model_validate(small), Sizes(11, 11, 9))
+    on, off = (
+        on_paper(11, **small),
+        build_sequence_to_sequence(TransformerConfig.model_validate(small), Sizes(11, 11, 9)),
+    )
     assert measure(on) == measure(off)
     assert measure(off).parameters == sum(parameter.numel() for parameter in off.parameters())

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import TransformerConfig
 from heedful.data.batches import PairBatch
-from heedful.data.corpus import Corpus, write_corpus
+from heedful.data.corpus import Corpus, pair_encoding, write_corpus
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import PAD, Characters
 from heedful.inspection.watch import watch
@@ -31,13 +31,13 @@ def corpus(tmp_path: Path) -> Corpus:
     chance = np.random.default_rng(3)
     sides = [["".join(chance.choice(list("abcdef"), size=chance.integers(1, 9))) for _ in range(PAIRS)] for _ in "st"]
     pairs = [Pair(source, target, "x") for source, target in zip(*sides, strict=True)]
-    return write_corpus(tmp_path / "c", pairs, source_tokenizer=LETTERS, target_tokenizer=LETTERS, max_length=20)
+    return write_corpus(tmp_path / "c", pairs, encoding=pair_encoding(LETTERS, LETTERS, max_length=20))
 
 
 @pytest.fixture
 def model() -> Any:
     config = {"d_model": 12, "heads": 3, "layers": 1, "dropout": 0.0, "output_bias": True}
-    built = build_model(TransformerConfig.model_validate(config), Sizes(LETTERS.size, LETTERS.size, 20))
+    built = build_sequence_to_sequence(TransformerConfig.model_validate(config), Sizes(LETTERS.size, LETTERS.size, 20))
     for parameter in built.parameters():
         nn.init.normal_(parameter, std=0.4)
     return built.double()

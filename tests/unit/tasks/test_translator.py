@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import ModelConfig, TransformerConfig
 from heedful.configs.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
 from heedful.data.tokenizers import BOS, EOS, PAD, Characters
@@ -31,7 +31,7 @@ TRANSFORMER = TransformerConfig(d_model=12, heads=3, encoder_layers=1, decoder_l
 def network(seed: int = 0, *, end: float = 0.0, config: ModelConfig = TRANSFORMER) -> Any:
     """A random model; `end` makes the end of sentence likely or unlikely."""
     torch.manual_seed(seed)
-    model = build_model(config, Sizes(LETTERS.size, LETTERS.size, 40))
+    model = build_sequence_to_sequence(config, Sizes(LETTERS.size, LETTERS.size, 40))
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     with torch.no_grad():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build import Sizes, build_model
+from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import TransformerConfig
 from heedful.data.tokenizers import EOS, UNK, Characters, Tokenizer, Words, learn_sentencepiece
 from heedful.generation.search import Greedy
@@ -25,7 +25,7 @@ SOURCES: dict[str, tuple[Tokenizer, str]] = {
 def case(request: pytest.FixtureRequest) -> tuple[Translator, str]:
     source, sentence = SOURCES[request.param]
     config = TransformerConfig(d_model=8, heads=2, encoder_layers=1, decoder_layers=1, tie="two_way")
-    model = build_model(config, Sizes(source.size, TARGET.size, 40)).double().eval()
+    model = build_sequence_to_sequence(config, Sizes(source.size, TARGET.size, 40)).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.7)
     search, length = Greedy(EOS), Length()

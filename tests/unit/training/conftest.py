@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,6 +71,29 @@ class Toy(Task[np.ndarray]):
         return {"loss": float(loss.total) / loss.count, "score": score}
 
 
+class Remembering(Toy):
+    """A problem whose loss depends on what earlier updates taught the task itself."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.told: list[float] = []
+        self.past = 0.0
+
+    def loss(self, model: nn.Module, batch: np.ndarray) -> Loss:
+        plain = super().loss(model, batch)
+        return Loss(plain.total * (1 + math.sin(self.past)), plain.count, plain.parts)
+
+    def learned(self, nll: float) -> None:
+        self.told.append(nll)
+        self.past = 0.6 * self.past + nll
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        return {"past": torch.tensor(self.past, dtype=torch.float64)}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        self.past = float(tensors["past"])
+
+
 @dataclass
 class Diary(Listener, Keeper):
     """Remembers what it was told, and saves by copying."""
@@ -106,6 +130,11 @@ class Bench:
 @pytest.fixture
 def toy() -> type[Toy]:
     return Toy
+
+
+@pytest.fixture
+def remembering() -> type[Remembering]:
+    return Remembering
 
 
 @pytest.fixture

@@ -124,6 +124,25 @@ def test_processes_share_the_work_and_change_nothing(bench: Make, toy: Make, siz
     assert shares == sorted(row for batch in alone.task.seen for row in batch)
 
 
+@pytest.mark.parametrize("size", [2, 5])
+def test_the_task_hears_in_every_process_what_all_of_them_learned(bench: Make, remembering: Make, size: int) -> None:
+    arguments = {"limits": Limits(steps=6), "habits": Habits(accumulate=2, evaluate_every=100)}
+    alone = bench(remembering(size=4), **arguments)
+    alone.trainer.run()
+    table, meet = [None] * size, threading.Barrier(size, timeout=60)
+    made = [bench(remembering(size=4), world=Together(rank, table, meet=meet), **arguments) for rank in range(size)]
+    threads = [threading.Thread(target=each.trainer.run) for each in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert alone.task.told == [update.nll for update in alone.diary.updates]
+    assert len(alone.task.told) == 6
+    for each in made:
+        assert each.task.told == made[0].task.told == pytest.approx(alone.task.told)
+        assert_close(each.weights, alone.weights)
+
+
 @pytest.mark.parametrize("deaf", [0, 1])
 def test_a_signal_to_any_process_stops_all_of_them(bench: Make, toy: Make, deaf: int) -> None:
     table, meet = [None, None], threading.Barrier(2, timeout=60)
@@ -353,3 +372,17 @@ def test_going_on_from_any_checkpoint_is_as_if_nothing_happened(
         assert same(dict(last.weights), dict(expected.weights))
         assert same(dict(last.training), dict(expected.training))
         assert replace(last.progress, seconds=0) == replace(expected.progress, seconds=0)
+
+
+def test_what_a_task_remembers_is_saved_and_taken_up(bench: Make, remembering: Make) -> None:
+    arguments = {"ema": 0.7, "limits": Limits(steps=9), "habits": Habits(evaluate_every=4)}
+    whole = bench(remembering(), **arguments)
+    whole.trainer.run()
+    for snapshot, _ in whole.diary.saved[:-1]:
+        later = bench(remembering(), **arguments)
+        later.trainer.restore(snapshot)
+        later.trainer.run()
+        assert later.task.told == whole.task.told[snapshot.progress.step :]
+        assert same(later.weights, whole.weights)
+        assert same(dict(later.diary.saved[-1][0].training), dict(whole.diary.saved[-1][0].training))
+    assert float(whole.diary.saved[-1][0].training["task.past"]) == whole.task.past

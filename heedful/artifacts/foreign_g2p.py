@@ -1,0 +1,156 @@
+"""The trained grapheme-to-phoneme network of the package g2p-en 2.x: a GRU that spells, a GRU that speaks."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from heedful.blocks.embedding import TokenEmbedding
+from heedful.blocks.readout import StateAlone
+from heedful.blocks.recurrent import GRU, Forward, RecurrentStack
+from heedful.errors import RunError
+from heedful.generation import greedy_search
+from heedful.models.recurrent_decoder import AtStart, Carried, ContextDecoder
+from heedful.models.recurrent_encoder import RecurrentEncoder, last_output
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.values import Tokens
+
+_CONSONANTS = (*"BDFGKLMNPRSTVWYZ", "CH", "DH", "HH", "JH", "NG", "SH", "TH", "ZH")
+_VOWELS = ("AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW")
+_STRESSED = [f"{vowel}{stress}" for vowel in _VOWELS for stress in (0, 1, 2)]
+
+GRAPHEMES: Final = ("<pad>", "<unk>", "</s>", *"abcdefghijklmnopqrstuvwxyz")
+"""What the encoder reads, by id."""
+PHONEMES: Final = ("<pad>", "<unk>", "<s>", "</s>", *sorted([*_STRESSED, *_CONSONANTS, "UW"]))
+"""What the decoder writes, by id: ARPAbet, vowels with their stress; one vowel was also seen without."""
+
+_PAD, _UNKNOWN, _END_OF_WORD = (GRAPHEMES.index(each) for each in ("<pad>", "<unk>", "</s>"))
+_BEGIN, _END = (PHONEMES.index(each) for each in ("<s>", "</s>"))
+_AT_ONCE = 256
+
+# Their arrays, and the parameters of ours that they fill.
+_PLACES: Mapping[str, str] = {
+    "enc_emb": "encoder.embedding.table.weight",
+    "dec_emb": "decoder.embedding.table.weight",
+    "fc_w": "output.weight",
+    "fc_b": "output.bias",
+    **{
+        f"{side}_{kind}_{letters}": f"{whole}.stack.layers.0.cell.{ours}"
+        for side, whole in (("enc", "encoder"), ("dec", "decoder"))
+        for kind, letters, ours in (
+            ("w", "ih", "input.weight"),
+            ("w", "hh", "recurrent.weight"),
+            ("b", "ih", "input.bias"),
+            ("b", "hh", "recurrent.bias"),
+        )
+    },
+}
+
+
+@dataclass(frozen=True)
+class GraphemeToPhoneme:
+    """How words are spoken.
+
+    Attributes:
+        model: reads ids of `GRAPHEMES`, writes ids of `PHONEMES`; any search of `heedful.generation` works with it.
+    """
+
+    model: SequenceToSequence[Tokens]
+
+    def pronounce(self, words: Sequence[str], *, limit: int = 20) -> list[list[str]]:
+        """The phonemes of each word, each the likeliest one after those before it.
+
+        Capitals are read as small letters, and whatever is no letter from a to z as unknown, as g2p-en does.
+
+        Args:
+            words: one at a time, without spaces.
+            limit: most phonemes of a word; the package has 20.
+        """
+        spoken: list[list[str]] = []
+        for first in range(0, len(words), _AT_ONCE):
+            source = self.read(words[first : first + _AT_ONCE])
+            prompt = Tokens(source.ids.new_full((len(source.ids), 1), _BEGIN), source.ids.new_zeros(len(source.ids), 1))
+            with torch.inference_mode():
+                state = self.model.begin(source)
+            found = greedy_search(self.model.step, state, prompt, eos=_END, limit=limit)
+            spoken += [[PHONEMES[number] for number in hypotheses[0].ids] for hypotheses in found]
+        return spoken
+
+    def read(self, words: Sequence[str]) -> Tokens:
+        """Words as what `model` reads: letters and an end, padded on the right."""
+        spelled = [[*map(_letter, word.lower()), _END_OF_WORD] for word in words]
+        ids = torch.full((len(spelled), max(map(len, spelled))), _PAD)
+        for row, letters in enumerate(spelled):
+            ids[row, : len(letters)] = torch.tensor(letters)
+        return Tokens.of(ids, pad=_PAD)
+
+
+def load_g2p(path: str | Path) -> GraphemeToPhoneme:
+    """The network in g2p-en's `checkpoint20.npz`, as an ordinary model of ours.
+
+    A GRU reads the letters, its last state is the first one of a second GRU, and a linear map of each state says what
+    comes next (Sutskever et al. 2014).
+
+    Raises:
+        RunError: the file cannot be read, or holds something else.
+    """
+    arrays = _arrays(Path(path))
+    model = _model(*(_width(arrays[name]) for name in ("enc_emb", "dec_emb")), d=_width(arrays["fc_w"]))
+    ours = dict(model.named_parameters())
+    assert ours.keys() == set(_PLACES.values())
+    with torch.no_grad():
+        for theirs, name in _PLACES.items():
+            if arrays[theirs].shape != ours[name].shape:
+                raise RunError(
+                    f"{path}: {theirs} is {tuple(arrays[theirs].shape)} and should be {tuple(ours[name].shape)}; take "
+                    "checkpoint20.npz as the package g2p-en 2.1.0 has it"
+                )
+            ours[name].copy_(arrays[theirs])
+    return GraphemeToPhoneme(model.eval())
+
+
+def _letter(character: str) -> int:
+    return GRAPHEMES.index(character) if character in GRAPHEMES else _UNKNOWN
+
+
+def _arrays(path: Path) -> dict[str, Tensor]:
+    try:
+        with path.open("rb") as opened, np.load(opened) as file:  # which refuses pickled objects unless told otherwise
+            missing = sorted(set(_PLACES) - set(file))
+            if not missing:
+                return {name: torch.from_numpy(np.asarray(file[name], np.float32)) for name in _PLACES}
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror or error}); give the path of the weights") from None
+    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise RunError(f"{path}: is no archive of numbers that numpy could read; take it from g2p-en 2.1.0") from None
+    raise RunError(f"{path}: holds no {missing[0]}; take checkpoint20.npz as the package g2p-en 2.1.0 has it")
+
+
+def _width(matrix: Tensor) -> int:
+    """Of its rows; 1 if it is no matrix, which then has not the shape of ours either."""
+    return max(1, matrix.size(1)) if matrix.dim() == 2 else 1
+
+
+def _model(d_letter: int, d_phoneme: int, *, d: int) -> SequenceToSequence[Tokens]:
+    reading, speaking = GRU(d_letter, d), GRU(d_phoneme, d)
+    encoder = RecurrentEncoder(
+        TokenEmbedding(nn.Embedding(len(GRAPHEMES), d_letter), scaled=False),
+        RecurrentStack([Forward(reading)]),
+        summary=last_output,
+    )
+    decoder = ContextDecoder(
+        TokenEmbedding(nn.Embedding(len(PHONEMES), d_phoneme), scaled=False),
+        RecurrentStack([Forward(speaking)]),
+        start=Carried([speaking]),
+        use=AtStart(),
+        readout=StateAlone(d),
+    )
+    return SequenceToSequence(encoder, decoder, output=nn.Linear(d, len(PHONEMES)))

@@ -1,0 +1,78 @@
+"""A run whose task is language modelling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from heedful.artifacts.run import Run
+from heedful.configs.build import build_language_model
+from heedful.configs.build_run import build_continuation, build_documents, learn_text
+from heedful.configs.run import LanguageRecipe
+from heedful.data.corpus import Corpus, write_corpus
+from heedful.data.documents import document_encoding
+from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.models.language_model import LanguageModel
+from heedful.tasks.language_modelling import LanguageModelling
+from heedful.tasks.writer import Writer
+
+TEXT = "tokenizer/text"
+
+
+@dataclass(frozen=True)
+class LanguageRun(Run[LanguageModel]):
+    """A run that learns to continue text."""
+
+    folder: Path
+    recipe: LanguageRecipe
+    tokenizer: Tokenizer
+
+    @classmethod
+    def begin(cls, folder: Path, recipe: LanguageRecipe) -> LanguageRun:
+        """A new one, its vocabulary learned from the training text."""
+        documents = build_documents(recipe.data.train)
+        return cls(folder, recipe, learn_text(recipe.tokenizer, (document.text for document in documents)))
+
+    @classmethod
+    def open(cls, folder: Path, recipe: LanguageRecipe) -> LanguageRun:
+        """The one in a folder."""
+        return cls(folder, recipe, load_tokenizer(folder / TEXT))
+
+    @property
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        """The one."""
+        return {TEXT: self.tokenizer}
+
+    def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
+        """Writes a part of the text as ids."""
+        documents = build_documents(getattr(self.recipe.data, part))
+        return write_corpus(folder, documents, encoding=document_encoding(self.tokenizer), fingerprint=fingerprint)
+
+    def build(self) -> LanguageModel:
+        """A decoder that looks at its own past."""
+        return build_language_model(self.recipe.model, vocabulary=self.tokenizer.size)
+
+    def warm(self, model: LanguageModel, *, say: Callable[[str], None]) -> None:
+        """Nothing: chance alone."""
+
+    def task(self, train: Corpus, validation: Corpus, *, device: torch.device) -> LanguageModelling:
+        """Likelihood of each token given those before it."""
+        config = self.recipe.training
+        return LanguageModelling(
+            train["text"].stream,
+            validation["text"].stream,
+            length=self.recipe.data.length,
+            truncation=config.truncation,
+            smoothing=config.label_smoothing,
+            batch_tokens=config.batch_tokens,
+            seed=self.recipe.seed,
+            device=device,
+        )
+
+    def writer(self, *, device: torch.device, step: int | None = None) -> Writer:
+        """The trained model as its users see it."""
+        search, tokens = build_continuation(self.recipe.generation)
+        return Writer(self.trained(device=device, step=step), tokenizer=self.tokenizer, search=search, limit=tokens)

@@ -1,0 +1,154 @@
+"""From a folder to the run in it, and to the trained model as its users see it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from heedful.artifacts.device import find_device
+from heedful.artifacts.files import digest, read_manifest, verify
+from heedful.artifacts.language_run import LanguageRun
+from heedful.artifacts.run import CONFIG, FORMAT
+from heedful.artifacts.tagging_run import TaggingRun
+from heedful.artifacts.translation_run import SOURCE, TARGET, TranslationRun, translator
+from heedful.configs.run import LanguageRecipe, Recipe, TaggingRecipe, TranslationRecipe, recipe_from
+from heedful.errors import RecipeError, RunError
+from heedful.tasks.translator import Translator
+
+AnyRun = TranslationRun | LanguageRun | TaggingRun
+
+
+def begin_run(folder: Path, recipe: Recipe) -> AnyRun:
+    """A new run with freshly learned vocabularies; nothing is written."""
+    match recipe:
+        case TranslationRecipe():
+            return TranslationRun.begin(folder, recipe)
+        case LanguageRecipe():
+            return LanguageRun.begin(folder, recipe)
+        case TaggingRecipe():
+            return TaggingRun.begin(folder, recipe)
+    raise AssertionError(recipe.task)
+
+
+def open_run(folder: Path, recipe: Recipe | None = None) -> AnyRun:
+    """A run that exists.
+
+    Args:
+        folder: where.
+        recipe: what to believe instead of the recipe in the folder, as where a later sitting changed its limits.
+
+    Raises:
+        RunError: it is missing, damaged, or of another version.
+    """
+    manifest = read_manifest(folder)
+    verify(folder, CONFIG, manifest=manifest)
+    for name in sorted(name for name in manifest.files if name.startswith("tokenizer/")):
+        verify(folder, name, manifest=manifest)
+    recipe = recipe or _recipe(folder / CONFIG)
+    match recipe:
+        case TranslationRecipe():
+            return TranslationRun.open(folder, recipe)
+        case LanguageRecipe():
+            return LanguageRun.open(folder, recipe)
+        case TaggingRecipe():
+            return TaggingRun.open(folder, recipe)
+    raise AssertionError(recipe.task)
+
+
+def load(*folders: str | Path, device: str | torch.device | None = None, step: int | None = None) -> Any:
+    """The trained model of a run: a `Translator`, a `Writer` or a `Tagger`, as its task is.
+
+    Args:
+        folders: run folders, or one; several translation runs with the same vocabulary translate together.
+        device: where to compute; a GPU where there is one.
+        step: a kept checkpoint instead of the finished (or, so far, the best) model.
+
+    Raises:
+        RunError: a folder is missing, damaged, not trained yet, or the runs cannot work together.
+
+    >>> import heedful
+    >>> model = heedful.load("runs/multi30k-en-de")  # doctest: +SKIP
+    >>> model.translate(["A dog runs."])[0].text  # doctest: +SKIP
+    'Ein Hund rennt.'
+    """
+    first = _opened(folders)[0]
+    if isinstance(first, TranslationRun):
+        return load_translator(*folders, device=device, step=step)
+    if len(folders) > 1:
+        raise RunError(f"{first.folder}: its task is {first.recipe.task}, and only translation runs work together")
+    place = find_device(device)
+    return (
+        first.writer(device=place, step=step)
+        if isinstance(first, LanguageRun)
+        else first.tagger(device=place, step=step)
+    )
+
+
+def load_translator(
+    *folders: str | Path, device: str | torch.device | None = None, step: int | None = None
+) -> Translator:
+    """The trained model of a translation run, or of several that translate together; see `load`."""
+    runs = [_translation(run) for run in _opened(folders)]
+    first = runs[0]
+    for other in runs[1:]:
+        if any(digest(other.folder / n) != digest(first.folder / n) for n in (SOURCE, TARGET)):
+            raise RunError(
+                f"{other.folder}: has another vocabulary than {first.folder}; an ensemble needs the same one"
+            )
+    return translator(runs, device=find_device(device), step=step)
+
+
+def open_language(folder: Path) -> LanguageRun:
+    """A language modelling run that exists; see `open_run`."""
+    run = open_run(folder)
+    if not isinstance(run, LanguageRun):
+        raise _other_task(run, "language_modelling")
+    return run
+
+
+def open_tagging(folder: Path) -> TaggingRun:
+    """A tagging run that exists; see `open_run`."""
+    run = open_run(folder)
+    if not isinstance(run, TaggingRun):
+        raise _other_task(run, "tagging")
+    return run
+
+
+def open_translation(folder: Path, recipe: Recipe | None = None) -> TranslationRun:
+    """A translation run that exists; see `open_run`."""
+    return _translation(open_run(folder, recipe))
+
+
+def _translation(run: AnyRun) -> TranslationRun:
+    if not isinstance(run, TranslationRun):
+        raise _other_task(run, "translation")
+    return run
+
+
+def _opened(folders: tuple[str | Path, ...]) -> list[AnyRun]:
+    if not folders:
+        raise RunError("no run folder was given; name at least one")
+    return [open_run(Path(folder)) for folder in folders]
+
+
+def _other_task(run: AnyRun, wanted: str) -> RunError:
+    return RunError(f"{run.folder}: its task is {run.recipe.task} where {wanted} is needed; name a run of that task")
+
+
+def _recipe(path: Path) -> Recipe:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version, table = content["format"], content["recipe"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise RunError(f"{path}: holds no recipe; restore it from a copy or train again") from None
+    if version != FORMAT:
+        raise RunError(
+            f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; install the version that wrote it"
+        )
+    try:
+        return recipe_from(table, place=str(path))
+    except RecipeError as error:
+        raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None

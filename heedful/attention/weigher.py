@@ -1,0 +1,79 @@
+"""How the heads of multi-head attention weigh keys: the usual way, which has fast kernels, or any score and choice."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from heedful.attention import kernels
+from heedful.attention.choice import Choice, softmax
+from heedful.attention.scores import Score
+from heedful.attention.sight import Sight
+
+
+class Weigher(nn.Module, ABC):
+    """From the queries and keys of all heads to weights."""
+
+    fusable: bool
+    """Whether torch's fused kernel computes the same, unless scores get a bias."""
+
+    @abstractmethod
+    def project(self, key: Float[Tensor, "G H K d_k"], positions: Int[Tensor, "G K"]) -> Float[Tensor, "G H K d_p"]:
+        """What of the keys can be computed before any query is known."""
+
+    @abstractmethod
+    def score(self, query: Float[Tensor, "G H Q d_k"], key: Float[Tensor, "G H K d_p"]) -> Float[Tensor, "G H Q K"]:
+        """Fresh scores of projected keys."""
+
+    @abstractmethod
+    def choose(self, scores: Float[Tensor, "G H Q K"], *, sight: Sight) -> Float[Tensor, "G H Q K"]:
+        """Weights of what is seen; the scores may be overwritten."""
+
+
+class ScaledSoftmax(Weigher):
+    """softmax(q . k / sqrt(d_k)) (Vaswani et al. 2017, eq. 1)."""
+
+    fusable = True
+
+    def project(self, key: Float[Tensor, "G H K d_k"], positions: Int[Tensor, "G K"]) -> Float[Tensor, "G H K d_k"]:
+        """The keys themselves."""
+        return key
+
+    def score(self, query: Float[Tensor, "G H Q d_k"], key: Float[Tensor, "G H K d_k"]) -> Float[Tensor, "G H Q K"]:
+        """Inner products over the root of their width."""
+        return kernels.scaled_products(query, key, scale=1 / math.sqrt(query.size(-1)))
+
+    def choose(self, scores: Float[Tensor, "G H Q K"], *, sight: Sight) -> Float[Tensor, "G H Q K"]:
+        """The softmax over what is seen."""
+        return kernels.masked_softmax(scores, hidden=sight.hidden, blind=sight.blind)
+
+
+class Scored(Weigher):
+    """Any score and any choice; a score with parameters is shared by all heads, whose projections differ."""
+
+    fusable = False
+
+    def __init__(self, score: Score, choice: Choice = softmax) -> None:
+        super().__init__()
+        self.measure = score
+        self.choice = choice
+
+    def project(self, key: Float[Tensor, "G H K d_k"], positions: Int[Tensor, "G K"]) -> Float[Tensor, "G H K d_p"]:
+        """As the score wants it."""
+        return self.measure.project(key, positions.unsqueeze(1).expand(-1, key.size(1), -1))
+
+    def score(self, query: Float[Tensor, "G H Q d_k"], key: Float[Tensor, "G H K d_p"]) -> Float[Tensor, "G H Q K"]:
+        """By the score."""
+        scores: Tensor = self.measure(query, key)
+        return scores
+
+    def choose(self, scores: Float[Tensor, "G H Q K"], *, sight: Sight) -> Float[Tensor, "G H Q K"]:
+        """By the choice."""
+        visible = sight.visible
+        if visible is None:
+            visible = torch.ones_like(scores[:, :1], dtype=torch.bool)
+        return self.choice(scores, visible)

@@ -1,0 +1,83 @@
+"""Texts to be continued: whole files, lines, or fields of JSON, as documents that end."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, final
+
+from heedful.data.corpus import Encoding
+from heedful.data.readers import json_texts, read_lines
+from heedful.data.tokenizers import EOS, Tokenizer
+
+_PART = 2**20
+"""Characters after which a document may be handed on in parts, so that one of any length can be read."""
+
+
+class Document(NamedTuple):
+    """A document or a part of one; `ends` says whether it is the last part."""
+
+    text: str
+    ends: bool
+
+
+class DocumentReader(ABC):
+    """Documents that can be read again and again, each time from the start, without holding the file in memory.
+
+    Iterating raises `DataError` where the policy of `heedful.data.readers` is broken.
+    """
+
+    def __init__(self, path: Path) -> None:
+        read_lines(path)  # which reports a missing file
+        self.paths = (path,)
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Document]: ...
+
+
+@final
+class PlainText(DocumentReader):
+    """One file as one document; its lines end with a line feed, whatever they ended with."""
+
+    def __iter__(self) -> Iterator[Document]:
+        part: list[str] = []
+        size = 0
+        for line in read_lines(self.paths[0]):
+            if size > _PART:
+                yield Document("".join(part), ends=False)
+                part, size = [], 0
+            part.append(f"{line}\n")
+            size += len(line) + 1
+        if part:
+            yield Document("".join(part), ends=True)
+
+
+@final
+class Lines(DocumentReader):
+    """A document on each line; empty lines are none."""
+
+    def __iter__(self) -> Iterator[Document]:
+        return (Document(line, ends=True) for line in read_lines(self.paths[0]) if line.strip())
+
+
+@final
+class JsonlDocuments(DocumentReader):
+    """A document in a field of each line's JSON object."""
+
+    def __init__(self, path: Path, *, field: str) -> None:
+        super().__init__(path)
+        self._field = field
+
+    def __iter__(self) -> Iterator[Document]:
+        return (Document(text, ends=True) for text in json_texts(self.paths[0], self._field) if text)
+
+
+def document_encoding(tokenizer: Tokenizer) -> Encoding[Document]:
+    """A document as its ids; `EOS` is where it ends."""
+
+    def encode(document: Document) -> tuple[list[int]]:
+        ids = tokenizer.encode(document.text)
+        return ([*ids, EOS] if ids and document.ends else ids,)
+
+    return Encoding({"text": tokenizer.size}, encode)

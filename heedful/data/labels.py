@@ -1,0 +1,74 @@
+"""Names of classes as ids and back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import final
+
+from heedful.errors import DataError, RunError
+
+_FORMAT = 1
+
+
+@final
+class Labels:
+    """Classes, the most frequent first; ids count from 0.
+
+    Args:
+        names: different from each other and not empty.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._ids = {name: number for number, name in enumerate(self.names)}
+
+    @classmethod
+    def learn(cls, labels: Iterable[str]) -> Labels:
+        """All that occur; `DataError` where none does."""
+        counts = Counter(labels)
+        if not counts:
+            raise DataError("there is not a single label to learn; check the training files")
+        return cls(sorted(counts, key=lambda name: (-counts[name], name)))
+
+    @classmethod
+    def load(cls, path: Path) -> Labels:
+        """Those that `save` wrote; `RunError` where there are none."""
+        try:
+            record = json.loads(path.read_bytes())
+            version, names = record["format"], record["labels"]
+        except OSError as error:
+            raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise RunError(f"{path}: holds no labels; restore it or train again") from None
+        if version != _FORMAT:
+            raise RunError(f"{path}: label format {version!r}, but this heedful reads {_FORMAT}; train again")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise RunError(f"{path}: holds no labels; restore it or train again")
+        return cls(names)
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.names)
+
+    def id(self, name: str) -> int | None:
+        """The number of a label; None for one that was never seen."""
+        return self._ids.get(name)
+
+    def save(self, path: Path) -> None:
+        """One file that `load` reads, written whole or not at all; `RunError` where it cannot."""
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        text = json.dumps({"format": _FORMAT, "labels": self.names}, ensure_ascii=False, indent=1) + "\n"
+        try:
+            try:
+                beside.write_text(text, encoding="utf-8")
+                beside.replace(path)
+            finally:
+                beside.unlink(missing_ok=True)
+        except OSError as error:
+            reason = error.strerror or error
+            raise RunError(f"{path}: cannot be written ({reason}); free space or write elsewhere") from None

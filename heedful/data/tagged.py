@@ -1,0 +1,146 @@
+"""Sentences whose words have tags."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, final
+
+import numpy as np
+import torch
+from jaxtyping import Int, Integer
+from torch import Tensor
+
+from heedful.data.batches import tokens_of
+from heedful.data.corpus import Corpus, Encoding
+from heedful.data.labels import Labels
+from heedful.data.readers import read_lines
+from heedful.data.tokenizers import UNK, Tokenizer
+from heedful.errors import DataError
+from heedful.values import Tokens
+
+_CONLLU = {"upos": 3, "xpos": 4, "deprel": 7}
+
+
+class TaggedSentence(NamedTuple):
+    """Words, a tag for each, and the line on which each stands (`file:line`)."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    places: tuple[str, ...]
+
+
+class TaggedReader(ABC):
+    """Tagged sentences that can be read again and again, each time from the start."""
+
+    def __init__(self, path: Path) -> None:
+        read_lines(path)  # which reports a missing file
+        self.paths = (path,)
+
+    def __iter__(self) -> Iterator[TaggedSentence]:
+        words: list[tuple[str, str, str]] = []
+        for number, line in enumerate(read_lines(self.paths[0]), 1):
+            place = f"{self.paths[0]}:{number}"
+            if line.strip():
+                word = self._word(line, place=place)
+                if word is not None:
+                    words.append((*word, place))
+            elif words:
+                yield TaggedSentence(*zip(*words, strict=True))
+                words = []
+        if words:
+            yield TaggedSentence(*zip(*words, strict=True))
+
+    @abstractmethod
+    def _word(self, line: str, *, place: str) -> tuple[str, str] | None:
+        """The word of a line and its tag; None where there is none."""
+
+
+@final
+class Columns(TaggedReader):
+    """A word and its tag in two columns, counted from 0; an empty line ends a sentence."""
+
+    def __init__(self, path: Path, *, word_column: int = 0, tag_column: int = 1) -> None:
+        super().__init__(path)
+        self._columns = (word_column, tag_column)
+
+    def _word(self, line: str, *, place: str) -> tuple[str, str] | None:
+        fields = line.split("\t") if "\t" in line else line.split()
+        return _fields(fields, *self._columns, place=place)
+
+
+@final
+class ConllU(TaggedReader):
+    """Universal Dependencies: ten columns, comments, ranges (`3-4`) and empty nodes (`8.1`), which are no words."""
+
+    def __init__(self, path: Path, *, tag: Literal["upos", "xpos", "deprel"] = "upos") -> None:
+        super().__init__(path)
+        self._column = _CONLLU[tag]
+
+    def _word(self, line: str, *, place: str) -> tuple[str, str] | None:
+        if line.startswith("#"):
+            return None
+        fields = line.split("\t")
+        if not fields[0].isdecimal():
+            if set(fields[0]) <= set("0123456789-."):
+                return None
+            raise DataError(f"{place}: a word's number is missing; CoNLL-U has ten columns between tabs")
+        return _fields(fields, 1, self._column, place=place)
+
+
+def _fields(fields: Sequence[str], word: int, tag: int, *, place: str) -> tuple[str, str]:
+    needed = max(word, tag) + 1
+    if len(fields) < needed:
+        raise DataError(
+            f"{place}: {len(fields)} column{'s' * (len(fields) > 1)} where {needed} are needed; mend the line or "
+            "choose other columns"
+        )
+    if not fields[word].strip() or not fields[tag].strip():
+        raise DataError(f"{place}: an empty word or tag; mend the line or choose other columns")
+    return fields[word].strip(), fields[tag].strip()
+
+
+@dataclass(frozen=True)
+class TaggedBatch:
+    """Sentences, and the tag of each word at its first token; -1 where there is none."""
+
+    tokens: Tokens
+    tags: Int[Tensor, "B T"]
+
+
+def encode_words(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[list[int], list[int]]:
+    """The ids of words that are cut one by one, and where each begins; what has no piece is `UNK`."""
+    ids: list[int] = []
+    begins: list[int] = []
+    for word in words:
+        begins.append(len(ids))
+        ids += tokenizer.encode(word) or [UNK]
+    return ids, begins
+
+
+def tagged_encoding(tokenizer: Tokenizer, tags: Labels, *, max_length: int) -> Encoding[TaggedSentence]:
+    """Tokens, and the label of each: one more than the tag's id, or 0 inside a word."""
+
+    def encode(sentence: TaggedSentence) -> tuple[list[int] | None, list[int] | None]:
+        ids, begins = encode_words(tokenizer, sentence.words)
+        if len(ids) > max_length:
+            return None, None
+        labels = [0] * len(ids)
+        for begin, tag, place in zip(begins, sentence.tags, sentence.places, strict=True):
+            number = tags.id(tag)
+            if number is None:
+                raise DataError(
+                    f"{place}: the tag {tag!r} does not occur in the training text; mend it, or add a sentence with "
+                    "it there"
+                )
+            labels[begin] = number + 1
+        return ids, labels
+
+    return Encoding({"tokens": tokenizer.size, "tags": tags.size + 1}, encode)
+
+
+def collate_tagged(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> TaggedBatch:
+    """The sentences in `rows`, padded on the right."""
+    return TaggedBatch(tokens_of(corpus["tokens"].padded(rows)), torch.from_numpy(corpus["tags"].padded(rows) - 1))

@@ -1,0 +1,28 @@
+"""An encoder with a classifier on every token."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from heedful.models.interface import Encoder
+from heedful.values import Tokens
+
+
+class TokenClassifier(nn.Module):
+    """p(tags | tokens) as a product over tokens: input and output have the same length.
+
+    Args:
+        encoder: reads the sentence.
+        output: from a memory slot to logits over the tags.
+    """
+
+    def __init__(self, encoder: Encoder[Tokens], *, output: nn.Linear) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.output = output
+
+    def forward(self, tokens: Tokens) -> Float[Tensor, "B T d_value"]:
+        """What the encoder says of each token; `output` makes logits of it."""
+        values: Tensor = self.encoder(tokens).values
+        return values

@@ -1,0 +1,130 @@
+"""A language model as its user sees it: prompts in, continuations out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from heedful.data.tokenizers import EOS, PAD, Tokenizer
+from heedful.generation import score
+from heedful.generation.sampling import AtToken, sample
+from heedful.generation.search import Sampling, Search
+from heedful.models.language_model import LanguageModel
+from heedful.values import Tokens, move
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """How a prompt goes on.
+
+    Attributes:
+        text: what was written, without the prompt.
+        tokens: the same as pieces of text.
+        log_probability: of the tokens, and of the end if it came, in nats.
+        finished: whether the document ended by itself.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    log_probability: float
+    finished: bool
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """How probable a text is: nats over `count` tokens, each given all before it; its end is not counted."""
+
+    log_probability: float
+    count: int
+    tokens: tuple[str, ...]
+    token_log_probabilities: tuple[float, ...]
+
+
+class Writer:
+    """A language model with its tokenizer.
+
+    Args:
+        model: in evaluation mode.
+        tokenizer: that it was trained with.
+        search: how continuations are looked for unless a call says otherwise.
+        limit: most tokens of a continuation, likewise.
+    """
+
+    def __init__(self, model: LanguageModel, *, tokenizer: Tokenizer, search: Search, limit: int) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.search = search
+        self.limit = limit
+        self.device = next(model.parameters()).device
+
+    def write(
+        self, prompts: Sequence[str], *, search: Search | None = None, limit: int | None = None
+    ) -> list[list[Continuation]]:
+        """Continuations of each prompt, best first; an empty prompt begins a document.
+
+        Prompts of different length are written at the same time, and none depends on its neighbours.
+        """
+        if not prompts:
+            return []
+        prompt = self._tokens([self.tokenizer.encode(text) for text in prompts])
+        numbers = torch.arange(len(prompts), device=self.device)
+        limits = torch.full_like(numbers, limit or self.limit)
+        with torch.inference_mode():
+            found = (search or self.search)(
+                self.model.step, self.model.begin(), prompt, limit=limits, prefix=None, streams=numbers
+            )
+        return [
+            [
+                Continuation(
+                    self.tokenizer.decode(each.ids),
+                    tuple(self.tokenizer.pieces(each.ids)),
+                    each.log_probability,
+                    each.finished,
+                )
+                for each in hypotheses
+            ]
+            for hypotheses in found
+        ]
+
+    def stream(self, prompt: str, *, search: Sampling, limit: int | None = None) -> Iterator[str]:
+        """One continuation as it is written, in pieces of text; what `write` gives for this prompt alone."""
+        columns = sample(
+            self.model.step,
+            self.model.begin(),
+            self._tokens([self.tokenizer.encode(prompt)]),
+            pick=search.pick,
+            stop=AtToken(search.eos),
+            limit=limit or self.limit,
+        )
+        ids: list[int] = []
+        shown = ""
+        for column in columns:
+            ids.append(int(column.ids[0, 0]))
+            text = self.tokenizer.decode(ids)
+            yield text[len(shown) :]
+            shown = text
+
+    def surprise(self, texts: Sequence[str]) -> list[Surprise]:
+        """The log-probability of each text as the beginning of a document."""
+        found = []
+        for text in texts:
+            ids = self.tokenizer.encode(text)
+            if not ids:
+                found.append(Surprise(0.0, 0, (), ()))
+                continue
+            read = self._tokens([ids])
+            labels = torch.tensor([ids], device=self.device)
+            with torch.inference_mode():
+                scores = score(self.model.step, self.model.begin(), read.span(0, -1), labels=labels)
+            each = scores.token_log_probabilities[0].tolist()
+            found.append(Surprise(sum(each), len(ids), tuple(self.tokenizer.pieces(ids)), tuple(each)))
+        return found
+
+    def _tokens(self, texts: list[list[int]]) -> Tokens:
+        """What precedes a document, which is the end of another, and each text."""
+        longest = max(map(len, texts))
+        ids: Tensor = torch.tensor([[EOS, *text, *[PAD] * (longest - len(text))] for text in texts])
+        return move(Tokens.of(ids, pad=PAD), self.device)

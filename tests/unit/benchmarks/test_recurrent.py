@@ -1,0 +1,140 @@
+"""What the benchmark of recurrent models compares is the same computation, and all of it runs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from heedful.configs.build import Sizes
+from heedful.configs.build_recurrent import recurrent
+from heedful.configs.recurrent import RecurrentConfig
+from heedful.data.batches import collate_sources
+from heedful.data.tokenizers import BOS, EOS, PAD
+from heedful.generation import Forbid, greedy_search
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.tasks.likelihood import cross_entropy
+from heedful.values import Tokens
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+WORDS, LENGTH = 40, 6
+SOURCES = [[7, 9, 30, 12, 5, 4, 8], [6, 7], [22, 21, 20, 39]]
+
+
+@pytest.fixture
+def plain_recurrent(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("plain_recurrent")
+
+
+def spread(model: Any) -> Any:
+    """With all weights different from how they begin, zeros too, in double precision."""
+    model = model.double().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return model
+
+
+def bahdanau() -> Any:
+    config = RecurrentConfig.model_validate({"d_model": 12, "d_embedding": 6, "reading": {"kind": "bahdanau"}})
+    return spread(recurrent(config, Sizes(WORDS, WORDS, 20)))
+
+
+def decoded(model: SequenceToSequence[Tokens], source: Tokens) -> list[list[int]]:
+    prompt = Tokens(torch.full((len(source.ids), 1), BOS), torch.zeros(len(source.ids), 1, dtype=torch.long))
+    filters = (Forbid((PAD, BOS, EOS)),)
+    found = greedy_search(model.step, model.begin(source), prompt, eos=EOS, limit=LENGTH, filters=filters)
+    return [list(hypotheses[0].ids) for hypotheses in found]
+
+
+def test_the_plain_model_has_the_same_loss_and_the_same_gradients(plain_recurrent: Any) -> None:
+    ours = bahdanau()
+    plain = plain_recurrent.PlainRecurrent(WORDS, 12, d_embedding=6, dropout=0.4).double().eval()
+    plain_recurrent.put_into_plain(ours, plain)
+    source = collate_sources(SOURCES)
+    target = Tokens.of(torch.tensor([[1, 5, 9, 4], [1, 17, 0, 0], [1, 30, 31, 0]]), pad=PAD)
+    labels = torch.tensor([[5, 9, 4, 2], [17, 2, 0, 0], [30, 31, 2, 0]])
+    logits = plain(source.ids, target.ids)
+    theirs = functional.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
+    )
+    real = labels != PAD
+    mine, _ = cross_entropy(ours(source, target)[real], labels[real], output=ours.output, smoothing=0.1)
+    torch.testing.assert_close(mine, theirs)
+    mine.backward()
+    theirs.backward()
+    layer, cell = ours.encoder.stack.layers[0], ours.decoder.column.cells[0]
+    for expected, found in (
+        (ours.output.weight, plain.embedding.weight),
+        (layer.right_to_left.recurrent.weight, plain.encoder.weight_hh_l0_reverse),
+        (ours.decoder.reading.across.score.key.weight, plain.key.weight),
+        (ours.decoder.reading.start.maps[0].bias, plain.start.bias),
+        (cell.recurrent.bias, plain.cell.bias_hh),
+        (ours.decoder.readout.maps[0].bias, plain.readout.bias),
+    ):
+        torch.testing.assert_close(found.grad, expected.grad)
+
+
+def test_the_plain_loop_decodes_the_same(plain_recurrent: Any) -> None:
+    ours = bahdanau()
+    plain = plain_recurrent.PlainRecurrent(WORDS, 12, d_embedding=6, dropout=0.4).double().eval()
+    plain_recurrent.put_into_plain(ours, plain)
+    source = collate_sources(SOURCES)
+    ids = plain.greedy(source.ids, length=LENGTH, forbidden=[PAD, BOS, EOS]).tolist()
+    assert ids == decoded(ours, source)
+    assert len({tuple(row) for row in ids}) > 1, "the outputs depend on the sources"
+
+
+def test_joey_nmt_computes_what_our_parts_compute(plain_recurrent: Any) -> None:
+    pytest.importorskip("joeynmt", reason="joeynmt is not installed")
+    ours = spread(plain_recurrent.feeding_model(WORDS, 12, d_embedding=6))
+    nn.init.zeros_(ours.decoder.reading.across.score.query.bias)
+    joey = plain_recurrent.joey_model(ours.float(), WORDS, 12, d_embedding=6)
+    source = collate_sources(sorted(SOURCES, key=len, reverse=True))
+    target = torch.tensor([[1, 5, 9, 4]] * 3)
+    real = source.ids != PAD
+    parts = {"src": source.ids, "src_mask": real.unsqueeze(1), "src_length": real.sum(1), "trg_mask": None}
+    logits = joey._encode_decode(trg_input=target, **parts)[0]
+    mine = ours.step(Tokens.of(target, pad=PAD), ours.begin(source))[0]
+    torch.testing.assert_close(mine, logits)
+
+
+def quick(folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
+    command = [sys.executable, str(BENCHMARKS / "recurrent.py"), "--quick", *options]
+    files = ["--json", str(folder / "found.json"), "--markdown", str(folder / "found.md")]
+    environment = os.environ | {"PYTHONPATH": str(BENCHMARKS.parent)}
+    done = subprocess.run([*command, *files], capture_output=True, text=True, timeout=600, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    text = (folder / "found.md").read_text(encoding="utf-8")
+    assert done.stdout == text
+    return text, json.loads((folder / "found.json").read_text(encoding="utf-8"))
+
+
+def test_all_of_it(tmp_path: Path) -> None:
+    text, found = quick(tmp_path, "--contestants", "heedful", "plain")
+    stretches = {name: rounds[0] for name, rounds in found["train"].items()}
+    assert list(stretches) == ["heedful", "plain"]
+    assert len({stretch["tokens"] for stretch in stretches.values()}) == 1
+    # the same weights and batches; only the masks of dropout differ
+    assert abs(stretches["heedful"]["loss"] - stretches["plain"]["loss"]) < 0.3
+    for size in ("1", "4"):
+        turns = found["decode"][size]
+        assert {name: turn["tokens"] for name, (turn,) in turns.items()} == {"heedful": 30, "plain": 30}
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in text.splitlines()]
+    assert [row[-1] for row in rows if row[0] in ("heedful", "plain") and row[-1].endswith("%")] == ["100.0%"] * 4
+
+
+def test_a_contestant_that_nobody_knows_is_named(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "recurrent.py"), "--quick", "--contestants", "sloth"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "no such contestant: sloth; there are heedful," in done.stderr

@@ -1,0 +1,111 @@
+"""Tagged sentences as they are read and encoded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from heedful.data.corpus import write_corpus
+from heedful.data.labels import Labels
+from heedful.data.tagged import Columns, ConllU, TaggedSentence, collate_tagged, encode_words, tagged_encoding
+from heedful.data.tokenizers import UNK, Characters
+from heedful.errors import DataError, RunError
+
+LETTERS = Characters("abcdefgh", lowercase=False)
+CONLLU = """\
+# sent_id = 1
+1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_
+1\tvamos\tir\tVERB\tV\t_\t0\troot\t_\t_
+2\tnos\tnosotros\tPRON\tP\t_\t1\tobj\t_\t_
+2.1\tnada\t_\t_\t_\t_\t_\t_\t_\t_
+
+# sent_id = 2
+1\tsí\tsí\tINTJ\tI\t_\t0\troot\t_\t_
+"""
+
+
+def sentences(*tagged: str) -> list[TaggedSentence]:
+    found = []
+    for number, line in enumerate(tagged, 1):
+        words, tags = zip(*(word.split("/") for word in line.split()), strict=True)
+        found.append(TaggedSentence(words, tags, (f"x:{number}",) * len(words)))
+    return found
+
+
+def test_columns_are_split_at_tabs_or_spaces(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("The\tO\nNew York\tB-loc\n\n\n\nA O\nb B-loc\n")
+    assert [(s.words, s.tags) for s in Columns(path)] == [
+        (("The", "New York"), ("O", "B-loc")),
+        (("A", "b"), ("O", "B-loc")),
+    ]
+    assert [s.words for s in Columns(path, word_column=1, tag_column=0)] == [("O", "B-loc"), ("O", "B-loc")]
+    assert list(Columns(path))[1].places == (f"{path}:6", f"{path}:7")
+
+
+def test_conllu_leaves_ranges_and_empty_nodes_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text(CONLLU)
+    assert [(s.words, s.tags) for s in ConllU(path)] == [(("vamos", "nos"), ("VERB", "PRON")), (("sí",), ("INTJ",))]
+    assert [s.tags for s in ConllU(path, tag="deprel")] == [("root", "obj"), ("root",)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a\tO\nb\n", "a:2: 1 column where 2 are needed"),
+        ("a\t \n", "a:1: an empty word or tag"),
+        ("a\tO\n\x00\tO\n", "a:2: a NUL"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "a"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        list(Columns(path))
+
+
+def test_words_that_are_no_conllu_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("The\tDET\n")
+    with pytest.raises(DataError, match=r"a:1: a word's number is missing"):
+        list(ConllU(path))
+
+
+def test_a_tag_stands_at_the_first_token_of_its_word(tmp_path: Path) -> None:
+    text = sentences("abc/X d/Y ef/X", "hh/Y", "zz/X a/Y")
+    tags = Labels.learn(tag for sentence in text for tag in sentence.tags)
+    corpus = write_corpus(tmp_path / "c", text, encoding=tagged_encoding(LETTERS, tags, max_length=9))
+    batch = collate_tagged(corpus, np.array([0, 1, 2]))
+    x, y = tags.id("X"), tags.id("Y")
+    assert batch.tags.tolist() == [[x, -1, -1, y, x, -1], [y, *[-1] * 5], [x, -1, y, *[-1] * 3]]
+    assert batch.tokens.positions[1].tolist() == [0, 1, *[-1] * 4]
+    assert encode_words(LETTERS, ("\u200b", "a")) == ([UNK, *LETTERS.encode("a")], [0, 1])
+
+
+def test_unknown_tags_and_long_sentences(tmp_path: Path) -> None:
+    tags = Labels(["X"])
+    encoding = tagged_encoding(LETTERS, tags, max_length=3)
+    report = write_corpus(tmp_path / "c", sentences("abcd/X", "abc/X"), encoding=encoding).report
+    assert (report.kept, report.too_long) == (1, 1)
+    with pytest.raises(DataError, match=r"x:1: the tag 'Z' does not occur in the training text"):
+        write_corpus(tmp_path / "c", sentences("a/Z"), encoding=encoding)
+
+
+def test_labels_are_saved_and_checked(tmp_path: Path) -> None:
+    labels = Labels.learn(["b", "a", "c", "a", "ü", "b", "a"])
+    assert labels.names == ("a", "b", "c", "ü")
+    assert (labels.id("c"), labels.id("z"), labels.size) == (2, None, 4)
+    path = tmp_path / "labels"
+    labels.save(path)
+    assert Labels.load(path).names == labels.names
+    with pytest.raises(DataError, match="not a single label"):
+        Labels.learn([])
+    for content in ("", "[]", '{"format": 1}', '{"format": 1, "labels": [1]}', '{"format": 2, "labels": []}'):
+        path.write_text(content)
+        with pytest.raises(RunError, match=r"labels|label format 2"):
+            Labels.load(path)
+    with pytest.raises(RunError, match="cannot be read"):
+        Labels.load(tmp_path / "gone")

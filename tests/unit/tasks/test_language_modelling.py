@@ -1,0 +1,181 @@
+"""Language modelling: what is learned, what is measured, and what is written."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from heedful.configs.build import build_language_model
+from heedful.configs.recurrent import RecurrentDecoderConfig
+from heedful.data.tokenizers import EOS, Characters
+from heedful.generation import Forbid, Multinomial
+from heedful.generation.search import Greedy, Sampling
+from heedful.models.language_model import LanguageModel
+from heedful.tasks.language_modelling import LanguageModelling
+from heedful.tasks.writer import Writer
+from heedful.values import Tokens
+
+LETTERS = Characters("abcdefg \n", lowercase=False, verbatim=True)
+STREAM = np.array(
+    [*LETTERS.encode("abcd efg gfe\nbad dab cab faced\n"), EOS, *LETTERS.encode("a bag"), EOS], dtype=np.uint16
+)
+
+
+def model(**options: object) -> LanguageModel:
+    config = RecurrentDecoderConfig.model_validate({"d_model": 12, "dropout": 0.0, **options})
+    made = build_language_model(config, vocabulary=LETTERS.size)
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return made.double()
+
+
+def task(*, length: int = 7, batch_tokens: int = 21, **options: object) -> LanguageModelling:
+    return LanguageModelling(
+        STREAM,
+        STREAM,
+        length=length,
+        batch_tokens=batch_tokens,
+        seed=3,
+        device=torch.device("cpu"),
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def test_pieces_are_the_stream_each_token_after_what_precedes_it() -> None:
+    what = task()
+    for epoch in range(5):
+        places = np.concatenate(what.plan(epoch))
+        first = places.min()
+        assert first < 7
+        read = np.full(len(STREAM), -1)
+        for rows in what.plan(epoch):
+            assert len(rows) <= 3
+            batch = what.batch(rows)
+            for row, place in enumerate(rows):
+                labels = batch.labels[row][batch.labels[row] >= 0].numpy()
+                assert batch.tokens.positions[row][: len(labels)].tolist() == list(range(len(labels)))
+                assert (batch.tokens.positions[row][len(labels) :] == -1).all()
+                read[place : place + len(labels)] = labels
+                before = [EOS, *STREAM][place : place + len(labels)]
+                assert batch.tokens.ids[row][: len(labels)].tolist() == before
+        assert (read[first:] == STREAM[first:]).all(), "every token behind the first piece is learned once"
+        assert (read[:first] == -1).all()
+    assert len({int(np.concatenate(what.plan(epoch)).min()) for epoch in range(20)}) > 3, "pieces are cut anywhere"
+    assert [rows.tolist() for rows in what.plan(1)] == [rows.tolist() for rows in task().plan(1)]
+
+
+def test_a_text_shorter_than_a_piece_is_one_piece() -> None:
+    what = task(length=1000)
+    (rows,) = what.plan(0)
+    batch = what.batch(rows)
+    assert batch.labels.tolist() == [STREAM.tolist()]
+    assert batch.tokens.ids.tolist() == [[EOS, *STREAM[:-1].tolist()]]
+
+
+@torch.no_grad()
+def test_the_loss_is_that_of_each_token_given_those_before_it_in_its_piece() -> None:
+    what, made = task(), model().eval()
+    rows = what.plan(0)[0]
+    batch = what.batch(rows)
+    expected, count = 0.0, 0
+    for row in range(len(rows)):
+        for t in range(int((batch.labels[row] >= 0).sum())):
+            alone = Tokens(batch.tokens.ids[row : row + 1, : t + 1], batch.tokens.positions[row : row + 1, : t + 1])
+            logits, _ = made.step(alone, made.begin())
+            expected -= float(logits[0, -1].log_softmax(-1)[batch.labels[row, t]])
+            count += 1
+    loss = what.loss(made, batch)
+    assert loss.count == count
+    assert float(loss.total) == pytest.approx(expected, rel=1e-9)
+    smoothed = task(smoothing=0.2).loss(made, batch)
+    uniform = float(made.step(batch.tokens, made.begin())[0].log_softmax(-1).mean(-1)[batch.labels >= 0].sum())
+    assert float(smoothed.total) == pytest.approx(0.8 * expected - 0.2 * uniform, rel=1e-9)
+    assert float(smoothed.parts["nll"]) == pytest.approx(expected, rel=1e-9)
+    measured = what.evaluate(made)
+    assert measured["perplexity"] == pytest.approx(math.exp(measured["loss"]))
+
+
+def test_truncation_changes_gradients_and_nothing_else() -> None:
+    made = model(cell="elman", layers=1)
+    batch = task().batch(np.array([0, 7]))
+
+    def gradients(truncation: int | None) -> tuple[float, Tensor]:
+        made.zero_grad()
+        loss = task(truncation=truncation).loss(made, batch).total
+        loss.backward()  # type: ignore[no-untyped-call]
+        grown = made.decoder.stack.layers[0].cell.recurrent.weight.grad
+        assert grown is not None
+        return float(loss.detach()), grown.clone()
+
+    whole, straight = gradients(None)
+    for truncation in (1, 3, 7, 100):
+        loss, grown = gradients(truncation)
+        assert loss == pytest.approx(whole, rel=1e-12)
+        assert torch.allclose(grown, straight) == (truncation >= 7)
+
+
+def test_truncated_gradients_stop_at_the_cut() -> None:
+    """By finite differences: with pieces of 3, the fourth token's loss ignores how the state before it was made."""
+    made = model(cell="elman", layers=1)
+    batch = task().batch(np.array([0]))
+    cell = made.decoder.stack.layers[0].cell
+    hidden, state = made(batch.tokens.span(0, 3), made.begin())
+    made.zero_grad()
+    nll = nn.functional.cross_entropy
+    later, _ = made(batch.tokens.span(3), _copied(state))
+    total = nll(made.output(hidden)[0], batch.labels[0, :3], reduction="sum")
+    total = total + nll(made.output(later)[0], batch.labels[0, 3:], reduction="sum")
+    expected = torch.autograd.grad(total, cell.recurrent.weight)[0]
+    four = LanguageModelling(STREAM, STREAM, length=7, truncation=3, batch_tokens=7, seed=1, device=torch.device("cpu"))
+    short = task(length=6, truncation=3)
+    six = short.batch(np.array([0]))
+    found = torch.autograd.grad(short.loss(made, six).total, cell.recurrent.weight)[0]
+    hidden, state = made(six.tokens.span(0, 3), made.begin())
+    later, _ = made(six.tokens.span(3), _copied(state))
+    total = nll(made.output(hidden)[0], six.labels[0, :3], reduction="sum")
+    total = total + nll(made.output(later)[0], six.labels[0, 3:], reduction="sum")
+    torch.testing.assert_close(found, torch.autograd.grad(total, cell.recurrent.weight)[0])
+    assert not torch.allclose(expected, torch.autograd.grad(four.loss(made, batch).total, cell.recurrent.weight)[0])
+
+
+def _copied(state: object) -> object:
+    cells = tuple(tuple(part.detach().clone() for part in cell) for cell in state.cells)  # type: ignore[attr-defined]
+    return type(state)(cells)
+
+
+def writer(made: LanguageModel) -> Writer:
+    return Writer(made.eval(), tokenizer=LETTERS, search=Greedy(EOS, (Forbid((0, 1, 3)),)), limit=12)
+
+
+def test_prompts_side_by_side_are_continued_as_alone() -> None:
+    who = writer(model())
+    prompts = ["abc", "", "a bag faced cab\n", "g"]
+    together = who.write(prompts)
+    assert together == [who.write([prompt])[0] for prompt in prompts]
+    assert all(1 <= len(each[0].tokens) <= 12 or each[0].finished for each in together)
+    drawn = Sampling(EOS, Multinomial(1.0, (), seed=5), 3)
+    several = who.write(prompts, search=drawn, limit=4)
+    assert [len(each) for each in several] == [3] * 4
+    assert who.write(prompts, search=drawn, limit=4) == several
+    assert who.write([]) == []
+
+
+def test_a_stream_is_the_continuation_in_pieces() -> None:
+    who = writer(model())
+    drawn = Sampling(EOS, Multinomial(1.0, (Forbid((0, 1, 3)),), seed=5), 1)
+    (expected,) = who.write(["ab"], search=drawn)[0]
+    assert "".join(who.stream("ab", search=drawn)) == expected.text
+
+
+def test_surprise_adds_up_what_each_token_costs() -> None:
+    who = writer(model())
+    found = who.surprise(["abc", "", "ab"])
+    assert found[1].count == 0
+    assert found[0].log_probability == pytest.approx(sum(found[0].token_log_probabilities))
+    assert found[0].token_log_probabilities[:2] == pytest.approx(found[2].token_log_probabilities)
+    total = sum(math.exp(who.surprise([letter])[0].log_probability) for letter in "abcdefg \n")
+    assert 0 < total < 1

@@ -1,0 +1,89 @@
+"""Tagging: what is learned, what is measured, and what is told."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from heedful.configs.build import build_tagger
+from heedful.configs.recurrent import RecurrentEncoderConfig
+from heedful.data.corpus import Corpus, write_corpus
+from heedful.data.labels import Labels
+from heedful.data.tagged import TaggedSentence, tagged_encoding
+from heedful.data.tokenizers import Characters
+from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.tagger import Tagger
+from heedful.tasks.tagging import Tagging
+
+LETTERS = Characters("abcdefg", lowercase=False)
+TAGS = Labels(["X", "Y", "Z"])
+
+
+def corpus(folder: Path, count: int = 30) -> Corpus:
+    dice = random.Random(1)
+    sentences = []
+    for _ in range(count):
+        words = tuple("".join(dice.choices("abcdefg", k=dice.randint(1, 4))) for _ in range(dice.randint(1, 8)))
+        sentences.append(TaggedSentence(words, tuple(dice.choice("XYZ") for _ in words), ("x:1",) * len(words)))
+    return write_corpus(folder, sentences, encoding=tagged_encoding(LETTERS, TAGS, max_length=50))
+
+
+def model(**options: object) -> TokenClassifier:
+    config = RecurrentEncoderConfig.model_validate({"d_model": 8, "dropout": 0.0, **options})
+    made = build_tagger(config, vocabulary=LETTERS.size, tags=TAGS.size)
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return made.double().eval()
+
+
+@pytest.mark.parametrize("options", [{}, {"bidirectional": False, "cell": "elman"}, {"layers": 2, "cell": "gru"}])
+@torch.no_grad()
+def test_loss_and_accuracy_are_those_of_each_sentence_alone(tmp_path: Path, options: dict[str, object]) -> None:
+    text, made = corpus(tmp_path / "c"), model(**options)
+    what = Tagging(text, text, batch_tokens=40, seed=1, device=torch.device("cpu"))
+    total, right, count = 0.0, 0, 0
+    for row in range(len(text)):
+        batch = what.batch(np.array([row]))
+        logits = made.output(made(batch.tokens))[0]
+        for scores, tag in zip(logits, batch.tags[0], strict=True):
+            if tag >= 0:
+                total -= float(scores.log_softmax(-1)[tag])
+                right += int(scores.argmax() == tag)
+                count += 1
+    measured = what.evaluate(made)
+    assert measured == pytest.approx({"loss": total / count, "accuracy": right / count})
+    losses = [what.loss(made, what.batch(rows)) for rows in what.plan(0)]
+    assert sum(loss.count for loss in losses) == count
+    assert sum(float(loss.total) for loss in losses) == pytest.approx(total)
+
+
+def test_smoothing_takes_from_the_right_tag_and_gives_to_all(tmp_path: Path) -> None:
+    text, made = corpus(tmp_path / "c"), model()
+    what = Tagging(text, text, smoothing=0.3, batch_tokens=40, seed=1, device=torch.device("cpu"))
+    batch = what.batch(np.arange(6))
+    chances = made.output(made(batch.tokens)).log_softmax(-1)[batch.tags >= 0]
+    right = float(chances[range(len(chances)), batch.tags[batch.tags >= 0]].sum().detach())
+    loss = what.loss(made, batch)
+    assert float(loss.total.detach()) == pytest.approx(-0.7 * right - 0.3 * float(chances.mean(-1).sum().detach()))
+    assert float(loss.parts["nll"]) == pytest.approx(-right)
+    assert what.evaluate(made)["loss"] == pytest.approx(
+        Tagging(text, text, batch_tokens=40, seed=1, device=torch.device("cpu")).evaluate(made)["loss"]
+    )
+
+
+def test_sentences_side_by_side_are_tagged_as_alone() -> None:
+    who = Tagger(model(), tokenizer=LETTERS, tags=TAGS)
+    sentences = [["abc", "d"], [], ["g"], ["fed", "cab", "ab", "zz"], []]
+    together = who.tag(sentences, batch_tokens=5)
+    assert [[tag.word for tag in found] for found in together] == sentences
+    for sentence, found in zip(sentences, together, strict=True):
+        alone = who.tag([sentence])[0]
+        assert [tag.name for tag in found] == [tag.name for tag in alone]
+        assert [tag.probability for tag in found] == pytest.approx([tag.probability for tag in alone])
+    assert all(1 / 3 <= tag.probability <= 1 for found in together for tag in found)
+    assert who.tag([]) == []
