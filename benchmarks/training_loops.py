@@ -21,7 +21,8 @@ from heedful.configs.model import TransformerConfig
 from heedful.data.batches import PairBatch, collate
 from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
-from heedful.tasks.translation import Criterion, Translation
+from heedful.tasks.criterion import Likelihood
+from heedful.tasks.translation import Translation
 from heedful.training.distributed import world
 from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
 from heedful.training.optimizers import Adam
@@ -86,7 +87,7 @@ class Ours(Loop, Listener, Keeper):
             Translation(
                 work.corpus(),
                 corpus(8, work.vocabulary, seed=2),  # what it is evaluated on, before and after the clock runs
-                criterion=Criterion(SMOOTHING),
+                criterion=Likelihood(SMOOTHING),
                 batch_tokens=work.batch_tokens,
                 seed=work.seed,
                 device=here.device,

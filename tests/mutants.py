@@ -73,7 +73,7 @@ SAMPLING = "tests/unit/generation/test_sampling.py"
 ENCODERS = "tests/unit/models/test_encoders.py"
 SIZE = "tests/unit/models/test_size.py"
 TASK = "tests/unit/tasks/test_translation.py"
-DRAWS = "tests/unit/tasks/test_hard_translation.py"
+DRAWS = "tests/unit/tasks/test_reinforcement.py"
 LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
 TAGGED = "tests/unit/data/test_tagged.py"
 TAGGING = "tests/unit/tasks/test_tagging.py"
@@ -534,7 +534,7 @@ TASKS = (
     ),
     Mutant(
         "padding is learned like a word",
-        "tasks/translation.py",
+        "tasks/criterion.py",
         "real = (batch.labels != PAD).flatten()",
         "real = (batch.labels >= 0).flatten()",
         (f"{TASK}::test_the_loss_is_the_sum_over_labels",),
@@ -597,7 +597,7 @@ TASKS = (
     ),
     Mutant(
         "padding is penalised",
-        "tasks/translation.py",
+        "tasks/criterion.py",
         'each * asked[name.partition(".")[0]][:, None, :, None] for name, calls',
         "each for name, calls",
         (f"{TASK}::test_losses_of_parts_add_up_to_that_of_the_whole",),
@@ -639,42 +639,42 @@ TASKS = (
     ),
     Mutant(
         "a sentence is expected to earn what a label does",
-        "tasks/hard_translation.py",
+        "tasks/reinforcement.py",
         "real.sum(1, keepdim=True)",
         "real.any(1, keepdim=True)",
         (DRAWS,),
     ),
     Mutant(
         "padding learns from its draws",
-        "tasks/hard_translation.py",
+        "tasks/reinforcement.py",
         "torch.where(real, terms, 0.0)",
         "terms",
         (DRAWS,),
     ),
     Mutant(
         "sentences earn what others earned",
-        "tasks/hard_translation.py",
+        "tasks/reinforcement.py",
         "real // labels.size(1), each",
         "real % len(labels), each",
         (DRAWS,),
     ),
     Mutant(
         "the surrogate's value is reported",
-        "tasks/hard_translation.py",
+        "tasks/reinforcement.py",
         "(lesson - lesson.detach())",
         "lesson",
         (DRAWS,),
     ),
     Mutant(
         "only what was earned is weighted",
-        "tasks/hard_translation.py",
+        "tasks/reinforcement.py",
         "baseline=weight * expected",
         "baseline=expected",
         (DRAWS,),
     ),
     Mutant(
         "the baseline is of the wrong sign",
-        "tasks/hard_translation.py",
+        "tasks/reinforcement.py",
         "torch.tensor(-nll,",
         "torch.tensor(nll,",
         (DRAWS,),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -21,8 +20,9 @@ from heedful.data.tokenizers import Tokenizer, load_tokenizer
 from heedful.errors import DataError
 from heedful.evaluation.translation import bleu
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.tasks.hard_translation import HardTranslation, Reinforce
-from heedful.tasks.translation import Criterion, Translation
+from heedful.tasks.criterion import Criterion, Decorrelated, Likelihood
+from heedful.tasks.reinforcement import Reinforced
+from heedful.tasks.translation import Translation
 from heedful.tasks.translator import Length, Translator
 from heedful.values import Tokens
 
@@ -89,19 +89,22 @@ class TranslationRun(Run[SequenceToSequence[Tokens]]):
     def task(self, train: Corpus, validation: Corpus, *, device: torch.device) -> Translation:
         """Likelihood of the targets, BLEU where it is monitored, and REINFORCE where attention draws."""
         config = self.recipe.training
-        make: Callable[..., Translation] = Translation
-        if (draws := config.reinforce) is not None:
-            reinforce = Reinforce(draws.reward, draws.entropy, draws.baseline_decay)
-            make = partial(HardTranslation, reinforce=reinforce)
-        return make(
+        return Translation(
             train,
             validation,
-            criterion=Criterion(config.label_smoothing, config.decorrelation),
+            criterion=self._criterion(),
             batch_tokens=config.batch_tokens,
             seed=self.recipe.seed,
             device=device,
             translation_score=self._validation_bleu() if config.monitor == "bleu" else None,
         )
+
+    def _criterion(self) -> Criterion:
+        config = self.recipe.training
+        likelihood = Likelihood(config.label_smoothing)
+        if (draws := config.reinforce) is not None:
+            return Reinforced(likelihood, reward=draws.reward, entropy=draws.entropy, decay=draws.baseline_decay)
+        return Decorrelated(likelihood, weight=config.decorrelation) if config.decorrelation else likelihood
 
     def _validation_bleu(self) -> Callable[[nn.Module], float]:
         longest = self.recipe.data.max_length

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
 from torch import nn
 
-from heedful.attention import (
-    Additive,
-    Attention,
-    Choice,
-    Concat,
-    Dot,
-    ExpDot,
-    Focus,
-    General,
-    LinearChain,
-    Location,
-    PredictedWindow,
-    Sampled,
-    ScaledDot,
-    Score,
-    StraightThrough,
-    everything,
-    proportional,
-    softmax,
-    window,
-)
+from heedful.attention import Attention, Focus, PredictedWindow, Sampled, everything, window
 from heedful.blocks.embedding import TokenEmbedding, embedding_table
 from heedful.blocks.linear import xavier_linear
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
+from heedful.configs.build_attention import build_choice, build_score
 from heedful.configs.recurrent import (
     BahdanauConfig,
     ContextConfig,
@@ -39,7 +19,6 @@ from heedful.configs.recurrent import (
     RecurrentConfig,
     RecurrentDecoderConfig,
     RecurrentEncoderConfig,
-    ScoreName,
 )
 from heedful.models.initialisation import Bahdanau, Initialisation, Modern, Uniform
 from heedful.models.interface import Decoder
@@ -218,36 +197,15 @@ def _luong(
 
 
 def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, sizes: Sizes) -> Attention:
-    return Attention(_score(reading, d_query, d_key, sizes), _choice(reading), focus=_focus(reading, d_query))
-
-
-def _score(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, sizes: Sizes) -> Score:
-    d_hidden = reading.d_alignment or d_query
-    made: dict[ScoreName, Callable[[], Score]] = {
-        "dot": Dot,
-        "scaled_dot": ScaledDot,
-        "exp_dot": ExpDot,
-        "general": lambda: General(d_query, d_key),
-        "concat": lambda: Concat(d_query, d_key, d_hidden),
-        "additive": lambda: Additive(d_query, d_key, d_hidden),
-        "location": lambda: Location(d_query, sizes.max_length + 1),
-    }
-    return made[reading.score]()
-
-
-def _choice(reading: BahdanauConfig | LuongConfig) -> Choice:
-    match reading.weights:
-        case "softmax":
-            return softmax
-        case "proportional":
-            return proportional
-        case "straight_through":
-            return StraightThrough()
-        case "sampled":
-            return Sampled()
-        case "linear_chain":
-            return LinearChain()
-    assert_never(reading.weights)
+    score = build_score(
+        reading.score,
+        d_query=d_query,
+        d_key=d_key,
+        d_hidden=reading.d_alignment or d_query,
+        longest=sizes.max_length + 1,
+    )
+    choice = Sampled() if reading.weights == "sampled" else build_choice(reading.weights)
+    return Attention(score, choice, focus=_focus(reading, d_query))
 
 
 def _focus(reading: BahdanauConfig | LuongConfig, d_query: int) -> Focus | None:

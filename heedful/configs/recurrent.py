@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from heedful.configs.attention import ScoreName, WeightsName
 from heedful.configs.section import Count, InputPath, Layered, Probability, Section, default_kind, misfit
 
-ScoreName = Literal["dot", "scaled_dot", "exp_dot", "general", "concat", "additive", "location"]
-WeightsName = Literal["softmax", "proportional", "straight_through", "sampled", "linear_chain"]
+ReadingWeightsName = Literal[WeightsName, "sampled"]
 _ONE_WIDTH = ("dot", "scaled_dot", "exp_dot")
 
 
@@ -29,7 +29,7 @@ class BahdanauConfig(Section):
     """how a state is compared with a memory slot"""
     d_alignment: Count | None = None
     """hidden width of additive and concat scores; model.d_model if not given"""
-    weights: WeightsName = "softmax"
+    weights: ReadingWeightsName = "softmax"
     """how scores become weights"""
 
 
@@ -41,7 +41,7 @@ class LuongConfig(Section):
     """how a state is compared with a memory slot"""
     d_alignment: Count | None = None
     """hidden width of additive and concat scores; model.d_model if not given"""
-    weights: WeightsName = "softmax"
+    weights: ReadingWeightsName = "softmax"
     """how scores become weights"""
     window: Literal["global", "monotonic", "predicted"] = "global"
     """which slots are seen: all, those around the same place (local-m), or a bell around a learned place (local-p)"""

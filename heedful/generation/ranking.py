@@ -44,7 +44,7 @@ def top_k(logits: Float[Tensor, "N V"], k: int, *, offsets: Float[Tensor, "G wid
     has fewer columns. Not a number counts as larger than infinity, as in `torch.topk`.
     """
     rows, columns = logits.shape
-    if k == 1 and offsets is None and (rows * columns <= _FEW or columns % BLOCK == 0):
+    if k == 1 and offsets is None:
         return _best(logits)
     shifts = logits.new_zeros(rows, 1) if offsets is None else offsets
     groups, width = shifts.shape
@@ -69,13 +69,18 @@ def top_k(logits: Float[Tensor, "N V"], k: int, *, offsets: Float[Tensor, "G wid
 def _best(logits: Float[Tensor, "N V"]) -> Top:
     """The largest of each row in as few operations as there can be: greedy search does little else."""
     rows, columns = logits.shape
-    if rows * columns <= _FEW:
+    if rows * columns <= _FEW or columns < BLOCK:
         values, ids = logits.max(1, keepdim=True)
     else:
-        blocks = logits.view(rows, -1, BLOCK)
+        whole = columns // BLOCK * BLOCK
+        blocks = logits[:, :whole].view(rows, -1, BLOCK)
         block = blocks.amax(2).argmax(1, keepdim=True)
         values, place = blocks.gather(1, block.unsqueeze(2).expand(-1, -1, BLOCK)).squeeze(1).max(1, keepdim=True)
         ids = block * BLOCK + place
+        if whole < columns:
+            others, place = logits[:, whole:].max(1, keepdim=True)
+            better = (others > values) | (others.isnan() & ~values.isnan())
+            values, ids = torch.where(better, others, values), torch.where(better, place + whole, ids)
     return Top(values, torch.zeros_like(ids), ids)
 
 

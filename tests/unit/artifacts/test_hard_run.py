@@ -12,7 +12,7 @@ from heedful.artifacts.checkpoints import resume
 from heedful.artifacts.files import read_manifest
 from heedful.artifacts.load import open_run
 from heedful.configs import dump
-from heedful.tasks.hard_translation import HardTranslation, Reinforce
+from heedful.tasks.reinforcement import Reinforced
 
 MODEL = """\
 [model]
@@ -60,9 +60,9 @@ def test_the_recipe_says_what_draws_learn(hard: Path) -> None:
     folder = fit(hard, *options, "--training.steps", "1")
     run: Any = open_run(folder)
     task = run.task(*([None] * 2), device="cpu")
-    assert isinstance(task, HardTranslation)
-    assert task.reinforce == Reinforce(0.3, 0.002, 0.7)
-    assert task.baseline.decay == 0.7
+    criterion = task.criterion
+    assert isinstance(criterion, Reinforced)
+    assert (criterion.reward, criterion.entropy, criterion.baseline.decay) == (0.3, 0.002, 0.7)
 
 
 def test_defaults_are_written_out_and_may_be_given_where_attention_draws_alone(hard: Path) -> None:

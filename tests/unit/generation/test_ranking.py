@@ -82,3 +82,25 @@ def test_normalisers_of_a_few_rows_at_a_time_are_those_of_all(rows, columns):
         highest = max(row)
         expected = highest + math.log(math.fsum(math.exp(each - highest) for each in row))
         assert normaliser == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (3, 70), (700, 60), (40, 1000), (40, 1024), (600, 65), (900, 64)])
+@pytest.mark.parametrize("odd", ["", "ties", "nan", "infinite"])
+def test_the_best_of_each_row_is_the_first_of_the_largest(shape: tuple[int, int], odd: str) -> None:
+    logits = torch.randn(shape)
+    match odd:
+        case "ties":
+            logits = logits.round()
+        case "nan":
+            logits[::3, -1] = math.nan
+            logits[1::3, 0] = math.nan
+        case "infinite":
+            logits[:, :3] = -math.inf
+            logits[0] = -math.inf
+            logits[1::2, -1] = math.inf
+    found = top_k(logits.clone(), 1)
+    ordered = logits.nan_to_num(nan=1e30, posinf=1e20, neginf=-1e20).tolist()
+    first = [row.index(max(row)) for row in ordered]
+    assert found.ids.squeeze(1).tolist() == first
+    torch.testing.assert_close(found.values, logits.gather(1, torch.tensor(first).unsqueeze(1)), equal_nan=True)
+    assert not found.members.any()

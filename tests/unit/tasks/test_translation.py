@@ -18,8 +18,9 @@ from heedful.data.corpus import Corpus, pair_encoding, write_corpus
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import PAD, Characters
 from heedful.inspection.watch import watch
+from heedful.tasks.criterion import Decorrelated, Likelihood
 from heedful.tasks.decorrelation import decorrelation
-from heedful.tasks.translation import Criterion, Translation
+from heedful.tasks.translation import Translation
 from heedful.values import Tokens
 
 LETTERS = Characters("abcdef", lowercase=False)
@@ -43,11 +44,14 @@ def model() -> Any:
     return built.double()
 
 
-def translation(corpus: Corpus, *, batch_tokens: int = 30, **criterion: float) -> Translation:
+def translation(
+    corpus: Corpus, *, batch_tokens: int = 30, smoothing: float = 0.0, decorrelation: float = 0.0
+) -> Translation:
+    likelihood = Likelihood(smoothing)
     return Translation(
         corpus,
         corpus,
-        criterion=Criterion(**criterion),
+        criterion=Decorrelated(likelihood, weight=decorrelation) if decorrelation else likelihood,
         batch_tokens=batch_tokens,
         seed=5,
         device=torch.device("cpu"),
@@ -141,7 +145,7 @@ def test_bleu_is_measured_where_it_is_asked_for(corpus: Corpus, model: Any) -> N
     task = Translation(
         corpus,
         corpus,
-        criterion=Criterion(),
+        criterion=Likelihood(),
         batch_tokens=100,
         seed=1,
         device=torch.device("cpu"),

@@ -1,9 +1,9 @@
-"""Translation by a model whose attention is drawn: REINFORCE beside the likelihood."""
+"""REINFORCE beside the likelihood, for attention that is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -11,76 +11,50 @@ from torch import Tensor, nn
 
 from heedful.attention.hard import Drawn, MovingBaseline, surrogate
 from heedful.data.batches import PairBatch
-from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import PAD
 from heedful.inspection.watch import watch
 from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.tasks.criterion import Criterion, Likelihood
 from heedful.tasks.interface import Loss
 from heedful.tasks.likelihood import log_likelihoods
-from heedful.tasks.translation import Criterion, Translation
 from heedful.values import Tokens
 
 
-@dataclass(frozen=True)
-class Reinforce:
-    """How much is learned from draws (Xu et al. 2015, the equation after 12).
+@final
+class Reinforced(Criterion):
+    """The likelihood, and what is learned from slots that were drawn from attention's softmax (Xu et al. 2015, 4.1).
 
-    Attributes:
-        reward: lambda_r, the weight of what draws earned; 1 gives the gradient of the paper's lower bound.
+    All draws of a sentence earn the log-likelihood of its target beyond the baseline. That is kept for one label, as a
+    moving mean over updates, and counts as often as the sentence has labels, so that long sentences are not blamed for
+    their length.
+
+    Args:
+        likelihood: of the targets.
+        reward: lambda_r (the equation after 12), the weight of what draws earned; 1 gives the gradient of the paper's
+            lower bound.
         entropy: lambda_e, how much spread draws are favoured.
         decay: of the baseline.
     """
 
-    reward: float = 1.0
-    entropy: float = 0.002
-    decay: float = 0.9
-
-
-class HardTranslation(Translation):
-    """Learning p(target | source), and where to look, with slots drawn from attention's softmax (Xu et al. 2015, 4.1).
-
-    All draws of a sentence earn the log-likelihood of its target beyond the baseline. That is kept for one label, as a
-    moving mean over updates, and counts as often as the sentence has labels, so that long sentences are not blamed for
-    their length. For its arguments see `Translation`.
-    """
-
     def __init__(
-        self,
-        train: Corpus,
-        validation: Corpus,
-        *,
-        reinforce: Reinforce,
-        criterion: Criterion,
-        batch_tokens: int,
-        seed: int,
-        device: torch.device,
-        translation_score: Callable[[nn.Module], float] | None = None,
+        self, likelihood: Likelihood, *, reward: float = 1.0, entropy: float = 0.002, decay: float = 0.9
     ) -> None:
-        super().__init__(
-            train,
-            validation,
-            criterion=criterion,
-            batch_tokens=batch_tokens,
-            seed=seed,
-            device=device,
-            translation_score=translation_score,
-        )
-        self.reinforce = reinforce
-        self.baseline = MovingBaseline(decay=reinforce.decay)
+        self.likelihood = likelihood
+        self.reward = reward
+        self.entropy = entropy
+        self.baseline = MovingBaseline(decay=decay)
 
     def loss(self, model: SequenceToSequence[Tokens], batch: PairBatch) -> Loss:
         """The likelihood, with the gradients of expected reward and entropy added to its own."""
         with watch(model, detach=False) as seen:
             hidden = model(batch.source, batch.target)
-        likelihood = self._judged(hidden, batch, output=model.output)
+        likelihood = self.likelihood.judge(hidden, batch, output=model.output)
         real = batch.labels != PAD
         earned = _by_sentence(hidden, batch.labels, output=model.output)
         expected = self.baseline.value * real.sum(1, keepdim=True)
-        weight, total, entropy = self.reinforce.reward, likelihood.total, torch.zeros_like(likelihood.total)
+        weight, total, entropy = self.reward, likelihood.total, torch.zeros_like(likelihood.total)
         for drawn in _draws(seen):
-            terms = surrogate(
-                drawn, reward=weight * earned, baseline=weight * expected, entropy_weight=self.reinforce.entropy
-            )
+            terms = surrogate(drawn, reward=weight * earned, baseline=weight * expected, entropy_weight=self.entropy)
             lesson = torch.where(real, terms, 0.0).sum()
             total = total + (lesson - lesson.detach())  # its value means nothing
             entropy += torch.where(real, drawn.entropy, 0.0).sum().detach()
@@ -96,7 +70,7 @@ class HardTranslation(Translation):
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """The baseline as it was."""
-        self.baseline = MovingBaseline(float(tensors["baseline"]), self.reinforce.decay)
+        self.baseline = MovingBaseline(float(tensors["baseline"]), self.baseline.decay)
 
 
 def _by_sentence(hidden: Float[Tensor, "B T d"], labels: Tensor, *, output: nn.Linear) -> Float[Tensor, "B 1"]:
