@@ -38,6 +38,8 @@ class Arguments:
     text: Annotated[TextOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=TextOptions)
     html: MaybePath = None
     """file for a page with the tables and with plots of BLEU by length and of learning"""
+    figure: MaybePath = None
+    """file for the plot of BLEU by length, as SVG"""
     json: MaybePath = None
     """file for all numbers"""
     lowercase: bool = False
@@ -92,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
         return code
     torch.set_num_threads(threads)
     compared = _compare(entries, text, given=given)
-    for path, content in ((given.html, compared.html), (given.json, compared.json)):
+    for path, content in ((given.html, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
         if path is not None:
             _write(path, content())
     print(compared.text(), end="")
@@ -133,10 +135,12 @@ def _check(given: Arguments, overrides: Sequence[str]) -> None:
         raise RecipeError(
             "heedful compare --train: trains in one process; train each recipe with torchrun, then compare the runs"
         )
-    if given.html is not None and given.html == given.json:
-        raise RecipeError(f"--html and --json: both are {given.html}; give each its own file")
-    for option, path in (("--html", given.html), ("--json", given.json)):
+    named: dict[Path, str] = {}
+    for option, path in (("--html", given.html), ("--figure", given.figure), ("--json", given.json)):
         if path is not None:
+            if path in named:
+                raise RecipeError(f"{named[path]} and {option}: both are {path}; give each its own file")
+            named[path] = option
             _require_room(path, option)
 
 

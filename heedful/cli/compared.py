@@ -74,7 +74,7 @@ class Compared:
         """A page that needs nothing else."""
         table = self._differences()
         tables = [self._results(), self._by_length(), *([table] if table.rows else [])]
-        return html_page(self._heading, tables=tables, pictures=[self._length_plot(), *self._curve_plots()])
+        return html_page(self._heading, tables=tables, pictures=[self.figure(), *self._curve_plots()])
 
     def json(self) -> str:
         """All numbers."""
@@ -157,7 +157,8 @@ class Compared:
         rows = [[key, *map(_value, values)] for key, values in self.differences.items()]
         return Table("How the recipes differ", ["key", *(row.name for row in self.rows)], rows)
 
-    def _length_plot(self) -> str:
+    def figure(self) -> str:
+        """BLEU by the length of the source, as SVG."""
         lines = [
             Line(
                 row.label,

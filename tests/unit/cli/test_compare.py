@@ -124,7 +124,7 @@ def test_a_run_without_measurements_has_dashes(say: Say, trained: Path, here: Pa
 
 
 def test_table_and_page_say_the_same_as_json(say: Say, trained: Path, second: Path, here: Path) -> None:
-    said = say("compare", trained, second, *QUICK, "--json", "all.json", "--html", "all.html")
+    said = say("compare", trained, second, *QUICK, "--json", "all.json", "--html", "all.html", "--figure", "all.svg")
     found, page = (Path(f"all.{kind}").read_text(encoding="utf-8") for kind in ("json", "html"))
     runs = json.loads(found)["runs"]
     heading, first, other = cells(page, 0)
@@ -142,7 +142,10 @@ def test_table_and_page_say_the_same_as_json(say: Say, trained: Path, second: Pa
     assert cells(page, 1)[2] == [str(second), f"{runs[1]['bleu_by_length'][0]['bleu']:.2f}"]
     assert cells(page, 2) == [["key", str(trained), str(second)], ["seed", "3", "4"]]
     assert "besides the model, the recipes differ in seed" in said.lines
-    assert said.err.splitlines()[-2:] == ["written: all.html", "written: all.json"]
+    assert said.err.splitlines()[-3:] == ["written: all.html", "written: all.svg", "written: all.json"]
+    figure = Path("all.svg").read_text(encoding="utf-8")
+    assert figure in page
+    ElementTree.fromstring(figure)
     assert re.findall(r"<title>(.*?)</title>\n<style", page) == [
         "BLEU by length",
         "Validation loss by minutes",
@@ -290,6 +293,7 @@ def test_few_sentences_have_no_interval_by_length(say: Say, trained: Path, here:
         ("{run} --html no/where", "no/where: cannot be written (No such file or directory); choose another --html"),
         ("{run} --json .", ".: cannot be written (Is a directory); choose another --json"),
         ("{run} --json x --html x", "--html and --json: both are x; give each its own file"),
+        ("{run} --json x --figure x", "--figure and --json: both are x; give each its own file"),
         ("{run} --source file", "text: give --source and --target"),
         ("{run} --source empty --target empty", "empty and empty: no sentences to compare on"),
         ("{run} --source long --target file", "{run}: sentence 1: has 20 tokens, this model reads at most 15; split"),
