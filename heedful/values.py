@@ -146,5 +146,4 @@ def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
         return tuple(_each(part, change) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: _each(getattr(value, f.name), change) for f in fields(value)})
-    assert value is None or isinstance(value, int), f"a nest may not hold {type(value).__name__}"
     return value

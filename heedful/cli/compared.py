@@ -158,16 +158,12 @@ class Compared:
         return Table("How the recipes differ", ["key", *(row.name for row in self.rows)], rows)
 
     def figure(self) -> str:
-        """BLEU by the length of the source, as SVG."""
-        lines = [
-            Line(
-                row.label,
-                tuple((i, band.bleu) for i, band in enumerate(row.scores.bands)),
-                tuple((band.interval.low, band.interval.high) if band.interval else None for band in row.scores.bands),
-            )
-            for row in self.rows
-        ]
-        ticks = [(i, _range(band)) for i, band in enumerate(self.rows[0].scores.bands)]
+        """BLEU by the length of the source, as SVG; bands too small for an interval are left out if two others stay."""
+        bands = list(enumerate(self.rows[0].scores.bands))
+        sure = [place for place, band in bands if band.interval is not None]
+        shown = sure if len(sure) > 1 else [place for place, _ in bands]
+        lines = [Line(row.label, *_points([row.scores.bands[place] for place in shown])) for row in self.rows]
+        ticks = [(i, _range(bands[place][1])) for i, place in enumerate(shown)]
         return line_plot(
             lines,
             title="BLEU by length",
@@ -189,6 +185,14 @@ class Compared:
             if any(row.facts.curve for row in rows)
             for plot in _curves(rows, alone=len(groups) == 1)
         ]
+
+
+def _points(
+    bands: Sequence[Band],
+) -> tuple[tuple[tuple[int, float], ...], tuple[tuple[float, float] | None, ...]]:
+    """Each band's BLEU, and its interval."""
+    spread = tuple((band.interval.low, band.interval.high) if band.interval else None for band in bands)
+    return tuple((i, band.bleu) for i, band in enumerate(bands)), spread
 
 
 def _curves(rows: Sequence[Row], *, alone: bool) -> list[str]:
