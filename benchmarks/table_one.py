@@ -63,7 +63,7 @@ class _Mixing(nn.Module):
         super().__init__()
         heads = max(1, d // HEAD)
         self.attention = MultiHeadAttention(d, heads, shared_key_value=True, aggregation=Concatenation())
-        self.attention.query = self.attention.key_value = nn.Identity()  # type: ignore[assignment]
+        self.attention.query = self.attention.key_value = nn.Identity()  # type: ignore[assignment]  # no maps at all
         self.visibility = visibility
         if formed:
             self.attention.probe.register_forward_hook(lambda *_: None)  # who watches makes the weights exist
@@ -80,7 +80,7 @@ class SelfAttention(Layer):
     formed: bool = False
 
     @property
-    def theory(self) -> Theory:  # type: ignore[override]
+    def theory(self) -> Theory:  # type: ignore[override]  # here it depends on the kernel
         memory = (2.0, 1.0) if self.formed else (1.0, 1.0)
         return Theory((2, 1), memory, 0, 0, ("n² d", "1", "1"))
 

@@ -11,13 +11,12 @@ around the image, which is what zero padding is; without it only the interior is
 Then a small stack of attention layers without queries (only the spots of the heads decide where they look) learns
 handwritten digits from blocks of 2 x 2 of their 14 x 14 pixels; the way of each head's centre is drawn.
 
-    python studies/attention_as_convolution.py --data ../shared/data/mnist10k --output runs/attention_as_convolution
-    python studies/attention_as_convolution.py --output /tmp/heads --quick      # a minute, to see that it works
+    python studies/attention_as_convolution.py --digits data/mnist10k --output runs/heads
+    python studies/attention_as_convolution.py --digits data/mnist10k --output runs/heads --quick    # whether it works
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import time
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from pathlib import Path
 
 import torch
 import tyro
+from digits import read_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -33,6 +33,7 @@ from heedful.attention import MultiHeadAttention, Quadratic, Sight
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PreNorm
 from heedful.blocks.transformer import LayerState, TransformerLayer
+from heedful.errors import DataError
 from heedful.inspection.plots import Line, line_plot
 
 OFFSETS = tuple((row, column) for row in (-1, 0, 1) for column in (-1, 0, 1))
@@ -69,10 +70,10 @@ QUICK = Sizes(layers=2, digits=100, epochs=3)
 class Options:
     """Multi-head attention as convolution."""
 
+    digits: Path
+    """folder of digit0.u8.gz ... digit9.u8.gz, images of 28 x 28 bytes"""
     output: Path
     """folder for table, numbers and figures"""
-    data: Path = Path("../shared/data/mnist10k")
-    """folder of digit0.u8.gz ... digit9.u8.gz, images of 28 x 28 bytes"""
     quick: bool = False
     """small sizes: whether it works"""
     epochs: int | None = None
@@ -174,15 +175,11 @@ def _layer(d: int, side: int) -> TransformerLayer:
     return TransformerLayer(attention, FeedForward(d, 2 * d, activation=nn.GELU()), residual=lambda: PreNorm(d))
 
 
-def read_digits(folder: Path, *, each: int) -> tuple[Tensor, Tensor]:
+def halved(pixels: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Images [N, 14, 14] between 0 and 1, each pixel the mean of four, and the digits [N]."""
-    images, labels = [], []
-    for digit in range(10):
-        content = gzip.decompress((folder / f"digit{digit}.u8.gz").read_bytes())
-        some = torch.frombuffer(bytearray(content), dtype=torch.uint8).view(-1, 1, 28, 28)[:each]
-        images.append(functional.avg_pool2d(some.float() / 255, 2).squeeze(1))
-        labels.append(torch.full((len(some),), digit))
-    return torch.cat(images), torch.cat(labels)
+    images = torch.cat(pixels).unsqueeze(1).float() / 255
+    digits = [torch.full((len(some),), digit) for digit, some in enumerate(pixels)]
+    return functional.avg_pool2d(images, 2).squeeze(1), torch.cat(digits)
 
 
 @dataclass(frozen=True)
@@ -271,8 +268,11 @@ def main() -> None:
     sizes = replace(QUICK if options.quick else Sizes(), seed=options.seed)
     if options.epochs is not None:
         sizes = replace(sizes, epochs=options.epochs)
+    try:
+        images, digits = halved(read_digits(options.digits, each=sizes.digits))
+    except DataError as error:
+        raise SystemExit(str(error)) from None
     errors = construction_errors(sizes)
-    images, digits = read_digits(options.data, each=sizes.digits)
     publish(
         errors, learn(images, digits, sizes, say=lambda line: print(line, flush=True)), sizes, output=options.output
     )

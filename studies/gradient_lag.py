@@ -10,7 +10,7 @@ Schmidhuber 1997, 5.4), and whether the problem is solved: T pairs of a number a
 sum of the two marked numbers, of which one stands in the first half and one in the second.
 
     python studies/gradient_lag.py --output runs/gradient_lag
-    python studies/gradient_lag.py --output /tmp/lag --quick        # a minute, to see that it works
+    python studies/gradient_lag.py --output runs/gradient_lag --quick        # a minute, to see that it works
 """
 
 from __future__ import annotations

@@ -9,13 +9,12 @@ own, before they meet in the gates (Ba et al. 2016, supplement; Cooijmans et al.
 units; over the batch, tested with statistics of each step; over the batch, tested with one set of statistics for all
 steps. Each network is trained with large and with small batches.
 
-    python studies/normalisation.py --digits ../shared/data/mnist10k --output runs/normalisation
-    python studies/normalisation.py --digits ../shared/data/mnist10k --output /tmp/normalisation --quick
+    python studies/normalisation.py --digits data/mnist10k --output runs/normalisation
+    python studies/normalisation.py --digits data/mnist10k --output runs/normalisation --quick    # whether it works
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import time
 from abc import ABC, abstractmethod
@@ -23,9 +22,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 import tyro
+from digits import CLASSES, SIDE, read_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -33,7 +32,6 @@ from heedful.blocks.recurrent import GRU
 from heedful.errors import DataError
 from heedful.inspection.plots import Line, line_plot
 
-SIDE, CLASSES = 28, 10
 GOALS = (0.95, 0.97)
 
 
@@ -183,8 +181,7 @@ class Digits:
     def read(cls, folder: Path, *, most: int) -> tuple[Digits, Digits]:
         """For training and for testing; `DataError` where the folder has something else."""
         parts: list[list[tuple[Tensor, int]]] = [[], []]
-        for digit in range(CLASSES):
-            pixels = _pixels(folder / f"digit{digit}.u8.gz")[: most // CLASSES]
+        for digit, pixels in enumerate(read_digits(folder, each=most // CLASSES)):
             kept = len(pixels) - len(pixels) // 5
             parts[0].append((pixels[:kept], digit))
             parts[1].append((pixels[kept:], digit))
@@ -198,16 +195,6 @@ class Digits:
             for side in parts
         )
         return train, test
-
-
-def _pixels(path: Path) -> Tensor:
-    try:
-        content = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError) as error:
-        raise DataError(f"{path}: cannot be read ({error}); give the folder of the digits") from None
-    if not content or len(content) % (SIDE * SIDE):
-        raise DataError(f"{path}: {len(content)} bytes are no images of {SIDE} x {SIDE}")
-    return torch.from_numpy(np.frombuffer(content, np.uint8).reshape(-1, SIDE, SIDE).copy())
 
 
 @dataclass(frozen=True)
@@ -349,7 +336,10 @@ def main() -> None:
     options = tyro.cli(Options, description=__doc__)
     torch.set_num_threads(1)
     sizes = replace(QUICK if options.quick else Sizes(), seed=options.seed)
-    data = Digits.read(options.digits, most=sizes.images)
+    try:
+        data = Digits.read(options.digits, most=sizes.images)
+    except DataError as error:
+        raise SystemExit(str(error)) from None
     publish(study(data, sizes, say=lambda line: print(line, flush=True)), sizes, output=options.output)
 
 

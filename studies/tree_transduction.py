@@ -15,7 +15,7 @@ paper's outer tanh, which would keep a softmax over many symbols from being sure
 zero; Adam; all that stands in `Sizes`.
 
     python studies/tree_transduction.py --output runs/tree_transduction
-    python studies/tree_transduction.py --output /tmp/trees --quick        # a minute, to see that it works
+    python studies/tree_transduction.py --output runs/tree_transduction --quick        # a minute, to see that it works
 """
 
 from __future__ import annotations

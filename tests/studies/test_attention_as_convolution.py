@@ -105,7 +105,7 @@ def write_digits(folder: Path, each: int) -> None:
 
 def test_digits_are_read_as_they_are_written(tmp_path: Path) -> None:
     write_digits(tmp_path / "digits", 5)
-    images, digits = STUDY.read_digits(tmp_path / "digits", each=3)
+    images, digits = STUDY.halved(STUDY.read_digits(tmp_path / "digits", each=3))
     assert digits.tolist() == [digit for digit in range(10) for _ in range(3)]
     assert images.shape == (30, 14, 14)
     assert images[:, :2, 0].min() == 1
@@ -117,7 +117,7 @@ def test_the_study_runs_and_repeats(tmp_path: Path, capsys: pytest.CaptureFixtur
     small = sizes()
     lines: list[str] = []
     found = [
-        STUDY.learn(*STUDY.read_digits(tmp_path / "digits", each=small.digits), small, say=lines.append)
+        STUDY.learn(*STUDY.halved(STUDY.read_digits(tmp_path / "digits", each=small.digits)), small, say=lines.append)
         for _ in range(2)
     ]
     assert found[0].accuracy == found[1].accuracy
