@@ -135,7 +135,7 @@ def bleu_by_length(
     references: Sequence[str],
     source_lengths: Sequence[int],
     *,
-    edges: Sequence[int] = (10, 20, 30, 40, 50),
+    edges: Sequence[int] | None = None,
     metric: Callable[[Sequence[str], Sequence[str]], Score] = bleu,
 ) -> tuple[LengthBand, ...]:
     """BLEU in bands of source length, shortest first; bands that hold no sentence are left out.
@@ -144,7 +144,8 @@ def bleu_by_length(
         hypotheses: the translations.
         references: one for each translation.
         source_lengths: words (or pieces) of each source sentence.
-        edges: the longest length of every band but the last, which has no end.
+        edges: the longest length of every band but the last, which has no end; unless given, bands are 5 long where
+            at most one sentence in twenty is longer than 30, and 10 long otherwise.
         metric: what to compute in each band.
 
     Raises:
@@ -154,6 +155,9 @@ def bleu_by_length(
     check_pairs(hypotheses, references)
     if len(source_lengths) != len(references):
         raise DataError(f"{len(source_lengths):,} source lengths for {len(references):,} sentences: give one each")
+    if edges is None:
+        short = sum(length > 30 for length in source_lengths) <= len(source_lengths) / 20
+        edges = range(5, 31, 5) if short else range(10, 51, 10)
     if any(low >= high for low, high in pairwise(edges)):
         raise RecipeError(f"edges {list(edges)} must increase: each is the longest length of its band")
     bands = []

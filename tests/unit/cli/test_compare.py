@@ -138,8 +138,8 @@ def test_table_and_page_say_the_same_as_json(say: Say, trained: Path, second: Pa
         assert shown["sent/s"] == f"{run['sentences_per_second']:,.1f}"
         assert re.split(r"  +", line) == row
     assert (first[7], other[7]) == ("-", f"{runs[1]['against_first'][0]['p_value']:.3f}")
-    assert cells(page, 1)[0] == ["run", "0 to 10 (20)"]
-    assert cells(page, 1)[2] == [str(second), f"{runs[1]['bleu_by_length'][0]['bleu']:.2f}"]
+    assert cells(page, 1)[0] == ["run", "0 to 5 (16)", "6 to 10 (4)"]
+    assert cells(page, 1)[2] == [str(second), *(f"{band['bleu']:.2f}" for band in runs[1]["bleu_by_length"])]
     assert cells(page, 2) == [["key", str(trained), str(second)], ["seed", "3", "4"]]
     assert "besides the model, the recipes differ in seed" in said.lines
     assert said.err.splitlines()[-3:] == ["written: all.html", "written: all.svg", "written: all.json"]
@@ -157,7 +157,7 @@ def test_table_and_page_say_the_same_as_json(say: Say, trained: Path, second: Pa
         assert texts[-2:] == [str(trained), str(second)]
     dots = [dot[0].text for dot in root.iter(f"{SVG}circle") if dot[0].text and dot[0].text.startswith(str(second))]
     curve = runs[1]["curve"]
-    assert dots[1 + len(curve) :] == [f"{second}: {p['step']}, {p['loss']:.4g}" for p in curve]
+    assert dots[-len(curve) :] == [f"{second}: {p['step']}, {p['loss']:.4g}" for p in curve]
 
 
 def test_names_are_escaped(say: Say, trained: Path, here: Path) -> None:
@@ -261,7 +261,7 @@ def test_few_sentences_have_no_interval_by_length(say: Say, trained: Path, here:
     found = compared(say, trained, "--data", "t.tsv", "--html", "all.html")
     assert found["sentences"] == 20
     first, second = found["runs"][0]["bleu_by_length"]
-    assert [(band["from"], band["to"], band["sentences"]) for band in (first, second)] == [(0, 10, 11), (11, 20, 9)]
+    assert [(band["from"], band["to"], band["sentences"]) for band in (first, second)] == [(6, 10, 11), (11, 15, 9)]
     assert second["interval"] is None
     (here / "t.tsv").write_text("".join(lines), encoding="utf-8")
     for band in compared(say, trained, "--data", "t.tsv")["runs"][0]["bleu_by_length"]:

@@ -203,6 +203,13 @@ def test_bands_of_length_hold_every_sentence_once() -> None:
         assert band.score == bleu(h, r)
 
 
+@pytest.mark.parametrize(("long", "ends"), [(5, [5, 10, 15, 20, 25, 30, None]), (6, [10, 20, 30, 40, 50, None])])
+def test_bands_are_narrow_where_few_sentences_are_long(long: int, ends: list[int | None]) -> None:
+    lengths = [*(1 + i % 30 for i in range(100 - long)), *(31 + 10 * (i % 3) for i in range(long))]
+    bands = bleu_by_length(["a"] * 100, ["a"] * 100, lengths, metric=exact_match)
+    assert [band.longest for band in bands] == ends
+
+
 def test_bands_without_sentences_are_left_out_and_any_metric_will_do() -> None:
     bands = bleu_by_length(["a", "b"], ["a", "c"], [3, 40], edges=[5, 20], metric=exact_match)
     assert [(b.shortest, b.longest, b.sentences, b.score.value) for b in bands] == [
