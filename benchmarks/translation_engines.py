@@ -21,7 +21,7 @@ from heedful.data.readers import read_lines
 from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
 from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy, Search
-from heedful.tasks.translator import Length
+from heedful.tasks.translations import Length
 
 Batches = list[list[str]]
 

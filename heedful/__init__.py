@@ -22,6 +22,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from heedful.artifacts.load import load as load
+    from heedful.artifacts.records import load_record as load_record
+    from heedful.artifacts.records import save_record as save_record
     from heedful.artifacts.training_run import train as train
     from heedful.configs.run import load_recipe as load_recipe
     from heedful.evaluation.report import evaluate as evaluate
@@ -30,6 +32,8 @@ _LAZY = {
     "evaluate": "heedful.evaluation.report",
     "load": "heedful.artifacts.load",
     "load_recipe": "heedful.configs.run",
+    "load_record": "heedful.artifacts.records",
+    "save_record": "heedful.artifacts.records",
     "train": "heedful.artifacts.training_run",
 }
 

@@ -41,6 +41,11 @@ class Mutant:
     tests: tuple[str, ...]
 
 
+INSPECTING = "tests/unit/tasks/test_inspecting.py"
+TREE = "tests/unit/generation/test_tree.py"
+FLOW = "tests/unit/inspection/test_flow.py"
+HEADS = "tests/unit/inspection/test_heads.py"
+DIFFERENCE = "tests/unit/inspection/test_difference.py"
 LAWS = "tests/laws/test_decoder_laws.py"
 BLOCKS = "tests/reference/test_blocks.py"
 INITIAL = "tests/reference/test_initialisation.py"
@@ -86,17 +91,94 @@ TRAINER = "tests/unit/training/test_trainer.py"
 
 ATTENTION = (
     Mutant(
+        "explained scores lack the relative bias",
+        "attention/multihead.py",
+        "            scores = scores + bias\n        weights = self.weigher.choose(scores.clone(), sight=sight)",
+        "            pass\n        weights = self.weigher.choose(scores.clone(), sight=sight)",
+        (f"{LAWS}::test_capture_law[shaw-keys-pre_norm-inference]",),
+    ),
+    Mutant(
+        "explained keys are not what is attended to",
+        "attention/multihead.py",
+        "            context=context if shift is None else context + shift,",
+        "            context=context,",
+        (f"{LAWS}::test_capture_law[shaw-post_norm-inference]",),
+    ),
+    Mutant(
+        "explained weights ignore where a query looks",
+        "attention/attention.py",
+        "        weights = self._weights(scores, query, visible=visible)\n        parts",
+        "        weights = self.choose(scores, visible)\n        parts",
+        (f"{LAWS}::test_capture_law[luong-predicted-inference]",),
+    ),
+    Mutant(
+        "layers are counted over all roles",
+        "inspection/capture.py",
+        "found[path] = Place(role, counts[role])",
+        "found[path] = Place(role, counts.total())",
+        (f"{INSPECTING}::test_its_weights_are_those_of_alignments",),
+    ),
+    Mutant(
+        "everything is watched whatever was asked for",
+        "inspection/capture.py",
+        "if layers is None or place.layer in layers}",
+        "if layers is None or place.layer in layers or True}",
+        (f"{INSPECTING}::test_only_what_was_asked_for_is_kept",),
+    ),
+    Mutant(
+        "a silenced head is another one",
+        "inspection/ablation.py",
+        "silent[:, head] = 0",
+        "silent[:, head - 1] = 0",
+        (f"{INSPECTING}::test_a_head_is_worth_what_its_part_of_the_output_map_is_worth",),
+    ),
+    Mutant(
+        "the tree ends branches that were ranked too low",
+        "generation/tree.py",
+        "if ends and rank < self.width:",
+        "if ends:",
+        (f"{TREE}::test_the_tree_holds_what_was_ranked",),
+    ),
+    Mutant(
+        "the tree grows from the wrong beam",
+        "generation/tree.py",
+        "self._live = live",
+        "self._live = live[::-1]",
+        (f"{TREE}::test_the_tree_holds_what_was_ranked",),
+    ),
+    Mutant(
+        "rollout forgets the way around attention",
+        "inspection/flow.py",
+        "step[rows] *= 0.5",
+        "step[rows] *= 0.0",
+        (FLOW,),
+    ),
+    Mutant(
+        "entropy is not relative to what is visible",
+        "inspection/heads.py",
+        "np.log(seen.sum(1)[several])",
+        "np.log(seen.shape[1])",
+        (HEADS,),
+    ),
+    Mutant(
+        "the divergence is one-sided",
+        "inspection/difference.py",
+        "(_relative(p, middle) + _relative(q, middle)) / 2",
+        "_relative(p, middle)",
+        (DIFFERENCE,),
+    ),
+    Mutant(
         "scores are not scaled",
         "attention/weigher.py",
-        "scale=1 / math.sqrt(query.size(-1))",
-        "scale=1.0",
+        "return 1 / math.sqrt(d_k)",
+        "return 1.0",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
         "scores are scaled by the width of the model",
         "attention/weigher.py",
-        "scale=1 / math.sqrt(query.size(-1))",
-        "scale=1 / math.sqrt(query.size(-1) * query.size(1))",
+        "scale=self.scale(query.size(-1))",
+        "scale=self.scale(query.size(-1) * query.size(1))",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
@@ -399,8 +481,8 @@ MODELS = (
     Mutant(
         "positions are scaled like embeddings",
         "blocks/embedding.py",
-        "self.position(tokens.positions).to(x.dtype)",
-        "self.position(tokens.positions).to(x.dtype) * self.scale",
+        "self.position(tokens.positions).to(words.dtype)",
+        "self.position(tokens.positions).to(words.dtype) * self.scale",
         (f"{BLOCKS}::test_token_embedding",),
     ),
     Mutant(

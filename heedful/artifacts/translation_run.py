@@ -23,7 +23,8 @@ from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.criterion import Criterion, Decorrelated, Likelihood
 from heedful.tasks.reinforcement import Reinforced
 from heedful.tasks.translation import Translation
-from heedful.tasks.translator import Length, Translator
+from heedful.tasks.translations import Length
+from heedful.tasks.translator import Translator
 from heedful.values import Tokens
 
 SOURCE, TARGET = "tokenizer/source", "tokenizer/target"

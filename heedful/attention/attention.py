@@ -6,6 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from heedful.attention.choice import Choice, Focus, softmax
+from heedful.attention.explained import Explained
 from heedful.attention.probe import Probe
 from heedful.attention.scores import Score
 
@@ -35,11 +36,39 @@ class Attention(nn.Module):
         visible: Bool[Tensor, "B Q K"],
     ) -> Float[Tensor, "B Q d_value"]:
         """The context of each query; `key` comes from `self.score.project`."""
-        scores = self.score(query, key)
-        if self.focus is None:
-            weights = self.choose(scores, visible)
-        else:
-            emphasis = self.focus(query, visible)
-            weights = self.choose(scores, emphasis > 0) * emphasis
+        weights = self._weights(self.score(query, key), query, visible=visible)
         seen: Tensor = self.probe(weights)
         return seen @ value
+
+    def explain(
+        self,
+        query: Float[Tensor, "B Q d_query"],
+        key: Float[Tensor, "B K d_projected"],
+        *,
+        value: Float[Tensor, "B K d_value"],
+        visible: Bool[Tensor, "B Q K"],
+    ) -> Explained:
+        """All that lies between the queries and their contexts, which are those of `forward`."""
+        scores = self.score(query, key)
+        weights = self._weights(scores, query, visible=visible)
+        parts = (each.unsqueeze(1) for each in (query, key, value, scores, weights, weights @ value))
+        query, key, value, scores, weights, context = parts
+        return Explained(
+            query=query,
+            key=key,
+            value=value,
+            scale=1.0,
+            bias=None,
+            scores=scores,
+            visible=visible,
+            weights=weights,
+            context=context,
+        )
+
+    def _weights(
+        self, scores: Float[Tensor, "B Q K"], query: Float[Tensor, "B Q d_query"], *, visible: Bool[Tensor, "B Q K"]
+    ) -> Float[Tensor, "B Q K"]:
+        if self.focus is None:
+            return self.choose(scores, visible)
+        emphasis: Tensor = self.focus(query, visible)
+        return self.choose(scores, emphasis > 0) * emphasis

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from heedful.attention import kernels
 from heedful.attention.dropout import Dropout
+from heedful.attention.explained import Explained
 from heedful.attention.positions import RelativePosition, Unaware
 from heedful.attention.probe import Probe
 from heedful.attention.sight import Band, Sight
@@ -177,6 +178,30 @@ class MultiHeadAttention(nn.Module):
         context = self._attend(query, memory, sight=sight)
         aggregated: Tensor = self.aggregation(context.transpose(1, 2))
         return aggregated
+
+    def explain(self, x: Float[Tensor, "G Q d_model"], memory: KeyValues, *, sight: Sight) -> Explained:
+        """All that lies between the queries and their contexts, which are those of `forward`."""
+        sight = sight.whole()
+        query = self.relative.rotate(self._split(self.query(x), self.d_k), sight.positions)
+        scores = self.weigher.score(query, memory.key)
+        bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
+        if bias is not None:
+            scores = scores + bias
+        weights = self.weigher.choose(scores.clone(), sight=sight)
+        context = kernels.combined(weights, memory.value)
+        shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
+        visible = torch.ones_like(scores[:, 0], dtype=torch.bool) if sight.visible is None else sight.visible[:, 0]
+        return Explained(
+            query=query,
+            key=memory.key,
+            value=memory.value,
+            scale=self.weigher.scale(self.d_k),
+            bias=bias,
+            scores=scores,
+            visible=visible,
+            weights=weights,
+            context=context if shift is None else context + shift,
+        )
 
     def _split(self, x: Tensor, width: int) -> Tensor:
         return x.view(x.size(0), x.size(1), self.heads, width).transpose(1, 2)

@@ -30,6 +30,10 @@ class Weigher(nn.Module, ABC):
         """Fresh scores of projected keys."""
 
     @abstractmethod
+    def scale(self, d_k: int) -> float:
+        """By what the plain score is multiplied."""
+
+    @abstractmethod
     def choose(self, scores: Float[Tensor, "G H Q K"], *, sight: Sight) -> Float[Tensor, "G H Q K"]:
         """Weights of what is seen; the scores may be overwritten."""
 
@@ -45,7 +49,11 @@ class ScaledSoftmax(Weigher):
 
     def score(self, query: Float[Tensor, "G H Q d_k"], key: Float[Tensor, "G H K d_k"]) -> Float[Tensor, "G H Q K"]:
         """Inner products over the root of their width."""
-        return kernels.scaled_products(query, key, scale=1 / math.sqrt(query.size(-1)))
+        return kernels.scaled_products(query, key, scale=self.scale(query.size(-1)))
+
+    def scale(self, d_k: int) -> float:
+        """1 / sqrt(d_k)."""
+        return 1 / math.sqrt(d_k)
 
     def choose(self, scores: Float[Tensor, "G H Q K"], *, sight: Sight) -> Float[Tensor, "G H Q K"]:
         """The softmax over what is seen."""
@@ -70,6 +78,10 @@ class Scored(Weigher):
         """By the score."""
         scores: Tensor = self.measure(query, key)
         return scores
+
+    def scale(self, d_k: int) -> float:
+        """1: a score that has a scale applies it itself."""
+        return 1.0
 
     def choose(self, scores: Float[Tensor, "G H Q K"], *, sight: Sight) -> Float[Tensor, "G H Q K"]:
         """By the choice."""

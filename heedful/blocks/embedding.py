@@ -39,11 +39,14 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T d_model"]:
         """A vector for each token."""
-        x: Tensor = self.table(tokens.ids) * self.scale
-        if self.position is not None:
-            x = x + self.position(tokens.positions).to(x.dtype)
-        dropped: Tensor = self.dropout(x)
+        words, places = self.explain(tokens)
+        dropped: Tensor = self.dropout(words if places is None else words + places)
         return dropped
+
+    def explain(self, tokens: Tokens) -> tuple[Float[Tensor, "B T d_model"], Float[Tensor, "B T d_model"] | None]:
+        """The summands: a vector for each token, and one for its position, if positions are added."""
+        words: Tensor = self.table(tokens.ids) * self.scale
+        return words, None if self.position is None else self.position(tokens.positions).to(words.dtype)
 
 
 def embedding_table(size: int, d_model: int) -> nn.Embedding:

@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, Command] = {
     "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
     "tag": Command("heedful.cli.tag", "tag the words of sentences with a trained tagger"),
     "evaluate": Command("heedful.cli.evaluate", "how good a run is: BLEU, chrF, TER, perplexity, accuracy"),
+    "inspect": Command("heedful.cli.inspect", "what a model attends to: a page with all views, figures, numbers"),
     "compare": Command("heedful.cli.compare", "trained runs side by side: scores, speed, learning; a table and plots"),
     "describe": Command("heedful.cli.describe", "layers, parameters, FLOPs and memory of a recipe's model"),
 }

@@ -19,7 +19,8 @@ from heedful.cli.searching import SearchOptions
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.tasks.translator import Translation, Translator
+    from heedful.tasks.translations import Translation
+    from heedful.tasks.translator import Translator
 
 _CHUNK = 4096
 """Sentences that are sorted by length together; a stream of any length is translated in such pieces."""

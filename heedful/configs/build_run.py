@@ -57,7 +57,7 @@ from heedful.data.tokenizers import (
 from heedful.errors import RecipeError
 from heedful.generation import Filter, Forbid, Multinomial, TopK, TopP, Wu
 from heedful.generation.search import Beam, Greedy, Sampling, Search
-from heedful.tasks.translator import Length
+from heedful.tasks.translations import Length
 from heedful.training.precision import has_fast_bf16
 from heedful.training.schedules import Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
 from heedful.training.trainer import Habits, Limits

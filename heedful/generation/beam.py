@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import torch
@@ -95,6 +95,30 @@ class _Tokens:
         return _Tokens(*(getattr(self, field.name).gather(1, places) for field in fields(self)))
 
 
+@dataclass(frozen=True)
+class Growth:
+    """What a step of the search found: the 2 * width best continuations of each sentence, best first.
+
+    Those that end the sentence and are among the first `width` are finished; the best `width` others live on, in this
+    order, and are the beams of the next step.
+
+    Attributes:
+        sentences: rows of the prompt that are still searched.
+        done: of them, those whose search had ended already; what stands there means nothing.
+        beams: the live hypothesis continued.
+        ids: the new token.
+        totals: log-probabilities of the whole; minus infinity where there is none.
+        scores: what a hypothesis that ends here is ranked by.
+    """
+
+    sentences: Int[Tensor, " G"]
+    done: Bool[Tensor, " G"]
+    beams: Int[Tensor, "G k"]
+    ids: Int[Tensor, "G k"]
+    totals: Float[Tensor, "G k"]
+    scores: Float[Tensor, "G k"]
+
+
 @torch.inference_mode()
 def beam_search(
     step: Step,
@@ -108,14 +132,13 @@ def beam_search(
     n_best: int = 1,
     prefix: Int[Tensor, "B L"] | None = None,
     filters: Sequence[Filter] = (),
+    observe: Callable[[Growth], None] | None = None,
 ) -> Hypotheses:
     """The `n_best` best answers of each sentence that `width` hypotheses growing side by side can find.
 
-    At each step the 2 * width best continuations of a sentence are ranked. Those that end the sentence and
-    are among the first `width` are finished; the best `width` others live on. A sentence is done when it has
-    `n_best` finished hypotheses and no live one can beat the worst of them any more: log-probabilities only
-    fall, so no score will exceed the present one divided by the largest divisor up to the limit. Searching on
-    would give the same answers.
+    At each step the 2 * width best continuations of a sentence are ranked. Those that end it and are among the first
+    `width` are finished; the best `width` others live on. A sentence is done when it has `n_best` finished ones and no
+    live one can beat the worst of them: no score will exceed the present one divided by the largest divisor to come.
 
     Args:
         step: see `Generative.step`; anything that obeys its laws.
@@ -123,14 +146,13 @@ def beam_search(
         prompt: what stands before the answer, at least the begin of sentence; may be padded anywhere.
         width: live hypotheses of each sentence.
         eos: the token that ends a sentence.
-        limit: most new tokens, of all or of each sentence; the forced prefix and `eos` count. Hypotheses
-            still alive at the limit are returned, as unfinished and behind all finished ones, where fewer
-            than `n_best` are finished.
+        limit: most new tokens, the forced prefix and `eos` among them. Where fewer than `n_best` are finished then,
+            those still alive are returned behind them, as unfinished.
         length_penalty: how hypotheses of different length compare.
         n_best: answers wanted, at most `width`; fewer come back where fewer exist.
-        prefix: ids that the answers must begin with, -1 behind them; read as one chunk, then part of the
-            answers and their scores, even where it is longer than the limit.
+        prefix: ids with which the answers begin, -1 behind them; part of their scores, even if longer than the limit.
         filters: forbid tokens. Log-probabilities are those of the model without filters, what `score` gives.
+        observe: is told of every step; nothing is computed for it unless given.
     """
     _check(width, n_best)
     limited = limits(limit, prompt=prompt)
@@ -142,6 +164,8 @@ def beam_search(
     logits, running = start.logits, not bool(front.done.all())
     while running:
         found = _continuations(at_least_single(logits), front, rows=rows, filters=filters)
+        if observe:
+            observe(_growth(front, found, divisors=divisors))
         front, chosen = _advance(front, found, eos=eos, divisors=divisors)
         trellis.grow(front.sentences, origins=chosen.beams, ids=chosen.ids, log_probabilities=chosen.values)
         done, moved = _news(front, chosen)
@@ -191,6 +215,11 @@ def _continuations(logits: Float[Tensor, "N V"], front: _Front, *, rows: int, fi
         return found
     padded = [functional.pad(getattr(found, field.name), (0, missing)) for field in fields(found)[1:]]
     return _Tokens(functional.pad(found.totals, (0, missing), value=-math.inf), *padded)
+
+
+def _growth(front: _Front, found: _Tokens, *, divisors: Float[Tensor, " lengths"]) -> Growth:
+    scores = found.totals / divisors[front.forced + front.counts + 1].unsqueeze(1)
+    return Growth(front.sentences, front.done, found.beams, found.ids, found.totals, scores)
 
 
 def _advance(front: _Front, found: _Tokens, *, eos: int, divisors: Float[Tensor, " lengths"]) -> tuple[_Front, _Tokens]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
 from jaxtyping import Int
 from torch import Tensor
 
-from heedful.generation.beam import beam_search
+from heedful.generation.beam import Growth, beam_search
 from heedful.generation.filters import Filter
 from heedful.generation.hypotheses import Hypotheses
 from heedful.generation.penalties import LengthPenalty
@@ -78,6 +78,7 @@ class Beam(Search):
     length_penalty: LengthPenalty
     n_best: int = 1
     filters: Sequence[Filter] = ()
+    observe: Callable[[Growth], None] | None = None
 
     def __call__(
         self,
@@ -101,6 +102,7 @@ class Beam(Search):
             n_best=self.n_best,
             prefix=prefix,
             filters=self.filters,
+            observe=self.observe,
         )
 
 

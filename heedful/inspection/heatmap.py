@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 import numpy as np
-from jaxtyping import Num
+from jaxtyping import Num, UInt8
+
+from heedful.inspection.lettering import FONT, shortened, split_letters, svg_label, text_width, visible
+from heedful.inspection.raster import image
 
 Weights = Num[np.ndarray, "..."] | Sequence[Sequence[float]]
 
@@ -43,6 +45,13 @@ INK = Ramp((0.985, 0.28), ((-0.002, 0.002), (-0.02, -0.035), (-0.015, -0.085), (
 """Light to dark, strong weights are darkest: for print."""
 
 
+def colours(weights: Num[np.ndarray, "H W"], ramp: Ramp) -> UInt8[np.ndarray, "H W 3"]:
+    """Red, green and blue of weights in [0, 1], in 256 steps."""
+    table = np.array([list(bytes.fromhex(ramp.colour(i / 255)[1:])) for i in range(256)], np.uint8)
+    found: np.ndarray = table[np.rint(255 * np.clip(weights, 0, 1)).astype(int)]
+    return found
+
+
 def _hex(lightness: float, a: float, b: float) -> str:
     """sRGB of an OKLab colour (Ottosson 2020), cut to what screens can show."""
     l_ = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
@@ -58,12 +67,20 @@ def _hex(lightness: float, a: float, b: float) -> str:
 
 
 def alignment_svg(
-    source: Sequence[str], target: Sequence[str], weights: Weights, *, title: str = "", ramp: Ramp = GLOW
+    source: Sequence[str],
+    target: Sequence[str],
+    weights: Weights,
+    *,
+    title: str = "",
+    ramp: Ramp = GLOW,
+    axes: tuple[str, str] = ("source", "target"),
+    splits: Sequence[int] = (),
+    highest: float = 1.0,
 ) -> str:
     """The matrix as an SVG file: a row for each target token, a column for each source token, a tooltip in each cell.
 
     Each row's largest weight has a dot, unless the whole row is equal. The text follows light and dark mode; nothing
-    is loaded from anywhere.
+    is loaded from anywhere. More than 20,000 cells are one image, without tooltips and dots.
 
     Args:
         source: S tokens.
@@ -71,23 +88,26 @@ def alignment_svg(
         weights: [T, S] in [0, 1], as an array or nested lists.
         title: a heading.
         ramp: the colours, `GLOW` or `INK` or your own.
+        axes: what columns and rows are called.
+        splits: numbers of columns before which another kind of column begins.
+        highest: the weight of the ramp's last colour; larger ones have it, too.
 
     Raises:
         ValueError: no tokens, weights that are not [T, S], or weights outside [0, 1].
     """
     matrix = _checked(source, target, weights)
-    picture = _Picture(
-        [_visible(t) for t in source], [_visible(t) for t in target], matrix, _visible(title) if title else "", ramp
-    )
-    return picture.svg()
+    tokens = [visible(t) for t in source], [visible(t) for t in target]
+    names = visible(axes[0]), visible(axes[1])
+    return _Picture(*tokens, matrix, visible(title) if title else "", ramp, names, splits, highest).svg()
 
 
 _LONGEST_LABEL = 24
 _TILT = 50.0
+_MOST_CELLS = 20_000
 _STYLE = (
     "<style>"
     ".heedful-alignment{max-width:100%;height:auto;background:#fff;"
-    "font-family:ui-sans-serif,system-ui,'Segoe UI','Noto Sans',sans-serif}"
+    f"font-family:{FONT}}}"
     ".heedful-alignment .paper{fill:#fff}.heedful-alignment text{fill:#24262d}"
     ".heedful-alignment .faint{fill:#7b8190}"
     "@media (prefers-color-scheme:dark){.heedful-alignment{background:#16171c}"
@@ -106,6 +126,12 @@ class _Picture:
     weights: Num[np.ndarray, "T S"]
     title: str
     ramp: Ramp
+    axes: tuple[str, str]
+    splits: Sequence[int]
+    highest: float
+
+    def colour(self, weight: float) -> str:
+        return self.ramp.colour(min(1.0, weight / self.highest))
 
     @property
     def cell(self) -> float:
@@ -131,12 +157,13 @@ class _Picture:
         rows, columns = ([self._length(label) for label in labels] for labels in (self.target, self.source))
         reach = math.cos(math.radians(_TILT))
         right = max(self.cell * (i + 0.5) + reach * length for i, length in enumerate(columns)) - self.size[0]
-        heading = 0.62 * 17 * _width(self.title) - self.size[0]
+        heading = 0.62 * 17 * text_width(self.title) - self.size[0]
         top = math.sin(math.radians(_TILT)) * max(columns) + 1.2 * self.font + (34 if self.title else 0) + 14
-        return max(*rows, 70.0) + 16, top, max(right, heading, 200 - self.size[0], 0.0) + 20, 62.0
+        axes = 0.62 * 11 * (max(map(text_width, self.axes)) + 2) + 10
+        return max(*rows, axes, 70.0) + 16, top, max(right, heading, 200 - self.size[0], 0.0) + 20, 62.0
 
     def _length(self, label: str) -> float:
-        return 0.62 * self.font * min(_width(label), _LONGEST_LABEL + 1) + 10
+        return 0.62 * self.font * min(text_width(label), _LONGEST_LABEL + 1) + 10
 
     def svg(self) -> str:
         left, top, right, bottom = self.margins
@@ -158,16 +185,16 @@ class _Picture:
     def _labels(self) -> list[str]:
         columns = [
             f'<text transform="translate({self.cell * (i + 0.5) + 0.25 * self.font:.1f} -7) rotate(-{_TILT:.0f})">'
-            f"{_label(token)}</text>"
+            f"{svg_label(token)}</text>"
             for i, token in enumerate(self.source)
         ]
         rows = [
-            f'<text x="-8" y="{self.cell * (i + 0.5):.1f}" dy=".34em" text-anchor="end">{_label(token)}</text>'
+            f'<text x="-8" y="{self.cell * (i + 0.5):.1f}" dy=".34em" text-anchor="end">{svg_label(token)}</text>'
             for i, token in enumerate(self.target)
         ]
         axes = [
             f'<text class="faint" x="-8" y="{y}" font-size="11" text-anchor="end">{name}</text>'
-            for y, name in ((-24, "source →"), (-9, "target ↓"))
+            for y, name in ((-24, f"{escape(self.axes[0])} →"), (-9, f"{escape(self.axes[1])} ↓"))
         ]
         return [*axes, *columns, *rows]
 
@@ -180,23 +207,37 @@ class _Picture:
             f'<rect x="-3" y="-3" width="{width + 6:.1f}" height="{height + 6:.1f}" rx="{radius + 3:.1f}" '
             f'fill="{self.ramp.colour(0.0)}"/>'
         ]
+        if self.weights.size > _MOST_CELLS:
+            return [
+                *lines,
+                image(colours(self.weights / self.highest, self.ramp), width=width, height=height),
+                *self._splits(),
+            ]
         for token, row, y in zip(self.target, self.weights, cell * np.arange(len(self.target)), strict=True):
             lines.append(f'<g transform="translate(0 {y + gap:.1f})">')
             for i, weight in enumerate(row.tolist()):
                 words = f"{escape(self.source[i])} → {escape(token)}: {weight:.3f}"
                 lines.append(
                     f'<rect x="{cell * i + gap:.1f}" width="{side:.1f}" height="{side:.1f}" rx="{radius:.1f}" '
-                    f'fill="{self.ramp.colour(weight)}"><title>{words}</title></rect>'
+                    f'fill="{self.colour(weight)}"><title>{words}</title></rect>'
                 )
             lines.extend(self._dots(row))
             lines.append("</g>")
-        return lines
+        return [*lines, *self._splits()]
+
+    def _splits(self) -> list[str]:
+        """Lines where another kind of column begins."""
+        return [
+            f'<path stroke="{self.ramp.colour(1.0)}" stroke-dasharray="4 3" pointer-events="none" '
+            f'd="M{self.cell * column:.1f} -3V{self.size[1] + 3:.1f}"/>'
+            for column in self.splits
+        ]
 
     def _dots(self, row: Num[np.ndarray, " S"]) -> list[str]:
         """A dot on the largest weight of the row, in the end of the ramp that stands out from it."""
         if len(row) > 1 and row.max() == row.min():
             return []
-        colour = self.ramp.colour(0.0 if row.max() > 0.5 else 1.0)
+        colour = self.ramp.colour(0.0 if row.max() > self.highest / 2 else 1.0)
         return [
             f'<circle cx="{self.cell * (i + 0.5):.1f}" cy="{self.cell / 2 - self.gap:.1f}" r="{self.cell / 13:.1f}" '
             f'fill="{colour}" fill-opacity="0.7" pointer-events="none"/>'
@@ -214,7 +255,7 @@ class _Picture:
         ]
         ticks = [
             f'<text class="faint" x="{steps * step * at:.0f}" y="{y + 22:.1f}" font-size="11" '
-            f'text-anchor="{anchor}">{at:g}</text>'
+            f'text-anchor="{anchor}">{at * self.highest:g}</text>'
             for at, anchor in ((0, "start"), (0.5, "middle"), (1, "end"))
         ]
         name = f'<text class="faint" x="{steps * step + 10}" y="{y + 8:.1f}" font-size="11">weight</text>'
@@ -227,21 +268,23 @@ def alignment_text(source: Sequence[str], target: Sequence[str], weights: Weight
     Arguments and errors are those of `alignment_svg`.
     """
     matrix = _checked(source, target, weights)
-    columns, rows = ([_shortened(_visible(t), 14) for t in tokens] for tokens in (source, target))
-    margin = max(map(_width, rows))
+    columns, rows = ([shortened(visible(t), 14) for t in tokens] for tokens in (source, target))
+    margin = max(map(text_width, rows))
     lines = [" " * (margin + 2) + line for line in _downwards(columns)]
     for label, row in zip(rows, matrix, strict=True):
         shades = "".join(" ░▒▓█"[round(4 * float(weight))] * 2 for weight in row)
         best = int(row.argmax())
-        lines.append(f"{' ' * (margin - _width(label))}{label} │{shades}│ {columns[best]} {row[best]:.2f}")
+        lines.append(f"{' ' * (margin - text_width(label))}{label} │{shades}│ {columns[best]} {row[best]:.2f}")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def _downwards(labels: Sequence[str]) -> list[str]:
     """Labels as columns two characters wide that end on the last line."""
-    letters = [_letters(label) for label in labels]
+    letters = [split_letters(label) for label in labels]
     depth = max(map(len, letters))
-    columns = [["  "] * (depth - len(one)) + [letter + " " * (2 - _width(letter)) for letter in one] for one in letters]
+    columns = [
+        ["  "] * (depth - len(one)) + [letter + " " * (2 - text_width(letter)) for letter in one] for one in letters
+    ]
     return ["".join(line) for line in zip(*columns, strict=True)]
 
 
@@ -265,55 +308,3 @@ def _checked(source: Sequence[str], target: Sequence[str], weights: Weights) -> 
             f"weight {matrix[row, column]} at row {row}, column {column} of {matrix.shape}: weights lie in [0, 1]"
         )
     return matrix
-
-
-def _visible(token: str) -> str:
-    """The token with a sign for every character that would not show, or that XML or a terminal would not bear."""
-    if token and not token.strip(" "):
-        return "␣" * len(token)
-    return "".join(map(_sign, token)) or "∅"
-
-
-def _sign(character: str) -> str:
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    joins = character in "\u200c\u200d"  # Persian words and emoji need them
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") and not joins:
-        return f"[U+{code:04X}]"
-    return character
-
-
-def _label(token: str) -> str:
-    return escape(_shortened(token, _LONGEST_LABEL))
-
-
-def _shortened(token: str, width: int) -> str:
-    """At most `width` columns of a terminal, the last an ellipsis where something is missing."""
-    if _width(token) <= width:
-        return token
-    kept = ""
-    for letter in _letters(token):
-        if _width(kept + letter) >= width:
-            break
-        kept += letter
-    return kept + "…"
-
-
-def _letters(text: str) -> list[str]:
-    """Characters, each with the marks that combine with it."""
-    letters: list[str] = []
-    for character in text:
-        if letters and _width(character) == 0:
-            letters[-1] += character
-        else:
-            letters.append(character)
-    return letters
-
-
-def _width(text: str) -> int:
-    """Columns in a terminal: two for wide Asian letters, none for marks that combine."""
-    return sum(
-        0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        for c in text
-    )

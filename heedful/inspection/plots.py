@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from heedful.inspection.lettering import FONT
+
 Number = int | float
 
 _WIDTH, _HEIGHT = 620.0, 320.0
@@ -24,14 +26,16 @@ _LIGHT = ("#0b63b5", "#c2410c", "#15803d", "#7e22ce", "#be123c", "#0e7490", "#85
 _DARK = ("#6cb2f7", "#fb923c", "#4ade80", "#c792f5", "#fb7185", "#22d3ee", "#facc15", "#cbd5e1")
 
 
-def _style() -> str:
+def style() -> str:
+    """Colours of class `heedful-plot`: paper, text, faint text, grid, and eight hues, in light and in dark."""
+
     def hues(colours: Sequence[str]) -> str:
         return "".join(f".heedful-plot .hue{i}{{color:{colour}}}" for i, colour in enumerate(colours))
 
     return (
         "<style>"
         ".heedful-plot{max-width:100%;height:auto;background:#fff;"
-        "font-family:ui-sans-serif,system-ui,'Segoe UI','Noto Sans',sans-serif}"
+        f"font-family:{FONT}}}"
         ".heedful-plot .paper{fill:#fff}.heedful-plot text{fill:#24262d}.heedful-plot .faint{fill:#6b7180}"
         ".heedful-plot .grid{stroke:#d9dce3}"
         f"{hues(_LIGHT)}"
@@ -253,7 +257,7 @@ class _Picture:
             f'viewBox="{-_LEFT:.0f} {-_TOP:.0f} {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
             'font-size="12">',
             f"<title>{name}</title>",
-            _style(),
+            style(),
             f'<rect class="paper" x="{-_LEFT:.0f}" y="{-_TOP:.0f}" width="{width:.0f}" height="{height:.0f}"/>',
             f'<text x="0" y="-30" font-size="15" font-weight="600">{name}</text>',
         ]

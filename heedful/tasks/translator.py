@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -16,78 +16,13 @@ from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypotheses, Hypothesis, score
 from heedful.generation.search import Search
+from heedful.inspection.record import Record
 from heedful.inspection.watch import watch
 from heedful.models.interface import Generative
+from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
+from heedful.tasks.translations import Alignment, Candidate, ForcedScore, Length, Translation
 from heedful.tasks.words import Links, link_words, words_of_pieces
 from heedful.values import Tokens, move
-
-
-@dataclass(frozen=True)
-class Length:
-    """The longest translation: ratio times the source's tokens and `extra` more."""
-
-    ratio: float = 1.0
-    extra: int = 50
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One translation of a sentence.
-
-    Attributes:
-        text: as one reads it.
-        ids: what was generated, without begin and end of sentence.
-        tokens: the same as pieces of text.
-        log_probability: of the tokens and the end of sentence, in nats.
-        score: what the search ranked by.
-        finished: whether the sentence ended by itself.
-    """
-
-    text: str
-    ids: tuple[int, ...]
-    tokens: tuple[str, ...]
-    log_probability: float
-    score: float
-    finished: bool
-
-
-@dataclass(frozen=True)
-class Translation:
-    """What became of one sentence; an empty line stays empty.
-
-    Attributes:
-        source: the sentence that was given.
-        source_tokens: its pieces.
-        candidates: best first.
-    """
-
-    source: str
-    source_tokens: tuple[str, ...]
-    candidates: tuple[Candidate, ...]
-
-    @property
-    def text(self) -> str:
-        """The best translation."""
-        return self.candidates[0].text
-
-
-@dataclass(frozen=True)
-class ForcedScore:
-    """How probable a given translation is: nats, the end of sentence included, over `count` tokens."""
-
-    log_probability: float
-    count: int
-    token_log_probabilities: tuple[float, ...]
-    tokens: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """What each target token looked at: weights [T, S] of each cross-attention, by its path, averaged over heads."""
-
-    source_tokens: tuple[str, ...]
-    target_tokens: tuple[str, ...]
-    weights: dict[str, Float[np.ndarray, "T S"]]
 
 
 class Translator:
@@ -233,6 +168,48 @@ class Translator:
             )
             for alignment, (source, target) in zip(alignments, pairs, strict=True)
         ]
+
+    def inspect(
+        self, source: str, target: str | None = None, *, search: Search | None = None, scope: Scope | None = None
+    ) -> Record:
+        """Everything the model attends to while it translates a sentence, or while it reads a given translation.
+
+        An ensemble's first model is asked.
+
+        Args:
+            source: the sentence.
+            target: a translation of it; unless given, the best one that is found, whose beam is recorded too.
+            search: instead of the translator's own.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: no words, or a sentence that is longer than the model can read.
+            RecipeError: no such layer or head.
+        """
+        scope, model, end = scope or Scope(), self.models[0], "</s>"
+        ids, grown = self._encode(source, 1), None
+        if not ids:
+            raise DataError("no words to look at: give a sentence")
+        if target is None:
+            search, grown = growing(search or self.search)
+            wanted = list(self._search([ids], search, prefix=None, numbers=np.array([1]))[0][0].ids)
+        else:
+            wanted = self._forcible(target, 1)
+        memory = move(collate_sources([ids]), self.device)
+        read, labels = self._forced([wanted])
+
+        def step() -> Tensor:
+            logits, _ = model.step(read, model.begin(memory))  # type: ignore[operator]  # every model is Generative
+            result: Tensor = logits
+            return result
+
+        pieces = self.target.pieces(wanted)
+        axes = text_axes(source=[*self.source.pieces(ids), end], read=["<s>", *pieces], wrote=[*pieces, end])
+        record, log_probabilities = recorded(model, step, scope=scope, axes=axes, title=source)
+        assert log_probabilities is not None, "a model that translates has logits"
+        texts = written(log_probabilities, labels[0].tolist(), tokenizer=self.target, alternatives=scope.alternatives)
+        tree = () if grown is None else branches(grown, labels[0].tolist(), tokenizer=self.target)
+        return replace(record, written=texts, tree=tree)
 
     def _across(self, sources: list[list[int]], targets: list[list[int]]) -> dict[str, Float[np.ndarray, "B T S"]]:
         source = move(collate_sources(sources), self.device)

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from heedful.data.tokenizers import UNK, UNKNOWN
-from heedful.tasks.translator import Candidate, Translation, Translator
+from heedful.tasks.translations import Candidate, Translation
+from heedful.tasks.translator import Translator
 
 
 def replace_unknown(translator: Translator, translations: Sequence[Translation]) -> list[Translation]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from heedful.data.tokenizers import EOS, PAD, Tokenizer
+from heedful.errors import DataError
 from heedful.generation import score
 from heedful.generation.sampling import AtToken, sample
 from heedful.generation.search import Sampling, Search
+from heedful.inspection.record import Record
 from heedful.models.language_model import LanguageModel
+from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
 from heedful.values import Tokens, move
 
 
@@ -106,6 +109,56 @@ class Writer:
             text = self.tokenizer.decode(ids)
             yield text[len(shown) :]
             shown = text
+
+    def inspect(
+        self, prompt: str, *, search: Search | None = None, limit: int | None = None, scope: Scope | None = None
+    ) -> Record:
+        """Everything the model attends to while it reads a prompt and goes on with it.
+
+        Args:
+            prompt: may be empty.
+            search: instead of the writer's own; the best of its continuations is taken.
+            limit: most tokens that are written; 0 reads the prompt alone.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: nothing to read and nothing to write.
+            RecipeError: no such layer or head.
+        """
+        scope, ids = scope or Scope(), self.tokenizer.encode(prompt)
+        given, grown = len(ids), None
+        if limit is None or limit > 0:
+            search, grown = growing(search or self.search)
+            with torch.inference_mode():
+                best = search(
+                    self.model.step,
+                    self.model.begin(),
+                    self._tokens([ids]),
+                    limit=torch.tensor([limit or self.limit], device=self.device),
+                    prefix=None,
+                    streams=torch.zeros(1, dtype=torch.long, device=self.device),
+                )[0][0]
+            ids = [*ids, *best.ids, *([EOS] if best.finished else [])]
+        if not ids:
+            raise DataError("nothing to look at: give a prompt, or let something be written")
+        read = self._tokens([ids]).span(0, -1)
+        pieces = self.tokenizer.pieces([EOS, *ids])
+
+        def step() -> Tensor:
+            logits, _ = self.model.step(read, self.model.begin())
+            return logits
+
+        axes = text_axes(source=None, read=pieces[:-1], wrote=pieces[1:])
+        text = self.tokenizer.decode(ids)
+        record, log_probabilities = recorded(self.model, step, scope=scope, axes=axes, title=text)
+        assert log_probabilities is not None, "a model that writes has logits"
+        notes = (f"The first {given:,} tokens were given, the others written.",) if 0 < given < len(ids) else ()
+        return replace(
+            record,
+            written=written(log_probabilities, ids, tokenizer=self.tokenizer, alternatives=scope.alternatives),
+            tree=() if grown is None else branches(grown, ids[given:], tokenizer=self.tokenizer),
+            notes=(*record.notes, *notes),
+        )
 
     def surprise(self, texts: Sequence[str]) -> list[Surprise]:
         """The log-probability of each text as the beginning of a document."""

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[2] / "heedful"
 # What each room may import besides itself and errors, as prefixes of module names below heedful. A file that
 # is listed has its own rule instead of its room's.
 BELOW_MODELS = ("blocks", "attention", "values")
-BELOW_TASKS = ("models", *BELOW_MODELS, "generation", "evaluation", "data", "inspection.watch")
+BELOW_TASKS = ("models", *BELOW_MODELS, "generation", "evaluation", "data", "inspection")
 BELOW_CONFIGS = ("tasks", "training", *BELOW_TASKS)
 BELOW_ARTIFACTS = ("configs", *BELOW_CONFIGS)
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -25,7 +25,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "data": ("values",),
     "generation": ("models.interface", "values"),
     "evaluation": (),
-    "inspection": ("attention.probe", "values"),
+    "inspection": ("blocks", "attention", "values"),
     "tasks": BELOW_TASKS,
     "training": ("tasks.interface", "values"),
     "configs": (),
@@ -37,7 +37,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "artifacts": BELOW_ARTIFACTS,
     "cli": ("artifacts", "inspection", *BELOW_ARTIFACTS),
     # The modules of its lazy names, which type checkers see as imports.
-    "__init__": ("artifacts.load", "artifacts.training_run", "configs.run", "evaluation.report"),
+    "__init__": ("artifacts.load", "artifacts.records", "artifacts.training_run", "configs.run", "evaluation.report"),
     "__main__": ("cli.commands",),
 }
 

@@ -20,6 +20,8 @@ EXPORTED = [
     "evaluate",
     "load",
     "load_recipe",
+    "load_record",
+    "save_record",
     "train",
 ]
 HEAVY = {"torch", "numpy", "pydantic", "tyro", "rich", "sentencepiece", "sacrebleu"}
@@ -48,7 +50,8 @@ def test_every_exported_name_can_be_had() -> None:
 
 def test_commands_are_frozen() -> None:
     assert list(COMMANDS) == [
-        *("quickstart", "train", "translate", "score", "align", "generate", "tag", "evaluate", "compare", "describe")
+        *("quickstart", "train", "translate", "score", "align", "generate", "tag"),
+        *("evaluate", "inspect", "compare", "describe"),
     ]
     assert {command.module for command in COMMANDS.values()} == {f"heedful.cli.{name}" for name in COMMANDS}
 

@@ -22,6 +22,7 @@ from heedful.blocks.embedding import TokenEmbedding
 from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.configs.model import LanguageModelConfig, ModelConfig
 from heedful.generation import Hypotheses, NoPenalty, Wu, beam_search, greedy_search
+from heedful.inspection.capture import capture
 from heedful.inspection.watch import watch
 from heedful.models.interface import State
 from heedful.models.language_model import LanguageModel
@@ -387,6 +388,22 @@ def test_watch_law(case: Case) -> None:
             if case.name not in UNNORMALISED:
                 torch.testing.assert_close(sums[sighted], torch.ones_like(sums[sighted]), msg=name)
             assert each.min() >= 0
+
+
+def test_capture_law(case: Case) -> None:
+    """What an attention says of itself is what it does."""
+    plain = case.logits((0, 7))
+    with capture(case.model) as captured:
+        torch.testing.assert_close(case.logits((0, 7)), plain)
+    assert set(captured.explained) == set(captured.weights) == set(captured.places)
+    for path, calls in captured.explained.items():
+        module = case.model.get_submodule(path)
+        for told, weights, output in zip(calls, captured.weights[path], captured.outputs[path], strict=True):
+            torch.testing.assert_close(told.weights, weights.view_as(told.weights), msg=path)
+            assert (told.weights.masked_select(~told.visible.unsqueeze(1)) == 0).all()
+            told_output = told.context.transpose(1, 2)
+            joined = module.aggregation(told_output) if hasattr(module, "aggregation") else told_output.squeeze(2)
+            torch.testing.assert_close(joined, output, msg=path)
 
 
 def test_kernel_law(transformer: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from heedful.data.tokenizers import BOS, EOS, PAD
 from heedful.errors import RunError
 from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy
-from heedful.tasks.translator import Length
+from heedful.tasks.translations import Length
 from heedful.training.listeners import Evaluation, Progress, Snapshot
 from heedful.values import Tokens
 

@@ -17,7 +17,8 @@ from heedful.data.tokenizers import BOS, EOS, PAD, Characters
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Forbid, Wu
 from heedful.generation.search import Beam, Greedy, Search
-from heedful.tasks.translator import Candidate, Length, Translator, batched
+from heedful.tasks.translations import Candidate, Length
+from heedful.tasks.translator import Translator, batched
 
 LETTERS = Characters("abcdef", lowercase=False)
 MAX_SOURCE = 12

@@ -10,7 +10,8 @@ from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.model import TransformerConfig
 from heedful.data.tokenizers import EOS, UNK, Characters, Tokenizer, Words, learn_sentencepiece
 from heedful.generation.search import Greedy
-from heedful.tasks.translator import Candidate, Length, Translation, Translator
+from heedful.tasks.translations import Candidate, Length, Translation
+from heedful.tasks.translator import Translator
 from heedful.tasks.unknown import replace_unknown
 
 TARGET = Words(["ein", "Hund", "."], lowercase=False)

@@ -1,0 +1,212 @@
+"""`heedful inspect`: what a model attends to, as a page, a figure, numbers or text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
+from heedful.errors import RecipeError
+
+if TYPE_CHECKING:
+    from heedful.inspection.record import Record
+
+_ROLES = Literal["encoder", "decoder", "cross"]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a model attends to while it reads and writes one text; or the habits of its heads over many.
+
+    Without an option that names a file, the terminal shows it.
+    """
+
+    run: Annotated[Path | None, tyro.conf.Positional] = None
+    """run folder; not needed with --record and --compare"""
+    source: MaybeText = None
+    """sentence to translate, or prompt to continue"""
+    target: MaybeText = None
+    """a translation to read instead of the one that the model finds"""
+    output: Annotated[Path | None, tyro.conf.arg(metavar="PATH", aliases=["-o"], help_behavior_hint="")] = None
+    """page (HTML) with all views; needs nothing but a browser"""
+    save: MaybePath = None
+    """file for the record itself (safetensors)"""
+    record: MaybePath = None
+    """a record that was saved, instead of a run and a source"""
+    figure: MaybePath = None
+    """picture of one view: .svg, .pdf or .png"""
+    view: str = "alignment"
+    """of --figure: alignment, heads, model, rollout, positions, masks, tree or decoding"""
+    role: Annotated[_ROLES | None, tyro.conf.arg(metavar="{encoder,decoder,cross}", help_behavior_hint="")] = None
+    """of --figure and --terminal: who looks at whom; cross where there is any"""
+    layer: int = -1
+    """of both: counted from 0; -1 is the last"""
+    head: MaybeInt = None
+    """of both: counted from 0; the mean over heads if not given"""
+    numbers: MaybePath = None
+    """file for all weights: .npz or .csv"""
+    terminal: bool = False
+    """show it here, too"""
+    layers: MaybeText = None
+    """layers to record, as in 0,2; the others keep their fast kernels"""
+    heads: MaybeText = None
+    """heads to record, as in 0,2"""
+    detail: Literal["auto", "yes", "no"] = "auto"
+    """record queries, keys, values and scores, too; auto leaves them out where they are many"""
+    beam: MaybeInt = None
+    """width of the search, whose tree is recorded; the recipe's if not given"""
+    tokens: MaybeInt = None
+    """of language models: longest continuation; 0 reads the prompt alone"""
+    compare: Annotated[tuple[Path, Path] | None, tyro.conf.arg(metavar="PATH PATH", help_behavior_hint="")] = None
+    """two saved records of the same text: how far their heads are apart"""
+    data: MaybePath = None
+    """TSV or JSONL file of sentences and translations: the habits of all heads over it"""
+    gold: MaybePath = None
+    """with --data: alignments by people, line by line; the error rate of each head"""
+    importance: bool = False
+    """with --data: BLEU without each head, one at a time"""
+    sentences: int = 200
+    """with --data: how many of its first sentences"""
+    json: MaybePath = None
+    """with --data or --compare: file for the numbers"""
+    device: MaybeText = None
+    """where to compute; a GPU where there is one"""
+    threads: MaybeInt = None
+    """CPU threads"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code."""
+    given = parse(Arguments, arguments, program="heedful inspect")
+    _check(given)
+    if given.threads is not None:
+        import torch
+
+        torch.set_num_threads(given.threads)
+    if given.compare is not None:
+        from heedful.cli.inspected import compare_records
+
+        compare_records(*given.compare, json_file=given.json)
+    elif given.data is not None:
+        from heedful.cli.inspected import survey_heads
+
+        assert given.run is not None
+        survey_heads(
+            given.run,
+            given.data,
+            gold=given.gold,
+            importance=given.importance,
+            sentences=given.sentences,
+            page=given.output,
+            json_file=given.json,
+            device=given.device,
+        )
+    else:
+        _show(_record(given), given)
+    return 0
+
+
+def _check(given: Arguments) -> None:
+    modes = {
+        "--source": given.source is not None,
+        "--record": given.record is not None,
+        "--compare": given.compare is not None,
+        "--data": given.data is not None,
+    }
+    chosen = [name for name, is_there in modes.items() if is_there]
+    if len(chosen) != 1:
+        raise RecipeError(
+            f"what to look at: give one of {', '.join(modes)}" + (f", not {' and '.join(chosen)}" * bool(chosen))
+        )
+    needs_run = chosen[0] in ("--source", "--data")
+    if needs_run and given.run is None:
+        raise RecipeError(f"{chosen[0]}: needs a run folder; heedful inspect RUN {chosen[0]} ...")
+    if not needs_run and given.run is not None:
+        raise RecipeError(f"{given.run}: {chosen[0]} needs no run; leave one of them out")
+    if given.gold is not None and given.data is None:
+        raise RecipeError("--gold: belongs to --data, whose lines it aligns")
+    if given.sentences < 1:
+        raise RecipeError(f"--sentences: {given.sentences}; must be at least 1")
+
+
+def _record(given: Arguments) -> Record:
+    from heedful.artifacts.records import load_record
+
+    if given.record is not None:
+        record = load_record(given.record)
+        return record.only(layers=_numbers("layers", given.layers), heads=_numbers("heads", given.heads))
+
+    from dataclasses import replace
+
+    from heedful.artifacts.load import load
+    from heedful.generation.search import Beam
+    from heedful.tasks.inspecting import Scope
+    from heedful.tasks.translator import Translator
+    from heedful.tasks.writer import Writer
+
+    assert given.run is not None
+    assert given.source is not None
+    model = load(given.run, device=given.device)
+    walks = {"auto": None, "yes": True, "no": False}[given.detail]
+    scope = Scope(_numbers("layers", given.layers), _numbers("heads", given.heads), walks=walks)
+    if isinstance(model, Translator):
+        search = model.search
+        if given.beam is not None:
+            if not isinstance(search, Beam):
+                raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
+            search = replace(search, width=given.beam)
+        return model.inspect(given.source, given.target, search=search, scope=scope)
+    if isinstance(model, Writer):
+        if given.target is not None:
+            raise RecipeError("--target: belongs to translation; a language model's text is all --source")
+        return model.inspect(given.source, limit=given.tokens, scope=scope)
+    raise RecipeError(f"{given.run}: its model has no attention to look at")
+
+
+def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(number) for number in text.split(","))
+    except ValueError:
+        raise RecipeError(f"--{option}: {text!r} is no list of numbers; write them as in 0,2") from None
+
+
+def _show(record: Record, given: Arguments) -> None:
+    from heedful.artifacts.files import replacing
+    from heedful.artifacts.records import save_record
+    from heedful.inspection.export import write_figure, write_numbers
+    from heedful.inspection.figures import figure
+    from heedful.inspection.web import viewer_html
+
+    written = []
+    if given.output is not None:
+        page = viewer_html(record)
+        with replacing(given.output) as beside:
+            beside.write_text(page, encoding="utf-8")
+        written.append(given.output)
+    if given.save is not None:
+        save_record(record, given.save)
+        written.append(given.save)
+    if given.figure is not None:
+        picture = figure(record, view=given.view, role=given.role, layer=given.layer, head=given.head)
+        write_figure(picture, given.figure)
+        written.append(given.figure)
+    if given.numbers is not None:
+        write_numbers(record, given.numbers)
+        written.append(given.numbers)
+    for path in written:
+        print(f"written: {path}", file=sys.stderr)
+    if given.terminal or not written:
+        from rich.console import Console
+
+        from heedful.inspection.terminal import terminal_view
+
+        Console(soft_wrap=True, highlight=False).print(
+            terminal_view(record, role=given.role, layer=given.layer, head=given.head)
+        )

@@ -1,0 +1,226 @@
+"""What `heedful inspect` says of many texts, and of two records of one."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from heedful.errors import DataError
+
+if TYPE_CHECKING:
+    from heedful.evaluation.alignment import Gold
+    from heedful.inspection.page import Table
+    from heedful.tasks.survey import Habits, Head, Importance, Worth
+    from heedful.tasks.translator import Translator
+
+_MEASURES = {
+    "relative_entropy": "entropy",
+    "largest": "largest",
+    "distance": "distance",
+    "diagonal": "same",
+    "previous": "previous",
+    "next": "next",
+    "first": "first",
+    "last": "last",
+}
+"""Columns of the table of habits."""
+
+
+def compare_records(first: Path, second: Path, *, json_file: Path | None) -> None:
+    """Prints how far the heads of two records are apart, the farthest first.
+
+    Raises:
+        RunError: a file is no record.
+        DataError: they are not of the same text, or have no head in common.
+    """
+    from heedful.artifacts.records import load_record
+    from heedful.inspection.difference import differences
+    from heedful.inspection.page import Table
+
+    records = load_record(first), load_record(second)
+    found = sorted(differences(*records), key=lambda each: -each.divergence)
+    rows = [
+        [f"{each.role} {each.layer}.{each.head}", f"{each.divergence:.4f}", f"{each.largest:.4f}"] for each in found
+    ]
+    notes = ["Jensen-Shannon divergence in bits, mean over queries; largest difference of any weight."]
+    print(Table(f"{first} and {second}", ["head", "divergence", "largest"], rows, notes).text(), end="")
+    pairs = list(zip(*(record.written for record in records), strict=False))
+    if pairs:
+        apart = max(abs(one.log_probability - other.log_probability) for one, other in pairs)
+        print(f"log-probabilities of the written tokens: at most {apart:.4f} nats apart")
+    if json_file is not None:
+        _write_json(json_file, {"heads": [asdict(each) for each in found]})
+
+
+def survey_heads(
+    run: Path,
+    data: Path,
+    *,
+    gold: Path | None,
+    importance: bool,
+    sentences: int,
+    page: Path | None,
+    json_file: Path | None,
+    device: str | None,
+) -> None:
+    """Prints the habits of all heads over a text and, if wanted, what the model is without each of them.
+
+    Raises:
+        RunError: no trained translation run.
+        DataError: the text or the gold alignments cannot be used.
+    """
+    from heedful.artifacts.load import load_translator
+    from heedful.cli.parallel import TextOptions
+    from heedful.tasks.survey import heads_of, survey
+    from heedful.tasks.survey import importance as worth_of_heads
+
+    truth = None if gold is None else _gold(gold, sentences)
+    pairs = [(pair.source, pair.target) for pair in islice(TextOptions(data=data).reader(), sentences)]
+    if truth is not None and len(truth) != len(pairs):
+        raise DataError(f"{gold}: {len(truth)} lines for {len(pairs)} sentences of {data}; they must match")
+    translator = load_translator(run, device=device)
+    with _Progress("reading", len(pairs)) as progress:
+        habits = survey(translator, pairs, gold=truth, tick=progress.tick)
+    worth = None
+    if importance:
+        whole = [(source, target) for source, target in pairs if source.strip() and target.strip()]
+        with _Progress("without a head", len(heads_of(translator))) as progress:
+            worth = worth_of_heads(translator, whole, search=_greedy(translator), tick=progress.tick)
+    tables = [_habits_table(habits, f"{run} on {len(pairs):,} sentences of {data}")]
+    if worth is not None:
+        tables.append(_worth_table(worth))
+    print("\n".join(table.text() for table in tables), end="")
+    if page is not None:
+        _write_page(page, tables, habits=habits, worth=worth, title=f"Heads of {run}")
+    if json_file is not None:
+        _write_json(json_file, _numbers(habits, worth))
+
+
+def _gold(path: Path, sentences: int) -> list[Gold]:
+    from heedful.data.readers import read_lines
+    from heedful.evaluation.alignment import Gold
+
+    lines = enumerate(islice(read_lines(path), sentences), 1)
+    return [Gold.parse(line, place=f"{path}:{number}") for number, line in lines]
+
+
+def _greedy(translator: Translator) -> Any:
+    from heedful.data.tokenizers import EOS
+    from heedful.generation.search import Greedy
+
+    return Greedy(EOS, getattr(translator.search, "filters", ()))
+
+
+def _habits_table(habits: Sequence[Habits], title: str) -> Table:
+    from heedful.inspection.page import Table
+
+    aligned = any(each.error_rate is not None for each in habits)
+    columns = ["head", *_MEASURES.values(), *(["AER"] if aligned else [])]
+    rows = []
+    for each in habits:
+        numbers = [_two(getattr(each.averages, name)) for name in _MEASURES]
+        rate = [] if not aligned else ["-" if each.error_rate is None else f"{each.error_rate:.3f}"]
+        rows.append([each.head.name, *numbers, *rate])
+    notes = [
+        "Means over queries. entropy: 1 is uniform over what is visible; largest weight; distance in tokens; weight on "
+        "the same, previous, next, first and last token.",
+        *(f"{each.head.name} is nearly uniform." for each in habits if each.averages.uniform > 0.5),
+        *(f"{each.head.name} hardly changes from query to query." for each in habits if each.averages.unchanging > 0.5),
+    ]
+    return Table(title, columns, rows, notes)
+
+
+def _worth_table(found: Importance) -> Table:
+    from heedful.inspection.page import Table
+
+    ranked = sorted(found.heads, key=lambda each: -each.nats)
+    rows = [[each.head.name, f"{each.bleu:+.2f}", f"{each.nats:+.4f}"] for each in ranked]
+    notes = [
+        f"What is lost without each head alone, of BLEU {found.bleu:.2f} (greedy) and {found.nats:.4f} nats a token; "
+        "above 0 the head is needed."
+    ]
+    return Table("Importance", ["head", "BLEU lost", "nats lost"], rows, notes)
+
+
+def _two(number: float) -> str:
+    return "-" if math.isnan(number) else f"{number:.2f}"
+
+
+def _write_page(
+    path: Path, tables: Sequence[Table], *, habits: Sequence[Habits], worth: Importance | None, title: str
+) -> None:
+    from heedful.artifacts.files import replacing
+    from heedful.inspection.page import html_page
+
+    page = html_page(title, tables=tables, pictures=_pictures(habits, worth))
+    with replacing(path) as beside:
+        beside.write_text(page, encoding="utf-8")
+    print(f"written: {path}", file=sys.stderr)
+
+
+def _pictures(habits: Sequence[Habits], worth: Importance | None) -> list[str]:
+    """Heads as squares: how sharp they look, how well they align, what they are worth."""
+    from heedful.inspection.figures.grid import Rated, heads_grid
+
+    def grid(title: str, values: Iterable[tuple[Head, float]], *, digits: int = 2) -> str:
+        rated = [Rated(head.role, head.layer, head.number, value) for head, value in values]
+        return heads_grid(rated, title=title, digits=digits)
+
+    sharp = ((each.head, each.averages.relative_entropy) for each in habits)
+    pictures = [grid("Entropy: 0 looks at one token, 1 at all alike", sharp)]
+    aligned = [(each.head, 1 - each.error_rate) for each in habits if each.error_rate is not None]
+    if aligned:
+        pictures.append(grid("Alignment: 1 minus the error rate", aligned))
+    if worth is not None:
+        pictures.append(grid("BLEU lost without the head", ((each.head, each.bleu) for each in worth.heads)))
+        lost = ((each.head, each.nats) for each in worth.heads)
+        pictures.append(grid("Nats lost without the head, for each token", lost, digits=3))
+    return pictures
+
+
+def _numbers(habits: Sequence[Habits], worth: Importance | None) -> dict[str, Any]:
+    def one(each: Habits) -> dict[str, Any]:
+        numbers = {name: None if math.isnan(value) else value for name, value in asdict(each.averages).items()}
+        return {"head": asdict(each.head), **numbers, "alignment_error_rate": each.error_rate}
+
+    def lost(each: Worth) -> dict[str, Any]:
+        return {"head": asdict(each.head), "bleu": each.bleu, "nats": each.nats}
+
+    content: dict[str, Any] = {"heads": [one(each) for each in habits]}
+    if worth is not None:
+        content["importance"] = {"bleu": worth.bleu, "nats": worth.nats, "heads": [lost(each) for each in worth.heads]}
+    return content
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    from heedful.artifacts.files import write_json
+
+    write_json(path, content)
+    print(f"written: {path}", file=sys.stderr)
+
+
+class _Progress:
+    """A bar on standard error, where that is a terminal."""
+
+    def __init__(self, what: str, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._bar = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+        self._task = self._bar.add_task(what, total=total)
+
+    def __enter__(self) -> _Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def tick(self, done: int) -> None:
+        """So many more are done."""
+        self._bar.advance(self._task, done)

@@ -1,0 +1,77 @@
+"""Everything a beam search looked at, as a tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from heedful.generation.beam import Growth
+
+Fate = Literal["lived", "ended", "pruned"]
+"""Went on; ended the sentence and was kept; was ranked too low to go on."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A token that was tried.
+
+    Attributes:
+        parent: number of the node it continues; -1 for the root, which is what was forced.
+        id: the token; -1 for the root.
+        total: log-probability of everything up to here, in nats, a forced prefix included; of the root, 0.
+        score: what it is ranked by, if it ended; None otherwise.
+        fate: what became of it.
+    """
+
+    parent: int
+    id: int
+    total: float
+    score: float | None
+    fate: Fate
+
+
+class BeamTree:
+    """Collects the steps of the search for one sentence; its `grow` is what `Beam.observe` asks for.
+
+    Args:
+        width: of the beam.
+        eos: the token that ends a sentence.
+    """
+
+    def __init__(self, *, width: int, eos: int) -> None:
+        self.width = width
+        self.eos = eos
+        self.nodes = [Node(-1, -1, 0.0, None, "lived")]
+        self._live = [0]
+
+    def grow(self, growth: Growth) -> None:
+        """One more step; a tree has one sentence."""
+        assert len(growth.sentences) == 1, "a tree belongs to one sentence"
+        if bool(growth.done[0]):
+            return
+        columns = (growth.beams[0], growth.ids[0], growth.totals[0], growth.scores[0])
+        live: list[int] = []
+        for rank, (beam, token, total, score) in enumerate(zip(*(each.tolist() for each in columns), strict=True)):
+            if not math.isfinite(total):
+                continue
+            ends = token == self.eos
+            fate: Fate = "pruned"
+            if ends and rank < self.width:
+                fate = "ended"
+            elif not ends and len(live) < self.width:
+                fate = "lived"
+                live.append(len(self.nodes))
+            self.nodes.append(Node(self._live[beam], token, total, score if ends else None, fate))
+        self._live = live
+
+    def path(self, ids: Sequence[int]) -> list[int]:
+        """Numbers of the nodes that spell these tokens from the root, as far as the tree has them."""
+        path = [0]
+        for token in ids:
+            following = [n for n, node in enumerate(self.nodes) if node.parent == path[-1] and node.id == token]
+            if not following:
+                break
+            path.append(following[0])
+        return path

@@ -1,0 +1,61 @@
+"""Every view of a record as one self-contained SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from heedful.errors import RecipeError
+from heedful.inspection.figures.chosen import Chosen
+from heedful.inspection.figures.maps import alignment, heads, masks, model, rolled_out
+from heedful.inspection.figures.texts import decoding, positions, tree
+from heedful.inspection.heatmap import GLOW, Ramp
+
+if TYPE_CHECKING:
+    from heedful.inspection.record import Record, Role
+
+View = Callable[["Record", Chosen], str]
+
+VIEWS: MappingProxyType[str, View] = MappingProxyType(
+    {
+        "alignment": alignment,
+        "heads": heads,
+        "model": model,
+        "rollout": rolled_out,
+        "positions": positions,
+        "masks": masks,
+        "tree": tree,
+        "decoding": decoding,
+    }
+)
+"""All views by name."""
+
+
+def figure(
+    record: Record,
+    *,
+    view: str = "alignment",
+    role: Role | None = None,
+    layer: int = -1,
+    head: int | None = None,
+    ramp: Ramp = GLOW,
+) -> str:
+    """A picture of the record as an SVG file.
+
+    Args:
+        record: of one text.
+        view: a name of `VIEWS`.
+        role: who looks at whom; for one map, the first of cross, decoder and encoder that there is, unless given; for
+            the whole model, all.
+        layer: of views of one layer; -1 is the last.
+        head: of views of one head; the mean over heads, or all of them side by side, unless given.
+        ramp: the colours of weights.
+
+    Raises:
+        RecipeError: there is no such view.
+        DataError: the record does not have what the view shows.
+    """
+    if view not in VIEWS:
+        raise RecipeError(f"no figure {view!r}; there are {', '.join(VIEWS)}")
+    return VIEWS[view](record, Chosen(role, layer, head, ramp))

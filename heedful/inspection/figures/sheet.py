@@ -1,0 +1,115 @@
+"""The paper that figures are drawn on: one look, light and dark, nothing loaded from anywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from heedful.inspection.lettering import svg_label, text_width, visible
+from heedful.inspection.plots import Number, style
+
+HUES = 8
+"""How many colours of class `hue0`, `hue1` ... there are."""
+
+_EDGE = 24.0
+_HEADING = 56.0
+_TILT = 50.0
+
+
+@dataclass(frozen=True)
+class Box:
+    """Elements and how much room they take, to the right of and below (0, 0).
+
+    Attributes:
+        parts: elements of SVG.
+        width: in pixels.
+        height: likewise.
+    """
+
+    parts: tuple[str, ...]
+    width: Number
+    height: Number
+
+
+def sheet(box: Box, *, title: str) -> str:
+    """The file: a heading and what is in the box below it."""
+    name = escape(visible(title))
+    width = max(box.width, length(title, 15)) + 2 * _EDGE
+    height = box.height + _HEADING + _EDGE
+    frame = f'x="{-_EDGE:.0f}" y="{-_HEADING:.0f}" width="{width:.0f}" height="{height:.0f}"'
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="heedful-plot" role="img" aria-label="{name}" '
+        f'viewBox="{-_EDGE:.0f} {-_HEADING:.0f} {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
+        'font-size="13">',
+        f"<title>{name}</title>",
+        style(),
+        f'<rect class="paper" {frame}/>',
+        f'<text x="0" y="{26 - _HEADING:.0f}" font-size="15" font-weight="600">{name}</text>',
+    ]
+    return "\n".join([*head, *box.parts, "</svg>"]) + "\n"
+
+
+def length(text: str, font: Number = 13, *, longest: int = 24) -> float:
+    """About how long a text is in pixels, cut at so many columns."""
+    return 0.62 * font * min(text_width(visible(text)), longest + 1)
+
+
+def words(  # a place and a text, as everywhere
+    text: str, x: Number, y: Number, *, font: Number = 13, anchor: str = "start", extra: str = "", longest: int = 24
+) -> str:
+    """A text, made visible, cut and escaped."""
+    size = "" if font == 13 else f' font-size="{font:g}"'
+    side = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    more = f" {extra}" if extra else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{size}{side}{more}>{svg_label(visible(text), longest=longest)}</text>'
+
+
+def faint(text: str, x: Number, y: Number, *, anchor: str = "start") -> str:
+    """A note in small faint letters, whole however long it is."""
+    return words(text, x, y, font=11, anchor=anchor, extra='class="faint"', longest=10_000)
+
+
+def moved(box: Box, *, x: Number = 0, y: Number = 0) -> str:
+    """The elements of a box at another place."""
+    return "\n".join([f'<g transform="translate({x:.1f} {y:.1f})">', *box.parts, "</g>"])
+
+
+def stacked(boxes: Sequence[Box], *, gap: Number = 30) -> Box:
+    """Boxes below each other."""
+    parts, y = [], 0.0
+    for box in boxes:
+        parts.append(moved(box, y=y))
+        y += box.height + gap
+    return Box(tuple(parts), max((box.width for box in boxes), default=0), max(0.0, y - gap))
+
+
+def beside(boxes: Sequence[Box], *, gap: Number = 36) -> Box:
+    """Boxes next to each other."""
+    parts, x = [], 0.0
+    for box in boxes:
+        parts.append(moved(box, x=x))
+        x += box.width + gap
+    return Box(tuple(parts), max(0.0, x - gap), max((box.height for box in boxes), default=0))
+
+
+def labelled(panel: Sequence[str], rows: Sequence[str], columns: Sequence[str], *, cell: Number) -> Box:
+    """A grid of square cells with its tokens: rows to the left, columns above; none where they would not fit."""
+    font = min(13.0, 0.78 * cell)
+    shown = font >= 7
+    left = max(length(token, font) for token in rows) + 10 if shown else 0.0
+    reach = max(length(token, font) for token in columns) if shown else 0.0
+    top = math.sin(math.radians(_TILT)) * reach + (font + 8 if shown else 0.0)
+    width, height = cell * len(columns), cell * len(rows)
+    parts = [f'<g transform="translate({left:.1f} {top:.1f})">', *panel]
+    if shown:
+        parts += [words(token, -8, cell * (i + 0.5) + 0.34 * font, font=font, anchor="end")
+                  for i, token in enumerate(rows)]  # fmt: skip
+        parts += [
+            f'<text transform="translate({cell * (i + 0.5) + 0.25 * font:.1f} -7) rotate(-{_TILT:.0f})" '
+            f'font-size="{font:g}">{svg_label(visible(token))}</text>'
+            for i, token in enumerate(columns)
+        ]
+    beyond = math.cos(math.radians(_TILT)) * reach
+    return Box((*parts, "</g>"), left + width + beyond, top + height)

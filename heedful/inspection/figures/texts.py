@@ -1,0 +1,218 @@
+"""Pictures of what lies around the weights: positions, what was written, and the tree of a beam."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from heedful.errors import DataError
+from heedful.inspection.figures.chosen import Chosen
+from heedful.inspection.figures.sheet import Box, beside, faint, length, sheet, stacked, words
+from heedful.inspection.heatmap import Ramp, colours
+from heedful.inspection.raster import image
+from heedful.inspection.record import Alternative, Branch, Encoding, Record, Written
+
+_BELOW = Ramp((0.97, 0.42), ((0.0, 0.0), (-0.02, -0.08), (-0.01, -0.15)))
+_ABOVE = Ramp((0.97, 0.48), ((0.0, 0.0), (0.06, 0.09), (0.14, 0.09)))
+
+_ROW = 30.0
+_BAR = 120.0
+
+
+def positions(record: Record, _chosen: Chosen) -> str:
+    """Each encoding as a heat map of positions and dimensions, beside it the dot products between positions."""
+    if not record.encodings:
+        raise DataError("this record says nothing of positions: its model adds none, or is recurrent")
+    return sheet(stacked([_encoding(each) for each in record.encodings], gap=36), title="How positions are told apart")
+
+
+def _encoding(each: Encoding) -> Box:
+    heading = Box(
+        (words(each.name, 0, 10, extra='font-weight="600"', longest=100),), length(each.name, longest=100), 16
+    )
+    kind = "distance" if each.relative else "position"
+    panels = [_panel(each.vectors, each.places.tolist(), (kind, "dimension"))]
+    if not each.relative and len(each.places) > 1:
+        products = each.vectors.astype(np.float64) @ each.vectors.T
+        panels.append(_panel(products, each.places.tolist(), (kind, "dot product with position"), square=True))
+    return stacked([heading, beside(panels)], gap=16)
+
+
+def _panel(
+    numbers: Float[np.ndarray, "N M"], places: Sequence[int], names: tuple[str, str], *, square: bool = False
+) -> Box:
+    """A heat map around zero with its numbered rows and a scale."""
+    rows, columns = numbers.shape
+    height = float(np.clip(8 * rows, 120, 320))
+    width = height if square else float(np.clip(6 * columns, 120, 460))
+    limit = float(np.abs(numbers).max()) or 1.0
+    left, top = 66.0, 18.0
+    parts = [
+        faint(f"{names[0]} ↓", left - 6, 10, anchor="end"),
+        faint(f"{names[1]} →", left, 10),
+        image(_diverging(numbers / limit), x=left, y=top, width=width, height=height),
+    ]
+    for row in sorted({0, rows // 2, rows - 1}):
+        parts.append(faint(f"{places[row]}", left - 6, top + height * (row + 0.5) / rows + 4, anchor="end"))
+    for column in sorted({0, columns - 1}):
+        label = places[column] if square else column
+        parts.append(faint(f"{label}", left + width * (column + 0.5) / columns, top + height + 15, anchor="middle"))
+    bar = top + height + 26
+    scale = _diverging(np.linspace(-1, 1, 101)[None])
+    parts.append(image(scale, x=left, y=bar, width=120, height=8))
+    for share, value in ((0.0, -limit), (0.5, 0.0), (1.0, limit)):
+        parts.append(faint(f"{value:.3g}", left + 120 * share, bar + 22, anchor="middle"))
+    return Box(tuple(parts), left + max(width, length(names[1], 11, longest=40), 130) + 10, bar + 28)
+
+
+def _diverging(numbers: Float[np.ndarray, "N M"]) -> np.ndarray:
+    """Blue below zero, orange above it, for numbers from -1 to 1."""
+    return np.where((numbers < 0)[..., None], colours(-numbers, _BELOW), colours(numbers, _ABOVE))
+
+
+def decoding(record: Record, _chosen: Chosen) -> str:
+    """What was written, token by token: its probability, and what else could have stood there."""
+    if not record.written:
+        raise DataError("nothing was written in this record, so there is no decoding to show")
+    left = max(length(each.token) for each in record.written) + 40
+    rooms = _rooms(record.written)
+    total, rows = 0.0, []
+    for step, each in enumerate(record.written):
+        total += each.log_probability
+        rows += _written(each, step, total, left, rooms)
+    heads = [
+        faint("token", left - 8, 0, anchor="end"),
+        faint("probability", left, 0),
+        faint("total, nats", left + _BAR + 76, 0, anchor="end"),
+        faint("what else could have stood there", left + _BAR + 96, 0),
+    ]
+    width = left + _BAR + 96 + sum(rooms)
+    return sheet(Box((*heads, *rows), width, _ROW * len(record.written) + 12), title="What was written, step by step")
+
+
+def _written(each: Written, step: int, total: float, left: float, rooms: Sequence[float]) -> list[str]:
+    y = _ROW * (step + 1) - 6
+    chance = math.exp(each.log_probability)
+    place = f'x="{left:.1f}" y="{y - 11:.1f}" height="14" rx="3"'
+    parts = [
+        faint(f"{step}", 14, y, anchor="end"),
+        words(each.token, left - 8, y, anchor="end", extra='font-weight="600"'),
+        f'<rect class="faint" fill-opacity="0.16" {place} width="{_BAR:.0f}"/>',
+        f'<rect class="hue0" fill="currentColor" fill-opacity="0.45" {place} width="{_BAR * min(1.0, chance):.1f}"/>',
+        words(f"{chance:.3f}", left + 5, y, font=11),
+        faint(f"{total:.2f}", left + _BAR + 76, y, anchor="end"),
+    ]
+    x = left + _BAR + 96
+    for other, room in zip(_others(each), rooms, strict=False):
+        parts.append(words(other.token, x, y, font=12))
+        parts.append(faint(f"{math.exp(other.log_probability):.3f}", x + room - 24, y, anchor="end"))
+        x += room
+    return parts
+
+
+def _others(each: Written) -> list[Alternative]:
+    return [other for other in each.alternatives if other.token != each.token][:4]
+
+
+def _rooms(written: Sequence[Written]) -> list[float]:
+    """How wide the columns of alternatives are."""
+    lists = [[length(other.token, 12) for other in _others(each)] for each in written]
+    return [max(row[place] for row in lists if len(row) > place) + 64 for place in range(max(map(len, lists)))]
+
+
+def tree(record: Record, _chosen: Chosen) -> str:
+    """How the beam found what was written, from left to right; what was pruned is faint, the returned text is bold."""
+    if not record.tree:
+        raise DataError("this record has no tree: its text was given, or written without a beam")
+    children = _children(record.tree)
+    steps = _steps(record.tree, children)
+    rows = _rows(children, record.tree)
+    widths = [0.0] * (max(steps.values()) + 1)
+    for number, step in steps.items():
+        widths[step] = max(widths[step], length(_name(record.tree[number])), length(_numbers(record.tree[number]), 11))
+    starts = np.concatenate([[0.0], np.cumsum([_ROOM * width + 30 for width in widths])])
+    parts = []
+    for number, branch in enumerate(record.tree):
+        if number in steps:
+            x, y = float(starts[steps[number]]), _LEVEL * rows[number] + 14
+            if branch.parent >= 0:
+                mother = record.tree[branch.parent]
+                end = float(starts[steps[branch.parent]]) + _ROOM * length(_name(mother))
+                parts.append(_edge(branch, (end, _LEVEL * rows[branch.parent] + 10), (x - 4, y - 4)))
+            parts.append(_node(branch, x, y))
+    legend = (
+        "under each token: log-probability of the text up to it, in nats; ended texts: the score they are ranked by"
+    )
+    height = _LEVEL * (max(rows.values()) + 1) + 22
+    width = max(float(starts[-1]), 0.62 * 11 * len(legend))
+    return sheet(Box((*parts, faint(legend, 0, height - 4)), width, height), title="The beam's tree")
+
+
+_LEVEL = 36.0
+_ROOM = 1.25  # bold letters are wider
+
+
+def _children(branches: Sequence[Branch]) -> dict[int, list[int]]:
+    """Numbers of the nodes that continue each one, the best first; the root's are those of -1."""
+    children: dict[int, list[int]] = {}
+    for number, branch in enumerate(branches):
+        children.setdefault(branch.parent, []).append(number)
+    for numbers in children.values():
+        numbers.sort(key=lambda number: (not branches[number].best, -branches[number].log_probability))
+    return children
+
+
+def _steps(branches: Sequence[Branch], children: dict[int, list[int]]) -> dict[int, int]:
+    """How many tokens there are up to each node."""
+    steps: dict[int, int] = {}
+    waiting = list(children.get(-1, []))
+    while waiting:
+        number = waiting.pop()
+        parent = branches[number].parent
+        steps[number] = 0 if parent < 0 else steps[parent] + 1
+        waiting.extend(children.get(number, []))
+    return steps
+
+
+def _rows(children: dict[int, list[int]], branches: Sequence[Branch]) -> dict[int, int]:
+    """The row of each node: that of its first child, or a new one."""
+    rows: dict[int, int] = {}
+    free = 0
+    waiting = list(reversed(children.get(-1, [])))
+    while waiting:
+        number = waiting.pop()
+        parent = branches[number].parent
+        first = parent >= 0 and children[parent][0] == number
+        rows[number] = rows[parent] if first else free
+        free += 0 if first else 1
+        waiting.extend(reversed(children.get(number, [])))
+    return rows
+
+
+def _name(branch: Branch) -> str:
+    return branch.token if branch.parent >= 0 else "start"
+
+
+def _numbers(branch: Branch) -> str:
+    score = "" if branch.score is None else f", score {branch.score:.2f}"
+    return f"{branch.log_probability:.2f}{score}"
+
+
+def _edge(branch: Branch, start: tuple[float, float], end: tuple[float, float]) -> str:
+    (x, y), (to_x, to_y) = start, end
+    middle = (x + to_x) / 2
+    look = 'class="hue0" stroke-width="2.5"' if branch.best else 'class="hue7" stroke-width="1.2"'
+    dim = ' stroke-opacity="0.4" stroke-dasharray="3 3"' if branch.fate == "pruned" else ""
+    course = f"M{x + 3:.1f} {y:.1f}C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+    return f'<path {look}{dim} fill="none" stroke="currentColor" d="{course}"/>'
+
+
+def _node(branch: Branch, x: float, y: float) -> str:
+    weight = 'font-weight="700"' if branch.best else 'class="faint"' if branch.fate == "pruned" else ""
+    fates = {"lived": "went on", "ended": "ended", "pruned": "was pruned"}
+    below = faint(_numbers(branch), x, y + 13) if branch.parent >= 0 else ""
+    tip = f"<title>{fates[branch.fate]}</title>"
+    return f"<g>{tip}{words(_name(branch), x, y, extra=weight)}{below}</g>"

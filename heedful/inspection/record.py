@@ -1,0 +1,259 @@
+"""What a model looked at while it read and wrote one text: one format for every family of models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from heedful.errors import DataError
+
+Role = Literal["encoder", "decoder", "cross"]
+"""An encoder's tokens to each other, a decoder's to those before them, and a decoder's to what the encoder made."""
+
+SOURCE, READ, WRITTEN = "source", "read", "written"
+"""The axes of text: what the encoder read; what the decoder had read when it wrote; what it wrote then."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What stands along one side of a matrix of weights."""
+
+    name: str
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """All that lies between the queries of an attention and its output.
+
+    Attributes:
+        queries: [H, Q, d_k], as they are compared with keys (turned by their positions, where these are rotary).
+        keys: [H, K, d_k], likewise.
+        values: [H, K, d_v].
+        scale: what the plain score was multiplied by.
+        bias: [H, Q, K], added by relative positions; None where these add nothing.
+        scores: [H, Q, K], scaled and with their bias, before anything is hidden.
+        contexts: [H, Q, d_v], the sums of the values by the weights.
+        inputs: [Q, d_model], what the queries were made of.
+        outputs: [Q, d_output], what the attention returned.
+    """
+
+    queries: Float[np.ndarray, "H Q d_k"]
+    keys: Float[np.ndarray, "H K d_key"]
+    values: Float[np.ndarray, "H K d_v"]
+    scale: float
+    bias: Float[np.ndarray, "H Q K"] | None
+    scores: Float[np.ndarray, "H Q K"]
+    contexts: Float[np.ndarray, "H Q d_v"]
+    inputs: Float[np.ndarray, "Q d_model"]
+    outputs: Float[np.ndarray, "Q d_output"]
+
+    @property
+    def size(self) -> int:
+        """Numbers in all."""
+        parts = (self.queries, self.keys, self.values, self.scores, self.contexts, self.inputs, self.outputs)
+        return sum(part.size for part in parts) + (0 if self.bias is None else self.bias.size)
+
+    def only(self, places: Sequence[int]) -> Walk:
+        """With these heads, by their places."""
+        chosen = list(places)
+        return replace(
+            self,
+            queries=self.queries[chosen],
+            keys=self.keys[chosen],
+            values=self.values[chosen],
+            bias=None if self.bias is None else self.bias[chosen],
+            scores=self.scores[chosen],
+            contexts=self.contexts[chosen],
+        )
+
+
+@dataclass(frozen=True)
+class Map:
+    """The weights of one attention of the model.
+
+    Attributes:
+        path: where the attention is in the model.
+        role: who looks at whom.
+        layer: its number among those of the same role, from 0, as the model's layers are counted.
+        heads: numbers of the heads that are here.
+        queries: name of the axis of those who look.
+        keys: name of the axis of what is looked at.
+        weights: each row as the values are summed by it.
+        visible: who may see whom.
+        walk: every step from queries to outputs, where it was asked for.
+    """
+
+    path: str
+    role: Role
+    layer: int
+    heads: tuple[int, ...]
+    queries: str
+    keys: str
+    weights: Float[np.ndarray, "H Q K"]
+    visible: Bool[np.ndarray, "Q K"]
+    walk: Walk | None = None
+
+    @property
+    def name(self) -> str:
+        """How people call it."""
+        return f"{self.role} layer {self.layer}"
+
+    @property
+    def mean(self) -> Float[np.ndarray, "Q K"]:
+        """The mean over heads."""
+        mean: np.ndarray = self.weights.mean(0)
+        return mean
+
+    def head(self, number: int) -> Float[np.ndarray, "Q K"]:
+        """The weights of one head, by its number in the model."""
+        if number not in self.heads:
+            raise DataError(f"{self.name}: has heads {_listed(self.heads)} in this record, not {number}")
+        weights: np.ndarray = self.weights[self.heads.index(number)]
+        return weights
+
+    def only(self, heads: Sequence[int]) -> Map:
+        """With these heads alone, those that it has."""
+        places = [place for place, head in enumerate(self.heads) if head in heads]
+        walk = None if self.walk is None else self.walk.only(places)
+        return replace(self, heads=tuple(self.heads[i] for i in places), weights=self.weights[places], walk=walk)
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What a side of the model made of its tokens before the first layer.
+
+    Attributes:
+        side: "encoder" or "decoder".
+        axis: whose tokens these are.
+        words: vector of each token, as it was scaled.
+        places: vector of its position; None where nothing is added.
+    """
+
+    side: str
+    axis: str
+    words: Float[np.ndarray, "T d"]
+    places: Float[np.ndarray, "T d"] | None
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A token that could have been written, and its log-probability in nats."""
+
+    token: str
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class Written:
+    """A token that was written: its log-probability in nats, and the most probable tokens there, best first."""
+
+    token: str
+    log_probability: float
+    alternatives: tuple[Alternative, ...]
+
+
+Fate = Literal["lived", "ended", "pruned"]
+"""Went on; ended the text and was kept; was ranked too low to go on."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A node of a beam's tree.
+
+    Attributes:
+        parent: number of the node that it continues; -1 for the root, where nothing is written yet.
+        token: what it adds.
+        log_probability: of all tokens up to here, in nats.
+        score: what finished texts are ranked by; None for others.
+        fate: what became of it.
+        best: whether it is a part of the text that was returned.
+    """
+
+    parent: int
+    token: str
+    log_probability: float
+    score: float | None
+    fate: Fate
+    best: bool
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a model tells positions apart.
+
+    Attributes:
+        name: of the scheme and where it is.
+        places: positions, or distances from query to key.
+        vectors: one for each place.
+        relative: whether places are distances.
+    """
+
+    name: str
+    places: Int[np.ndarray, " N"]
+    vectors: Float[np.ndarray, "N d"]
+    relative: bool = False
+
+
+@dataclass(frozen=True)
+class Record:
+    """One text and all attention that was paid to it.
+
+    Attributes:
+        model: kind of the model, in words.
+        axes: tokens along the sides of the maps.
+        maps: of each attention, in the order of the model.
+        embedded: tokens before the first layers.
+        written: what was written, token by token; empty where the model writes nothing.
+        tree: how the beam found it; empty where there was no beam.
+        encodings: how positions are told apart.
+        notes: what one should know to read this record, in sentences.
+        title: the text as one reads it.
+    """
+
+    model: str
+    axes: tuple[Axis, ...]
+    maps: tuple[Map, ...]
+    embedded: tuple[Embedded, ...] = ()
+    written: tuple[Written, ...] = ()
+    tree: tuple[Branch, ...] = ()
+    encodings: tuple[Encoding, ...] = ()
+    notes: tuple[str, ...] = ()
+    title: str = ""
+
+    def _repr_html_(self) -> str:
+        """The viewer, where a notebook shows the record."""
+        from heedful.inspection.web import notebook_html
+
+        return notebook_html(self)
+
+    def axis(self, name: str) -> Axis:
+        """The axis of this name."""
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        raise DataError(f"no axis {name!r} in this record; it has {_listed(axis.name for axis in self.axes)}")
+
+    def find(self, role: Role, *, layer: int) -> Map:
+        """The map of this role and layer; -1 is the last layer."""
+        layers = {each.layer: each for each in self.maps if each.role == role}
+        if not layers:
+            roles = dict.fromkeys(each.role for each in self.maps)
+            raise DataError(f"no {role} attention in this record; it has {_listed(roles) or 'none at all'}")
+        wanted = max(layers) + 1 + layer if layer < 0 else layer
+        if wanted not in layers:
+            raise DataError(f"{role} attention: layers {_listed(layers)} are in this record, not {layer}")
+        return layers[wanted]
+
+    def only(self, *, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> Record:
+        """With these layers and heads alone."""
+        maps = [each for each in self.maps if layers is None or each.layer in layers]
+        return replace(self, maps=tuple(each if heads is None else each.only(heads) for each in maps))
+
+
+def _listed(names: object) -> str:
+    return ", ".join(str(name) for name in names)  # type: ignore[attr-defined]  # any iterable

@@ -1,0 +1,98 @@
+/** The page: choices above, one view below, and the keys that reach everything. */
+
+import * as alignment from "heedful/alignment.js";
+import * as heads from "heedful/heads.js";
+import * as model from "heedful/model.js";
+import * as steps from "heedful/steps.js";
+import * as decoding from "heedful/decoding.js";
+import * as masks from "heedful/masks.js";
+import * as positions from "heedful/positions.js";
+import * as flow from "heedful/flow.js";
+import * as summary from "heedful/summary.js";
+import { createApp } from "heedful/app.js";
+import { ramps } from "heedful/colour.js";
+import { element } from "heedful/dom.js";
+import { listenToKeys, keysDialog } from "heedful/keys.js";
+import { readRecord } from "heedful/record.js";
+import { tabs } from "heedful/tabs.js";
+import { toolbar } from "heedful/toolbar.js";
+
+/** @typedef {import("heedful/app.js").App} App */
+/** @typedef {import("heedful/record.js").Inspection} Inspection */
+/**
+ * @typedef {object} View
+ * @property {string} id
+ * @property {string} title
+ * @property {string} help how to read it
+ * @property {("map" | "head" | "ramp")[]} [chooses] what of the toolbar matters to it; all where this is missing
+ * @property {(record: Inspection) => boolean} available
+ * @property {(host: HTMLElement, record: Inspection, app: App) => () => void} show returns how to clean up
+ */
+
+/** @type {View[]} */
+const VIEWS = [alignment, heads, model, steps, decoding, masks, positions, flow, summary].map((each) => each.view);
+
+begin(/** @type {HTMLElement} */ (document.getElementById("heedful")), readRecord());
+
+/**
+ * @param {HTMLElement} page
+ * @param {Inspection} record
+ */
+function begin(page, record) {
+  const views = VIEWS.filter((view) => view.available(record));
+  const app = createApp(record, { views: views.map((view) => view.id), ramps: ramps.map(({ name }) => name) });
+  const panel = element("section", { id: "panel", role: "tabpanel", tabindex: "-1" });
+  const dialog = keysDialog(views);
+  page.append(...[
+    element("p", { class: "subtitle" }, subtitle(record)),
+    record.notes.length > 0 && element("ul", { class: "notes" }, record.notes.map((note) => element("li", {}, note))),
+    toolbar(record, app, views, () => dialog.showModal()),
+    tabs(views, app, panel),
+    panel,
+    dialog,
+  ].filter((each) => each instanceof Node));
+  dress(app);
+  listenToKeys(record, app, views, dialog);
+  let leave = enter(panel, record, app, views);
+  app.subscribe((state, before) => {
+    dress(app);
+    if (state.view === before.view) return;
+    leave();
+    leave = enter(panel, record, app, views);
+  });
+  document.documentElement.dataset.ready = "true";
+}
+
+/**
+ * Shows the chosen view.
+ * @param {HTMLElement} panel
+ * @param {Inspection} record
+ * @param {App} app
+ * @param {View[]} views
+ * @returns {() => void} how to clean up
+ */
+function enter(panel, record, app, views) {
+  const view = views.find(({ id }) => id === app.get().view);
+  if (!view) {
+    panel.replaceChildren(element("p", {}, "This record holds nothing that can be shown."));
+    return () => {};
+  }
+  const host = element("div", { class: `view view-${view.id}` });
+  const help = element("details", { class: "help" }, element("summary", {}, "How to read this"), element("p", {}, view.help));
+  panel.setAttribute("aria-labelledby", `tab-${view.id}`);
+  panel.replaceChildren(host, help);
+  return view.show(host, record, app);
+}
+
+/** @param {App} app */
+function dress(app) {
+  document.documentElement.dataset.theme = app.dark() ? "dark" : "light";
+}
+
+/** @param {Inspection} record */
+function subtitle(record) {
+  const tokens = record.axes.map(({ name, tokens: { length } }) => `${name} ${length}`).join(", ");
+  const count = record.maps.reduce((sum, map) => sum + map.heads.length, 0);
+  return `${record.model} · tokens: ${tokens} · ${count} ${count === 1 ? "head" : "heads"} in ${record.maps.length} ` +
+    `${record.maps.length === 1 ? "attention" : "attentions"}`;
+}

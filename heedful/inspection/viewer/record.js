@@ -1,0 +1,148 @@
+/** The record that the page carries: what heedful/inspection/web.py writes, with arrays unpacked when asked for. */
+
+import { at, part, unpack } from "heedful/arrays.js";
+
+export { at, part };
+
+/** @typedef {import("heedful/arrays.js").Numbers} Numbers */
+/** @typedef {{name: string, tokens: string[]}} Axis */
+/** @typedef {"encoder" | "decoder" | "cross"} Role */
+/**
+ * @typedef {object} AttentionMap
+ * @property {string} path where the attention is in the model
+ * @property {Role} role
+ * @property {number} layer
+ * @property {number[]} heads numbers of the heads, in the order of the arrays
+ * @property {string} queries name of an axis
+ * @property {string} keys name of an axis
+ * @property {string} label such as "cross 2"
+ * @property {object | null} walk as packed
+ * @property {() => Promise<Numbers>} weights [H, Q, K]
+ * @property {() => Promise<Numbers>} visible [Q, K], 1 or 0
+ * @property {() => Promise<Record<string, any> | null>} walkArrays the walk with its arrays unpacked, and `scale`
+ * @property {Axis} queryAxis
+ * @property {Axis} keyAxis
+ */
+/**
+ * @typedef {object} Inspection
+ * @property {string} model
+ * @property {string[]} notes
+ * @property {Axis[]} axes
+ * @property {AttentionMap[]} maps
+ * @property {{side: string, axis: string, words: any, places: any}[]} embedded packed; see `unpack`
+ * @property {{token: string, logp: number, alternatives: [string, number][]}[]} written
+ * @property {{parent: number, token: string, logp: number, score: number | null, fate: string, best: boolean}[]} tree
+ * @property {{name: string, places: number[], vectors: any, relative: boolean}[]} encodings packed
+ * @property {(name: string) => Axis} axis
+ * @property {(role: Role, layer: number) => AttentionMap | undefined} findMap
+ * @property {() => Role[]} roles those that are there, in the order of the maps
+ * @property {(role: Role) => AttentionMap[]} layers maps of one role
+ */
+
+/**
+ * The record of this page.
+ * @returns {Inspection}
+ */
+export function readRecord() {
+  return recordOf(JSON.parse(document.getElementById("record")?.textContent ?? "null"));
+}
+
+/**
+ * @param {any} payload as written by `payload` of heedful/inspection/web.py
+ * @returns {Inspection}
+ */
+export function recordOf(payload) {
+  const axis = (/** @type {string} */ name) => {
+    const found = payload.axes.find((/** @type {Axis} */ each) => each.name === name);
+    if (!found) throw new Error(`no axis ${name} in this record`);
+    return found;
+  };
+  const maps = payload.maps.map((/** @type {any} */ each) => mapOf(each, axis));
+  return {
+    ...payload,
+    maps,
+    axis,
+    findMap: (role, layer) => maps.find((/** @type {AttentionMap} */ each) => each.role === role && each.layer === layer),
+    roles: () => [...new Set(maps.map((/** @type {AttentionMap} */ each) => each.role))],
+    layers: (role) => maps.filter((/** @type {AttentionMap} */ each) => each.role === role),
+  };
+}
+
+/**
+ * @param {any} each
+ * @param {(name: string) => Axis} axis
+ * @returns {AttentionMap}
+ */
+function mapOf(each, axis) {
+  return {
+    ...each,
+    label: `${each.role} ${each.layer}`,
+    queryAxis: axis(each.queries),
+    keyAxis: axis(each.keys),
+    weights: () => unpack(each.weights),
+    visible: () => unpack(each.visible),
+    walkArrays: async () => {
+      if (!each.walk) return null;
+      const isPacked = (/** @type {any} */ value) => typeof value === "object" && value !== null;
+      const pairs = Object.entries(each.walk).map(async ([name, value]) => [name, isPacked(value) ? await unpack(value) : value]);
+      return Object.fromEntries(await Promise.all(pairs));
+    },
+  };
+}
+
+/**
+ * Tokens of both sides of a map, as they are in the text.
+ * @param {AttentionMap} map
+ * @returns {{queries: string[], keys: string[]}}
+ */
+export function tokensOf(map) {
+  return { queries: map.queryAxis.tokens, keys: map.keyAxis.tokens };
+}
+
+/**
+ * The weights [Q, K] of one head, by its number in the model, or their mean over heads.
+ * @param {AttentionMap} map
+ * @param {number | "mean"} head
+ * @returns {Promise<Numbers>}
+ */
+export async function matrixOf(map, head) {
+  const weights = await map.weights();
+  if (head !== "mean") return part(weights, map.heads.indexOf(head));
+  const [heads, ...shape] = weights.shape;
+  if (heads === 1) return part(weights, 0);
+  const mean = new Float32Array(shape[0] * shape[1]);
+  for (let h = 0; h < heads; h += 1) {
+    const { data } = part(weights, h);
+    for (let i = 0; i < mean.length; i += 1) mean[i] += data[i];
+  }
+  for (let i = 0; i < mean.length; i += 1) mean[i] /= heads;
+  return { shape, data: mean };
+}
+
+/** Characters that do not show, or that change how others show: controls, formats, separators, lone surrogates. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu;
+
+/**
+ * A token with a sign for every character that would not show.
+ * @param {string} token
+ * @returns {string}
+ */
+export function display(token) {
+  if (token === "") return "∅";
+  const spaced = token.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length));
+  return spaced.replace(UNSEEN, (character) => {
+    const code = character.codePointAt(0) ?? 0;
+    if (code === 0x200c || code === 0x200d) return character; // Persian words and emoji need them
+    return code < 0x20 ? String.fromCodePoint(0x2400 + code) : `[U+${code.toString(16).toUpperCase().padStart(4, "0")}]`;
+  });
+}
+
+/**
+ * @param {string} text
+ * @param {number} length in characters
+ * @returns {string} with an ellipsis where something is missing
+ */
+export function shortened(text, length) {
+  const letters = [...text];
+  return letters.length <= length ? text : `${letters.slice(0, length - 1).join("")}…`;
+}

@@ -1,0 +1,144 @@
+"""What a trained model did with one text, as a record that can be looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import RecipeError
+from heedful.generation.search import Beam, Search
+from heedful.generation.tree import BeamTree
+from heedful.inspection.capture import Captured, capture, places
+from heedful.inspection.encodings import encodings
+from heedful.inspection.record import READ, SOURCE, WRITTEN, Alternative, Axis, Branch, Map, Record, Written
+
+_MOST_NUMBERS = 400_000
+"""Of all walks of a record, unless they were asked for: half precision makes a page of one megabyte of them."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What of a model is recorded.
+
+    Attributes:
+        layers: of each role, counted from 0; all unless given.
+        heads: likewise.
+        walks: whether every step from queries to outputs is kept; None keeps them while they are few.
+        alternatives: tokens that are named beside each one written.
+    """
+
+    layers: tuple[int, ...] | None = None
+    heads: tuple[int, ...] | None = None
+    walks: bool | None = None
+    alternatives: int = 10
+
+    def check(self, model: nn.Module) -> None:
+        """Whether the model has these layers.
+
+        Raises:
+            RecipeError: it has not; the message says which it has.
+        """
+        have = {place.layer for place in places(model).values()}
+        for layer in self.layers or ():
+            if layer not in have:
+                said = f"layers 0 to {max(have)}" if have else "no attention"
+                raise RecipeError(f"layer {layer} to look at: this model has {said}")
+
+
+def recorded(
+    model: nn.Module,
+    read: Callable[[], Float[Tensor, "1 T V"] | None],
+    *,
+    scope: Scope,
+    axes: Sequence[Axis],
+    title: str,
+) -> tuple[Record, Float[Tensor, "T V"] | None]:
+    """The maps of a model while it reads one text, and the log-probabilities of its tokens.
+
+    Args:
+        model: in evaluation mode.
+        read: makes it read, and returns logits where it has any.
+        scope: what is kept.
+        axes: tokens along the sides of the maps.
+        title: the text as one reads it.
+
+    Raises:
+        RecipeError: no such layer or head.
+    """
+    scope.check(model)
+    with torch.inference_mode(), capture(model, layers=scope.layers) as captured:
+        logits = read()
+    maps, notes = _maps(captured, scope)
+    record = Record(
+        model=_named(model),
+        axes=tuple(axes),
+        maps=maps,
+        embedded=captured.sides() if any(each.walk for each in maps) else (),
+        encodings=encodings(model, length=max(64, *(len(axis.tokens) for axis in axes))),
+        notes=notes,
+        title=title,
+    )
+    return record, None if logits is None else logits[0].float().log_softmax(-1)
+
+
+def written(
+    log_probabilities: Float[Tensor, "T V"], ids: Sequence[int], *, tokenizer: Tokenizer, alternatives: int
+) -> tuple[Written, ...]:
+    """Each token with its log-probability and the most probable ones in its place."""
+    best = log_probabilities.topk(min(alternatives, log_probabilities.size(1)))
+    taken = log_probabilities.gather(1, torch.tensor(ids, device=best.values.device).unsqueeze(1)).squeeze(1)
+    names = tokenizer.pieces(ids)
+    return tuple(
+        Written(name, value, tuple(map(Alternative, tokenizer.pieces(others), values)))
+        for name, value, others, values in zip(
+            names, taken.tolist(), best.indices.tolist(), best.values.tolist(), strict=True
+        )
+    )
+
+
+def growing(search: Search) -> tuple[Search, BeamTree | None]:
+    """The same search, and the tree that it will have grown; None where there is no beam."""
+    if not isinstance(search, Beam):
+        return search, None
+    tree = BeamTree(width=search.width, eos=search.eos)
+    return replace(search, observe=tree.grow), tree
+
+
+def branches(tree: BeamTree, best: Sequence[int], *, tokenizer: Tokenizer) -> tuple[Branch, ...]:
+    """The tree as a record has it; `best` are the ids of the text that was returned."""
+    path = set(tree.path(best))
+    names = tokenizer.pieces([node.id for node in tree.nodes[1:]])
+    return tuple(
+        Branch(node.parent, name, node.total, node.score, node.fate, number in path)
+        for number, (node, name) in enumerate(zip(tree.nodes, ("", *names), strict=True))
+    )
+
+
+def text_axes(*, source: Sequence[str] | None, read: Sequence[str], wrote: Sequence[str]) -> list[Axis]:
+    """The axes of a model that writes."""
+    first = [] if source is None else [Axis(SOURCE, tuple(source))]
+    return [*first, Axis(READ, tuple(read)), Axis(WRITTEN, tuple(wrote))]
+
+
+def _maps(captured: Captured, scope: Scope) -> tuple[tuple[Map, ...], tuple[str, ...]]:
+    maps = captured.maps(heads=scope.heads, walks=scope.walks is not False)
+    if scope.heads is not None and maps and not any(each.heads for each in maps):
+        most = max(each.size(1) for calls in captured.weights.values() for each in calls if each.dim() == 4)
+        raise RecipeError(f"heads {scope.heads}: this model has heads 0 to {most - 1}")
+    maps = tuple(each for each in maps if each.heads)
+    if scope.walks is None and sum(each.walk.size for each in maps if each.walk) > _MOST_NUMBERS:
+        note = "The steps from queries to outputs are left out because they are many; choose fewer layers or heads."
+        return tuple(replace(each, walk=None) for each in maps), (note,)
+    return maps, ()
+
+
+def _named(model: nn.Module) -> str:
+    """The classes of encoder and decoder in words."""
+    parts = [getattr(model, side) for side in ("encoder", "decoder") if hasattr(model, side)]
+    return ", ".join(re.sub(r"(?<!^)(?=[A-Z])", " ", type(part).__name__).lower() for part in parts)

@@ -1,0 +1,258 @@
+"""The viewer's page as a whole: it loads nothing, escapes everything, and works by keyboard, on paper, in a frame."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import numpy as np
+import pytest
+from inspected import dirichlet, made_up
+
+from heedful.inspection.web import viewer_html
+
+HOSTILE = ("</script><script>alert(1)</script>", '<img src=x onerror="alert(2)">', "&amp;", "\u202eabc", "", " ", "\n")
+VIEWS = ("alignment", "heads", "model", "summary")
+
+
+def state(page: Any) -> dict[str, str]:
+    return dict(page.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))"))
+
+
+def test_every_view_is_shown_and_nothing_is_asked_for(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up(walk=True))
+    tabs = page.locator("[role=tab]")
+    for i in range(tabs.count()):
+        tabs.nth(i).click()
+        assert tabs.nth(i).get_attribute("aria-selected") == "true"
+        page.wait_for_selector(".view > *", state="attached")
+    shown = {page.locator("[role=tab]").nth(i).get_attribute("id") for i in range(tabs.count())}
+    assert {f"tab-{view}" for view in VIEWS} <= shown
+
+
+@pytest.mark.parametrize("roles", [("encoder",), ("cross",), ("decoder",), ()])
+def test_records_of_all_families(open_page: Callable[..., Any], roles: Any) -> None:
+    page = open_page(made_up(heads=1, roles=roles))
+    tabs = page.locator("[role=tab]")
+    for i in range(tabs.count()):
+        tabs.nth(i).click()
+        page.wait_for_selector(".view > *", state="attached")
+
+
+def test_tokens_are_never_html(open_page: Callable[..., Any]) -> None:
+    record = made_up(source=HOSTILE, written=HOSTILE, walk=True)
+    page = open_page(record)
+    page.on("dialog", lambda dialog: pytest.fail(f"a token ran: {dialog.message}"))
+    tabs = page.locator("[role=tab]")
+    for i in range(tabs.count()):
+        tabs.nth(i).click()
+        page.wait_for_selector(".view > *", state="attached")
+        page.wait_for_timeout(100)
+        assert page.locator("main img").count() == 0
+        assert page.locator("main script").count() == 0
+    tabs.first.click()
+    page.get_by_role("button", name="As a table").click()
+    names = page.locator(".as-table thead th").all_text_contents()[1:]
+    assert names == [HOSTILE[0], HOSTILE[1], "&amp;", "[U+202E]abc", "∅", "␣", "␊"]
+
+
+def test_a_policy_forbids_to_load(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up())
+    policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
+    assert "default-src 'none'" in policy
+    assert "http" not in policy
+    assert "*" not in policy
+
+
+def test_keys(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up(layers=3, heads=3))
+    assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-alignment"
+    page.keyboard.press("2")
+    assert state(page)["view"] == "heads"
+    page.keyboard.press("1")
+    page.keyboard.press("[")
+    assert state(page) | {"map": "7", "head": "mean"} == state(page)
+    page.keyboard.press(".")
+    assert state(page)["head"] == "0"
+    for _ in range(4):
+        page.keyboard.press(".")
+    assert state(page)["head"] == "2"
+    page.keyboard.press(",")
+    assert state(page)["head"] == "1"
+    page.keyboard.press("m")
+    assert state(page)["head"] == "mean"
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.keyboard.press("?")
+    assert page.locator("dialog").is_visible()
+    page.keyboard.press("2")
+    assert state(page)["view"] == "alignment"
+    page.keyboard.press("Escape")
+    assert not page.locator("dialog").is_visible()
+
+
+def test_tabs_follow_the_arrows(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up())
+    page.locator("[role=tab]").first.focus()
+    count = page.locator("[role=tab]").count()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.id") == "tab-heads"
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    focused = page.locator("[role=tab]").nth(count - 1)
+    assert focused.evaluate("each => each === document.activeElement")
+    assert page.locator("[role=tabpanel]").get_attribute("aria-labelledby") == focused.get_attribute("id")
+    assert page.locator("[role=tab][tabindex='0']").count() == 1
+
+
+def test_the_address_keeps_what_is_chosen(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up(), query="#view=model&map=1&head=1&theme=dark&ramp=grey&query=99")
+    assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-model"
+    assert page.get_by_label("Layer", exact=True).input_value() == "1"
+    page.keyboard.press("1")
+    assert page.get_by_label("Head", exact=True).input_value() == "1"
+    assert "query" not in state(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_stands_out(open_page: Callable[..., Any], scheme: str) -> None:
+    page = open_page(made_up(sharpness=0.0), color_scheme=scheme)
+    tabs = page.locator("[role=tab]")
+    for i in range(tabs.count()):
+        tabs.nth(i).click()
+        page.wait_for_selector(".view > *", state="attached")
+        page.wait_for_timeout(200)
+        poor = page.evaluate(CONTRAST)
+        assert poor == [], tabs.nth(i).text_content()
+
+
+# Ratios of WCAG 2 between the colours of all text and what lies behind it, where these are too small for AA.
+CONTRAST = """() => {
+  const probe = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const rgba = (colour) => {
+    probe.clearRect(0, 0, 1, 1);
+    probe.fillStyle = colour;
+    probe.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = probe.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  };
+  const over = ([r, g, b, a], below) => [r, g, b].map((c, i) => c * a + below[i] * (1 - a));
+  const light = (c) => {
+    const [r, g, b] = c.map((x) => (x /= 255) <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (each) => {
+    const below = each.parentElement ? behind(each.parentElement) : over(rgba("Canvas"), [255, 255, 255]);
+    return over(rgba(getComputedStyle(each).backgroundColor), below);
+  };
+  const poor = [];
+  for (const each of document.querySelectorAll("main *, dialog *")) {
+    const text = [...each.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!text || !each.getClientRects().length || each.closest(":disabled")) continue;
+    const style = getComputedStyle(each);
+    const below = behind(each.closest("svg") ? each.closest("svg").parentElement : each);
+    const ink = over(rgba(each.closest("svg") ? style.fill : style.color), below);
+    const [one, two] = [light(ink), light(below)].sort((a, b) => b - a);
+    const size = parseFloat(style.fontSize);
+    const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+    const ratio = (one + 0.05) / (two + 0.05);
+    if (ratio < (large ? 3 : 4.5)) poor.push([each.tagName, each.textContent.slice(0, 30), ratio.toFixed(2)]);
+  }
+  return poor;
+}"""
+
+
+def test_on_paper_only_the_picture_stays_and_is_dark_on_white(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up(), color_scheme="dark")
+    page.wait_for_selector(".view[data-shown]")
+    page.emulate_media(media="print", color_scheme="dark")
+    page.wait_for_timeout(300)
+    assert not page.locator(".toolbar").is_visible()
+    assert not page.locator(".tabs").is_visible()
+    assert page.locator(".view canvas").first.is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    assert page.evaluate(CONTRAST) == []
+
+
+def test_in_a_notebook(opened: Any) -> None:
+    """A frame without an address: everything works, and choices never load the page around it into the frame."""
+    inner = viewer_html(made_up())
+    page = opened.page(
+        "<!DOCTYPE html><title>notebook</title>"
+        f'<iframe srcdoc="{escape(inner)}" sandbox="allow-scripts" style="width:1200px;height:800px"></iframe>'
+    )
+    frame = page.frame_locator("iframe")
+    frame.locator("html[data-ready=true]").wait_for(state="attached")
+    frame.get_by_role("tab", name="Model").click()
+    frame.locator(".thumbnail").nth(1).click()
+    assert frame.get_by_role("tab", name="Alignment").get_attribute("aria-selected") == "true"
+    assert frame.get_by_label("Head", exact=True).input_value() == "1"
+
+
+def test_twelve_layers_of_twelve_heads_are_small_and_soon_there(opened: Any) -> None:
+    html = viewer_html(dirichlet(12, 12, 128))
+    assert len(html.encode()) < 1_500_000
+    start = time.perf_counter()
+    page = opened.page(html, query="#view=model")
+    page.wait_for_selector(".view-model[data-shown]")
+    seconds = time.perf_counter() - start
+    assert page.locator(".thumbnail").count() == 144
+    inside = page.evaluate("performance.now()") / 1000
+    assert min(seconds, inside) < 10, "five times what a quiet machine may need"
+
+
+def test_a_thousand_tokens_stay_usable(open_page: Callable[..., Any]) -> None:
+    record = dirichlet(1, 2, 1000, concentration=0.02)
+    page = open_page(record, query="#head=1")
+    page.wait_for_selector(".view[data-shown]")
+    for _ in range(12):
+        page.get_by_role("button", name="Zoom in").click()
+    frame = page.locator(".scroller")
+    side = float(frame.get_attribute("data-cell"))
+    assert side > 20
+    frame.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("End")
+    page.keyboard.press("PageDown")
+    readout = page.locator("#readout")
+    assert (readout.get_attribute("data-query"), readout.get_attribute("data-key")) == ("10", "999")
+    value = float(readout.get_attribute("data-value"))
+    assert value == pytest.approx(record.maps[0].weights[1, 10, 999], abs=1 / 255)
+    start = time.perf_counter()
+    for view in ("2", "3", "4", "1"):
+        page.keyboard.press(view)
+        page.wait_for_selector(".view > *", state="attached")
+    assert time.perf_counter() - start < 20
+
+
+def test_the_numbers_of_the_payload_are_the_records(opened: Any) -> None:
+    record = made_up(layers=1, heads=2, walk=True)
+    html = viewer_html(record)
+    page = opened.page(html)
+    page.wait_for_selector("html[data-ready=true]")
+    found = page.evaluate(
+        """async () => {
+          const {readRecord} = await import("heedful/record.js");
+          const record = readRecord();
+          const of = async (map) => ({
+            weights: [...(await map.weights()).data],
+            visible: [...(await map.visible()).data],
+            scores: [...(await map.walkArrays()).scores.data],
+            shape: (await map.weights()).shape,
+          });
+          return Promise.all(record.maps.map(of));
+        }"""
+    )
+    for each, map_ in zip(found, record.maps, strict=True):
+        assert each["shape"] == list(map_.weights.shape)
+        np.testing.assert_allclose(each["weights"], map_.weights.ravel(), atol=1 / 65535)
+        np.testing.assert_array_equal(each["visible"], map_.visible.ravel())
+        assert map_.walk is not None
+        np.testing.assert_allclose(each["scores"], map_.walk.scores.ravel(), rtol=1e-3, atol=1e-6)
+    assert json.loads(page.locator("#record").text_content())["model"] == record.model

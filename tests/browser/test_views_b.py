@@ -1,0 +1,466 @@
+"""The views that explain: step by step, decoding, masks, positions, rollout and flow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from inspected import D_K, ENGLISH, GERMAN, made_up
+
+from heedful.inspection.flow import attention_flow, rollout
+from heedful.inspection.record import READ, WRITTEN, Encoding, Map, Record
+from heedful.inspection.web import viewer_html
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect.set_options(timeout=60_000)
+
+OpenPage = Callable[..., Any]
+MINUS = "\N{MINUS SIGN}"
+HALF = 2e-3
+"""What half precision may be off by, of numbers below 4 or so."""
+
+
+def number(text: str) -> float:
+    return float(text.split(maxsplit=1)[0].replace(MINUS, "-"))
+
+
+def column(page: Any, title: str) -> list[str]:
+    """Texts of a column of the table of scores."""
+    titles = page.locator("table.scores thead th").all_inner_texts()
+    place = next(i for i, each in enumerate(titles) if title in each)
+    cells: list[str] = page.locator(f"table.scores tbody tr > :nth-child({place + 1})").all_inner_texts()
+    return cells
+
+
+def address(record: Record, view: str, **state: object) -> str:
+    if "map" in state:
+        role, layer = state["map"]  # type: ignore[misc]
+        state["map"] = next(i for i, each in enumerate(record.maps) if (each.role, each.layer) == (role, layer))
+    return "#" + "&".join(f"{name}={value}" for name, value in {"view": view, **state}.items())
+
+
+def only(record: Record, *roles: str) -> Record:
+    return replace(record, maps=tuple(each for each in record.maps if each.role in roles))
+
+
+def settled_flow(page: Any) -> None:
+    page.wait_for_selector("[data-done=true]")
+
+
+class TestSteps:
+    @pytest.mark.parametrize(("role", "head", "query"), [("encoder", 0, 3), ("decoder", 1, 4), ("cross", 1, 8)])
+    def test_every_number_is_that_of_the_walk(self, open_page: OpenPage, role: str, head: int, query: int) -> None:
+        record = made_up(walk=True)
+        each = record.find(role, layer=1)  # type: ignore[arg-type]
+        page = open_page(record, query=address(record, "steps", map=(role, 1), head=head, query=query))
+        page.wait_for_selector("table.scores tbody tr")
+        walk, visible = each.walk, each.visible[query]
+        assert walk is not None
+        products = walk.queries[head, query] @ walk.keys[head].T
+        assert [number(text) for text in column(page, "Score")] == pytest.approx(list(products), abs=0.02)
+        assert [number(text) for text in column(page, "Scaled")] == pytest.approx(
+            list(walk.scores[head, query]), abs=0.011
+        )
+        assert [number(text) for text in column(page, "Weight")] == pytest.approx(
+            list(each.weights[head, query]), abs=6e-4
+        )
+        assert [f"{MINUS}∞" in text for text in column(page, "Mask")] == list(~visible)
+        assert page.locator("table.scores tbody s").count() == int((~visible).sum())
+
+    def test_the_weights_shown_are_the_softmax_of_the_masked_scores(self, open_page: OpenPage) -> None:
+        record = made_up(walk=True)
+        page = open_page(record, query=address(record, "steps", map=("decoder", 0), head=1, query=5))
+        found = page.evaluate(
+            """async () => {
+              const { readRecord } = await import("heedful/record.js");
+              const { stagesOf, softmax } = await import("heedful/stages.js");
+              const errors = [];
+              for (const map of readRecord().maps) for (let head = 0; head < 2; head++) {
+                for (let query = 0; query < map.queryAxis.tokens.length; query++) {
+                  const s = await stagesOf(map, { head, query });
+                  if (!(s.isDot && s.isSoftmax && s.isSum)) errors.push([map.label, head, query]);
+                  const again = softmax(s.scores, s.visible);
+                  errors.push(...again.map((each, k) => Math.abs(each - s.weights[k])).filter((each) => each > 0.005));
+                }
+              }
+              return errors;
+            }"""
+        )
+        assert found == []
+
+    def test_another_measure_and_another_choice_are_not_called_dot_and_softmax(self, open_page: OpenPage) -> None:
+        record = made_up(layers=1, walk=True, roles=("cross",))
+        [each] = record.maps
+        assert each.walk is not None
+        strange = replace(each.walk, scores=each.walk.scores[:, ::-1].copy(), scale=1.0)
+        record = replace(record, maps=(replace(each, walk=strange),))
+        page = open_page(record, query=address(record, "steps", head=0, query=1))
+        page.wait_for_selector("table.scores")
+        titles = " ".join(page.locator("table.scores thead th").all_inner_texts())
+        assert "score(q, kj)" in titles.replace("\n", "")
+        assert "softmax" not in titles.split("Weight")[1].split("Values")[0].splitlines()[1]
+        assert "Scaled" not in titles
+
+    def test_a_bias_of_positions_has_a_stage_and_is_no_part_of_the_products(self, open_page: OpenPage) -> None:
+        record = made_up(layers=1, walk=True, roles=("encoder",))
+        [each] = record.maps
+        assert each.walk is not None
+        bias = np.random.default_rng(0).normal(size=each.weights.shape).astype(np.float32)
+        scores = each.walk.scores + bias
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        weights = (powers / powers.sum(-1, keepdims=True)).astype(np.float32)
+        contexts = weights @ each.walk.values
+        walk = replace(each.walk, bias=bias, scores=scores, contexts=contexts)
+        record = replace(record, maps=(replace(each, walk=walk, weights=weights),))
+        page = open_page(record, query=address(record, "steps", head=1, query=2))
+        page.wait_for_selector("table.scores")
+        assert [number(text) for text in column(page, "Position")] == pytest.approx(list(bias[1, 2]), abs=0.011)
+        products = walk.queries[1, 2] @ walk.keys[1].T
+        assert [number(text) for text in column(page, "Score")] == pytest.approx(list(products), abs=0.03)
+
+    def test_stages_appear_one_after_the_other(self, open_page: OpenPage) -> None:
+        record = made_up(walk=True)
+        page = open_page(record, query=address(record, "steps", map=("encoder", 0), head=0, query=0))
+        badges = page.locator(".stage .badge")
+        page.wait_for_selector(".stage .badge")
+        everything = badges.count()
+        assert badges.all_inner_texts() == [str(i + 1) for i in range(everything)]
+        assert "Embedding" in page.locator(".stage h3").first.inner_text()
+        page.get_by_role("button", name="First").click()
+        for shown in range(1, everything + 1):
+            expect(badges).to_have_count(shown)
+            if shown < everything:
+                page.get_by_role("button", name="Next").click()
+        assert page.get_by_role("button", name="Next").is_disabled()
+        page.get_by_role("button", name="Previous").click()
+        expect(badges).to_have_count(everything - 1)
+
+    def test_arrow_keys_choose_the_query(self, open_page: OpenPage) -> None:
+        record = made_up(walk=True)
+        page = open_page(record, query=address(record, "steps", map=("cross", 0), head=0, query=0))
+        page.locator(".token-row .token").first.focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        expected = record.find("cross", layer=0).weights[0, 2]
+        expect(page.locator("table.scores .weight").first).to_contain_text(f"{expected[0]:.3f}")
+        assert page.locator(".token-row [aria-checked=true]").inner_text() == GERMAN[2]
+        assert page.evaluate("document.activeElement.textContent") == GERMAN[2]
+
+    def test_a_strip_tells_its_numbers(self, open_page: OpenPage) -> None:
+        record = made_up(walk=True)
+        page = open_page(record, query=address(record, "steps", map=("encoder", 1), head=1, query=2))
+        strip = page.get_by_role("img", name="query of in")
+        box = strip.bounding_box()
+        page.mouse.move(box["x"] + box["width"] * 2.5 / D_K, box["y"] + 4)
+        walk = record.find("encoder", layer=1).walk
+        assert walk is not None
+        name, said = page.locator(".readout").inner_text().split(": ")
+        assert name == "query of in, dimension 2"
+        assert number(said) == pytest.approx(float(walk.queries[1, 2, 2]), abs=5e-3)
+
+    def test_without_a_walk_the_page_says_how_to_get_one(self, open_page: OpenPage) -> None:
+        record = made_up()
+        page = open_page(record, query=address(record, "steps"))
+        page.locator(".view-steps .command").wait_for()
+        assert "--detail yes" in page.locator(".view-steps").inner_text()
+
+
+class TestDecoding:
+    def test_each_step_shows_its_weights_and_chances(self, open_page: OpenPage) -> None:
+        record = made_up()
+        page = open_page(record, query=address(record, "decoding"))
+        mean = record.find("cross", layer=-1).mean
+        for step in (0, 1, 2):
+            expect(page.locator(".decoding-chances h2")).to_have_text(f"Step {step + 1}")
+            weights = page.eval_on_selector_all(
+                ".looked-at", "found => found.map((each) => Number(each.dataset.weight))"
+            )
+            assert weights == pytest.approx(list(mean[step]), abs=1e-4)
+            row = page.locator(".is-written td.number").inner_text()
+            assert number(row) == pytest.approx(record.written[step].log_probability, abs=6e-4)
+            page.get_by_role("button", name="Step", exact=True).click()
+        total = sum(each.log_probability for each in record.written[:4])
+        assert f"{total:.3f}".replace("-", MINUS) in page.locator(".decoding-chances").inner_text()
+
+    def test_play_runs_to_the_end_and_stops(self, open_page: OpenPage) -> None:
+        record = made_up(written=("eins", "zwei", "</s>"))
+        page = open_page(record, query=address(record, "decoding"))
+        page.get_by_role("button", name="Play").click()
+        expect(page.locator(".word.is-now")).to_have_text("</s>")
+        page.get_by_role("button", name="Play").wait_for()
+
+    def test_the_tree_has_the_returned_path_on_one_line_and_pruned_branches_on_demand(
+        self, open_page: OpenPage
+    ) -> None:
+        record = made_up()
+        page = open_page(record, query=address(record, "decoding"))
+        best = page.locator(".branch.is-best")
+        assert best.locator("text:not(.score)").all_text_contents() == ["start", *GERMAN]
+        assert len({each.get_attribute("y") for each in best.locator("rect").all()}) == 1
+        assert page.locator(".branch.is-pruned").count() == 0
+        page.get_by_label("pruned branches").check()
+        pruned = [each for each in record.tree if each.fate == "pruned"]
+        assert page.locator(".branch.is-pruned").count() == len(pruned)
+        boxes = [(each.get_attribute("x"), each.get_attribute("y")) for each in page.locator(".branch rect").all()]
+        assert len(set(boxes)) == len(record.tree)
+        scores = {f"{each.score:.3f}".replace("-", MINUS) for each in record.tree if each.score is not None}
+        assert set(page.locator(".branch .score").all_text_contents()) == scores
+
+    def test_works_without_a_tree_and_without_attention(self, open_page: OpenPage) -> None:
+        record = replace(made_up(), tree=(), maps=())
+        page = open_page(record, query=address(record, "decoding"))
+        page.get_by_role("button", name="Step", exact=True).click()
+        page.wait_for_selector("text=Step 2")
+        assert page.locator(".looked-at").count() == 0
+        assert "no beam" in page.locator(".view-decoding").inner_text()
+
+    def test_a_language_model_looks_at_what_it_read(self, open_page: OpenPage) -> None:
+        record = only(made_up(), "decoder")
+        page = open_page(record, query=address(record, "decoding", map=("decoder", 1), head=1))
+        weights = page.eval_on_selector_all(".looked-at", "found => found.map((each) => Number(each.dataset.weight))")
+        assert weights == pytest.approx(list(record.find("decoder", layer=1).head(1)[0]), abs=1e-4)
+
+
+def banded(length: int, before: int, after: int) -> np.ndarray:
+    distance = np.arange(length)[None, :] - np.arange(length)[:, None]
+    band: np.ndarray = (distance >= -before) & (distance <= after)
+    return band
+
+
+class TestMasks:
+    @pytest.mark.parametrize(
+        ("visible", "name"),
+        [
+            (np.ones((4, 6), dtype=bool), "everything is visible"),
+            (np.zeros((3, 3), dtype=bool), "nothing is visible"),
+            (np.tri(5, dtype=bool), "causal: itself and all before"),
+            (np.tri(3, 5, 2, dtype=bool), "causal: itself and all before"),
+            (banded(8, 2, 2), "window of 2 to either side"),
+            (banded(8, 2, 1), "window of 2 before and 1 after"),
+            (banded(8, 3, 0), "causal window of 3 before"),
+            (banded(8, 0, 0), "only itself"),
+            (np.repeat([[True, True, False, True, False]], 4, axis=0), "2 keys hidden from all"),
+            (np.eye(5, dtype=bool)[::-1], "of its own kind"),
+        ],
+    )
+    def test_a_mask_is_named_by_its_bits(
+        self, named: Callable[[np.ndarray], str], visible: np.ndarray, name: str
+    ) -> None:
+        assert named(visible) == name
+
+    def test_maps_with_one_mask_share_a_picture(self, open_page: OpenPage) -> None:
+        record = made_up(layers=3)
+        page = open_page(record, query=address(record, "masks"))
+        page.wait_for_selector(".mask-card")
+        titles = page.locator(".mask-card h2").all_inner_texts()
+        users = page.locator(".mask-card h2 + p").all_inner_texts()
+        assert dict(zip(users, titles, strict=True)) == {
+            "encoder 0, encoder 1, encoder 2": "Everything is visible",
+            "decoder 0, decoder 1, decoder 2": "Causal: itself and all before",
+            "cross 0, cross 1, cross 2": "Everything is visible",
+        }
+
+    def test_arrow_keys_read_the_cells(self, open_page: OpenPage) -> None:
+        record = only(made_up(), "decoder")
+        page = open_page(record, query=address(record, "masks"))
+        page.locator(".grid").focus()
+        page.keyboard.press("ArrowRight")
+        assert page.locator(".readout").inner_text() == f"{GERMAN[0]} (0) may not see {GERMAN[0]} (1)"
+        page.keyboard.press("ArrowDown")
+        assert page.locator(".readout").inner_text() == f"{GERMAN[1]} (1) may see {GERMAN[0]} (1)"
+
+
+@pytest.fixture(scope="module")
+def named(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[np.ndarray], str]:
+    """The page's name of a mask."""
+    path = tmp_path_factory.mktemp("named") / "page.html"
+    path.write_text(viewer_html(made_up(layers=1, heads=1)), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready=true]")
+
+    def name(visible: np.ndarray) -> str:
+        script = "async mask => (await import('heedful/masks.js')).nameOf(mask)"
+        found: str = page.evaluate(script, {"shape": list(visible.shape), "data": visible.ravel().astype(int).tolist()})
+        return found
+
+    return name
+
+
+class TestPositions:
+    def test_pictures_and_numbers_are_those_of_the_encoding(self, open_page: OpenPage) -> None:
+        record = made_up()
+        [encoding] = record.encodings
+        page = open_page(record, query=address(record, "positions"))
+        page.wait_for_selector(".position-card")
+        for place, expected in ((1, encoding.vectors @ encoding.vectors.T), (2, distances(encoding.vectors))):
+            card = page.locator(".position-card").nth(place)
+            card.get_by_role("button", name="As a table").click()
+            rows = [row.split("\t")[1:] for row in card.locator("tbody").inner_text().splitlines()]
+            shown = np.array([[number(text) for text in row] for row in rows])
+            np.testing.assert_allclose(shown, expected, atol=2 * HALF + 5e-4 * np.abs(expected).max())
+        page.get_by_label("Likeness").select_option("cosine")
+        page.get_by_role("heading", name="Cosines").wait_for()
+        assert "to 1.00" in page.locator(".position-card").nth(1).inner_text()
+
+    def test_the_lines_follow_the_chosen_row(self, open_page: OpenPage) -> None:
+        record = made_up()
+        page = open_page(record, query=address(record, "positions"))
+        page.get_by_label("Chosen row").focus()
+        page.keyboard.press("Home")
+        page.wait_for_selector("text=Seen from position 0")
+        titles = page.locator(".chart").nth(1).locator("title").all_text_contents()
+        vectors = record.encodings[0].vectors
+        expected = np.linalg.norm(vectors - vectors[0], axis=1)
+        assert [number(each.split(": ")[1]) for each in titles] == pytest.approx(list(expected), abs=2 * HALF)
+
+    def test_relative_encodings_count_distances(self, open_page: OpenPage) -> None:
+        vectors = np.random.default_rng(0).normal(size=(7, 6)).astype(np.float32)
+        shaw = Encoding("relative to keys", np.arange(-3, 4), vectors, relative=True)
+        record = replace(made_up(), encodings=(shaw,))
+        page = open_page(record, query=address(record, "positions"))
+        page.wait_for_selector("text=Seen from distance 0")
+        assert "7 distances" in page.locator(".position-card").first.inner_text()
+
+
+def distances(vectors: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1)
+    return found
+
+
+class TestFlow:
+    """The page and `heedful.inspection.flow` were written apart from each other and share definitions only."""
+
+    @pytest.mark.parametrize(
+        "roles", [("encoder",), ("decoder",), ("cross",), ("encoder", "cross"), ("encoder", "decoder", "cross")]
+    )
+    def test_rollout_and_flow_are_those_of_python(self, open_page: OpenPage, roles: Sequence[str]) -> None:
+        record = only(made_up(layers=3, source=ENGLISH[:6], written=GERMAN[-5:]), *roles)
+        page = open_page(record, query=address(record, "flow"))
+        side = "encoder" if roles == ("encoder",) else "decoder"
+        found = json.loads(
+            page.evaluate(
+                """async side => {
+                  const { readRecord } = await import("heedful/record.js");
+                  const { graphOf, rolled, flows } = await import("heedful/graph.js");
+                  const graph = await graphOf(readRecord(), side);
+                  const shares = rolled(graph);
+                  const all = [...Array(graph.size).keys()];
+                  return JSON.stringify({
+                    names: graph.inputs.map(({ name }) => name),
+                    shares: Array.from(shares.data),
+                    flows: graph.queries.tokens.map((_, q) => [...flows(graph, q, all)]),
+                  });
+                }""",
+                side,
+            )
+        )
+        expected = rollout(record)
+        assert found["names"] == [axis.name for axis in expected.inputs]
+        shares = np.reshape(found["shares"], expected.shares.shape)
+        np.testing.assert_allclose(shares, expected.shares, atol=1e-4)
+        np.testing.assert_allclose(shares.sum(1), 1, atol=1e-9)
+        flows = [attention_flow(record, query).amounts for query in range(len(expected.queries.tokens))]
+        np.testing.assert_allclose(found["flows"], flows, atol=5e-4)
+
+    def test_a_chosen_token_shows_rollout_flow_and_the_last_layer(self, open_page: OpenPage) -> None:
+        record = made_up()
+        page = open_page(record, query=address(record, "flow"))
+        page.wait_for_selector(".token-row .token")
+        page.locator(".token-row .token").nth(4).click()
+        settled_flow(page)
+        expect(page.locator(".token-row [aria-checked=true]")).to_have_text("blauen")
+        settled_flow(page)
+        expected, flow = rollout(record).of("source")[4], attention_flow(record, 4).of("source")
+        row = "table.bars tbody tr"
+        assert [number(each) for each in page.locator(f"{row} > :nth-child(2)").all_inner_texts()] == pytest.approx(
+            list(expected), abs=1e-3
+        )
+        assert [number(each) for each in page.locator(f"{row} > :nth-child(3)").all_inner_texts()] == pytest.approx(
+            list(flow), abs=1e-3
+        )
+        assert [number(each) for each in page.locator(f"{row} > :nth-child(4)").all_inner_texts()] == pytest.approx(
+            list(record.find("cross", layer=-1).mean[4]), abs=1e-3
+        )
+
+    def test_a_decoder_without_self_attention_says_so(self, open_page: OpenPage) -> None:
+        record = only(made_up(layers=1), "cross")
+        page = open_page(record, query=address(record, "flow"))
+        page.wait_for_selector("text=no self-attention")
+        settled_flow(page)
+
+    def test_missing_layers_are_named(self, open_page: OpenPage) -> None:
+        record = made_up(layers=3).only(layers=[2])
+        page = open_page(record, query=address(record, "flow"))
+        page.wait_for_selector("text=encoder layers 0, 1 are not in this record")
+
+
+def recurrent() -> Record:
+    """One attention with one head to the source, nothing embedded, no positions, no tree."""
+    record = only(made_up(layers=1, heads=1, walk=True), "cross")
+    return replace(record, model="recurrent", embedded=(), encodings=(), tree=())
+
+
+def language_model() -> Record:
+    record = only(made_up(walk=True), "decoder")
+    axes = tuple(axis for axis in record.axes if axis.name in (READ, WRITTEN))
+    return replace(record, axes=axes, embedded=record.embedded[1:], tree=())
+
+
+def bert() -> Record:
+    record = only(made_up(walk=True), "encoder")
+    return replace(record, axes=record.axes[:1], embedded=record.embedded[:1], written=(), tree=())
+
+
+def long() -> Record:
+    words = [f"word{i}" for i in range(120)]
+    return made_up(layers=1, heads=2, source=words, written=GERMAN, walk=True)
+
+
+def strange_tokens() -> Record:
+    evil = ("</script><img src=x onerror=alert(1)>", "", " ", "\u202e", "👩‍👩‍👧", "&amp;")
+    return made_up(source=evil, written=evil, walk=True)
+
+
+def blind() -> Record:
+    """A query that sees nothing."""
+    record = made_up(walk=True)
+    maps = tuple(blinded(each) if each.role == "decoder" else each for each in record.maps)
+    return replace(record, maps=maps)
+
+
+def blinded(each: Map) -> Map:
+    weights, visible = each.weights.copy(), each.visible.copy()
+    weights[:, 0] = 0
+    visible[0] = False
+    return replace(each, weights=weights, visible=visible)
+
+
+KINDS = (recurrent, language_model, bert, long, strange_tokens, blind, made_up)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_every_view_draws_every_kind_of_record(open_page: OpenPage, make: Callable[[], Record]) -> None:
+    record = make()
+    page = open_page(record, query="#view=steps", color_scheme="dark" if make is blind else "light")
+    there = page.locator("[role=tab]").evaluate_all("tabs => tabs.map((tab) => tab.id.slice(4))")
+    assert {"steps", "masks", "flow"} <= set(there)
+    assert ("decoding" in there) == bool(record.written)
+    assert ("positions" in there) == bool(record.encodings)
+    for view in ("steps", "decoding", "masks", "positions", "flow"):
+        if view not in there:
+            continue
+        page.locator(f"#tab-{view}").click()
+        drawn = ".stage, .command, .controls button, .mask-card, .position-card, .flow .grid"
+        page.locator(f".view-{view}").locator(drawn).first.wait_for()
+        wide = page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        assert wide, f"{view} is wider than the page"
+        table = page.locator(f".view-{view}").get_by_role("button", name="As a table")
+        for i in range(table.count()):
+            table.nth(i).click()
+        if table.count():
+            page.locator(".as-table table").first.wait_for()

@@ -1,0 +1,150 @@
+"""Records that no model made: random attention that adds up, for tests of what shows records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from heedful.inspection.record import (
+    READ,
+    SOURCE,
+    WRITTEN,
+    Alternative,
+    Axis,
+    Branch,
+    Embedded,
+    Encoding,
+    Map,
+    Record,
+    Role,
+    Walk,
+    Written,
+)
+
+ENGLISH = ("a", "man", "in", "a", "blue", "shirt", "is", "standing", ".", "</s>")
+GERMAN = ("ein", "mann", "in", "einem", "blauen", "hemd", "steht", ".", "</s>")
+D_MODEL, D_K = 8, 4
+
+
+def made_up(
+    layers: int = 2,
+    heads: int = 2,
+    source: Sequence[str] = ENGLISH,
+    written: Sequence[str] = GERMAN,
+    *,
+    walk: bool = False,
+    roles: Sequence[Role] = ("encoder", "decoder", "cross"),
+    sharpness: float = 3.0,
+    seed: int = 1,
+) -> Record:
+    """A record in which all parts fit together: weights are the softmax of the walks' scores, outputs follow from them.
+
+    Args:
+        layers: of each role.
+        heads: of each layer.
+        source: tokens of the source.
+        written: tokens of the target.
+        walk: whether maps have theirs.
+        roles: of the maps.
+        sharpness: deviation of the scores; 0 makes all weights of a query equal.
+        seed: of everything.
+    """
+    dice = np.random.default_rng(seed)
+    axes = (
+        Axis(SOURCE, tuple(source)),
+        Axis(READ, ("<s>", *written[:-1])),
+        Axis(WRITTEN, tuple(written)),
+    )
+    sides = {"encoder": (SOURCE, SOURCE), "decoder": (WRITTEN, READ), "cross": (WRITTEN, SOURCE)}
+    lengths = {axis.name: len(axis.tokens) for axis in axes}
+    maps = []
+    for role in roles:
+        queries, keys = sides[role]
+        shape = lengths[queries], lengths[keys]
+        visible = np.tri(*shape, dtype=bool) if role == "decoder" else np.ones(shape, dtype=bool)
+        for layer in range(layers):
+            path = f"{role}.layers.{layer}.attention"
+            steps, weights = _attention(heads, visible, dice, sharpness)
+            kept = steps if walk else None
+            maps.append(Map(path, role, layer, tuple(range(heads)), queries, keys, weights, visible, kept))
+    return Record(
+        model="transformer (made up)",
+        axes=axes,
+        maps=tuple(maps),
+        embedded=(_embedded("encoder", axes[0], dice), _embedded("decoder", axes[1], dice)),
+        written=tuple(_written(token, written, dice) for token in written),
+        tree=_tree(written, dice),
+        encodings=(_sinusoidal(max(lengths.values())),),
+    )
+
+
+def dirichlet(layers: int, heads: int, length: int, *, concentration: float = 0.1, seed: int = 1) -> Record:
+    """An encoder with weights of a Dirichlet distribution; a small concentration is as sharp as trained heads."""
+    dice = np.random.default_rng(seed)
+    draws = dice.standard_gamma(concentration, (layers, heads, length, length)) + 1e-30
+    weights = (draws / draws.sum(-1, keepdims=True)).astype(np.float32)
+    everyone = np.ones((length, length), dtype=bool)
+    axis = Axis(SOURCE, tuple(f"word{i}" for i in range(length)))
+    maps = tuple(
+        Map(f"encoder.layers.{i}", "encoder", i, tuple(range(heads)), SOURCE, SOURCE, weights[i], everyone)
+        for i in range(layers)
+    )
+    return Record("encoder (made up)", (axis,), maps)
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    weights: np.ndarray = (powers / powers.sum(-1, keepdims=True)).astype(np.float32)
+    return weights
+
+
+def _attention(heads: int, visible: np.ndarray, dice: np.random.Generator, sharpness: float) -> tuple[Walk, np.ndarray]:
+    """A walk and its weights."""
+    length, width = visible.shape
+    queries, keys, values = (dice.normal(size=(heads, n, D_K)).astype(np.float32) for n in (length, width, width))
+    queries *= sharpness
+    scale = D_K**-0.5
+    scores = scale * queries @ keys.transpose(0, 2, 1)
+    weights = _softmax(np.where(visible, scores, -np.inf))
+    contexts = weights @ values
+    inputs = dice.normal(size=(length, D_MODEL)).astype(np.float32)
+    mixing = dice.normal(size=(heads * D_K, D_MODEL)).astype(np.float32)
+    outputs = contexts.transpose(1, 0, 2).reshape(length, heads * D_K) @ mixing
+    return Walk(queries, keys, values, scale, None, scores, contexts, inputs, outputs), weights
+
+
+def _embedded(side: str, axis: Axis, dice: np.random.Generator) -> Embedded:
+    words = dice.normal(size=(len(axis.tokens), D_MODEL)).astype(np.float32)
+    return Embedded(side, axis.name, words, _sinusoidal(len(axis.tokens)).vectors)
+
+
+def _sinusoidal(length: int) -> Encoding:
+    places = np.arange(length)
+    angles = places[:, None] / 10_000 ** (np.arange(0, D_MODEL, 2) / D_MODEL)
+    vectors = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(length, D_MODEL).astype(np.float32)
+    return Encoding("sinusoidal, added to the embeddings", places, vectors)
+
+
+def _written(token: str, others: Sequence[str], dice: np.random.Generator) -> Written:
+    names = list(dict.fromkeys([token, *dice.permutation(list(others)).tolist()]))[:4]
+    chances = np.sort(dice.dirichlet(np.ones(len(names) + 1)))[::-1]
+    logs = np.log(chances).tolist()
+    found = [Alternative(name, log) for name, log in zip(names, logs, strict=False)]
+    return Written(token, found[0].log_probability, tuple(found))
+
+
+def _tree(written: Sequence[str], dice: np.random.Generator) -> tuple[Branch, ...]:
+    """The returned path, and beside each of its nodes one that was pruned, beside the last one another that ended."""
+    tree = [Branch(-1, "", 0.0, None, "lived", True)]
+    parent, total = 0, 0.0
+    for i, token in enumerate(written):
+        last = i + 1 == len(written)
+        other = total - float(dice.uniform(2, 4))
+        total -= float(dice.uniform(0.05, 1))
+        score = total / (i + 1) if last else None
+        tree.append(Branch(parent, token, total, score, "ended" if last else "lived", True))
+        lost = other / (i + 1) if last else None
+        tree.append(Branch(parent, f"{token}?", other, lost, "ended" if last else "pruned", False))
+        parent = len(tree) - 2
+    return tuple(tree)

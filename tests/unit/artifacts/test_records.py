@@ -1,0 +1,64 @@
+"""Records on disk: what is written is read again, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inspected import made_up
+from safetensors.numpy import load_file, save_file
+
+from heedful.artifacts.records import load_record, save_record
+from heedful.errors import RunError
+
+
+def same(one: Any, other: Any) -> None:
+    """Equal down to every number, and of the same types."""
+    assert type(one) is type(other)
+    if isinstance(one, np.ndarray):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+    elif is_dataclass(one):
+        for each in fields(one):
+            same(getattr(one, each.name), getattr(other, each.name))
+    elif isinstance(one, tuple):
+        assert len(one) == len(other)
+        for left, right in zip(one, other, strict=True):
+            same(left, right)
+    else:
+        assert one == other
+
+
+@pytest.mark.parametrize("walk", [False, True])
+def test_what_is_written_is_read_again(tmp_path: Path, walk: bool) -> None:
+    record = made_up(walk=walk, written=("</script>", "\u2028", "ß", "</s>"))
+    record = replace(record, notes=("two", "sentences"))
+    save_record(record, tmp_path / "one.safetensors")
+    same(load_record(tmp_path / "one.safetensors"), record)
+    assert [each.name for each in tmp_path.iterdir()] == ["one.safetensors"]
+
+
+def test_arrays_have_names_that_other_programs_can_read(tmp_path: Path) -> None:
+    record = made_up(layers=1, roles=("cross",))
+    save_record(record, tmp_path / "one.safetensors")
+    np.testing.assert_array_equal(load_file(tmp_path / "one.safetensors")["maps.0.weights"], record.maps[0].weights)
+
+
+def test_files_that_are_no_records(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no tensors", encoding="utf-8")
+    save_file({"a": np.zeros(2)}, tmp_path / "tensors")
+    for content in ({"format": 2, "record": {}}, {"format": 1, "record": {"maps": [{}]}}, {"format": 1}, []):
+        save_file({}, tmp_path / f"{len(list(tmp_path.iterdir()))}", metadata={"heedful.record": json.dumps(content)})
+    said = {}
+    for path in (*sorted(tmp_path.iterdir()), tmp_path / "nothing"):
+        with pytest.raises(RunError, match=str(path)) as error:
+            load_record(path)
+        said[path.name] = str(error.value)
+    assert "no record, or was damaged" in said["text"]
+    assert "holds tensors but no record" in said["tensors"]
+    assert "has format 2" in said["2"]
+    assert all("cannot be read" in said[name] for name in ("3", "4", "5", "nothing"))

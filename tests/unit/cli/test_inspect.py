@@ -1,0 +1,138 @@
+"""`heedful inspect`: files and text that say what the model's own record says."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import heedful
+from heedful.inspection.figures import VIEWS
+
+Say = Callable[..., Any]
+SOURCE = "3 1 2"
+
+
+def test_every_kind_of_file_of_one_text(say: Say, trained: Path, here: Path) -> None:
+    files = ("-o", "page.html", "--save", "a.safetensors", "--figure", "a.svg", "--numbers", "a.csv")
+    said = say("inspect", trained, "--source", SOURCE, *files)
+    assert (said.code, said.out) == (0, "")
+    assert [line for line in said.err.splitlines() if line.startswith("written")] == [
+        f"written: {name}" for name in ("page.html", "a.safetensors", "a.svg", "a.csv")
+    ]
+    record, again = heedful.load(trained, device="cpu").inspect(SOURCE), heedful.load_record("a.safetensors")
+    assert again.title == SOURCE
+    assert [each.token for each in again.written] == [each.token for each in record.written]
+    for mine, other in zip(record.maps, again.maps, strict=True):
+        np.testing.assert_allclose(mine.weights, other.weights, atol=1e-6)
+    assert f"<title>{SOURCE}</title>" in Path("page.html").read_text(encoding="utf-8")
+    ElementTree.fromstring(Path("a.svg").read_text(encoding="utf-8"))
+    with Path("a.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == sum(each.weights.size for each in record.maps)
+
+
+def test_a_saved_record_is_as_good_as_the_run(say: Say, trained: Path, here: Path) -> None:
+    shown = say("inspect", trained, "--source", SOURCE, "--terminal", "--save", "a.safetensors")
+    assert shown.out == say("inspect", "--record", "a.safetensors").out
+    assert "cross layer" in shown.out
+    for view in VIEWS:
+        said = say("inspect", "--record", "a.safetensors", "--figure", f"{view}.svg", "--view", view)
+        assert said.code == 0, said.err
+        ElementTree.fromstring(Path(f"{view}.svg").read_text(encoding="utf-8"))
+
+
+def test_given_translations_layers_and_heads(say: Say, trained: Path, here: Path) -> None:
+    said = say(
+        "inspect", trained, "--source", SOURCE, "--target", "eins", "--layers", "0", "--heads", "1", "--save", "a",
+        "--detail", "no",
+    )  # fmt: skip
+    assert said.code == 0
+    record = heedful.load_record("a")
+    assert {(each.layer, each.heads, each.walk) for each in record.maps} == {(0, (1,), None)}
+    assert "".join(each.token for each in record.written).startswith("▁eins") or record.written[0].token == "eins"
+    assert record.tree == ()
+
+
+def test_a_beam_grows_a_tree(say: Say, trained: Path, here: Path) -> None:
+    for width in (2, 4):
+        assert say("inspect", trained, "--source", SOURCE, "--beam", width, "--save", "a").code == 0
+        tree = heedful.load_record("a").tree
+        children = [sum(branch.parent == 0 for branch in tree), sum(branch.fate == "pruned" for branch in tree)]
+        assert children[0] == 2 * width
+        assert children[1] > 0
+
+
+def test_two_records_are_compared(say: Say, trained: Path, second: Path, here: Path) -> None:
+    for run, name in ((trained, "a"), (second, "b")):
+        say("inspect", run, "--source", SOURCE, "--target", "eins zwei", "--save", name)
+    same = say("inspect", "--compare", "a", "a")
+    assert all(line.endswith("0.0000   0.0000") for line in same.lines[2:-2])
+    assert "at most 0.0000 nats apart" in same.out
+    said = say("inspect", "--compare", "a", "b", "--json", "c.json")
+    heads = json.loads(Path("c.json").read_text(encoding="utf-8"))["heads"]
+    assert [each["divergence"] for each in heads] == sorted((each["divergence"] for each in heads), reverse=True)
+    assert len(heads) == sum(len(each.heads) for each in heedful.load_record("a").maps)
+    assert said.lines[2].split()[-2] == f"{heads[0]['divergence']:.4f}"
+
+
+def test_the_habits_and_the_worth_of_heads(say: Say, trained: Path, here: Path) -> None:
+    (here / "t.tsv").write_text("1 2\teins zwei\n\tnull\n3\tdrei\n2 2\tzwei zwei\n", encoding="utf-8")
+    links = say("align", trained, "--data", "t.tsv").out
+    (here / "gold").write_text(links)
+    said = say(
+        "inspect", trained, "--data", "t.tsv", "--gold", "gold", "--importance", "-o", "p.html", "--json", "p.json"
+    )
+    assert said.code == 0, said.err
+    numbers = json.loads(Path("p.json").read_text(encoding="utf-8"))
+    heads = numbers["heads"]
+    names = [f"{each['head']['role']} {each['head']['layer']}.{each['head']['number']}" for each in heads]
+    rows = {line.split("  ")[0]: line for line in said.lines}
+    assert all(name in rows for name in names)
+    rates = [each["alignment_error_rate"] for each in heads if each["head"]["role"] == "cross"]
+    assert all(0 <= rate <= 1 for rate in rates)
+    assert all(each["alignment_error_rate"] is None for each in heads if each["head"]["role"] != "cross")
+    assert len(numbers["importance"]["heads"]) == len(heads)
+    page = Path("p.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 4
+    few = say("inspect", trained, "--data", "t.tsv", "--sentences", "1")
+    assert "on 1 sentences of t.tsv" in few.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("RUN",), "what to look at: give one of --source, --record, --compare, --data"),
+        (("RUN", "--source", "1", "--data", "t.tsv"), "not --source and --data"),
+        (("--source", "1"), "--source: needs a run folder"),
+        (("RUN", "--record", "a"), "--record needs no run"),
+        (("RUN", "--source", "1", "--gold", "g"), "--gold: belongs to --data"),
+        (("RUN", "--data", "t.tsv", "--sentences", "0"), "--sentences: 0; must be at least 1"),
+        (("RUN", "--source", "1", "--layers", "a"), "--layers: 'a' is no list of numbers"),
+        (("RUN", "--source", "1", "--layers", "7"), "layer 7 to look at: this model has layers 0 to"),
+        (("RUN", "--source", "1", "--heads", "77"), "this model has heads 0 to"),
+        (("RUN", "--source", ""), "no words to look at"),
+        (("RUN", "--source", "1", "--figure", "a.bmp"), "unknown kind of picture '.bmp'"),
+        (("RUN", "--source", "1", "--figure", "a.svg", "--view", "x"), "no figure 'x'; there are alignment"),
+        (("RUN", "--source", "1", "--numbers", "a.txt"), "a.txt"),
+        (("--record", "nowhere"), "nowhere: cannot be read"),
+        (("--compare", "nowhere", "nothing"), "nowhere: cannot be read"),
+        (("RUN", "--data", "nowhere.tsv"), "nowhere.tsv"),
+    ],
+)
+def test_mistakes_are_told(say: Say, trained: Path, here: Path, words: tuple[str, ...], complaint: str) -> None:
+    (here / "t.tsv").write_text("1\teins\n")
+    assert complaint in say("inspect", *(trained if word == "RUN" else word for word in words)).complaint
+
+
+def test_gold_must_match_the_text(say: Say, trained: Path, here: Path) -> None:
+    (here / "t.tsv").write_text("1\teins\n2\tzwei\n")
+    (here / "gold").write_text("0-0\n")
+    said = say("inspect", trained, "--data", "t.tsv", "--gold", "gold")
+    assert said.complaint == "gold: 1 lines for 2 sentences of t.tsv; they must match"

@@ -1,0 +1,83 @@
+"""The tree of a beam search against the model itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from heedful.generation import Wu, beam_search
+from heedful.generation.tree import BeamTree
+
+EOS, KEY, PROMPT = 1, 31, (0, 4)
+PENALTY = Wu(0.6)
+
+
+def spelled(tree, number):
+    """The tokens from the root to a node."""
+    ids = []
+    while number:
+        ids.insert(0, tree.nodes[number].id)
+        number = tree.nodes[number].parent
+    return tuple(ids)
+
+
+@pytest.mark.parametrize("prefix", [(), (3, 2)])
+@pytest.mark.parametrize("width", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tree_holds_what_was_ranked(history_model, prompts, width, seed, prefix):
+    model, tree = history_model(6, seed=seed), BeamTree(width=width, eos=EOS)
+    (found,) = beam_search(
+        model.step,
+        model.begin([KEY]),
+        prompts([PROMPT]),
+        width=width,
+        eos=EOS,
+        limit=8,
+        length_penalty=PENALTY,
+        n_best=width,
+        prefix=None if not prefix else prompts([prefix]).ids,
+        observe=tree.grow,
+    )
+    given = model.total(KEY, PROMPT, prefix)
+    assert tree.nodes[0].id == -1
+    live = {()}
+    depth = 1
+    while any(len(spelled(tree, n)) == depth for n in range(1, len(tree.nodes))):
+        level = {spelled(tree, n): node for n, node in enumerate(tree.nodes) if n and len(spelled(tree, n)) == depth}
+        every = {(*ids, token): model.total(KEY, PROMPT, (*prefix, *ids, token)) for ids in live for token in range(6)}
+        ranked = sorted(every, key=every.get, reverse=True)[: 2 * width]
+        assert set(level) == set(ranked)
+        for ids, node in level.items():
+            assert node.total == pytest.approx(every[ids])
+            score = every[ids] / PENALTY.divisor(prompts([[1]]).ids.double() * (len(prefix) + depth)).item()
+            assert node.score == (pytest.approx(score) if ids[-1] == EOS else None)
+        assert {ids for ids in level if level[ids].fate == "ended"} == {i for i in ranked[:width] if i[-1] == EOS}
+        live = {ids for ids in level if level[ids].fate == "lived"}
+        assert live == set([ids for ids in ranked if ids[-1] != EOS][:width])
+        depth += 1
+    assert depth > 2
+    for hypothesis in found:
+        ids = (*hypothesis.ids[len(prefix) :], *([EOS] if hypothesis.finished else []))
+        path = tree.path(ids)
+        assert spelled(tree, path[-1]) == ids
+        last = tree.nodes[path[-1]]
+        assert last.total == pytest.approx(hypothesis.log_probability)
+        assert last.total <= given
+        if hypothesis.finished:
+            assert (last.fate, last.score) == ("ended", pytest.approx(hypothesis.score))
+
+
+def test_tokens_that_nobody_tried_end_the_path(history_model, prompts):
+    model, tree = history_model(6, seed=1), BeamTree(width=2, eos=EOS)
+    beam_search(
+        model.step,
+        model.begin([KEY]),
+        prompts([PROMPT]),
+        width=2,
+        eos=EOS,
+        limit=3,
+        length_penalty=PENALTY,
+        observe=tree.grow,
+    )
+    tried = {node.id for node in tree.nodes if node.parent == 0}
+    untried = next(token for token in range(6) if token not in tried)
+    assert tree.path([untried, 2]) == [0]

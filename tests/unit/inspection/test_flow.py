@@ -1,0 +1,171 @@
+"""Rollout by hand and by its invariants, flow by the smallest of all cuts, and records that say too little."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from inspected import made_up
+
+from heedful.errors import DataError
+from heedful.inspection.flow import attention_flow, rollout
+from heedful.inspection.record import READ, SOURCE, WRITTEN, Axis, Map, Record, Role
+
+SIDES = {"encoder": (SOURCE, SOURCE), "decoder": (WRITTEN, READ), "cross": (WRITTEN, SOURCE)}
+
+
+def a_record(*maps: tuple[Role, int, Sequence[Sequence[float]]], source: int = 2, written: int = 2) -> Record:
+    """With one head for each map."""
+    axes = tuple(
+        Axis(name, tuple(f"{name}{i}" for i in range(n)))
+        for name, n in ((SOURCE, source), (READ, written), (WRITTEN, written))
+    )
+    made = []
+    for role, layer, rows in maps:
+        weights = np.array(rows, np.float32)[None]
+        made.append(Map(f"{role}.{layer}", role, layer, (0,), *SIDES[role], weights, weights[0] > 0))
+    return Record("by hand", axes, tuple(made))
+
+
+def test_two_encoder_layers_by_hand() -> None:
+    one, two = [[0.8, 0.2], [0.4, 0.6]], [[0.0, 1.0], [0.5, 0.5]]
+    found = rollout(a_record(("encoder", 0, one), ("encoder", 1, two)))
+    # first layer: (0.9 0.1 / 0.2 0.8), second: (0.5 0.5 / 0.25 0.75), and their product, second times first
+    np.testing.assert_allclose(found.shares, [[0.55, 0.45], [0.375, 0.625]], atol=1e-7)
+    assert found.queries.name == SOURCE
+    assert [axis.name for axis in found.inputs] == [SOURCE]
+
+
+def test_one_decoder_layer_by_hand() -> None:
+    record = a_record(
+        ("encoder", 0, [[0.8, 0.2], [0.4, 0.6]]),
+        ("decoder", 0, [[1.0, 0.0], [0.6, 0.4]]),
+        ("cross", 0, [[0.5, 0.5], [0.0, 1.0]]),
+    )
+    found = rollout(record)
+    # after its own attention: (1 0 / 0.3 0.7) of what was read; half of that stays, half comes from the encoder's last
+    # layer, (0.9 0.1 / 0.2 0.8) of the source: its mean (0.55 0.45) for the first token, its second row for the other
+    np.testing.assert_allclose(found.of(READ), [[0.5, 0.0], [0.15, 0.35]], atol=1e-7)
+    np.testing.assert_allclose(found.of(SOURCE), [[0.275, 0.225], [0.1, 0.4]], atol=1e-7)
+    assert found.queries.name == WRITTEN
+
+
+def test_without_self_attention_only_the_look_at_the_source_is_left() -> None:
+    cross = [[0.25, 0.75], [1.0, 0.0]]
+    found = rollout(a_record(("cross", 0, cross)))
+    np.testing.assert_allclose(found.of(SOURCE), np.array(cross) / 2, atol=1e-7)
+    np.testing.assert_allclose(found.of(READ), np.eye(2) / 2, atol=1e-7)
+
+
+def test_a_language_model_has_no_source() -> None:
+    found = rollout(made_up(3, 2, roles=("decoder",)))
+    assert [axis.name for axis in found.inputs] == [READ]
+    assert not np.triu(found.shares, 1).any(), "no token comes from later ones"
+
+
+@pytest.mark.parametrize("roles", [("encoder",), ("decoder",), ("cross",), ("decoder", "cross"), ("encoder", "cross"),
+                                   ("encoder", "decoder", "cross")])  # fmt: skip
+@pytest.mark.parametrize("layers", [1, 4])
+def test_rows_sum_to_one(roles: tuple[Role, ...], layers: int) -> None:
+    found = rollout(made_up(layers, 3, roles=roles))
+    np.testing.assert_allclose(found.shares.sum(1), 1, atol=1e-6)
+    assert (found.shares >= 0).all()
+    assert found.shares.shape == (len(found.queries.tokens), sum(len(axis.tokens) for axis in found.inputs))
+
+
+def test_the_order_of_the_maps_and_the_number_of_heads_do_not_matter() -> None:
+    record = made_up(3, 1)
+    shuffled = replace(record, maps=tuple(record.maps[i] for i in np.random.permutation(len(record.maps))))
+    doubled = replace(
+        record,
+        maps=tuple(replace(each, heads=(0, 1), weights=each.weights.repeat(2, 0)) for each in record.maps),
+    )
+    for other in (shuffled, doubled):
+        np.testing.assert_allclose(rollout(other).shares, rollout(record).shares, atol=1e-7)
+
+
+def test_the_encoder_of_a_translator_can_be_asked_for() -> None:
+    record = made_up(2, 2)
+    alone = replace(record, maps=tuple(each for each in record.maps if each.role == "encoder"))
+    np.testing.assert_array_equal(rollout(record, side="encoder").shares, rollout(alone).shares)
+
+
+def test_a_query_that_sees_nothing_keeps_what_it_has() -> None:
+    found = rollout(a_record(("encoder", 0, [[0.0, 0.0], [0.5, 0.5]])))
+    np.testing.assert_allclose(found.shares, [[1, 0], [0.25, 0.75]], atol=1e-7)
+
+
+def smallest_cut(steps: Sequence[np.ndarray], query: int, token: int) -> float:
+    """The least capacity between the nodes on one side and those on the other, over all ways to divide them."""
+    size = len(steps[0])
+    start, end = (len(steps), query), (0, token)
+    nodes = [(level, i) for level in range(len(steps) + 1) for i in range(size)]
+    others = [node for node in nodes if node not in (start, end)]
+    best = np.inf
+    for bits in itertools.product((False, True), repeat=len(others)):
+        above = {start, *itertools.compress(others, bits)}
+        crossing = sum(
+            steps[level - 1][i, j] for level, i in above if level for j in range(size) if (level - 1, j) not in above
+        )
+        best = min(best, crossing)
+    return float(best)
+
+
+def test_flow_is_the_smallest_cut() -> None:
+    """Two layers over three tokens: 2 ** 7 ways to divide the other nodes."""
+    weights = np.random.dirichlet(np.ones(3), (2, 3))
+    record = a_record(("encoder", 0, weights[0].tolist()), ("encoder", 1, weights[1].tolist()), source=3)
+    steps = [0.5 * np.eye(3) + 0.5 * each for each in weights]
+    for query in range(3):
+        found = attention_flow(record, query)
+        expected = [smallest_cut(steps, query, token) for token in range(3)]
+        np.testing.assert_allclose(found.amounts, expected, atol=1e-6)
+
+
+def test_flow_through_a_decoder_is_the_smallest_cut() -> None:
+    record = a_record(
+        ("encoder", 0, [[0.7, 0.3], [0.2, 0.8]]),
+        ("decoder", 0, [[1.0, 0.0], [0.35, 0.65]]),
+        ("cross", 0, [[0.1, 0.9], [0.45, 0.55]]),
+    )
+    # nodes: two of the source, two that were read; what does not take part in a step keeps what it has
+    steps = [np.eye(4) for _ in range(3)]
+    steps[0][:2, :2] = [[0.85, 0.15], [0.1, 0.9]]
+    steps[1][2:, 2:] = [[1.0, 0.0], [0.175, 0.825]]
+    steps[2][2:] = [[0.05, 0.45, 0.5, 0.0], [0.225, 0.275, 0.0, 0.5]]
+    found = attention_flow(record, 1)
+    np.testing.assert_allclose(found.amounts, [smallest_cut(steps, 3, token) for token in range(4)], atol=1e-6)
+    np.testing.assert_array_equal(np.concatenate([found.of(SOURCE), found.of(READ)]), found.amounts)
+
+
+def test_flow_in_one_layer_is_its_rollout_and_in_more_at_least_that() -> None:
+    record = made_up(1, 2, roles=("encoder",))
+    np.testing.assert_allclose(attention_flow(record, 3).amounts, rollout(record).shares[3], atol=1e-6)
+    deep = made_up(3, 2, source=["a", "b", "c", "d"], written=["x", "y"])
+    found = attention_flow(deep, 1)
+    assert (found.amounts >= rollout(deep).shares[1] - 1e-6).all(), "what is rolled out does flow"
+    assert (found.amounts <= 1 + 1e-6).all()
+
+
+def test_what_cannot_be_reached_gets_nothing() -> None:
+    found = attention_flow(made_up(2, 2), 0)
+    assert found.of(READ)[0] > 0
+    assert not found.of(READ)[1:].any(), "the first token was written before the others were read"
+
+
+def test_missing_parts_are_named() -> None:
+    record = made_up(4, 2)
+    with pytest.raises(DataError, match=r"encoder layers 0, 1 are not in this record.*--layers"):
+        rollout(record.only(layers=[2, 3]))
+    with pytest.raises(DataError, match="no attention of the encoder"):
+        rollout(made_up(roles=("cross",)), side="encoder")
+    with pytest.raises(DataError, match="no attention of the encoder"):
+        rollout(replace(record, maps=()))
+    for query in (-1, 9):
+        with pytest.raises(DataError, match=f"token {query} of written: it has 9 tokens"):
+            attention_flow(record, query)
+    with pytest.raises(DataError, match="no axis 'regions' among these inputs: source, read"):
+        rollout(record).of("regions")

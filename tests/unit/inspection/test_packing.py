@@ -1,0 +1,95 @@
+"""Arrays for the page: what comes out is what went in, up to what packing promises."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from inspected import dirichlet, made_up
+
+from heedful.inspection.packing import pack_bits, pack_numbers, pack_weights
+from heedful.inspection.web import notebook_html, payload, viewer_html
+
+
+def unpacked(packed: dict[str, Any]) -> np.ndarray:
+    """As arrays.js does it."""
+    content = zlib.decompress(base64.b64decode(packed["data"]))
+    match packed["type"]:
+        case "u16":
+            numbers = np.frombuffer(content, "<u2") / 65535
+        case "u8":
+            numbers = (np.frombuffer(content, "u1") / 255) ** 2
+        case "f16":
+            numbers = np.frombuffer(content, "<f2").astype(np.float64)
+        case "bit":
+            numbers = np.unpackbits(np.frombuffer(content, "u1"))[: int(np.prod(packed["shape"]))]
+    return numbers.reshape(packed["shape"])
+
+
+@pytest.mark.parametrize("fine", [False, True])
+def test_weights_are_as_exact_as_promised(fine: bool) -> None:
+    weights = np.random.default_rng(1).dirichlet(np.full(50, 0.1), (2, 30)).astype(np.float32)
+    weights[0, 0, :3] = 0, 1, 0.5
+    found = unpacked(pack_weights(weights, fine=fine))
+    allowed = 1 / 131_070 + 1e-9 if fine else np.sqrt(weights) / 255 + 1e-5
+    assert (np.abs(found - weights) <= allowed).all()
+    assert found[0, 0, 0] == 0
+    assert found[0, 0, 1] == 1
+
+
+@pytest.mark.parametrize("keys", [1, 600, 2000])
+def test_uniform_rows_stay_uniform(keys: int) -> None:
+    row = unpacked(pack_weights(np.full((1, 1, keys), 1 / keys), fine=False))
+    assert row.min() == row.max() > 0
+    assert row.sum() == pytest.approx(1, abs=0.15)
+
+
+def test_weights_that_are_no_shares_are_kept_as_numbers() -> None:
+    weights = np.array([[[-0.25, 1.5]]])
+    np.testing.assert_array_equal(unpacked(pack_weights(weights, fine=True)), weights)
+
+
+def test_numbers_have_three_digits_and_an_end() -> None:
+    numbers = np.array([3.14159, -1e-3, 1e9, -np.inf, 0.0])
+    assert unpacked(pack_numbers(numbers)) == pytest.approx([3.14159, -1e-3, 65504, -65504, 0], rel=1e-3)
+
+
+def test_bits() -> None:
+    bits = np.random.default_rng(1).random((7, 5)) < 0.5
+    np.testing.assert_array_equal(unpacked(pack_bits(bits)), bits)
+
+
+def test_the_page_holds_the_record_and_loads_nothing() -> None:
+    record = made_up(walk=True, source=("</script><script>alert(1)</script>", "\u2028", "</s>"))
+    page = viewer_html(record)
+    assert page.count("</script>") == 3  # those of the page itself
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
+    assert "default-src 'none'" in page
+    (content,) = re.findall(r'<script type="application/json" id="record">(.*?)</script>', page, re.DOTALL)
+    found = json.loads(content)
+    assert found == payload(record)
+    assert found["axes"][0]["tokens"] == list(record.axes[0].tokens)
+    for packed, each in zip(found["maps"], record.maps, strict=True):
+        np.testing.assert_allclose(unpacked(packed["weights"]), each.weights, atol=1e-5)
+        np.testing.assert_array_equal(unpacked(packed["visible"]), each.visible)
+        assert each.walk is not None
+        np.testing.assert_allclose(unpacked(packed["walk"]["values"]), each.walk.values, rtol=1e-3, atol=1e-3)
+
+
+def test_many_weights_take_eight_bits() -> None:
+    kinds = {each["weights"]["type"] for each in payload(dirichlet(12, 12, 128))["maps"]}
+    assert kinds == {"u8"}
+
+
+def test_in_a_notebook_the_page_is_a_frame() -> None:
+    record = made_up(layers=1)
+    frame = record._repr_html_()
+    assert frame == notebook_html(record)
+    (inside,) = re.findall(r'srcdoc="([^"]*)"', frame)
+    assert "<" not in inside
+    assert 'sandbox="allow-scripts"' in frame

@@ -1,0 +1,105 @@
+"""A record in a terminal: the numbers are there, lines fit, and no token can write what it likes."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from inspected import made_up
+from rich.console import Console
+
+from heedful.errors import DataError
+from heedful.inspection.heatmap import alignment_text
+from heedful.inspection.record import Record
+from heedful.inspection.terminal import terminal_view
+
+
+def shown(record: Record, *, width: int = 120, colours: bool = False, **chosen: object) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=colours, soft_wrap=True, highlight=False)
+    console.print(terminal_view(record, **chosen))  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+def test_the_map_and_what_was_written_are_there() -> None:
+    record = made_up(2, 3)
+    each = record.find("cross", layer=-1)
+    text = shown(record)
+    matrix = alignment_text(record.axis("source").tokens, record.axis("written").tokens, each.mean)
+    assert all(line.rstrip() in text for line in matrix.splitlines())
+    assert "cross layer 1, mean of 3 heads" in text
+    for written in record.written:
+        assert f"{math.exp(written.log_probability):.3f}" in text
+    assert "decoder layer 0, head 2" in shown(record, role="decoder", layer=0, head=2)
+
+
+def test_a_narrow_terminal_has_the_strongest_keys_instead() -> None:
+    record = made_up(1, 1, source=[f"w{i}" for i in range(80)])
+    weights = record.find("cross", layer=0).mean
+    text = shown(record, width=80)
+    assert "│" not in text
+    for row in weights:
+        best = np.argsort(-row)[:3]
+        assert "  ".join(f"w{i} {row[i]:.2f}" for i in best) in text
+    assert "│" in shown(record, width=300)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_tables_fit(width: int) -> None:
+    record = made_up(1, 2, source=[f"word{i}" for i in range(100)])
+    lines = shown(record, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+def test_tokens_are_neither_markup_nor_commands() -> None:
+    tokens = ["[bold red]x[/]", "\x1b[31m", "\r", "[/]", "\x07"]
+    text = shown(replace(made_up(1, 2, source=tokens, written=tokens), model="[b]\x1b[2J", notes=("[i]\n",)))
+    assert "[bold red]x[/]" in text
+    assert not any(ord(c) < 32 and c != "\n" for c in text)
+    assert "[b]␛[2J" in text
+
+
+def head_lines(record: Record) -> list[list[str]]:
+    """Name, habit, weight and entropy of the heads in the table."""
+    lines = shown(record, width=200).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("heads,")) + 2
+    return [re.split(r"  +", line.strip()) for line in lines[start:]]
+
+
+def test_heads_are_called_what_they_do_the_sharpest_first() -> None:
+    record = made_up(1, 5, roles=("encoder",))
+    (each,) = record.maps
+    size = each.weights.shape[1]
+    before = np.eye(size, k=-1)
+    before[0, 0] = 1
+    scattered = np.eye(size)[[3, 7, 1, 6, 9, 2, 8, 5, 0, 4]]
+    flat = np.full((size, size), 1 / size)
+    three = (np.eye(size) + np.eye(size)[::-1] + scattered) / 3
+    heads = np.stack([flat, three, 0.9 * before + 0.1 * flat, 0.8 * scattered + 0.2 * flat, np.eye(size)])
+    found = head_lines(replace(record, maps=(replace(each, weights=heads.astype(np.float32)),)))
+    assert [row[:2] for row in found[:5]] == [
+        ["encoder layer 0, head 4", "mostly the token itself"],
+        ["encoder layer 0, head 2", "mostly the token before"],
+        ["encoder layer 0, head 3", "one token, not always at the same place"],
+        ["encoder layer 0, head 1", "several tokens"],
+        ["encoder layer 0, head 0", "everything alike"],
+    ]
+    assert [row[2] for row in found[:3]] == ["1.00", "0.91", "0.82"]
+    assert len(shown(record, most=2).splitlines()) == len(shown(record, most=3).splitlines()) - 1
+
+
+def test_warnings_stand_below() -> None:
+    assert "warning" not in shown(made_up())
+    assert "warning: cross layer 0, heads 0, 1: every token" in shown(made_up(1, 2, sharpness=0.0))
+
+
+def test_records_without_text_or_attention() -> None:
+    assert "written" not in shown(replace(made_up(roles=("encoder",)), written=())).splitlines()
+    bare = shown(Record("recurrent, no attention", (), (), notes=("this model has none",)))
+    assert bare.splitlines() == ["recurrent, no attention", "this model has none"]
+    with pytest.raises(DataError, match="no cross attention"):
+        terminal_view(made_up(roles=("encoder",)), role="cross")

@@ -1,0 +1,242 @@
+"""Records of trained models: they say what scoring, aligning and searching say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.configs.convolutional import ConvolutionalConfig
+from heedful.configs.model import ModelConfig, TransformerConfig
+from heedful.configs.recurrent import (
+    BahdanauConfig,
+    ContextConfig,
+    LuongConfig,
+    RecurrentConfig,
+    RecurrentDecoderConfig,
+)
+from heedful.data.tokenizers import BOS, EOS, PAD, Characters
+from heedful.errors import DataError, RecipeError
+from heedful.evaluation.alignment import Gold
+from heedful.evaluation.translation import bleu
+from heedful.generation import Forbid, Wu
+from heedful.generation.search import Beam, Greedy
+from heedful.inspection.heads import head_measures
+from heedful.tasks.inspecting import Scope
+from heedful.tasks.survey import heads_of, importance, survey
+from heedful.tasks.translations import Length
+from heedful.tasks.translator import Translator
+from heedful.tasks.writer import Writer
+
+LETTERS = Characters("abcdef ", lowercase=False)
+SILENT = (Forbid((PAD, BOS)),)
+GREEDY, BEAM = Greedy(EOS, SILENT), Beam(EOS, 3, Wu(0.6), 1, SILENT)
+MODELS: dict[str, ModelConfig] = {
+    "transformer": TransformerConfig(d_model=12, heads=3, encoder_layers=2, decoder_layers=2),
+    "bahdanau": RecurrentConfig(d_model=8, reading=BahdanauConfig()),
+    "luong": RecurrentConfig(d_model=8, reading=LuongConfig(input_feeding=False)),
+    "context": RecurrentConfig(d_model=8, reading=ContextConfig()),
+    "convolutional": ConvolutionalConfig(d_model=8, d_hidden=12, positions_length=40),
+}
+ATTENTIVE = [name for name in MODELS if name != "context"]
+
+
+def translator(name: str) -> Translator:
+    model: Any = build_sequence_to_sequence(MODELS[name], Sizes(LETTERS.size, LETTERS.size, 40))
+    _shake(model)
+    return Translator(
+        (model.double().eval(),), source=LETTERS, target=LETTERS, search=BEAM, length=Length(1.0, 3), max_source=30
+    )
+
+
+def _shake(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.4)
+
+
+@pytest.mark.parametrize("target", [None, "fade", ""])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_record_says_what_the_model_does(name: str, target: str | None) -> None:
+    ours = translator(name)
+    record = ours.inspect("abc deb", target)
+    found = ours.translate(["abc deb"])[0].candidates[0]
+    tokens = [each.token for each in record.written]
+    assert tokens == [*(found.tokens if target is None else target), "</s>"]
+    assert [axis.tokens for axis in record.axes] == [
+        (*LETTERS.pieces(LETTERS.encode("abc deb")), "</s>"),
+        ("<s>", *tokens[:-1]),
+        tuple(tokens),
+    ]
+    told = ours.score([("abc deb", found.text if target is None else target)])[0].token_log_probabilities
+    assert [each.log_probability for each in record.written] == pytest.approx(list(told), abs=1e-6)
+    for each in record.written:
+        names = [other.token for other in each.alternatives]
+        values = [other.log_probability for other in each.alternatives]
+        assert values == sorted(values, reverse=True)
+        if each.token in names:
+            assert each.log_probability == values[names.index(each.token)]
+        else:
+            assert each.log_probability <= values[-1]
+    for each in record.maps:
+        assert each.weights.shape[1:] == tuple(len(record.axis(axis).tokens) for axis in (each.queries, each.keys))
+        assert each.visible.shape == each.weights.shape[1:]
+        assert each.walk is not None
+        np.testing.assert_allclose(each.weights @ each.walk.values, each.walk.contexts, atol=1e-5)
+    best = [branch.token for branch in record.tree if branch.best]
+    assert best == (["", *tokens] if target is None and found.finished else best[: len(tokens)] if record.tree else [])
+    assert bool(record.tree) == (target is None)
+
+
+@pytest.mark.parametrize("name", ATTENTIVE)
+def test_its_weights_are_those_of_alignments(name: str) -> None:
+    ours = translator(name)
+    record, alignment = ours.inspect("abc", "fade"), ours.align("abc", "fade")
+    across = [each for each in record.maps if each.role == "cross"]
+    assert [each.path for each in across] == list(alignment.weights)
+    for each in across:
+        np.testing.assert_allclose(each.mean, alignment.weights[each.path], atol=1e-6)
+    assert [each.layer for each in across] == list(range(len(across)))
+    assert record.find("cross", layer=-1) is across[-1]
+
+
+def test_only_what_was_asked_for_is_kept() -> None:
+    ours = translator("transformer")
+    whole, part = ours.inspect("abc", "fa"), ours.inspect("abc", "fa", scope=Scope((1,), (0, 2), walks=False))
+    assert [(each.role, each.layer, each.heads) for each in part.maps] == [
+        (role, 1, (0, 2)) for role in ("encoder", "decoder", "cross")
+    ]
+    for each in part.maps:
+        assert each.walk is None
+        other = whole.find(each.role, layer=1)
+        np.testing.assert_array_equal(each.weights, other.weights[[0, 2]])
+        np.testing.assert_array_equal(each.head(2), other.head(2))
+        with pytest.raises(DataError, match="has heads 0, 2 in this record, not 1"):
+            each.head(1)
+    assert part.written == whole.written
+    chosen = whole.only(layers=[1], heads=[0, 2])
+    assert [each.heads for each in chosen.maps] == [(0, 2)] * 3
+    assert chosen.maps[0].walk is not None
+    assert chosen.maps[0].walk.scores.shape[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [
+        (Scope(layers=(0, 2)), "layer 2 to look at: this model has layers 0 to 1"),
+        (Scope(heads=(3,)), r"heads \(3,\): this model has heads 0 to 2"),
+    ],
+)
+def test_layers_and_heads_that_are_not_there(scope: Scope, said: str) -> None:
+    with pytest.raises(RecipeError, match=said):
+        translator("transformer").inspect("abc", scope=scope)
+
+
+def test_no_words_are_nothing_to_look_at() -> None:
+    with pytest.raises(DataError, match="no words"):
+        translator("transformer").inspect("  ")
+    with pytest.raises(DataError, match="reads at most 29"):
+        translator("transformer").inspect("a" * 30)
+
+
+def test_large_walks_are_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.tasks.inspecting._MOST_NUMBERS", 100)
+    record = translator("transformer").inspect("abc", "fa")
+    assert all(each.walk is None for each in record.maps)
+    assert "choose fewer layers" in record.notes[0]
+    assert all(each.walk for each in translator("transformer").inspect("abc", "fa", scope=Scope(walks=True)).maps)
+
+
+def writer() -> Writer:
+    model = build_language_model(RecurrentDecoderConfig(d_model=8, layers=1), vocabulary=LETTERS.size)
+    _shake(model)
+    return Writer(model.double().eval(), tokenizer=LETTERS, search=GREEDY, limit=6)
+
+
+@pytest.mark.parametrize("prompt", ["", "abba"])
+def test_language_models_are_records_of_probabilities(prompt: str) -> None:
+    ours = writer()
+    record = ours.inspect(prompt)
+    text = "".join(each.token for each in record.written)
+    (continuation,) = ours.write([prompt])[0]
+    assert text.removesuffix("</s>") == prompt + continuation.text
+    assert record.maps == ()
+    alone = ours.inspect(text.removesuffix("</s>"), limit=0)
+    (surprise,) = ours.surprise([text.removesuffix("</s>")])
+    told = [each.log_probability for each in alone.written]
+    assert told == pytest.approx(list(surprise.token_log_probabilities), abs=1e-6)
+    assert told == pytest.approx([each.log_probability for each in record.written][: len(told)], abs=1e-6)
+    with pytest.raises(DataError, match="nothing to look at"):
+        ours.inspect("", limit=0)
+
+
+PAIRS = [("abc", "fade"), ("dd a", "c"), ("", "a"), ("fed", "deaf a")]
+
+
+@pytest.mark.parametrize("name", ATTENTIVE)
+def test_a_survey_averages_over_queries(name: str) -> None:
+    ours = translator(name)
+    found = survey(ours, PAIRS)
+    assert [habits.head for habits in found] == list(heads_of(ours))
+    for habits in found:
+        rows = []
+        for source, target in PAIRS:
+            if source:
+                each = next(m for m in ours.inspect(source, target).maps if m.path == habits.head.path)
+                head = [habits.head.number]
+                one = head_measures(each.weights[head], each.visible, same_axis=each.role != "cross")
+                rows += [one.entropy[0]] * each.weights.shape[1]
+        assert habits.averages.entropy == pytest.approx(np.mean(rows))
+        assert (habits.averages.texts, habits.averages.queries) == (3, len(rows))
+        assert habits.error_rate is None
+
+
+def test_a_survey_scores_alignments_of_every_head() -> None:
+    ours = translator("bahdanau")
+    pairs = [(source, target) for source, target in PAIRS if source]
+    mine = ours.link(pairs)
+    right = [Gold(frozenset(links), frozenset(links)) for links in mine]
+    (habits,) = survey(ours, pairs, gold=right)
+    assert habits.error_rate == 0
+    wrong = [Gold(frozenset({(9, 9)}), frozenset({(9, 9)})) for _ in pairs]
+    (habits,) = survey(ours, pairs, gold=wrong)
+    assert habits.error_rate == 1
+
+
+def test_a_head_is_worth_what_its_part_of_the_output_map_is_worth() -> None:
+    """Silencing a head is clearing its columns of W_O, which is another way to the same."""
+    ours = translator("transformer")
+    pairs = [(source, target) for source, target in PAIRS if source]
+    done: list[int] = []
+    found = importance(ours, pairs, search=GREEDY, tick=done.append)
+    assert len(found.heads) == len(done) == 2 * 3 * 3
+    model = ours.models[0]
+
+    def judged() -> tuple[float, float]:
+        texts = [each.text for each in ours.translate([source for source, _ in pairs], search=GREEDY)]
+        scores = ours.score(pairs)
+        nats = sum(each.log_probability for each in scores) / sum(each.count for each in scores)
+        return bleu(texts, [target for _, target in pairs]).value, nats
+
+    assert (found.bleu, found.nats) == judged()
+    for worth in found.heads:
+        weight = model.get_submodule(worth.head.path).aggregation.output.weight  # type: ignore[union-attr]
+        before = weight.detach().clone()  # type: ignore[union-attr, operator]
+        with torch.no_grad():
+            weight[:, 4 * worth.head.number : 4 * (worth.head.number + 1)] = 0  # type: ignore[index, operator]
+        without = judged()
+        with torch.no_grad():
+            weight.copy_(before)  # type: ignore[union-attr, operator]
+        assert (worth.bleu, worth.nats) == pytest.approx((found.bleu - without[0], found.nats - without[1]), abs=1e-9)
+    assert max(abs(worth.nats) for worth in found.heads) > 1e-3
+
+
+def test_an_attention_without_heads_can_be_silenced_too() -> None:
+    ours = translator("bahdanau")
+    pairs = [("abc", "fade")]
+    (worth,) = importance(ours, pairs, search=GREEDY).heads
+    assert worth.nats != 0
+    assert worth.head.name == "cross 0.0"
