@@ -21,19 +21,21 @@ def fine(count: int) -> bool:
     return count <= _FINE
 
 
-def pack_weights(weights: Float[np.ndarray, ...], *, fine: bool) -> Packed:
-    """Weights from 0 to 1 as whole numbers: w 65,535 in 16 bits, or sqrt(w) 255 in 8.
+def pack_weights(weights: Float[np.ndarray, "H Q K"], *, fine: bool) -> Packed:
+    """Weights from 0 to 1 as whole numbers: 65,535 w in 16 bits, or 255 w / s in 8.
 
-    The first is off by at most 1/131,070. The second by at most sqrt(w)/255, so that many small weights, such as those of
-    a uniform row, are still told from none. Weights beyond that range, which `proportional` may give, are kept as numbers
-    of 16 bits with a floating point.
+    The first is off by at most 1/131,070, the second by at most s/510; s is 1, or the largest weight of a head that has
+    none above 1/8. The page is told, under `scales`. Weights beyond that range, which `proportional` may give, are kept
+    as numbers of 16 bits with a floating point.
     """
     if weights.size and (weights.min() < 0 or weights.max() > 1):
         return pack_numbers(weights)
     exact = weights.astype(np.float64)
     if fine:
         return _packed("u16", np.rint(exact * 65535).astype("<u2"))
-    return _packed("u8", np.rint(np.sqrt(exact) * 255).astype("u1"))
+    largest = exact.max((1, 2), initial=0.0)
+    scales = np.where((largest > 0) & (largest < 1 / 8), largest, 1.0)
+    return {**_packed("u8", np.rint(exact / scales[:, None, None] * 255).astype("u1")), "scales": scales.tolist()}
 
 
 def pack_numbers(numbers: Float[np.ndarray, ...]) -> Packed:
@@ -48,5 +50,5 @@ def pack_bits(bits: Bool[np.ndarray, ...]) -> Packed:
 
 
 def _packed(kind: str, numbers: np.ndarray) -> Packed:
-    stream = zlib.compress(np.ascontiguousarray(numbers).tobytes(), 9)
+    stream = zlib.compress(np.ascontiguousarray(numbers).tobytes())
     return {"type": kind, "shape": list(numbers.shape), "data": base64.b64encode(stream).decode("ascii")}

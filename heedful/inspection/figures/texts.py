@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
@@ -124,28 +125,34 @@ def _rooms(written: Sequence[Written]) -> list[float]:
 
 
 def tree(record: Record, _chosen: Chosen) -> str:
-    """How the beam found what was written, from left to right; what was pruned is faint, the returned text is bold."""
+    """How the beam found what was written, from left to right; the returned text is bold.
+
+    What was pruned is faint; in a large tree it is left out.
+    """
     if not record.tree:
         raise DataError("this record has no tree: its text was given, or written without a beam")
-    children = _children(record.tree)
-    steps = _steps(record.tree, children)
-    rows = _rows(children, record.tree)
+    branches, left_out = _drawn(record.tree)
+    children = _children(branches)
+    steps = _steps(branches, children)
+    rows = _rows(children, branches)
     widths = [0.0] * (max(steps.values()) + 1)
     for number, step in steps.items():
-        widths[step] = max(widths[step], length(_name(record.tree[number])), length(_numbers(record.tree[number]), 11))
+        widths[step] = max(widths[step], length(_name(branches[number])), length(_numbers(branches[number]), 11))
     starts = np.concatenate([[0.0], np.cumsum([_ROOM * width + 30 for width in widths])])
     parts = []
-    for number, branch in enumerate(record.tree):
+    for number, branch in enumerate(branches):
         if number in steps:
             x, y = float(starts[steps[number]]), _LEVEL * rows[number] + 14
             if branch.parent >= 0:
-                mother = record.tree[branch.parent]
+                mother = branches[branch.parent]
                 end = float(starts[steps[branch.parent]]) + _ROOM * length(_name(mother))
                 parts.append(_edge(branch, (end, _LEVEL * rows[branch.parent] + 10), (x - 4, y - 4)))
             parts.append(_node(branch, x, y))
     legend = (
         "under each token: log-probability of the text up to it, in nats; ended texts: the score they are ranked by"
     )
+    if left_out:
+        legend += f"; {left_out:,} pruned branches are left out"
     height = _LEVEL * (max(rows.values()) + 1) + 22
     width = max(float(starts[-1]), 0.62 * 11 * len(legend))
     return sheet(Box((*parts, faint(legend, 0, height - 4)), width, height), title="The beam's tree")
@@ -153,6 +160,17 @@ def tree(record: Record, _chosen: Chosen) -> str:
 
 _LEVEL = 36.0
 _ROOM = 1.25  # bold letters are wider
+_MOST_BRANCHES = 60
+
+
+def _drawn(branches: Sequence[Branch]) -> tuple[list[Branch], int]:
+    """The branches of a picture, all or those that were not pruned, and how many these leave out."""
+    if len(branches) <= _MOST_BRANCHES:
+        return list(branches), 0
+    kept = [number for number, branch in enumerate(branches) if branch.fate != "pruned"]
+    places = {number: place for place, number in enumerate(kept)} | {-1: -1}
+    grown = [replace(branches[number], parent=places[branches[number].parent]) for number in kept]
+    return grown, len(branches) - len(kept)
 
 
 def _children(branches: Sequence[Branch]) -> dict[int, list[int]]:

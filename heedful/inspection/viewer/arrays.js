@@ -1,6 +1,6 @@
 /** Arrays of numbers as heedful/inspection/packing.py packs them. */
 
-/** @typedef {{type: "u8" | "u16" | "f16" | "bit", shape: number[], data: string}} Packed */
+/** @typedef {{type: "u8" | "u16" | "f16" | "bit", shape: number[], data: string, scales?: number[]}} Packed */
 /** @typedef {{shape: number[], data: Float32Array}} Numbers  row by row, the last axis fastest */
 
 /** @type {WeakMap<Packed, Promise<Numbers>>} */
@@ -80,10 +80,12 @@ async function inflate(text) {
  * @param {Uint8Array} bytes  little-endian
  * @returns {Float32Array}
  */
-function decode({ type, shape }, bytes) {
+function decode({ type, shape, scales = [] }, bytes) {
   const numbers = new Float32Array(shape.reduce((product, length) => product * length, 1));
   const two = (/** @type {number} */ i) => bytes[2 * i] | (bytes[2 * i + 1] << 8);
-  if (type === "u8") for (let i = 0; i < numbers.length; i += 1) numbers[i] = (bytes[i] / 255) ** 2;
+  const size = numbers.length / shape[0];
+  if (type === "u8")
+    for (let i = 0; i < numbers.length; i += 1) numbers[i] = (bytes[i] / 255) * scales[Math.floor(i / size)];
   else if (type === "u16") for (let i = 0; i < numbers.length; i += 1) numbers[i] = two(i) / 65535;
   else if (type === "f16") for (let i = 0; i < numbers.length; i += 1) numbers[i] = half(two(i));
   else for (let i = 0; i < numbers.length; i += 1) numbers[i] = (bytes[i >> 3] >> (7 - (i & 7))) & 1;

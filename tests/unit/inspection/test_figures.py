@@ -331,3 +331,12 @@ def test_colours_of_an_array_are_those_of_the_ramp(ramp: object) -> None:
 def test_what_is_shown_without_a_choice() -> None:
     for roles, expected in ((("encoder", "decoder", "cross"), "cross"), (("encoder", "decoder"), "decoder")):
         assert Chosen().map_of(made_up(3, 1, roles=roles)).name == f"{expected} layer 2"  # type: ignore[arg-type]
+
+
+def test_a_large_tree_is_drawn_without_what_was_pruned() -> None:
+    small, large = made_up(written=tuple("abcdef")), made_up(written=tuple(f"w{i}" for i in range(40)))
+    shown = set(texts(figure(large, view="tree")))
+    for branch in large.tree[1:]:
+        assert (branch.token in shown) == (branch.fate != "pruned")
+    assert any("39 pruned branches are left out" in text for text in shown)
+    assert all(branch.token in set(texts(figure(small, view="tree"))) for branch in small.tree[1:])
