@@ -240,3 +240,16 @@ def test_an_attention_without_heads_can_be_silenced_too() -> None:
     (worth,) = importance(ours, pairs, search=GREEDY).heads
     assert worth.nats != 0
     assert worth.head.name == "cross 0.0"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_stays_behind_in_the_model(name: str) -> None:
+    """Whoever translates afterwards pays for nothing."""
+    ours = translator(name)
+    model = ours.models[0]
+    before = ours.translate(["abc"])[0].candidates[0]
+    ours.inspect("abc")
+    with pytest.raises(RecipeError):
+        ours.inspect("abc", scope=Scope(heads=(99,), layers=(99,)))
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert ours.translate(["abc"])[0].candidates[0] == before
