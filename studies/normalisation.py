@@ -294,10 +294,8 @@ def study(data: tuple[Digits, Digits], sizes: Sizes, *, say: Callable[[str], Non
 
 def table(found: Found) -> str:
     """Markdown: epochs until the goal, and accuracy at the end."""
-    head = [
-        "normalization",
-        *(f"batch {batch}: {what}" for batch in found for what in ("epochs to 97 %", "at the end")),
-    ]
+    told = [*(f"epochs to {goal:.0%}" for goal in GOALS), "at the end"]
+    head = ["normalization", *(f"batch {batch}: {what}" for batch in found for what in told)]
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
     for name in next(iter(found.values())):
         cells = [name]

@@ -158,6 +158,7 @@ def test_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [epoch for epoch, _ in found[20]["layer"].accuracies] == [0.5, 1.0, 1.5, 2.0]
     STUDY.publish(found, sizes, output=tmp_path / "out")
     rows = (tmp_path / "out/table.md").read_text(encoding="utf-8").splitlines()
+    assert len({row.count("|") for row in rows}) == 1
     assert capsys.readouterr().out.splitlines()[-len(rows) :] == rows
     assert len(rows) == 2 + len(STUDY.NORMALISATIONS)
     numbers = json.loads((tmp_path / "out/numbers.json").read_text(encoding="utf-8"))
