@@ -173,10 +173,10 @@ def digest(path: Path) -> str:
 def _no_room(path: Path, error: OSError | SafetensorError) -> str:
     number = error.errno if isinstance(error, OSError) else _number(error)
     if number in (errno.ENOSPC, errno.EDQUOT):
-        return f"{path}: the disk is full; make room and start the same command again, older checkpoints are untouched"
+        return f"{path}: the disk is full; make room and start the same command again, what was saved before is untouched"
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{path}: cannot be written ({os.strerror(number)}); choose another folder with --output"
-    return f"{path}: cannot be written ({error}); earlier checkpoints are untouched"
+        return f"{path}: cannot be written ({os.strerror(number)}); choose another place for it"
+    return f"{path}: cannot be written ({error}); what was saved before is untouched"
 
 
 def _number(error: SafetensorError) -> int | None:

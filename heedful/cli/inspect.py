@@ -179,8 +179,8 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
 
 def _show(record: Record, given: Arguments) -> None:
     from heedful.artifacts.files import replacing
+    from heedful.artifacts.pictures import write_figure, write_numbers
     from heedful.artifacts.records import save_record
-    from heedful.inspection.export import write_figure, write_numbers
     from heedful.inspection.figures import figure
     from heedful.inspection.web import viewer_html
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -255,5 +255,5 @@ class Record:
         return replace(self, maps=tuple(each if heads is None else each.only(heads) for each in maps))
 
 
-def _listed(names: object) -> str:
-    return ", ".join(str(name) for name in names)  # type: ignore[attr-defined]  # any iterable
+def _listed(names: Iterable[object]) -> str:
+    return ", ".join(map(str, names))

@@ -76,7 +76,7 @@ def test_a_disk_that_fills_up_while_the_file_settles(
     with pytest.raises(TrainingError) as caught:
         write_json(path, 2)
     assert str(caught.value) == (
-        f"{path}: the disk is full; make room and start the same command again, older checkpoints are untouched"
+        f"{path}: the disk is full; make room and start the same command again, what was saved before is untouched"
     )
     assert path.read_text() == "1\n"
     assert names(tmp_path) == ["x.json"]
@@ -86,9 +86,9 @@ def test_a_disk_that_fills_up_while_the_file_settles(
     ("number", "remedy"),
     [
         (errno.EDQUOT, "the disk is full; make room"),
-        (errno.EACCES, "cannot be written (Permission denied); choose another folder with --output"),
-        (errno.EROFS, "cannot be written (Read-only file system); choose another folder with --output"),
-        (errno.EIO, "cannot be written ([Errno 5] Input/output error); earlier checkpoints are untouched"),
+        (errno.EACCES, "cannot be written (Permission denied); choose another place for it"),
+        (errno.EROFS, "cannot be written (Read-only file system); choose another place for it"),
+        (errno.EIO, "cannot be written ([Errno 5] Input/output error); what was saved before is untouched"),
     ],
 )
 @pytest.mark.parametrize("rust", [False, True])

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
-from heedful.errors import DataError, MissingExtraError, RecipeError
+from heedful.artifacts.files import replacing
+from heedful.errors import MissingExtraError, RecipeError
 from heedful.inspection.record import Map, Record
 
 _PAGE = """\
@@ -34,7 +33,7 @@ def write_figure(svg: str, path: Path, *, resolution: float = 200.0) -> None:
     Raises:
         RecipeError: an unknown suffix.
         MissingExtraError: typst is not installed.
-        DataError: the file cannot be written.
+        TrainingError: the file cannot be written.
     """
     suffix = path.suffix.lower()
     if suffix not in (".svg", ".pdf", ".png"):
@@ -42,7 +41,7 @@ def write_figure(svg: str, path: Path, *, resolution: float = 200.0) -> None:
     content = svg.encode("utf-8", errors="replace")
     if suffix != ".svg":
         content = _typeset(content, "pdf" if suffix == ".pdf" else "png", resolution)
-    with _replacing(path) as beside:
+    with replacing(path) as beside:
         beside.write_bytes(content)
 
 
@@ -68,12 +67,12 @@ def write_numbers(record: Record, path: Path) -> None:
 
     Raises:
         RecipeError: an unknown suffix.
-        DataError: the file cannot be written.
+        TrainingError: the file cannot be written.
     """
     suffix = path.suffix.lower()
     if suffix not in _TABLES:
         raise RecipeError(f"{path}: unknown kind of table {suffix!r}; take {' or '.join(_TABLES)}")
-    with _replacing(path) as beside:
+    with replacing(path) as beside:
         _TABLES[suffix](record, beside)
 
 
@@ -113,20 +112,3 @@ def _lines(record: Record, each: Map) -> Iterator[tuple[object, ...]]:
 _TABLES: MappingProxyType[str, Callable[[Record, Path], None]] = MappingProxyType(
     {".npz": _write_arrays, ".csv": _write_lines}
 )
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A place beside a file to write to, which becomes the file when the block ends well."""
-    beside = path.with_name(f".{path.name}.partial")
-    try:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            yield beside
-            with beside.open("rb+") as file:
-                os.fsync(file.fileno())
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror or error}); choose another place") from None

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from inspected import made_up
 
-from heedful.errors import DataError, MissingExtraError, RecipeError
-from heedful.inspection.export import write_figure, write_numbers
+from heedful.artifacts.pictures import write_figure, write_numbers
+from heedful.errors import MissingExtraError, RecipeError, TrainingError
 from heedful.inspection.figures import VIEWS, figure
 from heedful.inspection.record import Record
 
@@ -81,10 +81,10 @@ def test_unknown_suffixes_are_named(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(DataError, match=r"cannot be written"):
+    with pytest.raises(TrainingError, match=r"cannot be written"):
         write_figure("<svg/>", tmp_path / "file" / "a.svg")
     (tmp_path / "a.csv").mkdir()
-    with pytest.raises(DataError, match=r"a.csv: cannot be written"):
+    with pytest.raises(TrainingError, match=r"a.csv: cannot be written"):
         write_numbers(made_up(), tmp_path / "a.csv")
     assert {path.name for path in tmp_path.iterdir()} == {"file", "a.csv"}
 
@@ -98,7 +98,7 @@ def test_an_interrupted_write_leaves_the_old_file(suffix: str, tmp_path: Path, m
     def interrupted(_handle: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("heedful.inspection.export.os.fsync", interrupted)
+    monkeypatch.setattr("heedful.artifacts.files.os.fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_numbers(made_up(2, 1), path)
     assert path.read_bytes() == before
