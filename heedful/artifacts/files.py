@@ -173,7 +173,9 @@ def digest(path: Path) -> str:
 def _no_room(path: Path, error: OSError | SafetensorError) -> str:
     number = error.errno if isinstance(error, OSError) else _number(error)
     if number in (errno.ENOSPC, errno.EDQUOT):
-        return f"{path}: the disk is full; make room and start the same command again, what was saved before is untouched"
+        return (
+            f"{path}: the disk is full; make room and start the same command again, what was saved before is untouched"
+        )
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{path}: cannot be written ({os.strerror(number)}); choose another place for it"
     return f"{path}: cannot be written ({error}); what was saved before is untouched"
