@@ -4,15 +4,16 @@
     python benchmarks/language_model.py --size mini --rounds 9
     python benchmarks/language_model.py --quick                # whether all of it runs, in seconds
 
-Everybody has the same sizes, the same number of pieces of the same length in a batch, AdamW in its fused form with the
-same weight decay, clipping to 1, and the same threads. In every round each contestant starts anew in a process of its
+Everybody has the same sizes, the same number of pieces of the same length in a batch, AdamW with the same weight decay,
+clipping to 1, and the same threads. In every round each contestant starts anew in a process of its
 own, makes some updates unmeasured and then the measured ones, so that a busy moment of the machine meets all of them.
 Ratios are taken within a round, then their median over rounds.
 
 heedful      the trainer as `heedful train` runs it, reporting each update
 heedful-2x1  the same with two processes of one thread, as torchrun starts them, instead of one with two threads
-plain        a GPT and a loop in plain torch: one product for queries, keys and values, torch's fused attention, logits
-             of the whole batch
+nanogpt      a GPT and a loop in plain torch: one product for queries, keys and values, torch's fused attention, logits
+             of the whole batch, and the AdamW that nanoGPT takes on a CPU, which is not the fused one
+plain        the same with fused AdamW
 plain-keep   the same with glibc told to keep freed pages, as heedful does it: the share of that alone
 """
 
@@ -93,8 +94,9 @@ def contestants(size: str, options: Options) -> list[Contestant]:
     return [
         Contestant("heedful", {**settings, "loop": "ours", "keep": True}, threads=options.threads),
         Contestant("heedful-2x1", {**settings, "loop": "ours", "keep": True}, workers=2, threads=one),
-        Contestant("plain", {**settings, "loop": "plain", "keep": False}, threads=options.threads),
-        Contestant("plain-keep", {**settings, "loop": "plain", "keep": True}, threads=options.threads),
+        Contestant("nanogpt", {**settings, "loop": "plain", "fused": False, "keep": False}, threads=options.threads),
+        Contestant("plain", {**settings, "loop": "plain", "fused": True, "keep": False}, threads=options.threads),
+        Contestant("plain-keep", {**settings, "loop": "plain", "fused": True, "keep": True}, threads=options.threads),
     ]
 
 
@@ -131,7 +133,8 @@ def _plain(settings: dict[str, Any], stream: Any) -> Callable[[int], float]:
 
     sizes = {name: settings[name] for name in ("heads", "layers", "length", "dropout")}
     model = PlainGpt(VOCABULARY, settings["d_model"], **sizes)
-    loop = PlainLoop(model, stream, rows=settings["rows"], length=settings["length"], rate=RATE)
+    shape = {"rows": settings["rows"], "length": settings["length"]}
+    loop = PlainLoop(model, stream, **shape, rate=RATE, fused=settings["fused"])
 
     def train(updates: int) -> float:
         loop.train(updates)
@@ -142,7 +145,7 @@ def _plain(settings: dict[str, Any], stream: Any) -> Callable[[int], float]:
 
 def _table(measured: dict[str, list[dict[str, Any]]]) -> tuple[list[str], list[list[str]]]:
     speeds = {name: Speeds(tuple(s["tokens"] / s["seconds"] for s in each)) for name, each in measured.items()}
-    rivals = [name for name in ("plain", "plain-keep") if name in speeds]
+    rivals = [name for name in ("nanogpt", "plain", "plain-keep") if name in speeds]
     rows = [
         [
             name,

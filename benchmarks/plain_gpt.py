@@ -64,16 +64,18 @@ class PlainGpt(nn.Module):
 
 
 class PlainLoop:
-    """Random pieces, loss, backward, clipping, fused AdamW; the loss is looked at every tenth update."""
+    """Random pieces, loss, backward, clipping, AdamW in the form asked for; the loss is looked at each tenth update."""
 
-    def __init__(self, model: PlainGpt, stream: np.ndarray, *, rows: int, length: int, rate: float) -> None:
+    def __init__(
+        self, model: PlainGpt, stream: np.ndarray, *, rows: int, length: int, rate: float, fused: bool
+    ) -> None:
         self.model = model.train()
         self.stream = stream
         self.rows, self.length, self.rate = rows, length, rate
         matrices = [p for p in model.parameters() if p.dim() >= 2]
         vectors = [p for p in model.parameters() if p.dim() < 2]
         groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
-        self.adam = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.99), fused=True)
+        self.adam = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.99), fused=fused or None)
         self.loss = math.nan
 
     def train(self, updates: int) -> None:

@@ -79,6 +79,9 @@ ENCODERS = "tests/unit/models/test_encoders.py"
 SIZE = "tests/unit/models/test_size.py"
 TASK = "tests/unit/tasks/test_translation.py"
 DRAWS = "tests/unit/tasks/test_reinforcement.py"
+MASKING = "tests/unit/data/test_masking.py"
+PASSAGES = "tests/unit/data/test_passages.py"
+PRETRAINED = "tests/unit/tasks/test_pretraining.py"
 LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
 TAGGED = "tests/unit/data/test_tagged.py"
 TAGGING = "tests/unit/tasks/test_tagging.py"
@@ -1422,7 +1425,129 @@ CONVOLUTIONS = (
     ),
 )
 
-MUTANTS = (*ATTENTION, *MODELS, *RECURRENT, *CONVOLUTIONS, *TASKS, *GENERATION, *TRAINING)
+PRETRAINING = (
+    Mutant(
+        "follows and does not follow are exchanged",
+        "data/passages.py",
+        "text.ids(range(cut, stretch.stop)), follows=True), len(stretch)",
+        "text.ids(range(cut, stretch.stop)), follows=False), len(stretch)",
+        (PASSAGES,),
+    ),
+    Mutant(
+        "a third of the pairs follow",
+        "data/passages.py",
+        "        if chance.number() < 0.5:",
+        "        if chance.number() < 0.33:",
+        (PASSAGES,),
+    ),
+    Mutant(
+        "passages in the right order are called wrong",
+        "data/passages.py",
+        "parts if follows else parts[::-1]",
+        "parts[::-1] if follows else parts",
+        (PASSAGES,),
+    ),
+    Mutant(
+        "85 % of what is hidden is a mask",
+        "data/masking.py",
+        "(dice < 0.8)",
+        "(dice < 0.85)",
+        (MASKING,),
+    ),
+    Mutant(
+        "no hidden token stays what it is",
+        "data/masking.py",
+        "chosen & (dice >= 0.9)",
+        "chosen & (dice >= 0.8)",
+        (MASKING,),
+    ),
+    Mutant(
+        "random tokens are of the lower half of the vocabulary",
+        "data/masking.py",
+        "(drawn * len(words))",
+        "(drawn * len(words) / 2)",
+        (MASKING,),
+    ),
+    Mutant(
+        "the same places are hidden in every passage",
+        "tasks/pretraining.py",
+        "chance = Chance(self.seed, number, _HIDING)",
+        "chance = Chance(self.seed, 0, _HIDING)",
+        (PRETRAINED,),
+    ),
+    Mutant(
+        "begin and end may be hidden",
+        "tasks/pretraining.py",
+        "places = np.flatnonzero((ids != self.special.bos) & (ids != self.special.eos))",
+        "places = np.arange(len(ids))",
+        (PRETRAINED,),
+    ),
+    Mutant(
+        "the separator belongs to the second part",
+        "tasks/pretraining.py",
+        "return np.concatenate(([bos], first, [eos], second, [eos])), len(first) + 2, int(passage.follows)",
+        "return np.concatenate(([bos], first, [eos], second, [eos])), len(first) + 1, int(passage.follows)",
+        (PRETRAINED,),
+    ),
+    Mutant(
+        "the question about pairs counts once, not its weight",
+        "tasks/masked_objective.py",
+        'sums["masked"] + self.weight * sums["pair"]',
+        'sums["masked"] + sums["pair"]',
+        (PRETRAINED,),
+    ),
+    Mutant(
+        "the first token is squashed by a sigmoid",
+        "models/encoders.py",
+        "self.dense(hidden[rows, first]).tanh()",
+        "self.dense(hidden[rows, first]).sigmoid()",
+        (ENCODERS,),
+    ),
+    Mutant(
+        "the first token is the first of the row, padding or not",
+        "models/encoders.py",
+        "first = (positions == 0).byte().argmax(1)",
+        "first = positions.new_zeros(len(hidden))",
+        (ENCODERS,),
+    ),
+    Mutant(
+        "a lucky draw counts as a replacement",
+        "tasks/replaced_objective.py",
+        "replaced = asked & (ids != batch.labels)",
+        "replaced = asked",
+        (PRETRAINED,),
+    ),
+    Mutant(
+        "the detector reads the text with its masks",
+        "tasks/replaced_objective.py",
+        "read = Tokens(ids, batch",
+        "read = Tokens(batch.tokens.ids, batch",
+        (PRETRAINED,),
+    ),
+    Mutant(
+        "the generator takes its best token instead of drawing",
+        "tasks/replaced_objective.py",
+        "    return (logits + noise).argmax(-1)",
+        "    return logits.argmax(-1)",
+        (PRETRAINED,),
+    ),
+    Mutant(
+        "the mean of a text is over the batch's longest",
+        "tasks/embedder.py",
+        "(memory.values * real).sum(1) / real.sum(1)",
+        "(memory.values * real).sum(1) / real.size(1)",
+        (PRETRAINED,),
+    ),
+    Mutant(
+        "padding counts in the mean of a text",
+        "models/encoders.py",
+        "(hidden * real).sum(1)",
+        "hidden.sum(1)",
+        (ENCODERS,),
+    ),
+)
+
+MUTANTS = (*ATTENTION, *MODELS, *RECURRENT, *CONVOLUTIONS, *TASKS, *GENERATION, *TRAINING, *PRETRAINING)
 
 
 @contextmanager

@@ -46,7 +46,8 @@ def translating(settings: Mapping[str, Any], *, longest: int, place: str) -> Gen
         }
     else:
         table["kind"] = "greedy"
-    return _validated(GenerationConfig, table, place=place)  # type: ignore[no-any-return]
+    found: GenerationConfig = _validated(GenerationConfig, table, place=place)
+    return found
 
 
 def writing(settings: Mapping[str, Any], *, place: str) -> ContinuationConfig:
@@ -57,7 +58,8 @@ def writing(settings: Mapping[str, Any], *, place: str) -> ContinuationConfig:
     if (most := settings.get("max_new_tokens")) is not None:
         table["tokens"] = most
     table["repetition_penalty"] = settings.get("repetition_penalty", 1.0)
-    return _validated(ContinuationConfig, table, place=place)  # type: ignore[no-any-return]
+    found: ContinuationConfig = _validated(ContinuationConfig, table, place=place)
+    return found
 
 
 def forbidden(settings: Mapping[str, Any]) -> frozenset[int]:

@@ -22,7 +22,7 @@ from heedful.artifacts.translation_run import SOURCE, TARGET, TranslationRun, tr
 from heedful.configs.generation import ContinuationConfig, GenerationConfig
 from heedful.configs.run import Recipe, recipe_from
 from heedful.errors import RecipeError, RunError
-from heedful.tasks.embedder import Embedder
+from heedful.tasks.embedder import Embedder, Embeds
 from heedful.tasks.translator import Translator
 from heedful.tasks.writer import Writer
 
@@ -133,6 +133,11 @@ def load_as(kind: type[User], folder: Path, *, use: str, device: str | torch.dev
     if not isinstance(user, kind):
         raise RunError(f"{folder}: a {type(user).__name__.lower()} was trained here, and none that {use}; name another")
     return user
+
+
+def load_embedder(folder: Path, *, device: str | torch.device | None = None) -> Embeds:
+    """`load`, where a model must make vectors of texts; `RunError` where it makes none."""
+    return load_as(Embeds, folder, use="makes vectors of texts", device=device)  # type: ignore[type-abstract]  # protocol
 
 
 def load_translator(

@@ -23,7 +23,7 @@ from heedful.artifacts.index_manifest import (
     unit_vectors,
     verify_index,
 )
-from heedful.artifacts.load import load_as
+from heedful.artifacts.load import load_embedder
 from heedful.artifacts.words_index import WordsIndex
 from heedful.data.collection import Passage
 from heedful.data.terms import terms
@@ -172,7 +172,7 @@ class PassageIndex:
             folder = Path(given if given is not None else str(self.manifest.model))
             if not folder.is_dir():
                 raise RunError(f"{folder}: the model of this index is not here; say with --model where it is")
-            encoder = load_as(Embeds, folder, use="makes vectors of texts", device=self._device)  # type: ignore[type-abstract]
+            encoder = load_embedder(folder, device=self._device)
         (again,) = unit_vectors(encoder.embed([self[0].whole], cut=lambda _: None))
         if len(again) != self.manifest.dimensions or float(again @ self._vectors[0]) < _ALIKE:
             raise RunError(

@@ -50,16 +50,15 @@ def run(arguments: Sequence[str]) -> int:
     import numpy as np
     import torch
 
-    from heedful.artifacts.load import load_as
+    from heedful.artifacts.load import load_embedder
     from heedful.artifacts.pictures import write_array
     from heedful.data.readers import read_lines
-    from heedful.tasks.embedder import Embeds
     from heedful.tasks.translator import batched
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
     lines: Iterator[str] = iter(given.text) if given.text else read_lines(given.input or sys.stdin.buffer)
-    reader = load_as(Embeds, given.run, use="makes vectors of texts", device=given.device)  # type: ignore[type-abstract]
+    reader = load_embedder(given.run, device=given.device)
 
     def vectors() -> Iterator[np.ndarray]:
         for number, texts in enumerate(batched(lines, _CHUNK)):

@@ -60,16 +60,15 @@ def run(arguments: Sequence[str]) -> int:
     import torch
 
     from heedful.artifacts.index_building import build_index
-    from heedful.artifacts.load import load_as
+    from heedful.artifacts.load import load_embedder
     from heedful.cli.counting import Counting
-    from heedful.tasks.embedder import Embeds
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
     passages = _passages(given)
     encoder = None
     if given.model is not None:
-        encoder = load_as(Embeds, given.model, use="makes vectors of texts", device=given.device)  # type: ignore[type-abstract]
+        encoder = load_embedder(given.model, device=given.device)
     with Counting("vectors") as tick:
         made = build_index(
             given.index,

@@ -106,6 +106,17 @@ def test_what_is_hidden_changes_from_epoch_to_epoch_and_not_with_the_batch(corpu
     assert not torch.equal(later.labels[:, :same], batch.labels[:, :same])
 
 
+def test_passages_of_one_length_have_different_places_hidden(corpus: Corpus) -> None:
+    made = passages(corpus, Alone())
+    places: dict[int, list[tuple[int, ...]]] = {}
+    for number in np.concatenate(made.plan(0, tokens=400, seed=1)).tolist():
+        asked = made.batch(np.array([number])).labels[0] >= 0
+        places.setdefault(len(asked), []).append(tuple(asked.nonzero().flatten().tolist()))
+    often = max(places.values(), key=len)
+    assert len(often) > 5
+    assert len(set(often)) > len(often) / 2
+
+
 @pytest.mark.parametrize("pairing", [NextSentence(), Alone()], ids=["paired", "alone"])
 @torch.no_grad()
 def test_losses_and_accuracies_are_those_of_each_passage_alone(corpus: Corpus, pairing: Pairing) -> None:
@@ -209,8 +220,10 @@ def test_generator_and_detector_share_the_embedding_and_nothing_else() -> None:
 
 @torch.no_grad()
 def test_verdicts_are_about_what_the_generator_wrote(corpus: Corpus) -> None:
-    """Longhand, passage by passage, with the generator's most probable token."""
+    """Longhand, passage by passage, with the generator's most probable token, which is right now and then."""
     made = detector()
+    assert made.generator.masked.output.bias is not None
+    made.generator.masked.output.bias[WORDS.encode("w3")[0]] += 100.0
     what = task(corpus, Alone(), objective=ReplacedTokens(weight=50.0, share=0.3))
     masked, right, tokens, verdict, seen, replaced, found, correct = 0.0, 0, 0, 0.0, 0, 0, 0, 0
     for numbers in what.validation.plan(0, tokens=200, seed=0):
@@ -238,6 +251,7 @@ def test_verdicts_are_about_what_the_generator_wrote(corpus: Corpus) -> None:
                 replaced += wrong
                 found += wrong and chance > 0.5
                 correct += (chance > 0.5) == wrong
+    assert 0 < right < tokens
     assert what.evaluate(made) == pytest.approx(
         {
             "loss": masked / tokens + 50 * verdict / seen,
@@ -251,8 +265,8 @@ def test_verdicts_are_about_what_the_generator_wrote(corpus: Corpus) -> None:
     )
 
 
-def test_a_draw_follows_the_generator_and_a_lucky_one_is_no_replacement(corpus: Corpus) -> None:
-    """With a generator that always finds the word, nothing is replaced; gradients reach both models, not the draw."""
+def test_a_draw_follows_the_generator_and_gradients_reach_both_models(corpus: Corpus) -> None:
+    """None goes through the draw, of which there is no derivative."""
     made, what = detector(), task(corpus, Alone(), objective=ReplacedTokens(weight=1.0, share=0.3))
     torch.manual_seed(0)
     logits = torch.tensor([[0.0, 1.0, 2.0]]).log_softmax(-1).expand(20_000, 3)
