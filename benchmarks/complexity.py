@@ -45,7 +45,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from heedful.artifacts.memory import keep_pages
-from heedful.inspection.plots import LOGARITHMIC, Line, line_plot
+from heedful.inspection.plots import Line, line_plot
+from heedful.inspection.scales import LOGARITHMIC
 
 BAR = 0.25
 """How far a fitted exponent may be from the theoretical one."""

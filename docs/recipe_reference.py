@@ -22,8 +22,8 @@ INTRODUCTION = """\
 
 A recipe is a TOML file that says what differs from the defaults. Its first key is the task, `task = "translation"` if
 none is given: [translation](translation.md), [language_modelling](language-models.md), pretraining,
-[tagging](tagging.md), [classification](fine-tuning.md) or [spans](fine-tuning.md). This page lists every key of each
-task; what tasks share is listed where it comes first.
+[tagging](tagging.md), [classification](fine-tuning.md), [spans](fine-tuning.md) or [multitask](fine-tuning.md). This
+page lists every key of each task; what tasks share is listed where it comes first.
 
 - `heedful train recipe.toml --print-config` prints the recipe with all defaults filled in, and stops.
 - Every key is also an option of `heedful train` and `heedful describe`: `--training.steps 2000`,
@@ -76,7 +76,9 @@ def _section(
         inner = inside[key]
         if _references(inner):
             deeper = f"{path}.{key}" if path else key
-            if deeper in ("data.validation", "data.test"):
+            if isinstance(inner.get("additionalProperties"), dict):
+                deeper += ".NAME"
+            if deeper.endswith(("data.validation", "data.test")):
                 continue
             yield from _section(deeper, inner, definitions, told=told, task=task)
 
@@ -98,8 +100,9 @@ def _kinds(schema: Schema) -> list[str]:
 def _title(path: str) -> str:
     if not path:
         return "At the top"
-    if path == "data.train":
-        return "`data.train`, `data.validation`, `data.test`"
+    if path.endswith("data.train"):
+        above = path.removesuffix("train")
+        return ", ".join(f"`{above}{part}`" for part in ("train", "validation", "test"))
     return f"`{path}`" if "." in path else f"`[{path}]`"
 
 
@@ -124,6 +127,9 @@ def _is_default(schema: Schema, default: Schema | None) -> bool:
 
 def _references(schema: Schema) -> list[str]:
     """Names of the tables that may stand here; none where a plain value does."""
+    inside = schema.get("additionalProperties")
+    if isinstance(inside, dict):
+        return _references(inside)
     options = [schema, *schema.get("oneOf", ()), *schema.get("anyOf", ())]
     for option in schema.get("anyOf", ()):
         options += option.get("oneOf", ())
@@ -131,14 +137,15 @@ def _references(schema: Schema) -> list[str]:
 
 
 def _type(schema: Schema, definitions: Mapping[str, Schema]) -> str:
+    if isinstance(schema.get("additionalProperties"), dict):
+        return "tables with names"
     if names := _references(schema):
         kinds = [kind for name in names for kind in _kinds(definitions[name])]
         return f"table: {', '.join(f'`{kind}`' for kind in kinds)}" if len(names) > 1 else "table"
-    if "const" in schema:
-        return f"`{json.dumps(schema['const'])}`"
-    if "enum" in schema:
-        return ", ".join(f"`{json.dumps(choice)}`" for choice in schema["enum"])
     plain = _plain(schema)
+    choices = [schema["const"]] if "const" in schema else schema.get("enum") or plain.get("enum")
+    if choices:
+        return ", ".join(f"`{json.dumps(choice)}`" for choice in choices)
     names_of_types = {"integer": "whole number", "number": "number", "boolean": "truth value", "string": "text"}
     if plain["type"] == "array":
         return f"list of {names_of_types[plain['items']['type']]}s"

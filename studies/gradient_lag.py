@@ -30,7 +30,8 @@ from torch.nn import functional
 
 from heedful.attention import Additive, Attention
 from heedful.blocks.recurrent import GRU, LSTM, Cell, Elman, Forward
-from heedful.inspection.plots import LOGARITHMIC, Line, line_plot
+from heedful.inspection.plots import Line, line_plot
+from heedful.inspection.scales import LOGARITHMIC
 
 BLIND = 1 / 6
 """The mean square error of who always answers 1, the mean of the sum."""

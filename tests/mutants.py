@@ -78,6 +78,9 @@ SAMPLING = "tests/unit/generation/test_sampling.py"
 ENCODERS = "tests/unit/models/test_encoders.py"
 SIZE = "tests/unit/models/test_size.py"
 TASK = "tests/unit/tasks/test_translation.py"
+SENTENCES = "tests/reference/test_sentence_embedding.py"
+ENTAILMENT = "tests/reference/test_conditional_encoder.py"
+CLASSIFIED = "tests/unit/tasks/test_classification.py"
 DRAWS = "tests/unit/tasks/test_reinforcement.py"
 MASKING = "tests/unit/data/test_masking.py"
 PASSAGES = "tests/unit/data/test_passages.py"
@@ -117,8 +120,8 @@ ATTENTION = (
     Mutant(
         "layers are counted over all roles",
         "inspection/capture.py",
-        "found[path] = Place(role, counts[role])",
-        "found[path] = Place(role, counts.total())",
+        "found[path] = Place(role, counts[role], queries, keys)",
+        "found[path] = Place(role, counts.total(), queries, keys)",
         (f"{INSPECTING}::test_its_weights_are_those_of_alignments",),
     ),
     Mutant(
@@ -185,6 +188,27 @@ ATTENTION = (
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
+        "the gradient of keys forgets the scale",
+        "attention/kernels.py",
+        "query.transpose(2, 3), scale=ctx.scale)",
+        "query.transpose(2, 3), scale=1.0)",
+        (f"{KERNELS}::test_products_in_one_node_are_the_formula",),
+    ),
+    Mutant(
+        "the gradient of weights forgets which were dropped",
+        "attention/kernels.py",
+        "d_kept if factors is None else d_kept.mul_(factors)",
+        "d_kept",
+        (f"{KERNELS}::test_products_in_one_node_are_the_formula",),
+    ),
+    Mutant(
+        "rows see what the first row sees",
+        "attention/sight.py",
+        "return self.owned is None and positions.stride(0) == 0 and self.positions.stride(0) == 0",
+        "return self.owned is None",
+        (LAWS,),
+    ),
+    Mutant(
         "softmax over the queries",
         "attention/kernels.py",
         "        return scores.softmax(-1)\n    if not",
@@ -229,8 +253,8 @@ ATTENTION = (
     Mutant(
         "the fused kernel drops weights outside training",
         "attention/multihead.py",
-        "dropout=self.dropout.p if self.training else 0.0",
-        "dropout=self.dropout.p",
+        "dropout = self.dropout.p if self.training else 0.0",
+        "dropout = self.dropout.p",
         (f"{KERNELS}::test_a_module_gives_the_same_with_either_kernel",),
     ),
     Mutant(
@@ -446,8 +470,8 @@ ATTENTION = (
     Mutant(
         "what dropout leaves is not scaled",
         "attention/dropout.py",
-        ".to(x.dtype), _LEVELS / (_LEVELS - threshold)",
-        ".to(x.dtype), 1.0",
+        ".to(dtype), _LEVELS / (_LEVELS - threshold)",
+        ".to(dtype), 1.0",
         (f"{DROPOUT}::test_a_share_of_p_goes_and_the_rest_grows_so_that_the_mean_stays",),
     ),
     Mutant(
@@ -676,15 +700,15 @@ TASKS = (
     Mutant(
         "smoothing takes nothing from the label",
         "tasks/likelihood.py",
-        "smoothed += (normaliser - (1 - smoothing) * chosen - smoothing * mean_logit).sum()",
-        "smoothed += (normaliser - chosen - smoothing * mean_logit).sum()",
+        "spread += (chosen.squeeze(1) - h.to(exact) @ mean_weight - mean_bias).sum()",
+        "spread -= (h.to(exact) @ mean_weight + mean_bias).sum()",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "smoothing without its gradient",
         "tasks/likelihood.py",
-        "part.mul_(inverse).sub_((smoothing * mean_weight).to(part.dtype))",
-        "part.mul_(inverse)",
+        "part.sub_((smoothing * mean_weight).to(part.dtype))",
+        "pass",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
@@ -823,8 +847,8 @@ TASKS = (
     Mutant(
         "pieces count on from their place in the text",
         "tasks/pieces.py",
-        "np.where(real, np.arange(inside.shape[1]), -1)",
-        "np.where(real, inside, -1)",
+        "torch.arange(inside.shape[1]).expand(inside.shape)",
+        "torch.from_numpy(inside)",
         (LANGUAGE,),
     ),
     Mutant(
@@ -1042,14 +1066,14 @@ TRAINING = (
     Mutant(
         "every update drops the same entries",
         "training/trainer.py",
-        "torch.manual_seed(_seed(self.habits.seed, step, self.world.rank))",
-        "torch.manual_seed(_seed(self.habits.seed, 0, self.world.rank))",
+        "_seed(self.habits.seed, step, self.world.rank)",
+        "_seed(self.habits.seed, 0, self.world.rank)",
         (f"{CHANCE}::test_every_update_drops_other_entries",),
     ),
     Mutant(
         "dropout depends on what was drawn before",
         "training/trainer.py",
-        "torch.manual_seed(_seed(self.habits.seed, step, self.world.rank))",
+        "torch.default_generator.manual_seed(seed)",
         "pass",
         (f"{TRAINER}::test_going_on_from_any_checkpoint_is_as_if_nothing_happened",),
     ),
@@ -1098,22 +1122,22 @@ TRAINING = (
     Mutant(
         "Adam has another epsilon",
         "training/optimizers.py",
-        "eps=epsilon,",
-        "eps=10 * epsilon,",
+        "eps=self._epsilon,",
+        "eps=10 * self._epsilon,",
         (f"{OPTIMIZERS}::test_adam_is_the_papers_and_decays_matrices_only",),
     ),
     Mutant(
         "Adam's decays are exchanged",
         "training/optimizers.py",
-        "betas=betas,",
-        "betas=(betas[1], betas[0]),",
+        "beta1, beta2 = self._betas",
+        "beta2, beta1 = self._betas",
         (f"{OPTIMIZERS}::test_adam_is_the_papers_and_decays_matrices_only",),
     ),
     Mutant(
         "biases decay",
         "training/optimizers.py",
-        '"weight_decay": weight_decay if matrices else 0.0',
-        '"weight_decay": weight_decay',
+        "_Group(tuple(names), factor, weight_decay if matrices else 0.0)",
+        "_Group(tuple(names), factor, weight_decay)",
         (f"{OPTIMIZERS}::test_adam_is_the_papers_and_decays_matrices_only",),
     ),
     Mutant(
@@ -1547,7 +1571,94 @@ PRETRAINING = (
     ),
 )
 
-MUTANTS = (*ATTENTION, *MODELS, *RECURRENT, *CONVOLUTIONS, *TASKS, *GENERATION, *TRAINING, *PRETRAINING)
+SUMMARIES = (
+    Mutant(
+        "hops look at padding",
+        "models/encoders.py",
+        "        visible = (positions >= 0).unsqueeze(1)\n        matrix",
+        "        visible = (positions >= -1).unsqueeze(1)\n        matrix",
+        (f"{SENTENCES}::test_each_hop_shares_out_one_and_nothing_goes_to_padding",),
+    ),
+    Mutant(
+        "keys of hops lack their tanh",
+        "models/encoders.py",
+        "self.keys(hidden).tanh()",
+        "self.keys(hidden)",
+        (f"{SENTENCES}::test_the_matrix_is_that_of_the_paper",),
+    ),
+    Mutant(
+        "all hops ask what the first one asks",
+        "attention/hops.py",
+        "return query @ key.unsqueeze(1).transpose(-2, -1)",
+        "return query[:, :1].expand_as(query) @ key.unsqueeze(1).transpose(-2, -1)",
+        (f"{SENTENCES}::test_the_matrix_is_that_of_the_paper",),
+    ),
+    Mutant(
+        "rows of the matrix are mixed up with its columns",
+        "attention/hops.py",
+        "(weights @ value.unsqueeze(1)).transpose(1, 2).flatten(2)",
+        "(weights @ value.unsqueeze(1)).permute(0, 2, 3, 1).flatten(2)",
+        (f"{SENTENCES}::test_the_matrix_is_that_of_the_paper",),
+    ),
+    Mutant(
+        "the penalty on hops is not weighed",
+        "tasks/classification.py",
+        "plain.total + self.decorrelation * penalty",
+        "plain.total + penalty",
+        (f"{CLASSIFIED}::test_the_penalty_on_hops_is_added_and_told",),
+    ),
+    Mutant(
+        "the penalty on hops teaches nothing",
+        "tasks/classification.py",
+        "watch(model.summary, detach=False)",
+        "watch(model.summary, detach=True)",
+        (f"{CLASSIFIED}::test_the_penalty_on_hops_is_added_and_told",),
+    ),
+    Mutant(
+        "the output of the premise is handed on",
+        "models/conditional_encoder.py",
+        "return (torch.zeros_like(output), *memory)",
+        "return (output, *memory)",
+        (f"{ENTAILMENT}::test_pairs_are_read_as_in_the_paper",),
+    ),
+    Mutant(
+        "the hypothesis is read without the premise",
+        "models/conditional_encoder.py",
+        "return (torch.zeros_like(output), *memory)",
+        "return (torch.zeros_like(output), *(torch.zeros_like(part) for part in memory))",
+        (f"{ENTAILMENT}::test_pairs_are_read_as_in_the_paper",),
+    ),
+    Mutant(
+        "a word does not know what was found before",
+        "models/conditional_encoder.py",
+        "torch.cat((output, found), -1)",
+        "torch.cat((output, torch.zeros_like(found)), -1)",
+        (f"{ENTAILMENT}::test_pairs_are_read_as_in_the_paper",),
+    ),
+    Mutant(
+        "what was found before is handed on as it is",
+        "models/conditional_encoder.py",
+        "context + self.recurrent(found).tanh()",
+        "context + self.recurrent(found)",
+        (f"{ENTAILMENT}::test_pairs_are_read_as_in_the_paper",),
+    ),
+    Mutant(
+        "padding of the hypothesis looks at the premise too",
+        "models/conditional_encoder.py",
+        "torch.where(real.unsqueeze(1), context",
+        "torch.where(real.unsqueeze(1) | True, context",
+        (f"{ENTAILMENT}::test_pairs_are_read_alike_alone_and_beside_others",),
+    ),
+    Mutant(
+        "the first word of the hypothesis stands for its last",
+        "models/conditional_encoder.py",
+        "ends = (self.positions >= 0).sum(1) - 1",
+        "ends = (self.positions >= 0).sum(1) * 0",
+        (f"{ENTAILMENT}::test_pairs_are_read_as_in_the_paper",),
+    ),
+)
+
+MUTANTS = (*ATTENTION, *MODELS, *SUMMARIES, *RECURRENT, *CONVOLUTIONS, *TASKS, *GENERATION, *TRAINING, *PRETRAINING)
 
 
 @contextmanager

@@ -9,29 +9,27 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from heedful.artifacts.initial import given_tokenizer, warm
-from heedful.artifacts.run import Run, Vocabulary
-from heedful.configs.build_data import learn_text
+from heedful.artifacts.fine_tuning_run import FineTuningRun, learned_vocabulary
+from heedful.artifacts.initial import warm
+from heedful.artifacts.run import Vocabulary
 from heedful.configs.build_fine_tuning import BODY, build_text_classifier
-from heedful.configs.build_labelled import answered_by, build_labelled, definition_of, positive_of
-from heedful.configs.data import TokenizerConfig
+from heedful.configs.build_labelled import answered_by, build_labelled, definition_of, labels_of, positive_of, used
 from heedful.configs.run import ClassificationRecipe
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.examples import Answered, example_encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
-from heedful.data.records import Reader
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
 from heedful.errors import RecipeError
 from heedful.models.text_classifier import TextClassifier
-from heedful.tasks.classification import Classification
+from heedful.tasks.classification import METRICS, Classification
 from heedful.tasks.classifier import Classifier
 
 TEXT, LABELS = "tokenizer/text", "tokenizer/labels"
 
 
 @dataclass(frozen=True)
-class ClassificationRun(Run[TextClassifier]):
+class ClassificationRun(FineTuningRun[TextClassifier]):
     """A run that learns the classes or numbers of texts.
 
     Attributes:
@@ -44,20 +42,35 @@ class ClassificationRun(Run[TextClassifier]):
     labels: Labels | None
 
     @classmethod
-    def begin(cls, folder: Path, recipe: ClassificationRecipe) -> ClassificationRun:
-        """A new one; vocabulary and classes are those of the training text, or of `init` and of the benchmark."""
-        examples = _read(recipe, "train")
-        tokenizer = given_tokenizer(recipe)
+    def begin(
+        cls, folder: Path, recipe: ClassificationRecipe, *, tokenizer: Tokenizer | None = None
+    ) -> ClassificationRun:
+        """A new one; its vocabulary is that of the examples that it learns from, or of `init`.
+
+        Its classes are those of the whole training text, whatever is learned from, or of the benchmark.
+        """
         if tokenizer is None:
-            assert isinstance(recipe.tokenizer, TokenizerConfig)
-            tokenizer = learn_text(recipe.tokenizer, _texts(examples))
-        return cls(folder, recipe, tokenizer, _labels(recipe, examples))
+            tokenizer = learned_vocabulary(recipe, cls.texts(recipe))
+        examples = build_labelled(recipe.data.train, numbers=recipe.data.numbers)
+        return cls(folder, recipe, tokenizer, labels_of(recipe.data, examples))
 
     @classmethod
-    def open(cls, folder: Path, recipe: ClassificationRecipe) -> ClassificationRun:
+    def open(
+        cls, folder: Path, recipe: ClassificationRecipe, *, tokenizer: Tokenizer | None = None
+    ) -> ClassificationRun:
         """The one in a folder."""
         labels = Labels.load(folder / LABELS) if answered_by(recipe.data) == "class" else None
-        return cls(folder, recipe, load_tokenizer(folder / TEXT), labels)
+        return cls(folder, recipe, tokenizer or load_tokenizer(folder / TEXT), labels)
+
+    @classmethod
+    def texts(cls, recipe: ClassificationRecipe) -> Iterator[str]:
+        """Each text once, those that all candidates of a choice share too."""
+        examples: Iterable[Labelled | Choice] = build_labelled(recipe.data.train, numbers=recipe.data.numbers)
+        for example in used(examples, recipe, part="train"):
+            if isinstance(example, Labelled):
+                yield from example.texts
+            else:
+                yield from dict.fromkeys(text for candidate in example.candidates for text in candidate)
 
     @property
     def answered(self) -> Answered:
@@ -70,17 +83,21 @@ class ClassificationRun(Run[TextClassifier]):
         found: dict[str, Vocabulary] = {TEXT: self.tokenizer}
         return found if self.labels is None else found | {LABELS: self.labels}
 
-    def examples(self, part: str) -> Reader[Labelled] | Reader[Choice]:
-        """A part of the data."""
-        return _read(self.recipe, part)
+    def examples(self, part: str) -> Iterable[Labelled | Choice]:
+        """A part of the data; of the training text what is learned from."""
+        data = self.recipe.data
+        return used(build_labelled(getattr(data, part), numbers=data.numbers), self.recipe, part=part)
 
     def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
         """Writes a part of the labelled texts as ids."""
         encoding = example_encoding(
-            self.tokenizer, self.labels, answered=self.answered, max_length=self.recipe.data.max_length
+            self.tokenizer,
+            self.labels,
+            answered=self.answered,
+            max_length=self.recipe.data.max_length,
+            paired=self.recipe.model.paired,
         )
-        examples: Iterable[Labelled | Choice] = self.examples(part)
-        return write_corpus(folder, examples, encoding=encoding, fingerprint=fingerprint)
+        return write_corpus(folder, self.examples(part), encoding=encoding, fingerprint=fingerprint)
 
     def remarks(self, corpus: Corpus) -> Sequence[str]:
         """How many texts lost their ends."""
@@ -120,39 +137,26 @@ class ClassificationRun(Run[TextClassifier]):
             labels=self.labels,
             positive=positive,
             smoothing=config.label_smoothing,
+            decorrelation=config.decorrelation or 0.0,
             batch_tokens=config.batch_tokens,
             seed=self.recipe.seed,
             device=device,
         )
 
-    def user(self, *, device: torch.device, step: int | None = None) -> Classifier:
-        """The trained model as its users see it."""
+    @property
+    def primary(self) -> str:
+        """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
+        definition = definition_of(self.recipe.data)
+        own = definition.metrics if definition is not None else ()
+        return next((name for name in own if name in METRICS[self.answered] or name == "f1"), METRICS[self.answered][1])
+
+    def face(self, model: TextClassifier, *, step: int | None = None) -> Classifier:
+        """A trained model as its users see it."""
         return Classifier(
-            self.trained(device=device, step=step),
+            model,
             tokenizer=self.tokenizer,
             answered=self.answered,
             labels=self.labels,
             max_length=self.recipe.data.max_length,
+            paired=self.recipe.model.paired,
         )
-
-
-def _read(recipe: ClassificationRecipe, part: str) -> Reader[Labelled] | Reader[Choice]:
-    return build_labelled(getattr(recipe.data, part), numbers=recipe.data.numbers)
-
-
-def _labels(recipe: ClassificationRecipe, examples: Iterable[Labelled | Choice]) -> Labels | None:
-    if answered_by(recipe.data) != "class":
-        return None
-    definition = definition_of(recipe.data)
-    if definition is not None:
-        return Labels(definition.labels)
-    return Labels.learn(str(each.label) for each in examples if isinstance(each, Labelled) and each.label is not None)
-
-
-def _texts(examples: Iterable[Labelled | Choice]) -> Iterator[str]:
-    """Each text once, those that all candidates of a choice share too."""
-    for example in examples:
-        if isinstance(example, Labelled):
-            yield from example.texts
-        else:
-            yield from dict.fromkeys(text for candidate in example.candidates for text in candidate)

@@ -1,9 +1,8 @@
-"""What there is to say about a trained run beside others: what it is, how it learned, how it translates."""
+"""What there is to say about a trained run of any task beside others: what it is and how it learned."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,23 +10,14 @@ from statistics import median
 from typing import Any
 
 import torch
+from torch import nn
 
 from heedful.artifacts.files import Manifest, digest, read_manifest
-from heedful.artifacts.load import load_translator, open_translation
-from heedful.artifacts.translation_run import SOURCE, TARGET, TranslationRun
-from heedful.configs.build import build_sequence_to_sequence
-from heedful.configs.build_run import build_length, build_search
-from heedful.configs.generation import GenerationConfig
-from heedful.configs.run import TranslationRecipe
+from heedful.artifacts.load import AnyRun, open_run
+from heedful.configs.build_fine_tuning import freeze
+from heedful.configs.run import Recipe
 from heedful.errors import RunError
-from heedful.evaluation.bootstrap import Comparison, CountedBLEU, CountedChrF, Interval, bootstrap, paired_bootstrap
-from heedful.evaluation.likelihood import perplexity
-from heedful.evaluation.translation import bleu, bleu_by_length, chrf
 from heedful.models.size import measure
-
-_WARM = 8
-_FEWEST = 10
-"""Sentences that an interval of BLEU needs at the least to mean anything."""
 
 
 @dataclass(frozen=True)
@@ -48,25 +38,37 @@ class Facts:
         recipe: how it was made.
         finished: whether training reached its end; if not, the best checkpoint so far stands for the run.
         step: updates done, or those of that checkpoint.
-        parameters: numbers that were learned, tied ones once.
+        parameters: numbers that the model consists of, tied ones once.
+        learned: those of them that training changes; the others stand still.
         vocabulary: equal for runs whose losses and perplexities are of the same tokens.
         minutes: spent in training, evaluation included; None where metrics.jsonl does not tell.
-        tokens_per_second: target tokens learned from, the median of measurements over fifty updates.
+        tokens_per_second: tokens or labels learned from, the median of measurements over fifty updates.
         curve: the evaluations in order.
     """
 
     folder: Path
-    recipe: TranslationRecipe
+    recipe: Recipe
     finished: bool
     step: int
     parameters: int
+    learned: int
     vocabulary: str
     minutes: float | None
     tokens_per_second: float | None
     curve: tuple[Point, ...]
 
+    @property
+    def name(self) -> str:
+        """The folder as it was named."""
+        return str(self.folder)
 
-def gather(folder: Path, recipe: TranslationRecipe | None = None) -> Facts:
+    @property
+    def label(self) -> str:
+        """The name, with a star where training is not finished."""
+        return self.name if self.finished else f"{self.name} *"
+
+
+def gather(folder: Path, recipe: Recipe | None = None) -> Facts:
     """The facts of a run.
 
     Args:
@@ -76,7 +78,7 @@ def gather(folder: Path, recipe: TranslationRecipe | None = None) -> Facts:
     Raises:
         RunError: it is no run, is damaged, or nothing was trained yet.
     """
-    run = open_translation(folder)
+    run = open_run(folder)
     manifest = read_manifest(folder)
     step = _step(folder, manifest)
     records = list(_records(folder / "metrics.jsonl"))
@@ -87,13 +89,15 @@ def gather(folder: Path, recipe: TranslationRecipe | None = None) -> Facts:
         for record in records
         if _has(record, "validation", "step", "seconds", "loss")
     )
+    parameters, learned = _sizes(run)
     return Facts(
         folder=folder,
         recipe=recipe or run.recipe,
         finished=manifest.finished,
         step=step,
-        parameters=_parameters(run),
-        vocabulary="".join(digest(folder / name)[:12] for name in (SOURCE, TARGET)),
+        parameters=parameters,
+        learned=learned,
+        vocabulary="".join(digest(folder / name)[:12] for name in run.vocabularies),
         minutes=timed[-1] if timed else None,
         tokens_per_second=median(speeds) if speeds else None,
         curve=tuple(curve),
@@ -108,9 +112,13 @@ def _step(folder: Path, manifest: Manifest) -> int:
     return step
 
 
-def _parameters(run: TranslationRun) -> int:
+def _sizes(run: AnyRun) -> tuple[int, int]:
+    """How many parameters there are, and how many of them are learned."""
     with torch.device("meta"):
-        return measure(build_sequence_to_sequence(run.recipe.model, run.sizes)).parameters
+        model: nn.Module = run.build()
+    freeze(model, run.recipe.training)
+    learned = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    return measure(model).parameters, learned
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
@@ -133,129 +141,7 @@ def _has(record: Mapping[str, Any], kind: str, *names: str) -> bool:
     return record.get("kind") == kind and all(isinstance(record.get(name), int | float) for name in names)
 
 
-@dataclass(frozen=True)
-class Translated:
-    """A test set as a run translates it.
-
-    Attributes:
-        texts: the translations.
-        tokens: their tokens, ends included.
-        seconds: how long that took, after a first batch that does not count.
-        perplexity: of the references, per token of the run's vocabulary.
-    """
-
-    texts: tuple[str, ...]
-    tokens: int
-    seconds: float
-    perplexity: float
-
-
-def translate(
-    folder: Path, sources: Sequence[str], references: Sequence[str], *, search: GenerationConfig, device: str | None
-) -> Translated:
-    """One pass over a test set.
-
-    Raises:
-        DataError: a sentence is longer than the model reads.
-        RunError: the run is damaged.
-    """
-    translator = load_translator(folder, device=device)
-    translator.length = build_length(search)
-    translator.translate(sources[:_WARM], search=build_search(search, translator.target.special))
-    began = time.perf_counter()
-    found = translator.translate(sources, search=build_search(search, translator.target.special))
-    seconds = time.perf_counter() - began
-    best = [translation.candidates[0] for translation in found]
-    scores = translator.score(list(zip(sources, references, strict=True)))
-    return Translated(
-        texts=tuple(candidate.text for candidate in best),
-        tokens=sum(len(candidate.ids) + candidate.finished for candidate in best),
-        seconds=seconds,
-        perplexity=perplexity(sum(s.log_probability for s in scores), sum(s.count for s in scores)),
-    )
-
-
-@dataclass(frozen=True)
-class Band:
-    """BLEU of the sentences whose source has `shortest` to `longest` words; no interval for fewer than ten."""
-
-    shortest: int
-    longest: int | None
-    sentences: int
-    bleu: float
-    interval: Interval | None
-
-
-@dataclass(frozen=True)
-class Scores:
-    """How good translations are, and how sure that is.
-
-    Attributes:
-        bleu: with its interval.
-        chrf: with its interval.
-        against: BLEU and chrF against another system's, by paired bootstrap; empty for that system itself.
-        bands: BLEU by words in the source.
-        signatures: of both metrics, as sacrebleu writes them.
-    """
-
-    bleu: Interval
-    chrf: Interval
-    against: tuple[Comparison, ...]
-    bands: tuple[Band, ...]
-    signatures: tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """How translations are compared with references; the numbers are those of `heedful evaluate`."""
-
-    lowercase: bool = False
-    tokenize: str = "13a"
-    samples: int = 1000
-    seed: int = 1
-
-    def scores(
-        self, texts: Sequence[str], sources: Sequence[str], references: Sequence[str], *, against: Sequence[str] | None
-    ) -> Scores:
-        """The scores of translations, and whether they differ from those of another system."""
-        bleu_interval, chrf_interval = bootstrap(
-            texts, references, metrics=self._metrics(), samples=self.samples, seed=self.seed
-        )
-        found: tuple[Comparison, ...] = ()
-        if against is not None:
-            found = paired_bootstrap(
-                against, texts, references, metrics=self._metrics(), samples=self.samples, seed=self.seed
-            )
-        signatures = (
-            bleu(texts, references, lowercase=self.lowercase, tokenize=self.tokenize).signature,
-            chrf(texts[:1], references[:1], lowercase=self.lowercase).signature,
-        )
-        return Scores(bleu_interval, chrf_interval, found, tuple(self._bands(texts, sources, references)), signatures)
-
-    def _metrics(self) -> tuple[CountedBLEU, CountedChrF]:
-        return CountedBLEU(lowercase=self.lowercase, tokenize=self.tokenize), CountedChrF(lowercase=self.lowercase)
-
-    def _bands(self, texts: Sequence[str], sources: Sequence[str], references: Sequence[str]) -> Iterator[Band]:
-        lengths = [len(source.split()) for source in sources]
-        bands = bleu_by_length(
-            texts,
-            references,
-            lengths,
-            metric=lambda h, r: bleu(h, r, lowercase=self.lowercase, tokenize=self.tokenize),
-        )
-        for band in bands:
-            rows = [
-                i for i, n in enumerate(lengths) if n >= band.shortest and (band.longest is None or n <= band.longest)
-            ]
-            interval = None
-            if len(rows) >= _FEWEST:
-                own, other = ([lines[i] for i in rows] for lines in (texts, references))
-                metric = self._metrics()[:1]
-                (interval,) = bootstrap(own, other, metrics=metric, samples=self.samples, seed=self.seed)
-            yield Band(band.shortest, band.longest, band.sentences, band.score.value, interval)
-
-
-def differences(recipes: Sequence[TranslationRecipe]) -> dict[str, list[Any]]:
+def differences(recipes: Sequence[Recipe]) -> dict[str, list[Any]]:
     """Keys in which recipes differ and their values, None where a recipe lacks one; run folders do not count."""
     tables = [dict(_leaves(recipe.model_dump(mode="json", exclude={"output"}))) for recipe in recipes]
     keys = dict.fromkeys(key for table in tables for key in table)
@@ -271,7 +157,7 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield prefix + key, value
 
 
-def kinds(recipes: Sequence[TranslationRecipe]) -> list[str]:
+def kinds(recipes: Sequence[Recipe]) -> list[str]:
     """The kind of each model, and the named choices that tell it from others of its kind: recurrent (luong)."""
     found = []
     for recipe in recipes:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import torch
 from torch import nn
 
 from heedful.artifacts.origin import Origin, open_origin
 from heedful.configs.data import GivenTokenizerConfig
-from heedful.configs.run import FineTuningRecipe, LanguageRecipe, Recipe, recipe_from
+from heedful.configs.run import FineTuningRecipe, LanguageRecipe, MultitaskRecipe, Recipe, recipe_from
 from heedful.configs.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError, RunError
 
-_FREE: Final = ("dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "initialisation")
-"""Keys of a model that say nothing of what its weights are."""
+_FREE: Final = (
+    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "initialisation", "summary", "d_hidden",
+)  # fmt: skip
+"""Keys of a model that say nothing of what the weights of its body are."""
 _SHOWN: Final = 4
 
+Tuned: TypeAlias = FineTuningRecipe | LanguageRecipe | MultitaskRecipe
+"""What may begin with another model."""
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
 
@@ -29,7 +33,7 @@ def resolved(recipe: AnyRecipe) -> AnyRecipe:
         RecipeError: a key of the recipe contradicts that model.
         RunError: there is no such model.
     """
-    if not isinstance(recipe, FineTuningRecipe | LanguageRecipe):
+    if not isinstance(recipe, Tuned):
         return recipe
     if recipe.init is None:
         if isinstance(recipe.tokenizer, GivenTokenizerConfig):
@@ -49,7 +53,7 @@ def resolved(recipe: AnyRecipe) -> AnyRecipe:
 
 def given_tokenizer(recipe: Recipe) -> Tokenizer | None:
     """The vocabulary of the model that `init` names; None where the run learns its own."""
-    if not isinstance(recipe, FineTuningRecipe | LanguageRecipe) or recipe.init is None:
+    if not isinstance(recipe, Tuned) or recipe.init is None:
         return None
     tokenizer = _origin(recipe).tokenizer
     assert isinstance(tokenizer, Tokenizer), "models of these kinds have one vocabulary"
@@ -68,7 +72,7 @@ def warm(model: nn.Module, recipe: Recipe, *, body: str, say: Callable[[str], No
     Raises:
         RunError: a part of the body is missing there, or has another shape.
     """
-    if not isinstance(recipe, FineTuningRecipe | LanguageRecipe) or recipe.init is None:
+    if not isinstance(recipe, Tuned) or recipe.init is None:
         return
     origin = _origin(recipe)
     prefix = f"{body}." if body else ""
@@ -91,7 +95,7 @@ def warm(model: nn.Module, recipe: Recipe, *, body: str, say: Callable[[str], No
     say(f"{recipe.init}: {numbers:,} weights taken over; new: {_parts(fresh)}; left behind: {_parts(left)}")
 
 
-def _origin(recipe: FineTuningRecipe | LanguageRecipe) -> Origin:
+def _origin(recipe: Tuned) -> Origin:
     assert recipe.init is not None
     if not recipe.init.is_dir():
         raise RunError(f"init = {recipe.init}: there is no such folder; name that of a run or of a downloaded model")
@@ -106,14 +110,15 @@ def _origin(recipe: FineTuningRecipe | LanguageRecipe) -> Origin:
     return origin
 
 
-def _model(recipe: FineTuningRecipe | LanguageRecipe, origin: Origin) -> dict[str, Any]:
+def _model(recipe: Tuned, origin: Origin) -> dict[str, Any]:
     """The architecture of the origin with what the recipe may change of it."""
     given, model = recipe.model, origin.model
     if given.kind != model.kind:
         raise RecipeError(
             f'model.kind = "{given.kind}": init = {recipe.init} is of the kind "{model.kind}"; leave model.kind away'
         )
-    theirs = model.model_dump(mode="json", exclude_none=True)
+    known = type(given).model_fields  # another task's model may have a head of its own
+    theirs = {key: value for key, value in model.model_dump(mode="json", exclude_none=True).items() if key in known}
     ours = given.model_dump(mode="json", exclude_none=True)
     keys = [key for key in given.model_fields_set if key in ours and key != "kind"]
     for key in sorted(keys):

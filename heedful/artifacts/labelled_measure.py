@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from heedful.artifacts.classification_run import ClassificationRun
 from heedful.artifacts.device import find_device
-from heedful.artifacts.load import open_run
-from heedful.artifacts.spans_run import SpansRun
-from heedful.artifacts.tagging_run import TaggingRun
-from heedful.configs.build_data import build_tagged
-from heedful.configs.build_labelled import definition_of, positive_of
-from heedful.data.labelled import Choice, Labelled
-from heedful.errors import DataError
-from heedful.evaluation.answers import answer_scores
-from heedful.evaluation.classes import accuracy
-from heedful.evaluation.entities import are_entities, entity_scores
-from heedful.tasks.classifier import Classifier
-from heedful.tasks.definitions import Definition, Example, Head, Metric, Prediction, majority, measure
-
-_HEADS: dict[str, tuple[Head, tuple[Metric, ...]]] = {
-    "class": ("classes", ("accuracy", "macro_f1", "matthews")),
-    "number": ("regression", ("pearson", "spearman")),
-}
+from heedful.artifacts.load import open_run, open_task
+from heedful.artifacts.multitask_run import MultitaskRun
+from heedful.artifacts.run import placed
+from heedful.configs.build_exam import LabelledRecipe, build_exam
+from heedful.configs.recipe import data_table
+from heedful.tasks.definitions import Prediction
+from heedful.tasks.exam import Exam
 
 
 @dataclass(frozen=True)
@@ -59,91 +47,44 @@ def measure_labelled(folder: Path, *, device: str | torch.device | None = None, 
         RunError: the run is of another task, damaged or not trained yet.
     """
     run, place = open_run(folder), find_device(device)
-    part = "validation" if run.recipe.data.test is None else "test"
-    say(f"measuring on data.{part}")
-    match run:
-        case ClassificationRun():
-            return _classes(run, part, place)
-        case SpansRun():
-            return _spans(run, part, place)
-        case TaggingRun():
-            return _tags(run, part, place)
-    raise AssertionError(f"{folder}: {run.recipe.task} has no labels")
+    assert isinstance(run.recipe, LabelledRecipe), f"{folder}: {run.recipe.task} has no labels"
+    part, exam = examined(run.recipe, say=say)  # says which example lacks its label before any is read by the model
+    metrics = exam.measured(exam.answers(run.user(device=place)))
+    return Measured(part, exam.size, metrics, exam.measured(exam.baseline), exam.constant)
 
 
-def _classes(run: ClassificationRun, part: str, device: torch.device) -> Measured:
-    examples: list[Example] = [*run.examples(part)]
-    definition = definition_of(run.recipe.data, part) or _definition(run)
-    # says which example lacks its label before any is read by the model
-    baseline = majority(definition, [*run.examples("train")], examples)
-    predictions = _predictions(run.user(device=device), examples)
-    metrics = measure(definition, predictions, examples)
-    return Measured(part, len(examples), metrics, baseline.scores, baseline.prediction)
+def measure_tasks(
+    folder: Path,
+    *,
+    task: str | None = None,
+    device: str | torch.device | None = None,
+    say: Callable[[str], None],
+) -> Mapping[str, Measured]:
+    """`measure_labelled` of all tasks of a run that has several, or of one of them.
+
+    Raises:
+        RunError: there is no such task.
+    """
+    run, place = open_task(MultitaskRun, folder), find_device(device)
+    heads = run.user(device=place)
+    found = {}
+    for name in heads.names if task is None else (task,):
+        face = heads.head(name)
+        part, exam = examined(run.recipe.single(name), say=say, table=data_table(name))
+        metrics = exam.measured(exam.answers(face))
+        found[name] = Measured(part, exam.size, metrics, exam.measured(exam.baseline), exam.constant)
+    return found
 
 
-def _definition(run: ClassificationRun) -> Definition:
-    """What a task with files of its own would be called among the benchmarks."""
-    head, metrics = _HEADS[run.answered]
-    positive = positive_of(run.recipe.data)
-    labels = () if run.labels is None else run.labels.names
-    if positive is not None:
-        metrics = (*metrics, "f1")
-        labels = (*(name for name in labels if name != positive), positive)
-    return Definition(
-        name=run.recipe.task,
-        title="",
-        head=head,
-        metrics=metrics,
-        folders=(),
-        sources={},
-        texts="",
-        labels=labels,
-    )
+def examined(
+    recipe: LabelledRecipe, *, say: Callable[[str], None] = lambda _: None, table: str = "data"
+) -> tuple[str, Exam]:
+    """What a model of the recipe is asked, and of which part of the data that is.
 
-
-def _predictions(classifier: Classifier, examples: Sequence[Example]) -> list[Prediction]:
-    choices = [example.candidates for example in examples if isinstance(example, Choice)]
-    if choices:
-        return [chosen.number for chosen in classifier.choose(choices)]
-    texts = [example.texts for example in examples if isinstance(example, Labelled)]
-    return [found.label for found in classifier.classify(texts)]
-
-
-def _spans(run: SpansRun, part: str, device: torch.device) -> Measured:
-    questions = list(run.questions(part))
-    golds = [[answer.text for answer in question.answers] for question in questions]
-    silent = answer_scores([""] * len(questions), golds).all
-    found = run.user(device=device).answer_all([(each.question, each.context) for each in questions])
-    scores = answer_scores([each.text for each in found], golds)
-    metrics = {"exact_match": scores.all.exact, "answer_f1": scores.all.f1}
-    if scores.answerable.questions and scores.unanswerable.questions:
-        metrics |= {"answerable_f1": scores.answerable.f1, "unanswerable": scores.unanswerable.exact}
-    baseline = {"exact_match": silent.exact, "answer_f1": silent.f1}
-    return Measured(part, len(questions), metrics, baseline, "")
-
-
-def _tags(run: TaggingRun, part: str, device: torch.device) -> Measured:
-    sentences = list(build_tagged(getattr(run.recipe.data, part)))
-    if not sentences:
-        raise DataError(f"data.{part}: there is not a single sentence; check the file")
-    counts = Counter(tag for sentence in build_tagged(run.recipe.data.train) for tag in sentence.tags)
-    most = min(counts, key=lambda tag: (-counts[tag], tag))
-    golds = [list(sentence.tags) for sentence in sentences]
-    tagged = run.user(device=device).tag([sentence.words for sentence in sentences])
-    found = [[tag.name for tag in tags] for tags in tagged]
-    entities = are_entities(run.tags.names)
-    return Measured(
-        part,
-        sum(map(len, golds)),
-        _tag_scores(found, golds, entities=entities),
-        _tag_scores([[most] * len(tags) for tags in golds], golds, entities=entities),
-        most,
-    )
-
-
-def _tag_scores(found: list[list[str]], golds: list[list[str]], *, entities: bool) -> dict[str, float]:
-    right = accuracy([tag for tags in found for tag in tags], [tag for tags in golds for tag in tags])
-    if not entities:
-        return {"accuracy": right}
-    micro = entity_scores(found, golds).micro
-    return {"accuracy": right, "precision": micro.precision, "recall": micro.recall, "f1": micro.f1}
+    Raises:
+        DataError: a file is missing or cannot be read, or has no labels.
+    """
+    part = "validation" if recipe.data.test is None else "test"
+    say(f"measuring on {table}.{part}")
+    with placed(f"{table}.{part}"):
+        return part, build_exam(recipe, part)

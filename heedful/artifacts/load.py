@@ -14,6 +14,7 @@ from heedful.artifacts.device import find_device
 from heedful.artifacts.files import digest, read_manifest, verify
 from heedful.artifacts.hugging_face import HuggingFaceFolder, is_hugging_face, open_hugging_face
 from heedful.artifacts.language_run import LanguageRun
+from heedful.artifacts.multitask_run import MultitaskRun
 from heedful.artifacts.pretraining_run import PretrainingRun
 from heedful.artifacts.run import CONFIG, FORMAT
 from heedful.artifacts.spans_run import SpansRun
@@ -23,10 +24,11 @@ from heedful.configs.generation import ContinuationConfig, GenerationConfig
 from heedful.configs.run import Recipe, recipe_from
 from heedful.errors import RecipeError, RunError
 from heedful.tasks.embedder import Embedder, Embeds
+from heedful.tasks.heads import Heads
 from heedful.tasks.translator import Translator
 from heedful.tasks.writer import Writer
 
-AnyRun = TranslationRun | LanguageRun | PretrainingRun | TaggingRun | ClassificationRun | SpansRun
+AnyRun = TranslationRun | LanguageRun | PretrainingRun | TaggingRun | ClassificationRun | SpansRun | MultitaskRun
 RUNS: Final[Mapping[str, type[AnyRun]]] = {
     "translation": TranslationRun,
     "language_modelling": LanguageRun,
@@ -34,11 +36,14 @@ RUNS: Final[Mapping[str, type[AnyRun]]] = {
     "tagging": TaggingRun,
     "classification": ClassificationRun,
     "spans": SpansRun,
+    "multitask": MultitaskRun,
 }
 """What each task makes of a folder."""
 
 User = TypeVar("User")
-Opened = TypeVar("Opened", TranslationRun, LanguageRun, PretrainingRun, TaggingRun, ClassificationRun, SpansRun)
+Opened = TypeVar(
+    "Opened", TranslationRun, LanguageRun, PretrainingRun, TaggingRun, ClassificationRun, SpansRun, MultitaskRun
+)
 
 
 def begin_run(folder: Path, recipe: Recipe) -> AnyRun:
@@ -64,7 +69,7 @@ def open_run(folder: Path, recipe: Recipe | None = None) -> AnyRun:
         )
     manifest = read_manifest(folder)
     verify(folder, CONFIG, manifest=manifest)
-    for name in sorted(name for name in manifest.files if name.startswith("tokenizer/")):
+    for name in sorted(name for name in manifest.files if name.startswith(("tokenizer/", "tasks/"))):
         verify(folder, name, manifest=manifest)
     recipe = recipe or _recipe(folder / CONFIG)
     run: AnyRun = RUNS[recipe.task].open(folder, recipe)  # type: ignore[arg-type]  # each takes its task's recipe
@@ -85,8 +90,9 @@ def open_task(kind: type[Opened], folder: Path) -> Opened:
 
 
 def load(*folders: str | Path, device: str | torch.device | None = None, step: int | None = None) -> Any:
-    """The trained model of a run: a `Translator`, a `Writer`, a `Reader` or a `Tagger`, as its task is.
+    """The trained model of a run: a `Translator`, a `Writer`, a `Reader`, a `Tagger` ..., as its task is.
 
+    Where it has several tasks it is `Heads`, and `head("NAME")` gives what one of them is for.
     A folder of Hugging Face (BERT, GPT-2, Marian, BART) works like a run; a BERT without a head is an `Embedder`.
 
     Args:
@@ -112,32 +118,42 @@ def load(*folders: str | Path, device: str | torch.device | None = None, step: i
     return first.user(device=find_device(device), step=step)
 
 
-def load_as(kind: type[User], folder: Path, *, use: str, device: str | torch.device | None = None) -> User:
+def load_as(
+    kind: type[User], folder: Path, *, use: str, task: str | None = None, device: str | torch.device | None = None
+) -> User:
     """`load`, where only models of one kind will do.
 
     Args:
         kind: class or protocol of what is wanted.
         folder: of the run.
         use: what it does, in words.
+        task: which task of a run that has several; the one of the kind unless given.
         device: where to compute; a GPU where there is one.
 
     Raises:
-        RunError: the model is of another kind.
+        RunError: the model is of another kind, has no such task, or has several of the kind and none is named.
     """
     user = load(folder, device=device)
+    if isinstance(user, Heads):
+        return user.only(kind, use=use, name=task)
+    if task is not None:
+        raise RunError(f"{folder}: has one task, which has no name; leave --task {task} away")
     if isinstance(user, Embedder) and not isinstance(user, kind) and is_hugging_face(folder):
         raise RunError(
             f"{folder}: is an encoder without the head of pre-training, and none that {use}; it makes vectors (heedful "
             "embed), and a recipe may begin from it (init)"
         )
     if not isinstance(user, kind):
-        raise RunError(f"{folder}: a {type(user).__name__.lower()} was trained here, and none that {use}; name another")
+        found = type(user).__name__.lower()
+        article = "an" if found[0] in "aeiou" else "a"
+        raise RunError(f"{folder}: {article} {found} was trained here, and none that {use}; name another")
     return user
 
 
-def load_embedder(folder: Path, *, device: str | torch.device | None = None) -> Embeds:
-    """`load`, where a model must make vectors of texts; `RunError` where it makes none."""
-    return load_as(Embeds, folder, use="makes vectors of texts", device=device)  # type: ignore[type-abstract]  # protocol
+def load_embedder(folder: Path, *, task: str | None = None, device: str | torch.device | None = None) -> Embeds:
+    """`load_as`, where a model must make vectors of texts; `RunError` where it makes none."""
+    use = "makes vectors of texts"
+    return load_as(Embeds, folder, use=use, task=task, device=device)  # type: ignore[type-abstract]  # protocol
 
 
 def load_translator(

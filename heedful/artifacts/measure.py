@@ -25,9 +25,9 @@ def measure(
         RunError: the run is damaged or not trained yet.
     """
     run, place = open_run(folder), find_device(device)
-    part = "validation" if run.recipe.data.test is None else "test"
-    corpus = open_corpus(run, part, say=say)
-    task = run.task(corpus, corpus, device=place)
+    part = "validation" if any(data.test is None for data in run.recipe.datasets.values()) else "test"
+    corpora = {name: open_corpus(run, part, say=say, name=name) for name in run.members}
+    task = run.problem({name: (corpus, corpus) for name, corpus in corpora.items()}, device=place)
     model = run.trained(device=place)
     with torch.inference_mode():
         return part, task.evaluate(model)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,19 @@ from filelock import FileLock, Timeout
 
 from heedful.artifacts.files import MANIFEST, digest
 from heedful.artifacts.load import AnyRun, begin_run, open_run
+from heedful.artifacts.run import placed
 from heedful.artifacts.tensorboard import writer_class
 from heedful.artifacts.translation_run import check_translation
 from heedful.configs.build_data import build_text
-from heedful.configs.run import Recipe, TranslationRecipe
+from heedful.configs.recipe import data_table
+from heedful.configs.run import FineTuningRecipe, Recipe, TranslationRecipe
 from heedful.data.corpus import Corpus, fingerprint
-from heedful.errors import DataError, RunError
+from heedful.errors import RunError
 
-_FREE = ("output", "generation.", "training.", "data.test.")
+_FREE = ("output", "generation.", "training.")
 """Keys of a recipe that may change between two sittings of a run, or how they begin ..."""
+_TEST = re.compile(r"(tasks\.[^.]+\.)?data\.test(\.|$)")
+"""... or how they look ..."""
 _FIXED = (
     "training.batch_tokens",
     "training.accumulate",
@@ -34,6 +39,7 @@ _FIXED = (
     "training.truncation",
     "training.freeze",
     "training.layer_decay",
+    "training.temperature",
 )
 """... and those of them that may not."""
 _LOCK = ".lock"
@@ -48,10 +54,11 @@ def require_inputs(recipe: Recipe) -> None:
         DataError: a file of text or of word vectors is missing.
         MissingExtraError: TensorBoard is wanted and not installed.
     """
-    for part in ("train", "validation", "test"):
-        config = getattr(recipe.data, part)
-        if config is not None:
-            build_text(config)
+    for data in recipe.datasets.values():
+        for part in ("train", "validation", "test"):
+            config = getattr(data, part)
+            if config is not None:
+                build_text(config)
     if isinstance(recipe, TranslationRecipe):
         check_translation(recipe)
     if recipe.training.tensorboard:
@@ -108,8 +115,15 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
     folder = recipe.output
     if not (folder / MANIFEST).exists():
         return _create(recipe, say=say)
-    old, run = open_run(folder), open_run(folder, recipe)
-    moved = [f"data.{name}." for name in ("train", "validation") if _same_text(run, name)]
+    old = open_run(folder)
+    alike = _asked(old.recipe) == _asked(recipe)
+    run = open_run(folder, recipe) if alike else old
+    moved = [
+        f"{data_table(name)}.{part}."
+        for name in (recipe.datasets if alike else ())
+        for part in ("train", "validation")
+        if _same_text(run, name, part)
+    ]
     if different := _differences(old.recipe, recipe, besides=moved):
         if not old.begun:
             say(f"{folder}: nothing was trained with the earlier recipe; beginning again")
@@ -125,61 +139,77 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
     return run
 
 
+def _asked(recipe: Recipe) -> tuple[str, Mapping[str, type]]:
+    """What a folder's files are about: a recipe that asks for something else cannot be opened with them."""
+    return recipe.task, {name: type(data) for name, data in recipe.datasets.items()}
+
+
 def _create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
     say("learning the vocabulary")
-    with _place("data.train"):
+    with ExitStack() as place:
+        if "" in recipe.datasets:  # where there are several, each tells its own
+            place.enter_context(placed("data.train"))
         run = begin_run(recipe.output, recipe)
     run.save()
     return run
 
 
-def open_corpus(run: AnyRun, part: str, *, say: Callable[[str], None]) -> Corpus:
-    """One part of the data, encoded with the run's vocabularies into memory-mapped arrays."""
-    folder = run.folder / "data" / part
-    mark = _mark(run, part)
+def open_corpus(run: AnyRun, part: str, *, say: Callable[[str], None], name: str = "") -> Corpus:
+    """One part of the data, encoded with the run's vocabularies into memory-mapped arrays.
+
+    Args:
+        run: whose.
+        part: train, validation or test.
+        say: told where it is encoded again.
+        name: of the task, where the run has several.
+    """
+    member = run.members[name]
+    folder = member.folder / "data" / part
+    mark = _mark(run, name, part)
     if folder.exists():
         try:
             return Corpus.open(folder, fingerprint=mark)
         except RunError as error:
             say(f"encoding again, {error}")
             shutil.rmtree(folder)  # it is only a cache
-    with _place(f"data.{part}"):
-        return run.encode(part, folder, fingerprint=mark)
+    with placed(f"{data_table(name)}.{part}"):
+        return member.encode(part, folder, fingerprint=mark)
 
 
-def _mark(run: AnyRun, part: str) -> str:
+def _mark(run: AnyRun, name: str, part: str) -> str:
     """What an encoded text depends on, which is not where its files lie."""
-    config, data = getattr(run.recipe.data, part), run.recipe.data
+    data = run.recipe.datasets[name]
+    config = getattr(data, part)
     return fingerprint(
         build_text(config).paths,
         config.model_dump_json(exclude={"path", "source", "target", "folder"}),
         data.model_dump_json(include={"max_length", "numbers", "max_question", "stride"}),
-        *(digest(run.folder / name) for name in run.vocabularies),
+        *(digest(run.folder / file) for file in run.vocabularies),
+        *_drawn(run.members[name].recipe, part),
     )
 
 
-def _same_text(run: AnyRun, part: str) -> bool:
+def _drawn(recipe: Recipe, part: str) -> Sequence[str]:
+    """What decides which examples are learned from; nothing where all are."""
+    if part != "train" or not isinstance(recipe, FineTuningRecipe) or recipe.data.examples is None:
+        return ()
+    return (f"{recipe.data.examples} by {recipe.seed}",)
+
+
+def _same_text(run: AnyRun, name: str, part: str) -> bool:
     """Whether a run, which may have been moved with its text, has encoded this very part of the data."""
     try:
-        Corpus.open(run.folder / "data" / part, fingerprint=_mark(run, part))
+        Corpus.open(run.members[name].folder / "data" / part, fingerprint=_mark(run, name, part))
     except RunError:
         return False
     return True
 
 
-@contextmanager
-def _place(key: str) -> Iterator[None]:
-    """Tells of which part of the data an error speaks."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{key}: {error}") from None
-
-
 def _differences(old: Recipe, new: Recipe, *, besides: Sequence[str]) -> list[str]:
     before, after = (dict(_flat(recipe.model_dump(mode="json"))) for recipe in (old, new))
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-    return [key for key in keys if key.startswith(_FIXED) or not key.startswith((*_FREE, *besides))]
+    free = (*_FREE, *besides)
+    return [key for key in keys if key.startswith(_FIXED) or not (_TEST.match(key) or key.startswith(free))]
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

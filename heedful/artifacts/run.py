@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -13,9 +14,11 @@ from heedful.artifacts.checkpoints import load_weights
 from heedful.artifacts.files import MANIFEST, Manifest, digest, read_manifest, write_json, write_manifest
 from heedful.configs.run import Recipe
 from heedful.data.corpus import Corpus
+from heedful.errors import DataError
 from heedful.models.language_model import LanguageModel
 from heedful.models.layout import arrange_for_inference
 from heedful.models.masked_language_model import MaskedLanguageModel
+from heedful.models.multitask import MultitaskModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.text_classifier import TextClassifier
@@ -30,7 +33,8 @@ Model = TypeVar(
     | MaskedLanguageModel
     | ReplacedTokenDetector
     | TokenClassifier
-    | TextClassifier,
+    | TextClassifier
+    | MultitaskModel,
 )
 
 FORMAT = 1
@@ -45,10 +49,17 @@ class Vocabulary(Protocol):
         ...
 
 
-class Run(ABC, Generic[Model]):
-    """A run on disk, its recipe and its vocabularies; weights are loaded when asked for.
+@contextmanager
+def placed(key: str) -> Iterator[None]:
+    """Tells of which part of a recipe an error about data speaks."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{key}: {error}") from None
 
-    What a run does with text, model and metrics is a matter of its task; each task has a class.
+
+class RunFolder(ABC, Generic[Model]):
+    """A run on disk, its recipe and its vocabularies; weights are loaded when asked for.
 
     Attributes:
         folder: where it is.
@@ -63,9 +74,14 @@ class Run(ABC, Generic[Model]):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """Each file in the folder that says what ids mean."""
 
+    @property
     @abstractmethod
-    def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
-        """Writes a part of the data as ids."""
+    def members(self) -> Mapping[str, Run[Any]]:
+        """Who encodes text and measures: a run for each of the recipe's `datasets`, itself where there is one."""
+
+    @abstractmethod
+    def problem(self, corpora: Mapping[str, tuple[Corpus, Corpus]], *, device: torch.device) -> Task[Any]:
+        """What training minimises, and measures on the validation parts; of each member both parts are given."""
 
     @abstractmethod
     def build(self) -> Model:
@@ -78,14 +94,6 @@ class Run(ABC, Generic[Model]):
     @abstractmethod
     def user(self, *, device: torch.device, step: int | None = None) -> Any:
         """The trained model as its users see it; see `trained`."""
-
-    @abstractmethod
-    def task(self, train: Corpus, validation: Corpus, *, device: torch.device) -> Task[Any]:
-        """What training minimises, and measures on the validation part."""
-
-    def remarks(self, corpus: Corpus) -> Sequence[str]:
-        """What a user should know of an encoded part of the data besides how much was left out."""
-        return ()
 
     def conclude(self, task: Task[Any]) -> None:
         """Keeps what the task has found out about the final model, which it has just measured."""
@@ -118,7 +126,7 @@ class Run(ABC, Generic[Model]):
         """Writes what does not change while a run is trained; its manifest comes last and makes it a run."""
         files = {}
         for name, vocabulary in self.vocabularies.items():
-            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             vocabulary.save(self.folder / name)
             files[name] = digest(self.folder / name)
         content = {"format": FORMAT, "recipe": self.recipe.model_dump(mode="json", exclude_none=True)}
@@ -130,3 +138,31 @@ class Run(ABC, Generic[Model]):
     def begun(self) -> bool:
         """Whether anything was trained in it."""
         return (self.folder / MANIFEST).exists() and read_manifest(self.folder).last is not None
+
+
+class Run(RunFolder[Model]):
+    """A run of one task.
+
+    What it does with text, model and metrics is a matter of its task; each task has a class.
+    """
+
+    @abstractmethod
+    def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
+        """Writes a part of the data as ids."""
+
+    @abstractmethod
+    def task(self, train: Corpus, validation: Corpus, *, device: torch.device) -> Task[Any]:
+        """What training minimises, and measures on the validation part."""
+
+    def remarks(self, corpus: Corpus) -> Sequence[str]:
+        """What a user should know of an encoded part of the data besides how much was left out."""
+        return ()
+
+    @property
+    def members(self) -> Mapping[str, Run[Any]]:
+        """Itself."""
+        return {"": self}
+
+    def problem(self, corpora: Mapping[str, tuple[Corpus, Corpus]], *, device: torch.device) -> Task[Any]:
+        """Its task."""
+        return self.task(*corpora[""], device=device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,13 @@ from typing import Any
 import torch
 
 from heedful.artifacts.files import write_json
-from heedful.artifacts.initial import given_tokenizer, warm
-from heedful.artifacts.run import Run
-from heedful.configs.build_data import learn_text
+from heedful.artifacts.fine_tuning_run import FineTuningRun, learned_vocabulary
+from heedful.artifacts.initial import warm
 from heedful.configs.build_fine_tuning import BODY, build_span_finder
-from heedful.configs.build_labelled import build_questions
-from heedful.configs.data import TokenizerConfig
+from heedful.configs.build_labelled import build_questions, used
 from heedful.configs.run import SpansRecipe
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.questions import Question
-from heedful.data.records import Reader
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
 from heedful.data.windows import NOWHERE, Cutting, target_encoding, targets
 from heedful.errors import RunError
@@ -35,7 +32,7 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class SpansRun(Run[TokenClassifier]):
+class SpansRun(FineTuningRun[TokenClassifier]):
     """A run that learns to answer questions about texts."""
 
     folder: Path
@@ -43,18 +40,24 @@ class SpansRun(Run[TokenClassifier]):
     tokenizer: Tokenizer
 
     @classmethod
-    def begin(cls, folder: Path, recipe: SpansRecipe) -> SpansRun:
-        """A new one; its vocabulary is that of the training text, or of `init`."""
-        tokenizer = given_tokenizer(recipe)
-        if tokenizer is None:
-            assert isinstance(recipe.tokenizer, TokenizerConfig)
-            tokenizer = learn_text(recipe.tokenizer, _texts(build_questions(recipe.data.train)))
-        return cls(folder, recipe, tokenizer)
+    def begin(cls, folder: Path, recipe: SpansRecipe, *, tokenizer: Tokenizer | None = None) -> SpansRun:
+        """A new one; its vocabulary is that of the questions and texts that it learns from, or of `init`."""
+        return cls(folder, recipe, tokenizer or learned_vocabulary(recipe, cls.texts(recipe)))
 
     @classmethod
-    def open(cls, folder: Path, recipe: SpansRecipe) -> SpansRun:
+    def open(cls, folder: Path, recipe: SpansRecipe, *, tokenizer: Tokenizer | None = None) -> SpansRun:
         """The one in a folder."""
-        return cls(folder, recipe, load_tokenizer(folder / TEXT))
+        return cls(folder, recipe, tokenizer or load_tokenizer(folder / TEXT))
+
+    @classmethod
+    def texts(cls, recipe: SpansRecipe) -> Iterator[str]:
+        """Each question, and each context once where several questions in a row share it."""
+        context = None
+        for question in used(build_questions(recipe.data.train), recipe, part="train"):
+            yield question.question
+            if question.context != context:
+                context = question.context
+                yield context
 
     @property
     def vocabularies(self) -> Mapping[str, Tokenizer]:
@@ -67,9 +70,9 @@ class SpansRun(Run[TokenClassifier]):
         data = self.recipe.data
         return Reading(self.tokenizer, Cutting(data.max_length, data.stride, data.max_question), data.max_answer)
 
-    def questions(self, part: str) -> Reader[Question]:
-        """A part of the data."""
-        return build_questions(getattr(self.recipe.data, part))
+    def questions(self, part: str) -> Iterable[Question]:
+        """A part of the data; of the training text what is learned from."""
+        return used(build_questions(getattr(self.recipe.data, part)), self.recipe, part=part)
 
     def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
         """Writes the windows of a part of the questions as ids."""
@@ -108,9 +111,14 @@ class SpansRun(Run[TokenClassifier]):
         assert isinstance(task, Spans)
         write_json(self.folder / SILENCE, {"format": _FORMAT, "threshold": task.threshold})
 
-    def user(self, *, device: torch.device, step: int | None = None) -> Answerer:
-        """The trained model as its users see it; one that is not finished says nothing where that is likelier."""
-        return self.reading.answerer(self.trained(device=device, step=step), threshold=self._threshold(step))
+    @property
+    def primary(self) -> str:
+        """F1 of words."""
+        return "f1"
+
+    def face(self, model: TokenClassifier, *, step: int | None = None) -> Answerer:
+        """A trained model as its users see it; one that is not finished says nothing where that is likelier."""
+        return self.reading.answerer(model, threshold=self._threshold(step))
 
     def _threshold(self, step: int | None) -> float | None:
         path = self.folder / SILENCE
@@ -125,13 +133,3 @@ class SpansRun(Run[TokenClassifier]):
         if version != _FORMAT or not known:
             raise RunError(f"{path}: is damaged or of another version; restore it, or train again")
         return None if threshold is None else float(threshold)
-
-
-def _texts(questions: Reader[Question]) -> Iterator[str]:
-    """Each question, and each context once where several questions in a row share it."""
-    context = None
-    for question in questions:
-        yield question.question
-        if question.context != context:
-            context = question.context
-            yield context

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from heedful.artifacts.initial import given_tokenizer, warm
-from heedful.artifacts.run import Run, Vocabulary
+from heedful.artifacts.fine_tuning_run import FineTuningRun, learned_vocabulary
+from heedful.artifacts.initial import warm
+from heedful.artifacts.run import Vocabulary
 from heedful.configs.build import build_tagger
-from heedful.configs.build_data import build_tagged, learn_text
+from heedful.configs.build_data import build_tagged
 from heedful.configs.build_fine_tuning import BODY
-from heedful.configs.data import TokenizerConfig
+from heedful.configs.build_labelled import used
 from heedful.configs.run import TaggingRecipe
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.labels import Labels
 from heedful.data.tagged import tagged_encoding
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.evaluation.entities import are_entities
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.tagger import Tagger
 from heedful.tasks.tagging import Tagging
@@ -27,7 +29,7 @@ WORDS, TAGS = "tokenizer/words", "tokenizer/tags"
 
 
 @dataclass(frozen=True)
-class TaggingRun(Run[TokenClassifier]):
+class TaggingRun(FineTuningRun[TokenClassifier]):
     """A run that learns the tags of words."""
 
     folder: Path
@@ -36,19 +38,26 @@ class TaggingRun(Run[TokenClassifier]):
     tags: Labels
 
     @classmethod
-    def begin(cls, folder: Path, recipe: TaggingRecipe) -> TaggingRun:
-        """A new one; vocabulary and tags are those of the training text, or the vocabulary that of `init`."""
-        sentences = build_tagged(recipe.data.train)
-        tokenizer = given_tokenizer(recipe)
+    def begin(cls, folder: Path, recipe: TaggingRecipe, *, tokenizer: Tokenizer | None = None) -> TaggingRun:
+        """A new one; its vocabulary is that of the sentences that it learns from, or of `init`.
+
+        Its tags are those of the whole training text, whatever is learned from.
+        """
         if tokenizer is None:
-            assert isinstance(recipe.tokenizer, TokenizerConfig)
-            tokenizer = learn_text(recipe.tokenizer, (" ".join(sentence.words) for sentence in sentences))
+            tokenizer = learned_vocabulary(recipe, cls.texts(recipe))
+        sentences = build_tagged(recipe.data.train)
         return cls(folder, recipe, tokenizer, Labels.learn(tag for sentence in sentences for tag in sentence.tags))
 
     @classmethod
-    def open(cls, folder: Path, recipe: TaggingRecipe) -> TaggingRun:
+    def open(cls, folder: Path, recipe: TaggingRecipe, *, tokenizer: Tokenizer | None = None) -> TaggingRun:
         """The one in a folder."""
-        return cls(folder, recipe, load_tokenizer(folder / WORDS), Labels.load(folder / TAGS))
+        return cls(folder, recipe, tokenizer or load_tokenizer(folder / WORDS), Labels.load(folder / TAGS))
+
+    @classmethod
+    def texts(cls, recipe: TaggingRecipe) -> Iterator[str]:
+        """Each sentence, its words with spaces between them."""
+        sentences = used(build_tagged(recipe.data.train), recipe, part="train")
+        return (" ".join(sentence.words) for sentence in sentences)
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
@@ -57,7 +66,7 @@ class TaggingRun(Run[TokenClassifier]):
 
     def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
         """Writes a part of the tagged text as ids."""
-        sentences = build_tagged(getattr(self.recipe.data, part))
+        sentences = used(build_tagged(getattr(self.recipe.data, part)), self.recipe, part=part)
         encoding = tagged_encoding(
             self.tokenizer, self.tags, max_length=self.recipe.data.max_length, framed=self.recipe.model.framed
         )
@@ -89,11 +98,16 @@ class TaggingRun(Run[TokenClassifier]):
             tags=self.tags,
         )
 
-    def user(self, *, device: torch.device, step: int | None = None) -> Tagger:
-        """The trained model as its users see it."""
+    @property
+    def primary(self) -> str:
+        """F1 where tags tell of entities, else accuracy."""
+        return "f1" if are_entities(self.tags.names) else "accuracy"
+
+    def face(self, model: TokenClassifier, *, step: int | None = None) -> Tagger:
+        """A trained model as its users see it."""
         framed = self.recipe.model.framed
         return Tagger(
-            self.trained(device=device, step=step),
+            model,
             tokenizer=self.tokenizer,
             tags=self.tags,
             framed=framed,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -39,6 +38,9 @@ from heedful.training.listeners import Broadcast, Listener, Progress
 from heedful.training.optimizers import Adam, MovingAverage
 from heedful.training.precision import Exact, Half
 from heedful.training.trainer import Trainer
+
+Corpora: TypeAlias = Mapping[str, tuple[Corpus, Corpus]]
+"""What is learned from and what is measured on, of each member of a run."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def train(
         torch.set_num_threads(recipe.training.threads)
     with world(find_device(device)) as here, ExitStack() as held:
 
-        def begin() -> tuple[AnyRun, tuple[Corpus, Corpus]]:
+        def begin() -> tuple[AnyRun, Corpora]:
             held.enter_context(claimed(recipe.output))
             opened = _open(recipe, say)
             _describe(*opened, device=here.device)
@@ -102,16 +104,17 @@ def _silent(_: str) -> None:
     """What processes say that do not lead."""
 
 
-def _open(recipe: Recipe, say: Callable[[str], None]) -> tuple[AnyRun, tuple[Corpus, Corpus]]:
+def _open(recipe: Recipe, say: Callable[[str], None]) -> tuple[AnyRun, Corpora]:
     run = open_or_create(recipe, say=say)
-    return run, _corpora(run, say)
+    return run, {name: _corpora(run, name, say) for name in run.members}
 
 
-def _corpora(run: AnyRun, say: Callable[[str], None]) -> tuple[Corpus, Corpus]:
-    train_text, validation = (_told(run, part, say) for part in ("train", "validation"))
+def _corpora(run: AnyRun, name: str, say: Callable[[str], None]) -> tuple[Corpus, Corpus]:
+    """Both parts of what one task is learned from."""
+    train_text, validation = (_told(run, name, part, say) for part in ("train", "validation"))
     report, *_, last = train_text.report, *train_text.sides.values()
     say(
-        f"{report.kept:,} training examples, {len(last.stream):,} tokens"
+        f"{_called(name)}{report.kept:,} training examples, {len(last.stream):,} tokens"
         + (
             f" ({report.empty:,} empty and {report.too_long:,} too long ones left out)"
             if report.kept < _all(report)
@@ -121,11 +124,16 @@ def _corpora(run: AnyRun, say: Callable[[str], None]) -> tuple[Corpus, Corpus]:
     return train_text, validation
 
 
-def _told(run: AnyRun, part: str, say: Callable[[str], None]) -> Corpus:
-    corpus = open_corpus(run, part, say=say)
-    for remark in run.remarks(corpus):
-        say(f"{part}: {remark}")
+def _told(run: AnyRun, name: str, part: str, say: Callable[[str], None]) -> Corpus:
+    corpus = open_corpus(run, part, say=say, name=name)
+    for remark in run.members[name].remarks(corpus):
+        say(f"{_called(name)}{part}: {remark}")
     return corpus
+
+
+def _called(name: str) -> str:
+    """What a line about one of several tasks begins with."""
+    return f"{name}: " if name else ""
 
 
 def _all(report: Report) -> int:
@@ -134,7 +142,7 @@ def _all(report: Report) -> int:
 
 def _train(
     run: AnyRun,
-    corpora: tuple[Corpus, Corpus],
+    corpora: Corpora,
     *,
     here: World,
     listeners: Sequence[Listener],
@@ -145,7 +153,7 @@ def _train(
     model: nn.Module = run.fresh(say=say) if snapshot is None else run.model()
     model = model.to(here.device)
     freeze(model, run.recipe.training)
-    task = run.task(*corpora, device=here.device)
+    task = run.problem(corpora, device=here.device)
     require_metric(task, run.recipe.training.monitor)
     log = MetricsLog(run.folder / "metrics.jsonl")
     with ExitStack() as files:
@@ -221,17 +229,23 @@ def _steps(recipe: Recipe, task: Task[Any]) -> int | None:
     limits = recipe.training
     if limits.epochs is None or not isinstance(limits.schedule, CosineConfig | LinearConfig):
         return limits.steps
-    per_epoch = (math.ceil(len(task.plan(epoch)) / limits.accumulate) for epoch in range(limits.epochs))
-    by_epochs = sum(per_epoch)
+    per_epoch = (len(task.updates(epoch, accumulate=limits.accumulate)) for epoch in range(limits.epochs))
+    by_epochs = max(sum(per_epoch), build_limits(limits).min_steps)
     return by_epochs if limits.steps is None else min(by_epochs, limits.steps)
 
 
-def _describe(run: AnyRun, corpora: tuple[Corpus, Corpus], *, device: torch.device) -> None:
+def _describe(run: AnyRun, corpora: Corpora, *, device: torch.device) -> None:
     """run.json: with what a run was made, for whoever wants to make it again."""
-    data = run.recipe.data
-    texts: Mapping[str, object] = {
-        name: {"files": [path.name for path in text.paths], "sha256": fingerprint(text.paths)}
-        for name, text in (("train", build_text(data.train)), ("validation", build_text(data.validation)))
+    texts: dict[str, Mapping[str, object]] = {
+        name: {
+            part: {"files": [path.name for path in text.paths], "sha256": fingerprint(text.paths)}
+            for part, text in (("train", build_text(data.train)), ("validation", build_text(data.validation)))
+        }
+        for name, data in run.recipe.datasets.items()
+    }
+    examples: dict[str, Mapping[str, object]] = {
+        name: {"train": asdict(train.report), "validation": asdict(validation.report)}
+        for name, (train, validation) in corpora.items()
     }
     content = {
         "heedful": __version__,
@@ -243,8 +257,8 @@ def _describe(run: AnyRun, corpora: tuple[Corpus, Corpus], *, device: torch.devi
         "threads": torch.get_num_threads(),
         "command": sys.argv,
         "seed": run.recipe.seed,
-        "data": texts,
-        "examples": {"train": asdict(corpora[0].report), "validation": asdict(corpora[1].report)},
+        "data": texts.get("", texts),
+        "examples": examples.get("", examples),
         "recipe": json.loads(run.recipe.model_dump_json(exclude_none=True)),
     }
     write_json(run.folder / "run.json", content)

@@ -13,6 +13,7 @@ from heedful.attention.attention import Attention
 from heedful.attention.choice import Choice, Focus, PredictedWindow, proportional, softmax
 from heedful.attention.dropout import Dropout
 from heedful.attention.hard import Drawn, MovingBaseline, Sampled, StraightThrough, surrogate
+from heedful.attention.hops import Hops
 from heedful.attention.multihead import (
     Aggregation,
     Concatenation,
@@ -56,6 +57,7 @@ __all__ = [
     "ExpDot",
     "Focus",
     "General",
+    "Hops",
     "Integer",
     "KeyValues",
     "Learned",

@@ -7,6 +7,7 @@ are exact.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,17 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return functional.dropout(x, self.p, training=True)
-        keep, scale = _keep(x, self.p)
-        return x * (keep * scale)
+        keep, scale = _keep(x.shape, self.p, dtype=x.dtype)
+        return x * keep.mul_(scale)
+
+    def factors(self, shape: tuple[int, ...], *, like: Tensor) -> Float[Tensor, "*S"] | None:
+        """What the entries of such a tensor are multiplied by: 0 or 1 / (1 - p); None where nothing is dropped."""
+        if not self.training or self.p == 0:
+            return None
+        if like.device.type != "cpu":
+            return functional.dropout(like.new_ones(shape), self.p, training=True)
+        keep, scale = _keep(shape, self.p, dtype=like.dtype)
+        return keep.mul_(scale)
 
     def add(self, x: Float[Tensor, "*S"], branch: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
         """x + dropout(branch), in one pass over memory."""
@@ -45,18 +55,19 @@ class Dropout(nn.Module):
             return x + branch
         if x.device.type != "cpu":
             return x + functional.dropout(branch, self.p, training=True)
-        keep, scale = _keep(branch, self.p)
+        keep, scale = _keep(branch.shape, self.p, dtype=branch.dtype)
         result: Tensor = _AddScaled.apply(x, branch, keep, scale)  # type: ignore[no-untyped-call]  # torch's
         return result
 
 
-def _keep(x: Tensor, p: float) -> tuple[Tensor, float]:
+def _keep(shape: tuple[int, ...], p: float, *, dtype: torch.dtype) -> tuple[Tensor, float]:
     """1 where an entry stays and 0 where it goes, from torch's own generator, and the scale of what stays."""
     threshold = min(round(p * _LEVELS), _LEVELS - 1)
-    words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
+    size = math.prod(shape)
+    words = torch.empty(-(-size // 8), dtype=torch.int64).random_(-(2**63), None)
     # numpy compares bytes ten times faster than torch does
-    kept = np.greater_equal(words.numpy().view(np.uint8)[: x.numel()], threshold).view(np.int8)
-    return torch.from_numpy(kept).view(x.shape).to(x.dtype), _LEVELS / (_LEVELS - threshold)
+    kept = np.greater_equal(words.numpy().view(np.uint8)[:size], threshold).view(np.int8)
+    return torch.from_numpy(kept).view(shape).to(dtype), _LEVELS / (_LEVELS - threshold)
 
 
 class _AddScaled(torch.autograd.Function):

@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from heedful.attention.visibility import Window
 
-_FUSED_FROM = 512
-"""Keys from which torch's fused kernel wins on a CPU; below, explicit products train up to 15 times faster."""
+_FUSED_FROM = 64
+"""Keys from which torch's fused kernel wins on a CPU where no gradient is asked for."""
 _SHORT = 16
 """Keys below which torch's softmax over fp32 on a CPU leaves its vectorised code: 15 cost 15 times what 16 do."""
 _MANY = 4096
@@ -38,11 +38,19 @@ def prefer_band(queries: int, keys: int, *, window: Window) -> bool:
     return queries > 0 and keys >= max(_BAND_FROM, _BAND_GAIN * met)
 
 
-def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_k"]) -> bool:
-    """Whether torch's fused kernel is the faster one for these shapes on this device (docs/performance.md)."""
+def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_k"], dropout: float) -> bool:
+    """Whether torch's fused kernel is the faster one for these shapes on this device (docs/performance.md).
+
+    On a CPU its dropout falls back to plain operations, which are slower than those here.
+    """
     if query.device.type != "cpu":
         return True
-    return key.size(2) >= _FUSED_FROM and query.size(2) > 1
+    return dropout == 0 and query.size(2) > 1 and (learning(query) or key.size(2) >= _FUSED_FROM)
+
+
+def learning(query: Float[Tensor, "B H Q d_k"]) -> bool:
+    """Whether a gradient will be asked for."""
+    return torch.is_grad_enabled() and query.requires_grad
 
 
 def fused(
@@ -57,8 +65,62 @@ def fused(
     """softmax(q k / sqrt(d_k)) v in one kernel that never forms the weights."""
     if visible is not None and blind is not None:
         visible = visible | blind  # some kernels give NaN for a row that is masked entirely
+    if visible is not None:
+        visible = _once(visible)
     context = functional.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
     return context if blind is None else context.masked_fill(blind, 0.0)
+
+
+def explicit(
+    query: Float[Tensor, "B H Q d_k"],
+    key: Float[Tensor, "B H K d_k"],
+    *,
+    value: Float[Tensor, "B H K d_v"],
+    scale: float,
+    hidden: Bool[Tensor, "B 1 Q K"] | None,
+    blind: Bool[Tensor, "B 1 Q 1"] | None,
+    factors: Float[Tensor, "B H Q K"] | None,
+) -> Float[Tensor, "B H Q d_v"]:
+    """The same with weights that are formed, and multiplied by `factors` (dropout), in one node of the graph.
+
+    Its gradient copies each of the three once and passes over the weights as often as it must; that of the single
+    operations also masks the gradient of the scores, which is zero there already.
+    """
+    result: Tensor = _Explicit.apply(query, key, value, scale, hidden, blind, factors)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Explicit(torch.autograd.Function):
+    """Gradients of softmax(s q k) v: with g that of a context, dw = g v and ds = w (dw - sum(dw w))."""
+
+    @staticmethod
+    def forward(  # noqa: PLR0917 -- autograd passes by position
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        scale: float,
+        hidden: Tensor | None,
+        blind: Tensor | None,
+        factors: Tensor | None,
+    ) -> Tensor:
+        query, key, value = (heads.contiguous() for heads in (query, key, value))
+        weights = masked_softmax(scaled_products(query, key, scale=scale), hidden=hidden, blind=blind)
+        ctx.save_for_backward(query, key, value, weights, factors)
+        ctx.scale = scale
+        return combined(weights if factors is None else weights * factors, value)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, weights, factors = ctx.saved_tensors
+        gradient = gradients[0].contiguous()
+        kept = weights if factors is None else weights * factors
+        d_value = combined(kept.transpose(2, 3), gradient)
+        d_kept = scaled_products(gradient, value, scale=1.0)
+        d_scores = _softmax_gradient(d_kept if factors is None else d_kept.mul_(factors), weights)
+        d_query = scaled_products(d_scores, key.transpose(2, 3), scale=ctx.scale)
+        d_key = scaled_products(d_scores.transpose(2, 3), query.transpose(2, 3), scale=ctx.scale)
+        return d_query, d_key, d_value, None, None, None, None
 
 
 def scaled_products(
@@ -88,14 +150,33 @@ def masked_softmax(
     """`heedful.attention.choice.softmax` for scores that may be overwritten."""
     if hidden is None:
         return _softmax(scores)
-    weights = _softmax(scores.masked_fill_(hidden, torch.finfo(scores.dtype).min))
+    weights = _softmax(_mask(scores, hidden))
     return weights if blind is None else weights.masked_fill(blind, 0.0)
+
+
+def _mask(scores: Tensor, hidden: Tensor) -> Tensor:
+    """The lowest number where something is hidden, in place."""
+    lowest = torch.finfo(scores.dtype).min
+    if scores.numel() < _MANY:
+        return scores.masked_fill_(hidden, lowest)
+    # a sum is vectorised, and beside the lowest number a score is nothing
+    return scores.add_(_once(hidden).to(scores.dtype).mul_(lowest))
+
+
+def _once(mask: Tensor) -> Tensor:
+    """One row of a mask that is the same for all rows."""
+    return mask[:1] if mask.stride(0) == 0 else mask
+
+
+def _slow(scores: Tensor) -> bool:
+    """Whether torch's softmax would leave its vectorised code, and that matters."""
+    short = scores.size(-1) < _SHORT and scores.numel() >= _MANY
+    return short and scores.dtype == torch.float32 and scores.device.type == "cpu"
 
 
 def _softmax(scores: Tensor) -> Tensor:
     """Over the keys, by whichever way is faster."""
-    short = scores.size(-1) < _SHORT and scores.numel() >= _MANY
-    if not short or scores.dtype != torch.float32 or scores.device.type != "cpu":
+    if not _slow(scores):
         return scores.softmax(-1)
     if not (torch.is_grad_enabled() and scores.requires_grad):
         return _short_softmax(scores)
@@ -119,8 +200,14 @@ class _ShortSoftmax(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        (gradient,) = gradients
         (weights,) = ctx.saved_tensors
-        product = gradient * weights
-        result: Tensor = product.addcmul_(weights, product.sum(-1, keepdim=True), value=-1)
-        return result
+        return _softmax_gradient(gradients[0], weights)
+
+
+def _softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
+    """w (g - sum(g w)), by whichever way is faster."""
+    if not _slow(weights):
+        return torch._softmax_backward_data(gradient, weights, -1, weights.dtype)
+    product = gradient * weights
+    result: Tensor = product.addcmul_(weights, product.sum(-1, keepdim=True), value=-1)
+    return result

@@ -210,14 +210,20 @@ class MultiHeadAttention(nn.Module):
         if sight.band is not None:
             return self._attend_nearby(query, memory, sight=sight, band=sight.band)
         fusable = self.weigher.fusable and not self.relative.touches_scores and not self.probe.watched
-        if fusable and kernels.prefer_fused(query, memory.key):
+        dropout = self.dropout.p if self.training else 0.0
+        if fusable and kernels.prefer_fused(query, memory.key, dropout):
             return kernels.fused(
+                query, memory.key, value=memory.value, visible=sight.visible, blind=sight.blind, dropout=dropout
+            )
+        if fusable and kernels.learning(query):
+            return kernels.explicit(
                 query,
                 memory.key,
                 value=memory.value,
-                visible=sight.visible,
+                scale=self.weigher.scale(self.d_k),
+                hidden=sight.hidden,
                 blind=sight.blind,
-                dropout=self.dropout.p if self.training else 0.0,
+                factors=self.dropout.factors((*query.shape[:3], memory.key.size(2)), like=query),
             )
         scores = self.weigher.score(query, memory.key)
         bias = self.relative.score_bias(query, sight.positions, sight.key_positions)

@@ -33,7 +33,7 @@ class Slots:
 
     def extend(self, positions: Int[Tensor, "G wQ"]) -> Slots:
         """With the keys that each row has just written, which are its own alone."""
-        together = torch.cat((self.positions, positions), 1)
+        together = torch.cat((self.positions, positions), 1) if self.positions.size(1) else positions
         if self.width == 1:
             return Slots(together)
         groups, written = positions.shape
@@ -59,12 +59,17 @@ class Slots:
             band = Band.of(visibility, positions, key_positions=self.positions)
             if band is not None:
                 return Sight(positions, self.positions, None, None, None, band)
-        visible = visibility(positions.unsqueeze(2), self.positions.unsqueeze(1))
+        here, there = (positions[:1], self.positions[:1]) if self._alike(positions) else (positions, self.positions)
+        visible = visibility(here.unsqueeze(2), there.unsqueeze(1))
         if self.owned is not None:
             groups, keys = self.positions.shape
             owned = self.owned.view(groups, self.width, 1, keys)
             visible = visible.view(groups, self.width, -1, keys).logical_and(owned).view_as(visible)
         return Sight.of(positions, key_positions=self.positions, visible=visible)
+
+    def _alike(self, positions: Int[Tensor, "G Q"]) -> bool:
+        """Whether all rows are known to see the same: those of queries and of keys are one row in memory."""
+        return self.owned is None and positions.stride(0) == 0 and self.positions.stride(0) == 0
 
 
 @dataclass(frozen=True)
@@ -100,9 +105,9 @@ class Sight:
         positions: Int[Tensor, "G Q"],
         *,
         key_positions: Int[Tensor, "G K"],
-        visible: Bool[Tensor, "G Q K"],
+        visible: Bool[Tensor, "#G Q K"],
     ) -> Sight:
-        """Sight from a mask.
+        """Sight from a mask, of each row or of all alike.
 
         On the CPU the mask is looked at, and dropped where it hides nothing; elsewhere looking would make the
         program wait for the device.
@@ -112,7 +117,9 @@ class Sight:
         if on_cpu and bool(mask.all()):
             return cls(positions, key_positions, None, None, None)
         blind = ~mask.any(-1, keepdim=True)
-        return cls(positions, key_positions, mask, ~mask, None if on_cpu and not bool(blind.any()) else blind)
+        nobody = on_cpu and not bool(blind.any())
+        shown, hidden, blind = (each.expand(positions.size(0), -1, -1, -1) for each in (mask, ~mask, blind))
+        return cls(positions, key_positions, shown, hidden, None if nobody else blind)
 
 
 @dataclass(frozen=True)

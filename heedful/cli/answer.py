@@ -43,6 +43,8 @@ class Arguments:
     """parts of the text that are told for each question, in JSON"""
     format: Literal["text", "jsonl"] = "text"
     """an answer on each line, or JSON with places and probabilities"""
+    task: MaybeText = None
+    """of runs with several tasks: which one; not needed where one alone answers questions"""
     device: MaybeText = None
     """where to compute; a GPU where there is one"""
     threads: MaybeInt = None
@@ -63,13 +65,12 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.device import find_device
-    from heedful.artifacts.load import open_task
-    from heedful.artifacts.spans_run import SpansRun
+    from heedful.artifacts.load import load_as
+    from heedful.tasks.answerer import Answerer
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
-    answerer = open_task(SpansRun, given.run).user(device=find_device(given.device))
+    answerer = load_as(Answerer, given.run, use="answers questions", task=given.task, device=given.device)
     questions = _questions(given)
     begun = False
     with destination(given.output) as out:

@@ -70,7 +70,7 @@ def _apart(cls: type[Any], arguments: list[str], *, program: str) -> tuple[list[
         if word == "--":
             own += [word, *arguments]
             break
-        if not word.startswith("--") or name.split(".")[0] in names:
+        if not word.startswith("--") or name in names:
             own.append(word)
             continue
         near = [] if "." in name else get_close_matches(name, names, n=1, cutoff=0.8)

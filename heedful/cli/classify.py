@@ -41,6 +41,8 @@ class Arguments:
     """file for the results; standard output if not given"""
     format: Literal["tsv", "jsonl"] = "tsv"
     """the answer and its probability on each line, or JSON with the probabilities of all classes"""
+    task: MaybeText = None
+    """of runs with several tasks: which one; not needed where one alone classifies"""
     device: MaybeText = None
     """where to compute; a GPU where there is one"""
     threads: MaybeInt = None
@@ -59,15 +61,13 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.classification_run import ClassificationRun
-    from heedful.artifacts.device import find_device
-    from heedful.artifacts.load import open_task
+    from heedful.artifacts.load import load_as
+    from heedful.tasks.classifier import Classifier
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
-    opened = open_task(ClassificationRun, given.run)
-    rows = _rows(given, choosing=opened.answered == "choice")
-    classifier = opened.user(device=find_device(given.device))
+    classifier = load_as(Classifier, given.run, use="classifies texts", task=given.task, device=given.device)
+    rows = _rows(given, choosing=classifier.answered == "choice")
     begun = False
     with destination(given.output) as out:
         for part in iter(lambda: list(islice(rows, _CHUNK)), []):

@@ -17,17 +17,18 @@ from heedful.cli.searching import SearchOptions
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.cli.compared import Compared
-    from heedful.configs.run import TranslationRecipe
-    from heedful.data.readers import Pair
+    from heedful.cli.comparison import Comparison, Entry
+    from heedful.configs.run import Recipe
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Runs side by side: size, time, BLEU with its interval and by source length, chrF and speed; p against the first.
+    """Runs of one task side by side: size, time, the metrics of the task with intervals; p against the first.
 
-    Without text options the runs' own test set is used, or their validation set; it must be the same for all.
-    With --train, recipes are trained where they are not finished yet, and the keys in their tables can be changed:
+    Translation runs by BLEU, also by source length, chrF and speed; classification, tagging and spans by their own
+    metrics, also by the number of examples that was learned from. Without text options the runs' own test set is used,
+    or their validation set; it must be the same for all. With --train, recipes are trained where they are not finished
+    yet, and the keys in their tables can be changed:
     heedful compare recipes/road/*.toml --train --training.minutes 10
     """
 
@@ -35,11 +36,16 @@ class Arguments:
     """run folders; with --train recipes too"""
     train: bool = False
     """first train the recipes that are named, one after the other, each in its own run folder"""
+    examples: tuple[int, ...] = ()
+    """with --train, of classification, tagging and spans: train each recipe with so many of its training examples, each
+    number in a run folder of its own (<output>-<number>)"""
+    init: MaybePath = None
+    """with --train, the pre-trained model for recipes that begin with one, instead of theirs"""
     text: Annotated[TextOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=TextOptions)
     html: MaybePath = None
-    """file for a page with the tables and with plots of BLEU by length and of learning"""
+    """file for a page with the tables and with plots: BLEU by length and learning, or metrics by examples"""
     figure: MaybePath = None
-    """file for the plot of BLEU by length, as SVG"""
+    """file for the plot of BLEU by length, or of the first metric by examples, as SVG"""
     json: MaybePath = None
     """file for all numbers"""
     lowercase: bool = False
@@ -48,7 +54,7 @@ class Arguments:
     """how BLEU cuts words (13a, intl, zh, ja-mecab, char, none)"""
     searching: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
     samples: int = 1000
-    """corpora drawn for confidence intervals and the paired bootstrap"""
+    """corpora, or sets of examples, drawn for confidence intervals and the paired bootstrap"""
     seed: int = 1
     """of the bootstrap"""
     device: MaybeText = None
@@ -58,21 +64,23 @@ class Arguments:
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """What was named: a run folder, and the recipe file that leads to it, if it was one."""
+class _Named:
+    """What was named: a run folder, or a recipe file, which leads to one, or to one for each number of examples."""
 
     folder: Path
-    recipe: TranslationRecipe | None = None
+    recipe: Recipe | None = None
     file: Path | None = None
+    changes: tuple[str, ...] = ()
 
+    def entry(self) -> Entry:
+        """The same with a complete recipe; `RunError` where nothing was trained and nothing will be."""
+        from heedful.artifacts.comparison import gather
+        from heedful.artifacts.initial import resolved
+        from heedful.cli.comparison import Entry
 
-@dataclass(frozen=True)
-class _Text:
-    """Pairs to compare on, those with an empty side left out."""
-
-    name: str
-    sources: list[str]
-    references: list[str]
+        if self.recipe is None:
+            return Entry(self.folder, gather(self.folder).recipe)
+        return Entry(self.folder, resolved(self.recipe), self.file, self.changes)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -80,8 +88,8 @@ def run(arguments: Sequence[str]) -> int:
     own, overrides = _apart(arguments)
     given = parse(Arguments, own, program="heedful compare")
     _check(given, overrides)
-    entries = [_entry(path, given=given, overrides=overrides) for path in given.runs]
-    _require_different(entries)
+    named = [each for path in given.runs for each in _named(path, given=given, overrides=overrides)]
+    _require_different(named)
 
     import torch
 
@@ -89,11 +97,12 @@ def run(arguments: Sequence[str]) -> int:
 
     find_device(given.device)
     threads = given.threads or torch.get_num_threads()
-    text = _text(entries, given=given)  # whatever is wrong shows before anything is trained or translated
+    entries = [each.entry() for each in named]
+    comparison = _comparison(entries, given=given)  # what is wrong shows before anything is trained or translated
     if code := _train(entries, given=given, overrides=overrides):
         return code
     torch.set_num_threads(threads)
-    compared = _compare(entries, text, given=given)
+    compared = comparison.compared()
     for path, content in ((given.html, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
         if path is not None:
             _write(path, content())
@@ -131,6 +140,13 @@ def _check(given: Arguments, overrides: Sequence[str]) -> None:
         raise RecipeError("heedful compare: no run was named; give run folders, or recipes and --train")
     if overrides and not given.train:
         raise RecipeError(f"heedful compare: {overrides[0]} is no option; keys of recipes can be changed with --train")
+    if given.examples and not given.train:
+        raise RecipeError("--examples: needs --train, which trains a run for each number of examples")
+    if given.init is not None and not given.train:
+        raise RecipeError("--init: needs --train; runs that are trained have begun already")
+    for count in given.examples:
+        if count < 1:
+            raise RecipeError(f"--examples: {count}; must be at least 1")
     if given.train and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise RecipeError(
             "heedful compare --train: trains in one process; train each recipe with torchrun, then compare the runs"
@@ -164,21 +180,50 @@ def _write(path: Path, content: str) -> None:
     _say(f"written: {path}")
 
 
-def _entry(path: Path, *, given: Arguments, overrides: Sequence[str]) -> _Entry:
+def _named(path: Path, *, given: Arguments, overrides: Sequence[str]) -> list[_Named]:
     if path.suffix != ".toml" or path.is_dir():
-        return _Entry(path)
+        return [_Named(path)]
     if not given.train:
         raise RecipeError(f"{path}: is a recipe and no run; add --train, or name the run folder that it made")
-    from heedful.configs.run import TranslationRecipe, load_recipe
+    from heedful.configs.run import FineTuningRecipe, load_recipe
 
     recipe = load_recipe(path, overrides)
-    if not isinstance(recipe, TranslationRecipe):
-        raise RecipeError(f"{path}: its task is {recipe.task}, and only translation runs are compared so far")
-    return _Entry(recipe.output, recipe, path)
+    init: tuple[str, ...] = ()
+    if given.init is not None and isinstance(recipe, FineTuningRecipe) and recipe.init is not None:
+        init = ("--init", str(given.init))
+    if not given.examples:
+        return [_Named(recipe.output, load_recipe(path, [*overrides, *init]), path, init)]
+    if not isinstance(recipe, FineTuningRecipe):
+        raise RecipeError(f"{path}: its task is {recipe.task}, where no number of examples can be set; see --examples")
+    found = []
+    for count in dict.fromkeys(given.examples):
+        folder = recipe.output.with_name(f"{recipe.output.name}-{count}")
+        changes = (*init, "--data.examples", str(count), "--output", str(folder))
+        found.append(_Named(folder, load_recipe(path, [*overrides, *changes]), path, changes))
+    return found
 
 
-def _require_different(entries: Sequence[_Entry]) -> None:
-    seen: dict[Path, _Entry] = {}
+def _comparison(entries: Sequence[Entry], *, given: Arguments) -> Comparison:
+    """The one that the task of all runs has."""
+    from heedful.cli.comparisons import COMPARISONS
+
+    first, *others = entries
+    task = first.recipe.task
+    for each in others:
+        if each.recipe.task != task:
+            raise RecipeError(
+                f"{each.folder}: its task is {each.recipe.task}, and that of {first.folder} is {task}; name runs of "
+                "one task"
+            )
+    if task not in COMPARISONS:
+        raise RecipeError(
+            f"{first.folder}: its task is {task}, and only runs of {', '.join(COMPARISONS)} are compared so far"
+        )
+    return COMPARISONS[task](entries, given)
+
+
+def _require_different(entries: Sequence[_Named]) -> None:
+    seen: dict[Path, _Named] = {}
     for entry in entries:
         before = seen.setdefault(entry.folder.resolve(), entry)
         if before is not entry:
@@ -187,101 +232,30 @@ def _require_different(entries: Sequence[_Entry]) -> None:
             raise RecipeError(f"{told} ({entry.folder}); name each run once")
 
 
-def _train(entries: Sequence[_Entry], *, given: Arguments, overrides: Sequence[str]) -> int:
+def _train(entries: Sequence[Entry], *, given: Arguments, overrides: Sequence[str]) -> int:
     """Trains as `heedful train` does; what is not 0 ends the command."""
     from heedful.artifacts.files import MANIFEST
     from heedful.artifacts.prepare import require_inputs
     from heedful.cli import train
 
     for entry in entries:
-        if entry.recipe is not None:
+        if entry.file is not None:
             require_inputs(entry.recipe)
     device = [] if given.device is None else ["--device", given.device]
     for number, entry in enumerate(entries, 1):
-        if entry.recipe is None:
+        if entry.file is None:
             continue
         if (entry.folder / MANIFEST).exists() and _is_done(entry):
             _say(f"{entry.file}: {entry.folder} is finished ({number} of {len(entries)})")
             continue
         _say(f"{entry.file}: training {entry.folder} ({number} of {len(entries)})")
-        if code := train.run([str(entry.file), *device, *overrides]):
+        if code := train.run([str(entry.file), *device, *overrides, *entry.changes]):
             return code
     return 0
 
 
-def _is_done(entry: _Entry) -> bool:
+def _is_done(entry: Entry) -> bool:
     from heedful.artifacts.files import read_manifest
     from heedful.artifacts.load import open_run
 
     return read_manifest(entry.folder).finished and open_run(entry.folder).recipe == entry.recipe
-
-
-def _compare(entries: Sequence[_Entry], text: _Text, *, given: Arguments) -> Compared:
-    import torch
-
-    from heedful.artifacts.comparison import Scoring, gather, translate
-    from heedful.artifacts.device import find_device
-    from heedful.artifacts.memory import keep_pages
-    from heedful.cli.compared import Compared, Row
-
-    keep_pages()
-    facts = [gather(entry.folder, entry.recipe) for entry in entries]
-    scoring = Scoring(given.lowercase, given.tokenize, given.samples, given.seed)
-    rows: list[Row] = []
-    for number, fact in enumerate(facts, 1):
-        _say(f"{fact.folder}: translating {len(text.sources):,} sentences ({number} of {len(facts)})")
-        search = given.searching.config(fact.recipe.generation)
-        try:
-            found = translate(fact.folder, text.sources, text.references, search=search, device=given.device)
-        except DataError as error:
-            raise DataError(f"{fact.folder}: {error}") from None
-        first = rows[0].translated.texts if rows else None
-        rows.append(Row(fact, found, scoring.scores(found.texts, text.sources, text.references, against=first)))
-    device, threads = str(find_device(given.device)), torch.get_num_threads()
-    return Compared(tuple(rows), text.name, len(text.sources), scoring, device, threads)
-
-
-def _text(entries: Sequence[_Entry], *, given: Arguments) -> _Text:
-    """What was named, or the test set that all runs share; and that everything fits that is known by now."""
-    from heedful.artifacts.comparison import gather
-    from heedful.evaluation.translation import bleu_metric
-
-    bleu_metric(lowercase=given.lowercase, tokenize=given.tokenize)
-    recipes = [(entry.folder, entry.recipe or gather(entry.folder).recipe) for entry in entries]
-    for _, recipe in recipes:
-        given.searching.config(recipe.generation)
-    name, pairs = _named_text(given.text) if given.text.named else _shared_text(recipes)
-    real = [pair for pair in pairs if pair.source and pair.target]
-    if not real:
-        raise DataError(f"{name}: no sentences to compare on; give a text that has some")
-    return _Text(name, [pair.source for pair in real], [pair.target for pair in real])
-
-
-def _named_text(options: TextOptions) -> tuple[str, list[Pair]]:
-    reader = options.reader()
-    return " and ".join(map(str, reader.paths)), list(reader)
-
-
-def _shared_text(runs: Sequence[tuple[Path, TranslationRecipe]]) -> tuple[str, list[Pair]]:
-    (first, recipe), *others = runs
-    name, pairs = _own_text(first, recipe)
-    for folder, other_recipe in others:
-        other_name, other = _own_text(folder, other_recipe)
-        if [pair[:2] for pair in other] != [pair[:2] for pair in pairs]:
-            same = [pair.source for pair in other] == [pair.source for pair in pairs]
-            how = "translates the same sources into another text" if same else "is tested on another text"
-            raise RecipeError(
-                f"{folder}: {how} ({other_name}) than {first} ({name}), so their scores cannot be compared; leave it "
-                "out, or name one text for all with --source and --target, or --data"
-            )
-    return name, pairs
-
-
-def _own_text(folder: Path, recipe: TranslationRecipe) -> tuple[str, list[Pair]]:
-    from heedful.configs.build_data import build_pairs
-
-    try:
-        reader = build_pairs(recipe.data.test or recipe.data.validation)
-        return " and ".join(map(str, reader.paths)), list(reader)
-    except DataError as error:
-        raise DataError(f"{folder}: {error}; or name the text with --source and --target, or --data") from None

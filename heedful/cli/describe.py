@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from heedful.cli.arguments import MaybeText, parse
-from heedful.configs.run import LanguageRecipe, PretrainingRecipe, Recipe, SpansRecipe, TranslationRecipe, load_recipe
+from heedful.configs.run import (
+    LanguageRecipe,
+    MultitaskRecipe,
+    PretrainingRecipe,
+    Recipe,
+    SpansRecipe,
+    TranslationRecipe,
+    load_recipe,
+)
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -176,6 +184,8 @@ def _model(recipe: Recipe, vocabulary: int) -> nn.Module:
             return build_pretrained(recipe.model, recipe.training, vocabulary=vocabulary, longest=longest)
         case SpansRecipe():
             return build_span_finder(recipe.model, vocabulary=vocabulary, longest=recipe.data.max_length)
+    if isinstance(recipe, MultitaskRecipe):
+        raise RecipeError("task: multitask has as many outputs as the texts of its tasks have classes; train first")
     raise RecipeError(f"task: {recipe.task} has as many outputs as the text has tags; train first")
 
 

@@ -20,7 +20,10 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class Arguments:
-    """A vector for each text: the mean of what the encoder says of its tokens; texts about the same lie close."""
+    """A vector for each text: the mean of what the encoder says of its tokens, or of a classifier what it classifies.
+
+    Texts that are alike to the model lie close together.
+    """
 
     run: Annotated[Path, tyro.conf.Positional]
     """folder of a model with an encoder"""
@@ -33,6 +36,8 @@ class Arguments:
     standard output if not given"""
     normalise: bool = False
     """make each vector one long, so that products are cosines"""
+    task: MaybeText = None
+    """of runs with several tasks: which one"""
     device: MaybeText = None
     """where to compute; a GPU where there is one"""
     threads: MaybeInt = None
@@ -58,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.threads is not None:
         torch.set_num_threads(given.threads)
     lines: Iterator[str] = iter(given.text) if given.text else read_lines(given.input or sys.stdin.buffer)
-    reader = load_embedder(given.run, device=given.device)
+    reader = load_embedder(given.run, task=given.task, device=given.device)
 
     def vectors() -> Iterator[np.ndarray]:
         for number, texts in enumerate(batched(lines, _CHUNK)):

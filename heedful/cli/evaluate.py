@@ -53,6 +53,8 @@ class Arguments:
     """file to write the translations to"""
     format: Literal["text", "json"] = "text"
     """a table, or JSON"""
+    task: MaybeText = None
+    """of runs with several tasks: measure this one alone"""
     device: MaybeText = None
     """where to compute; a GPU where there is one"""
     threads: MaybeInt = None
@@ -83,6 +85,8 @@ def run(arguments: Sequence[str]) -> int:
     task = _task(given.system) if given.system.is_dir() else "translation"
     if task != "language_modelling" and (given.context is not None or given.stride is not None):
         raise RecipeError(f"--context and --stride: {given.system} is no language model")
+    if task != "multitask" and given.task is not None:
+        raise RecipeError(f"--task: {given.system} has one task; leave it out")
     if task != "translation":
         return _measure(given, task=task)
     bleu_metric(lowercase=given.lowercase, tokenize=given.tokenize)  # complains before anything is translated
@@ -130,6 +134,11 @@ def _measure(given: Arguments, *, task: str) -> int:
     if task in ("classification", "spans", "tagging"):
         _labelled(given, say=say)
         return 0
+    if task == "multitask":
+        from heedful.cli.measured import show_tasks
+
+        show_tasks(given.system, task=given.task, form=given.format, device=given.device, say=say)
+        return 0
     part, metrics = measure(given.system, device=given.device, say=say)
     if given.format == "json":
         print(json.dumps({"system": str(given.system), "part": part, **metrics}, indent=2))
@@ -144,19 +153,13 @@ def _measure(given: Arguments, *, task: str) -> int:
 def _labelled(given: Arguments, *, say: Callable[[str], None]) -> None:
     """The metrics of a run of labels beside those of the most frequent one."""
     from heedful.artifacts.labelled_measure import measure_labelled
+    from heedful.cli.measured import content, table
 
     found = measure_labelled(given.system, device=given.device, say=say)
     if given.format == "json":
-        print(json.dumps({"system": str(given.system), **asdict(found)}, indent=2, ensure_ascii=False))
+        print(json.dumps({"system": str(given.system), **content(found)}, indent=2, ensure_ascii=False))
     else:
-        always = f"{found.answer:.4g}" if isinstance(found.answer, float) else f"{found.answer}" or "no answer"
-        if found.answer is None:
-            always = "a name that is like the others"
-        print(f"{given.system}: {found.part}, {found.examples:,} examples\n")
-        print(f"{'metric':<14}  {'value':>8}  always {always}")
-        for name, value in found.metrics.items():
-            base = f"{found.baseline[name]:.4f}" if name in found.baseline else ""
-            print(f"{name:<14}  {value:>8.4f}  {base}".rstrip())
+        print(f"{given.system}: {found.part}, {found.examples:,} examples\n\n{table(found)}")
     sys.stdout.flush()
 
 

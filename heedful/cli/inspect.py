@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from heedful.inspection.record import Record
     from heedful.tasks.inspecting import Scope
 
-_ROLES = Literal["encoder", "decoder", "cross"]
+_ROLES = Literal["encoder", "decoder", "cross", "summary"]
+_SHOWN_ROLES = "{encoder,decoder,cross,summary}"
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Arguments:
     """picture of one view: .svg, .pdf or .png"""
     view: str = "alignment"
     """of --figure: alignment, heads, model, rollout, flow, positions, masks, tree, decoding or answers"""
-    role: Annotated[_ROLES | None, tyro.conf.arg(metavar="{encoder,decoder,cross}", help_behavior_hint="")] = None
-    """of --figure and --terminal: who looks at whom; cross where there is any"""
+    role: Annotated[_ROLES | None, tyro.conf.arg(metavar=_SHOWN_ROLES, help_behavior_hint="")] = None
+    """of --figure and --terminal: who looks at whom; cross where there is any, else summary"""
     layer: int = -1
     """of both: counted from 0; -1 is the last"""
     head: MaybeInt = None
@@ -75,6 +76,8 @@ class Arguments:
     """with --data: how many of its first sentences"""
     json: MaybePath = None
     """with --data or --compare: file for the numbers"""
+    task: MaybeText = None
+    """of runs with several tasks: which one; --head is a head of attention"""
     device: MaybeText = None
     """where to compute; a GPU where there is one"""
     threads: MaybeInt = None
@@ -146,13 +149,18 @@ def _record(given: Arguments) -> Record:
 
     from heedful.artifacts.load import load
     from heedful.generation.search import Beam
+    from heedful.tasks.heads import Heads
     from heedful.tasks.inspecting import Scope
     from heedful.tasks.translator import Translator
     from heedful.tasks.writer import Writer
 
     assert given.run is not None
     assert given.source is not None
-    model = load(given.run, device=given.device)
+    model: object = load(given.run, device=given.device)
+    if isinstance(model, Heads):
+        model = model.only(object, use="can be inspected", name=given.task)
+    elif given.task is not None:
+        raise RecipeError(f"--task: {given.run} has one task; leave it out")
     walks = {"auto": None, "yes": True, "no": False}[given.detail]
     scope = Scope(_numbers("layers", given.layers), _numbers("heads", given.heads), walks=walks)
     if isinstance(model, Translator):

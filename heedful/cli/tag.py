@@ -35,6 +35,8 @@ class Arguments:
     """file for the tags; standard output if not given"""
     format: Literal["columns", "jsonl"] = "columns"
     """a word and its tag on each line and an empty line after each sentence, or JSON with probabilities"""
+    task: MaybeText = None
+    """of runs with several tasks: which one; not needed where one alone tags"""
     device: MaybeText = None
     """where to compute; a GPU where there is one"""
     threads: MaybeInt = None
@@ -51,16 +53,15 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.device import find_device
-    from heedful.artifacts.load import open_task
-    from heedful.artifacts.tagging_run import TaggingRun
+    from heedful.artifacts.load import load_as
     from heedful.data.readers import read_lines
+    from heedful.tasks.tagger import Tagger
     from heedful.tasks.translator import batched
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
     lines: Iterator[str] = iter(given.text) if given.text else read_lines(given.input or sys.stdin.buffer)
-    tagger = open_task(TaggingRun, given.run).user(device=find_device(given.device))
+    tagger = load_as(Tagger, given.run, use="tags words", task=given.task, device=given.device)
     begun = False
     with destination(given.output) as out:
         for sentences in batched(lines, _CHUNK):

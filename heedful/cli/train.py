@@ -23,7 +23,7 @@ _USES = {
     "classification": ("classify", "text"),
     "spans": ("answer", 'question "..." --context'),
 }
-"""The command that uses a trained model of each task, and its option for a first try."""
+"""The command that uses a trained model, and its option for a first try; none where there are several tasks."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ def run(arguments: Sequence[str]) -> int:
         name = signal.Signals(outcome.signal).name
         print(f"{name}: saved; the same command goes on from here ({outcome.folder})", file=sys.stderr)
         return 128 + outcome.signal
-    use = _USES[recipe.task]
-    print(f'trained: {outcome.folder}\nnext: heedful {use[0]} {outcome.folder} --{use[1]} "..."', file=sys.stderr)
+    use = _USES.get(recipe.task)
+    following = f'{use[0]} {outcome.folder} --{use[1]} "..."' if use else f"evaluate {outcome.folder}"
+    print(f"trained: {outcome.folder}\nnext: heedful {following}", file=sys.stderr)
     return 0

@@ -1,5 +1,11 @@
 """A run as data: what a recipe may say, and how it is read, checked and written; only `build` needs torch."""
 
+from heedful.configs.classifiers import (
+    ConditionalConfig,
+    EncoderClassifierConfig,
+    RecurrentClassifierConfig,
+    SelfAttentiveConfig,
+)
 from heedful.configs.convolutional import ConvolutionalConfig
 from heedful.configs.data import (
     ColumnsConfig,
@@ -29,7 +35,7 @@ from heedful.configs.generation import (
     SampledContinuationConfig,
     SamplingConfig,
 )
-from heedful.configs.model import LanguageModelConfig, ModelConfig, TaggerConfig, TransformerConfig
+from heedful.configs.model import ClassifierConfig, LanguageModelConfig, ModelConfig, TaggerConfig, TransformerConfig
 from heedful.configs.positions import (
     CausalConfig,
     CausalWindowConfig,
@@ -90,7 +96,9 @@ __all__ = [
     "BeamConfig",
     "CausalConfig",
     "CausalWindowConfig",
+    "ClassifierConfig",
     "ColumnsConfig",
+    "ConditionalConfig",
     "ConlluConfig",
     "ConstantConfig",
     "ContextConfig",
@@ -101,6 +109,7 @@ __all__ = [
     "DecoderVisibilityConfig",
     "DocumentJsonlConfig",
     "DocumentLinesConfig",
+    "EncoderClassifierConfig",
     "EncoderConfig",
     "EncoderVisibilityConfig",
     "EverythingConfig",
@@ -129,6 +138,7 @@ __all__ = [
     "PositionsConfig",
     "ReadingConfig",
     "Recipe",
+    "RecurrentClassifierConfig",
     "RecurrentConfig",
     "RecurrentDecoderConfig",
     "RecurrentEncoderConfig",
@@ -136,6 +146,7 @@ __all__ = [
     "SampledContinuationConfig",
     "SamplingConfig",
     "ScheduleConfig",
+    "SelfAttentiveConfig",
     "ShawConfig",
     "SinusoidalConfig",
     "TaggedTextConfig",

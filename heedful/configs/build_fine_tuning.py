@@ -8,36 +8,83 @@ from typing import assert_never
 from torch import nn
 
 from heedful.blocks.linear import xavier_linear
-from heedful.configs.build_recurrent import recurrent_encoder
+from heedful.configs.build_recurrent import conditional_encoder, recurrent_encoder
 from heedful.configs.build_stack import initialisation, transformer_encoder
-from heedful.configs.model import TaggerConfig
-from heedful.configs.recurrent import RecurrentEncoderConfig
+from heedful.configs.classifiers import (
+    ConditionalConfig,
+    EncoderClassifierConfig,
+    EndsConfig,
+    FirstTokenConfig,
+    MeanConfig,
+    RecurrentClassifierConfig,
+    SelfAttentiveConfig,
+)
+from heedful.configs.model import ClassifierConfig
 from heedful.configs.stack import EncoderConfig
 from heedful.configs.training import FineTuningConfig, TrainingConfig
 from heedful.errors import RecipeError
 from heedful.models.depth import depths
-from heedful.models.encoders import FirstToken
+from heedful.models.encoders import FirstToken, MeanOfTokens, SelfAttentive
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
 
 BODY = "encoder"
 
 
-def build_text_classifier(config: TaggerConfig, *, vocabulary: int, outputs: int, longest: int) -> TextClassifier:
-    """A freshly initialised encoder with a head on its summary: BERT's pooler, or where a recurrent one ends."""
+def build_text_classifier(config: ClassifierConfig, *, vocabulary: int, outputs: int, longest: int) -> TextClassifier:
+    """A freshly initialised encoder with a head on what it says of the whole text."""
     match config:
-        case EncoderConfig():
-            summary = FirstToken(config.d_model)
-            encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=summary)
-            initialisation(config).apply(summary)
-            output = nn.Linear(config.d_model, outputs)
-            initialisation(config).apply(output)
-            return TextClassifier(encoder, output=output, dropout=config.dropout)
-        case RecurrentEncoderConfig():
-            reader = recurrent_encoder(config, vocabulary=vocabulary)
-            width = reader.stack.d_output
-            return TextClassifier(reader, output=xavier_linear(width, outputs), dropout=config.dropout)
+        case EncoderClassifierConfig():
+            return _on_stack(config, vocabulary=vocabulary, outputs=outputs, longest=longest)
+        case RecurrentClassifierConfig():
+            return _on_recurrence(config, vocabulary=vocabulary, outputs=outputs)
+        case ConditionalConfig():
+            encoder = conditional_encoder(config, vocabulary=vocabulary)
+            return TextClassifier(encoder, output=xavier_linear(config.d_model, outputs), dropout=config.dropout)
     assert_never(config)
+
+
+def _on_stack(config: EncoderClassifierConfig, *, vocabulary: int, outputs: int, longest: int) -> TextClassifier:
+    """What an encoder has in common with a pre-trained one is initialised alike, and so is the output."""
+    pooler = FirstToken(config.d_model) if isinstance(config.summary, FirstTokenConfig) else None
+    encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=pooler)
+    summary = _hops(config.summary, config.d_model) if isinstance(config.summary, SelfAttentiveConfig) else None
+    width = config.d_model if summary is None else summary.d_output
+    hidden = _hidden(width, config.d_hidden)
+    output = nn.Linear(config.d_hidden or width, outputs)
+    for part in (pooler, hidden, output):
+        if part is not None:
+            initialisation(config).apply(part)
+    return TextClassifier(encoder, output=output, summary=summary, hidden=hidden, dropout=config.dropout)
+
+
+def _on_recurrence(config: RecurrentClassifierConfig, *, vocabulary: int, outputs: int) -> TextClassifier:
+    reader = recurrent_encoder(config, vocabulary=vocabulary)
+    width = reader.stack.d_output
+    summary: MeanOfTokens | SelfAttentive | None
+    match config.summary:
+        case EndsConfig():
+            summary = None
+        case MeanConfig():
+            summary = MeanOfTokens()
+        case SelfAttentiveConfig():
+            summary = _hops(config.summary, width)
+            width = summary.d_output
+    return TextClassifier(
+        reader,
+        output=xavier_linear(config.d_hidden or width, outputs),
+        summary=summary,
+        hidden=_hidden(width, config.d_hidden),
+        dropout=config.dropout,
+    )
+
+
+def _hops(config: SelfAttentiveConfig, d_model: int) -> SelfAttentive:
+    return SelfAttentive(d_model, hops=config.hops, d_alignment=config.d_alignment)
+
+
+def _hidden(width: int, d_hidden: int | None) -> nn.Linear | None:
+    return None if d_hidden is None else xavier_linear(width, d_hidden)
 
 
 def build_span_finder(config: EncoderConfig, *, vocabulary: int, longest: int) -> TokenClassifier:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, assert_never, cast
+from collections.abc import Iterable
+from typing import Final, TypeVar, assert_never, cast
 
+from heedful.configs.fine_tuning import FineTuningRecipe
 from heedful.configs.labelled import (
     BenchmarkConfig,
     ClassificationDataConfig,
@@ -16,13 +18,17 @@ from heedful.configs.labelled import (
     SquadConfig,
     SubjqaConfig,
 )
+from heedful.data.drawn import Drawn
 from heedful.data.examples import Answered
 from heedful.data.labelled import Choice, Column, Labelled, LabelledCsv, LabelledJsonl, LabelledTsv
+from heedful.data.labels import Labels
 from heedful.data.questions import Question, QuestionsJsonl, Squad, SubjQA
 from heedful.data.records import Reader
 from heedful.errors import RecipeError
 from heedful.tasks.benchmarks import find
 from heedful.tasks.definitions import Definition, Head
+
+T = TypeVar("T")
 
 _ANSWERED: Final[dict[Head, Answered]] = {
     "classes": "class",
@@ -57,6 +63,22 @@ def build_questions(config: QuestionsConfig) -> Reader[Question]:
         case QuestionsJsonlConfig():
             return QuestionsJsonl(config.path, misplaced=config.misplaced)
     assert_never(config)
+
+
+def used(examples: Iterable[T], recipe: FineTuningRecipe, *, part: str) -> Iterable[T]:
+    """The examples of a part of the data that a run takes: of those to learn from as many as `data.examples` says."""
+    count = recipe.data.examples if part == "train" else None
+    return examples if count is None else Drawn(examples, count=count, seed=recipe.seed)
+
+
+def labels_of(data: ClassificationDataConfig, examples: Iterable[Labelled | Choice]) -> Labels | None:
+    """The classes of a benchmark task, or of all training examples; None where answers are no classes."""
+    if answered_by(data) != "class":
+        return None
+    definition = definition_of(data)
+    if definition is not None:
+        return Labels(definition.labels)
+    return Labels.learn(str(each.label) for each in examples if isinstance(each, Labelled) and each.label is not None)
 
 
 def definition_of(data: ClassificationDataConfig | SpansDataConfig, part: str = "train") -> Definition | None:

@@ -12,6 +12,7 @@ from heedful.blocks.linear import xavier_linear
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
 from heedful.configs.build_attention import build_choice, build_score
+from heedful.configs.classifiers import ConditionalConfig
 from heedful.configs.recurrent import (
     BahdanauConfig,
     ContextConfig,
@@ -20,6 +21,7 @@ from heedful.configs.recurrent import (
     RecurrentDecoderConfig,
     RecurrentEncoderConfig,
 )
+from heedful.models.conditional_encoder import AttentionOfLast, ConditionalEncoder, LastOutput, WordByWord
 from heedful.models.initialisation import Bahdanau, Initialisation, Modern, Uniform
 from heedful.models.interface import Decoder
 from heedful.models.language_model import LanguageModel
@@ -56,6 +58,11 @@ if TYPE_CHECKING:
 
 _CELLS: dict[str, type[Elman | GRU | LSTM]] = {"elman": Elman, "gru": GRU, "lstm": LSTM}
 _ORDERS: dict[str, type[SourceOrder]] = {"as_written": AsWritten, "reversed": Reversed, "doubled": Doubled}
+_COMPARISONS: dict[str, type[LastOutput | AttentionOfLast | WordByWord]] = {
+    "none": LastOutput,
+    "last": AttentionOfLast,
+    "word_by_word": WordByWord,
+}
 _INITIALISATIONS: dict[str, Initialisation] = {
     "modern": Modern(),
     "bahdanau": Bahdanau(),
@@ -112,6 +119,23 @@ def recurrent_encoder(config: RecurrentEncoderConfig, *, vocabulary: int) -> Rec
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
         RecurrentStack(_layers(config, depth=config.layers), dropout=config.dropout),
         summary=both_ends if config.bidirectional else last_output,
+        dropout=config.dropout,
+    )
+
+
+def conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> ConditionalEncoder:
+    """A freshly initialised reader of two texts, without a head."""
+
+    def stack() -> RecurrentStack:
+        widths = [config.d_embedding, *[config.d_model] * (config.layers - 1)]
+        return RecurrentStack([Forward(LSTM(width, config.d_model)) for width in widths], dropout=config.dropout)
+
+    table = embedding_table(vocabulary, config.d_embedding)
+    return ConditionalEncoder(
+        TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
+        premise=stack(),
+        hypothesis=stack(),
+        comparison=_COMPARISONS[config.attention](config.d_model),
         dropout=config.dropout,
     )
 

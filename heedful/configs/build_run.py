@@ -18,6 +18,7 @@ from heedful.configs.generation import (
 from heedful.configs.training import (
     ConstantConfig,
     CosineConfig,
+    FineTuningConfig,
     InverseSqrtConfig,
     LinearConfig,
     NoamConfig,
@@ -53,7 +54,8 @@ def build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -
 
 def build_limits(config: TrainingConfig) -> Limits:
     """When training ends."""
-    return Limits(config.steps, config.epochs, config.minutes, config.patience)
+    least = config.min_steps if isinstance(config, FineTuningConfig) else None
+    return Limits(config.steps, config.epochs, config.minutes, config.patience, least or 0)
 
 
 def build_habits(config: TrainingConfig, *, seed: int, monitor: str) -> Habits:
@@ -64,7 +66,7 @@ def build_habits(config: TrainingConfig, *, seed: int, monitor: str) -> Habits:
         clip=config.clip,
         evaluate_every=config.evaluate_every,
         monitor=monitor,
-        higher_is_better=monitor != "loss",
+        higher_is_better=monitor.rpartition("/")[2] != "loss",
     )
 
 

@@ -231,6 +231,9 @@ class TaggingDataConfig(Section):
     """the tagged text that checkpoints are compared on"""
     test: TaggedTextConfig | None = None
     """the tagged text that `heedful evaluate` takes unless it is given another"""
+    examples: Count | None = None
+    """how many of the sentences in train are learned from, drawn by the seed, a smaller number among a larger one's;
+    all if not given"""
     max_length: Annotated[int, Field(ge=1)] = 256
     """longest sentence, in tokens with the begin and end that an encoder of kind "transformer" reads around it; longer
     ones are left out of training"""

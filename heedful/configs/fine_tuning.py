@@ -6,9 +6,10 @@ from typing import Literal
 
 from pydantic import ValidationInfo, field_validator
 
+from heedful.configs.classifiers import EncoderClassifierConfig
 from heedful.configs.data import FineTuningDataConfig, TaggingDataConfig, TokenizerConfig, WordsTokenizerConfig
-from heedful.configs.labelled import ClassificationDataConfig, SpansDataConfig
-from heedful.configs.model import TaggerConfig
+from heedful.configs.labelled import BenchmarkConfig, ClassificationDataConfig, SpansDataConfig
+from heedful.configs.model import ClassifierConfig, TaggerConfig
 from heedful.configs.recipe import Recipe, known
 from heedful.configs.section import InputPath, misfit
 from heedful.configs.stack import EncoderConfig
@@ -32,14 +33,14 @@ class FineTuningRecipe(Recipe):
     """folder of a pre-trained model whose vocabulary, architecture and weights training begins with"""
     tokenizer: WordsTokenizerConfig = TokenizerConfig()
     """how text is cut into tokens; with `init` as that model does"""
-    model: TaggerConfig = EncoderConfig()
+    model: TaggerConfig | ClassifierConfig = EncoderConfig()
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
     training: FineTuningConfig
     """the table [training] says at least when training ends, as in steps = 10000"""
 
     @field_validator("model")
     @classmethod
-    def _fits(cls, model: TaggerConfig, info: ValidationInfo) -> TaggerConfig:
+    def _fits(cls, model: TaggerConfig | ClassifierConfig, info: ValidationInfo) -> TaggerConfig | ClassifierConfig:
         data, longest = info.data.get("data"), model.longest
         if data is not None and longest is not None and known(info) and longest.tokens < data.max_length:
             raise misfit(
@@ -59,6 +60,8 @@ class TaggingRecipe(FineTuningRecipe):
     """the table [data] names the texts to train and validate on"""
     tokenizer: WordsTokenizerConfig = TokenizerConfig()
     """how words are cut into tokens, a word's tag stands at its first; with `init` as that model does"""
+    model: TaggerConfig = EncoderConfig()
+    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
     training: TaggingTrainingConfig
     """the table [training] says at least when training ends, as in steps = 10000"""
 
@@ -70,8 +73,41 @@ class ClassificationRecipe(FineTuningRecipe):
     """what is learned"""
     data: ClassificationDataConfig
     """the table [data] names the texts to train and validate on"""
+    model: ClassifierConfig = EncoderClassifierConfig()
+    """the architecture; with `init` that of that model, of which only dropout, summary and d_hidden can be changed"""
     training: ClassificationTrainingConfig
     """the table [training] says at least when training ends, as in steps = 10000"""
+
+    @field_validator("model")
+    @classmethod
+    def _is_given_pairs(cls, model: ClassifierConfig, info: ValidationInfo) -> ClassifierConfig:
+        data = info.data.get("data")
+        if data is None or not model.paired:
+            return model
+        for part in ("train", "validation", "test"):
+            text = getattr(data, part)
+            if text is not None and not isinstance(text, BenchmarkConfig) and text.pair is None:
+                raise misfit(
+                    f"data.{part}.pair",
+                    f'must name the second text: a model of kind "{model.kind}" reads two texts together',
+                )
+        return model
+
+    @field_validator("training")
+    @classmethod
+    def _has_hops(cls, training: ClassificationTrainingConfig, info: ValidationInfo) -> ClassificationTrainingConfig:
+        model = info.data.get("model")
+        if model is None:
+            return training
+        if model.has_hops and training.decorrelation is None:
+            return training.model_copy(update={"decorrelation": 1.0})
+        if training.decorrelation and not model.has_hops:
+            raise misfit(
+                "training.decorrelation",
+                f"= {training.decorrelation} pushes hops apart, and this model has none: set model.summary.kind = "
+                '"self_attentive" or leave training.decorrelation away',
+            )
+        return training
 
 
 class SpansRecipe(FineTuningRecipe):

@@ -87,6 +87,9 @@ class ClassificationDataConfig(Section):
     """the labelled texts that checkpoints are compared on"""
     test: LabelledTextConfig | None = None
     """the labelled texts that `heedful evaluate` takes, instead of those of validation"""
+    examples: Count | None = None
+    """how many of the examples in train are learned from, drawn by the seed, a smaller number among a larger one's;
+    all if not given"""
     numbers: bool = False
     """whether labels are numbers instead of classes (regression); a benchmark task knows by itself"""
     positive: Name | None = None
@@ -154,6 +157,9 @@ class SpansDataConfig(Section):
     """the questions that checkpoints are compared on, and that tell when to say nothing"""
     test: QuestionsConfig | None = None
     """the questions that `heedful evaluate` takes, instead of those of validation"""
+    examples: Count | None = None
+    """how many of the questions in train are learned from, drawn by the seed, a smaller number among a larger one's;
+    all if not given"""
     max_length: Annotated[int, Field(ge=16)] = 256
     """longest window, in tokens with question, begin and ends; longer contexts are read in several"""
     max_question: Count = Field(default_factory=lambda given: min(64, given["max_length"] // 3))

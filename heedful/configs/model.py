@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from heedful.configs.attention import HeadsConfig
+from heedful.configs.classifiers import ConditionalConfig, EncoderClassifierConfig, RecurrentClassifierConfig
 from heedful.configs.convolutional import ConvolutionalConfig
 from heedful.configs.positions import CausalConfig, DecoderVisibilityConfig, EncoderVisibilityConfig, EverythingConfig
 from heedful.configs.recurrent import RecurrentConfig, RecurrentDecoderConfig, RecurrentEncoderConfig
@@ -51,4 +52,9 @@ LanguageModelConfig = Annotated[
 TaggerConfig = Annotated[
     EncoderConfig | RecurrentEncoderConfig, Field(discriminator="kind"), default_kind("transformer")
 ]
-AnyModelConfig = ModelConfig | LanguageModelConfig | EncoderConfig | TaggerConfig
+ClassifierConfig = Annotated[
+    EncoderClassifierConfig | RecurrentClassifierConfig | ConditionalConfig,
+    Field(discriminator="kind"),
+    default_kind("transformer"),
+]
+AnyModelConfig = ModelConfig | LanguageModelConfig | EncoderConfig | TaggerConfig | ClassifierConfig

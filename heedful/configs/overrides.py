@@ -16,7 +16,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
-from heedful.configs.section import Anchor, Section, complete, keys, kinds_of, member, members, parts
+from heedful.configs.section import Anchor, Section, complete, keys, kinds_of, member, members, named, parts
 from heedful.errors import RecipeError
 
 Nest = dict[str, Any]
@@ -24,10 +24,11 @@ Nest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Override:
-    """One `--a.b value`: `text` is None where a flag stands alone."""
+    """One `--a.b value`: `text` is None where a flag stands alone, `typed` the path before `-` became `_`."""
 
     path: tuple[str, ...]
     text: str | None
+    typed: tuple[str, ...]
 
     @property
     def flag(self) -> str:
@@ -42,14 +43,15 @@ def read_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
     while waiting:
         word = waiting.pop(0)
         name, equals, text = word.partition("=")
-        path = tuple(name[2:].replace("-", "_").split("."))
+        typed = tuple(name[2:].split("."))
+        path = tuple(part.replace("-", "_") for part in typed)
         if not word.startswith("--") or not all(path):
             raise RecipeError(
                 f"command line: {word!r} is no option; a recipe is changed by --key value, as in --training.steps 2000"
             )
         if not equals and waiting and not waiting[0].startswith("--"):
             text, equals = waiting.pop(0), "="
-        found.append(Override(path, text if equals else None))
+        found.append(Override(path, text if equals else None, typed))
     return tuple(found)
 
 
@@ -61,6 +63,8 @@ def anchored(table: Mapping[str, Any], section: type[Section], folder: Path) -> 
 
 def _anchored(content: Any, annotation: Any, folder: Path) -> Any:
     if isinstance(content, Mapping):
+        if (inside := named(annotation)) is not None:
+            return {name: _anchored(part, inside, folder) for name, part in content.items()}
         section = member(annotation, content)
         return dict(content) if section is None else anchored(content, section, folder)
     if isinstance(content, str) and content and "\0" not in content and _is_path(annotation):
@@ -102,15 +106,30 @@ def _set(table: Nest, section: type[Section] | None, override: Override, path: t
         covered = section.shorthands.get(name, ()) if section else ()
         kept = {key: part for key, part in table.items() if key not in covered}
         return kept | {name: _read(override, annotation)}
-    below = table.get(name, {})
-    if not isinstance(below, Mapping):
-        key = override.path[: -len(rest)]
+    return table | {name: _set_below(table.get(name, {}), annotation, override, tuple(rest))}
+
+
+def _set_below(table: Any, annotation: Any, override: Override, path: tuple[str, ...]) -> Nest:
+    """What stands where `annotation` does, with the override in it at `path`."""
+    if not isinstance(table, Mapping):
+        key = override.path[: -len(path)]
         raise RecipeError(f"command line: {override.flag} cannot be set as {'.'.join(key)} is no table in the recipe")
-    if rest == ["kind"] and len(members(annotation)) > 1:
-        below = _of_kind(below, annotation, str(_read(override, None)))
+    if (inside := named(annotation)) is not None:
+        name = _spelled(table, override, path)
+        if len(path) == 1:
+            return {**table, name: _read(override, inside)}
+        return {**table, name: _set_below(table.get(name, {}), inside, override, path[1:])}
+    if path == ("kind",) and len(members(annotation)) > 1:
+        table = _of_kind(table, annotation, str(_read(override, None)))
     # The key itself may be what tells the kind.
-    inner = member(annotation, {rest[0]: override.text, **below}) if members(annotation) else None
-    return table | {name: _set(dict(below), inner, override, tuple(rest))}
+    inner = member(annotation, {path[0]: override.text, **table}) if members(annotation) else None
+    return _set(dict(table), inner, override, path)
+
+
+def _spelled(table: Mapping[str, Any], override: Override, path: tuple[str, ...]) -> str:
+    """A name of the user's own as the recipe has it, or as it was typed where the recipe has none like it."""
+    typed = override.typed[-len(path)]
+    return typed if typed in table else next((name for name in table if name.replace("-", "_") == path[0]), typed)
 
 
 def _of_kind(table: Mapping[str, Any], annotation: Any, kind: str) -> Nest:

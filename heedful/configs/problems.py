@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from heedful.configs import toml
-from heedful.configs.section import Section, keys, kind_of, kinds_of, member, members, parts
+from heedful.configs.section import Section, keys, kind_of, kinds_of, member, members, named, parts
 
 _EXPECTED = {
     "bool_type": "must be true or false",
@@ -51,7 +51,8 @@ def sentences(
             continue
         path, text = _problem(detail, root)
         dotted = ".".join(_as_written(path, root, content))
-        typed = any(dotted == flag or flag.startswith(f"{dotted}.") for flag in flags)
+        plain = dotted.replace("-", "_")  # as flags are
+        typed = any(plain == flag or flag.startswith(f"{plain}.") for flag in flags)
         found[f"{'command line' if typed else place}: {dotted} {text}"] = None
     return list(found)
 
@@ -61,8 +62,10 @@ def _as_written(path: Sequence[str], root: type[Section], content: Mapping[str, 
     *tables, last = path
     table: Any = content
     section: type[Section] | None = root
+    inside: Any = None
     for name in tables:
-        annotation = keys(section).get(name) if section else None
+        annotation = inside if inside is not None else keys(section).get(name) if section else None
+        inside = named(annotation)
         table = table.get(name) if isinstance(table, Mapping) else None
         section = member(annotation, table) if members(annotation) and isinstance(table, Mapping) else None
     for shorthand, covered in section.shorthands.items() if section else ():
@@ -99,6 +102,9 @@ def _locate(loc: Sequence[int | str], root: type[Section]) -> tuple[list[str], t
     while True:
         path.append(waiting.pop(0))
         annotation = keys(table).get(path[-1])
+        if waiting and (inside := named(annotation)) is not None:
+            path.append(waiting.pop(0))
+            annotation = inside
         possible = members(annotation)
         kind = waiting.pop(0) if waiting and len(possible) > 1 else None
         if not waiting or not possible:  # of a plain value pydantic names the type that was expected
@@ -169,13 +175,20 @@ def _remedy(path: Sequence[str], table: type[Section], root: type[Section]) -> s
 def _alternatives(tables: Sequence[str], root: type[Section]) -> tuple[type[Section], ...]:
     """All tables that might stand at a dotted key, whichever kinds those above it have."""
     possible: tuple[type[Section], ...] = (root,)
-    for name in tables:
-        possible = tuple(inner for section in possible for inner in members(keys(section).get(name)))
+    waiting = list(tables)
+    while waiting:
+        name = waiting.pop(0)
+        annotations = [keys(section).get(name) for section in possible]
+        if waiting and any(named(each) is not None for each in annotations):
+            waiting.pop(0)
+            annotations = [named(each) for each in annotations]
+        possible = tuple(inner for each in annotations for inner in members(each))
     return possible if len(possible) > 1 else ()
 
 
 def _everywhere(section: type[Section], above: str = "") -> Iterator[str]:
     for name, annotation in keys(section).items():
         yield above + name
-        for inner in members(annotation)[:1]:
-            yield from _everywhere(inner, f"{above}{name}.")
+        inside = named(annotation)
+        for inner in members(annotation if inside is None else inside)[:1]:
+            yield from _everywhere(inner, f"{above}{name}." if inside is None else f"{above}{name}.NAME.")

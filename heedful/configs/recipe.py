@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field, ValidationInfo
@@ -29,11 +30,21 @@ class Recipe(Section):
     output: AnyPath
     """the run folder, counted from the current folder; runs/<name of the recipe file> if not given"""
 
+    @property
+    def datasets(self) -> Mapping[str, AnyDataConfig]:
+        """What is learned from, by the name of the task where there are several; without a name where there is one."""
+        return {"": self.data}
+
     if TYPE_CHECKING:  # every recipe has them, each of its task, in an order in which they can be checked
         data: AnyDataConfig
         tokenizer: TokenizerConfig | GivenTokenizerConfig
         model: AnyModelConfig
         training: TrainingConfig
+
+
+def data_table(name: str) -> str:
+    """The table that one of a recipe's `datasets` stands in."""
+    return f"tasks.{name}.data" if name else "data"
 
 
 def known(info: ValidationInfo) -> bool:

@@ -23,6 +23,7 @@ from heedful.configs.data import (
 from heedful.configs.fine_tuning import ClassificationRecipe, FineTuningRecipe, SpansRecipe, TaggingRecipe
 from heedful.configs.generation import BeamConfig, ContinuationConfig, GenerationConfig, SampledContinuationConfig
 from heedful.configs.model import LanguageModelConfig, ModelConfig, TransformerConfig
+from heedful.configs.multitask import MultitaskRecipe
 from heedful.configs.overrides import anchored, merge, read_overrides
 from heedful.configs.problems import sentences
 from heedful.configs.recipe import FORMAT, Recipe, known
@@ -42,6 +43,7 @@ __all__ = [
     "ClassificationRecipe",
     "FineTuningRecipe",
     "LanguageRecipe",
+    "MultitaskRecipe",
     "PretrainingRecipe",
     "Recipe",
     "SpansRecipe",
@@ -201,6 +203,7 @@ RECIPES: Final[Mapping[str, type[Recipe]]] = {
         TaggingRecipe,
         ClassificationRecipe,
         SpansRecipe,
+        MultitaskRecipe,
     )
 }
 """Each task's recipe."""

@@ -140,6 +140,11 @@ def parts(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
+def named(annotation: Any) -> Any | None:
+    """What stands below each name in a table whose names are the user's own; None for every other annotation."""
+    return next((get_args(part)[1] for part in parts(annotation) if get_origin(part) is dict), None)
+
+
 def members(annotation: Any) -> tuple[type[Section], ...]:
     """The tables that may stand where `annotation` does; none where a plain value is expected."""
     return tuple(part for part in parts(annotation) if isinstance(part, type) and issubclass(part, Section))

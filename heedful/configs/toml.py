@@ -32,7 +32,7 @@ def _letter(letter: str) -> str:
 def document(content: Mapping[str, Any]) -> str:
     """One `[table]` for each table at the top, single values before them, deeper tables on one line.
 
-    Keys must be bare (letters, digits, `_`), as all keys of a recipe are.
+    Keys must be bare (letters, digits, `_`, `-`), as all keys of a recipe are.
     """
     singles = {key: part for key, part in content.items() if not isinstance(part, Mapping)}
     tables = {key: part for key, part in content.items() if isinstance(part, Mapping)}

@@ -275,8 +275,18 @@ class FineTuningConfig(TrainingConfig):
     freeze: Annotated[int, Field(ge=0)] | Literal["encoder"] = 0
     """what keeps the weights it begins with: the embeddings and as many layers, from the lowest on, or the whole
     "encoder"; 0 is nothing"""
+    min_steps: Count | None = None
+    """updates until which training goes on behind the last of `epochs`, so that few examples are seen often enough
+    (Mosbach et al. 2021); `steps`, `minutes` and `patience` end it all the same"""
     layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
     """what the learning rate is multiplied by from each layer to the one below it; the head has the full rate"""
+
+    @field_validator("min_steps")
+    @classmethod
+    def _extends(cls, min_steps: int | None, info: ValidationInfo) -> int | None:
+        if min_steps is not None and "epochs" in info.data and info.data["epochs"] is None:
+            raise ValueError("says how far to go behind training.epochs: give that too, or leave min_steps away")
+        return min_steps
 
 
 class TaggingTrainingConfig(FineTuningConfig):
@@ -296,6 +306,9 @@ class ClassificationTrainingConfig(FineTuningConfig):
     """the learning rate of each step"""
     label_smoothing: Below1 = 0.0
     """probability taken from the right class and spread over all"""
+    decorrelation: Weight | None = None
+    """weight of the penalty |A A^T - I|^2 on hops that look at the same, for each text; 1 if not given where
+    model.summary.kind = "self_attentive" """
     monitor: Literal["loss", "accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"] = "loss"
     """what finds the best checkpoint on the validation texts: the likelihood or mean squared error, or one of the
     metrics that classes or numbers have"""
@@ -308,3 +321,16 @@ class SpansTrainingConfig(FineTuningConfig):
     """the learning rate of each step"""
     monitor: Literal["loss", "exact_match", "f1"] = "loss"
     """what finds the best checkpoint on the validation questions: the likelihood, exact match, or F1 of words"""
+
+
+class MultitaskTrainingConfig(FineTuningConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
+    """the learning rate of each step"""
+    temperature: Annotated[float, Field(ge=1)] = 1.0
+    """T: of all batches a task with n batches gets the share n^(1/T) / sum n^(1/T); 1 is proportional to the tasks'
+    sizes, a large number gives all tasks the same"""
+    monitor: Annotated[str, Field(min_length=1)] = "mean"
+    """what finds the best checkpoint: the mean of what the tasks monitor, loss (the sum of weight times loss), or a
+    metric of one task, such as sst-2/accuracy"""

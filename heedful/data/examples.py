@@ -50,7 +50,7 @@ def frame(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int) -> Joi
 
 
 def example_encoding(
-    tokenizer: Tokenizer, labels: Labels | None, *, answered: Answered, max_length: int
+    tokenizer: Tokenizer, labels: Labels | None, *, answered: Answered, max_length: int, paired: bool = False
 ) -> Encoding[Labelled | Choice]:
     """The rows of an example one after the other, where each begins and its second part, what was cut, and the label.
 
@@ -61,10 +61,16 @@ def example_encoding(
         labels: the classes; None where there are none.
         answered: what is said of an example.
         max_length: ids of a row at most.
+        paired: whether the model reads nothing but two texts together; encoding a single one is then a `DataError`.
     """
 
     def encode(example: Labelled | Choice) -> Sequence[list[int] | None]:
         texts = example.candidates if isinstance(example, Choice) else (example.texts,)
+        if paired and any(len(each) < 2 for each in texts):
+            raise DataError(
+                f"{example.place}: one text alone, and this model reads two together; name the field of the second "
+                "(pair), take a task of pairs, or choose another model.kind"
+            )
         rows = [frame(tokenizer, each, max_length=max_length) for each in texts]
         return (
             _label(example, labels, answered=answered),

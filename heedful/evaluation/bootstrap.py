@@ -149,11 +149,11 @@ def bootstrap(
         RecipeError: fewer than 2 samples, or a confidence outside (0, 1).
     """
     check_pairs(hypotheses, references)
-    _check_options(samples, confidence)
+    check_options(samples, confidence)
     chosen = (CountedBLEU(), CountedChrF()) if metrics is None else metrics
     counts = [metric.count(hypotheses, references) for metric in chosen]
     return tuple(
-        _interval(metric.name, scores, confidence)
+        interval(metric.name, scores, confidence)
         for metric, (scores,) in zip(chosen, _resampled(chosen, [counts], samples, seed), strict=True)
     )
 
@@ -180,16 +180,17 @@ def paired_bootstrap(
     """
     check_pairs(first, references)
     check_pairs(second, references)
-    _check_options(samples, confidence)
+    check_options(samples, confidence)
     chosen = (CountedBLEU(), CountedChrF()) if metrics is None else metrics
     counts = [[metric.count(system, references) for metric in chosen] for system in (first, second)]
     return tuple(
-        _compare(metric.name, one, two, confidence)
+        compare(metric.name, one, two, confidence)
         for metric, (one, two) in zip(chosen, _resampled(chosen, counts, samples, seed), strict=True)
     )
 
 
-def _check_options(samples: int, confidence: float) -> None:
+def check_options(samples: int, confidence: float) -> None:
+    """`RecipeError` where there are too few samples, or the confidence is none."""
     if samples < 2:
         raise RecipeError(f"a bootstrap of {samples} samples: at least 2, better 1000")
     if not 0 < confidence < 1:
@@ -213,21 +214,23 @@ def _resampled(
     return [list(systems) for systems in zip(*by_system, strict=True)]
 
 
-def _interval(name: str, scores: Array, confidence: float) -> Interval:
+def interval(name: str, scores: Array, confidence: float) -> Interval:
+    """From the score of a corpus and, behind it, those of resampled ones."""
     tail = (1 - confidence) / 2
     low, high = np.quantile(scores[1:], [tail, 1 - tail])
     return Interval(name, float(scores[0]), float(scores[1:].mean()), float(low), float(high), confidence)
 
 
-def _compare(name: str, first: Array, second: Array, confidence: float) -> Comparison:
+def compare(name: str, first: Array, second: Array, confidence: float) -> Comparison:
+    """From the scores of two systems on a corpus and, behind them, on the same resampled ones."""
     differences = second - first
     observed, drawn = differences[0], differences[1:]
     as_far = np.abs(drawn - drawn.mean()) >= abs(observed)
     return Comparison(
         name,
-        _interval(name, first, confidence),
-        _interval(name, second, confidence),
-        _interval(name, differences, confidence),
+        interval(name, first, confidence),
+        interval(name, second, confidence),
+        interval(name, differences, confidence),
         p_value=float((as_far.sum() + 1) / (len(drawn) + 1)),
         wins=float((drawn > 0).mean()),
         samples=len(drawn),

@@ -15,7 +15,18 @@ from torch import Tensor, nn
 from heedful.attention.explained import Explained
 from heedful.attention.probe import Probe
 from heedful.blocks.embedding import Summands, TokenEmbedding
-from heedful.inspection.record import READ, SOURCE, WRITTEN, Embedded, Map, Role, Walk
+from heedful.inspection.record import (
+    HYPOTHESIS,
+    PREMISE,
+    READ,
+    SOURCE,
+    WHOLE,
+    WRITTEN,
+    Embedded,
+    Map,
+    Role,
+    Walk,
+)
 from heedful.inspection.watch import watch
 from heedful.values import Tokens
 
@@ -31,34 +42,39 @@ class Explaining(Protocol):
         ...
 
 
-_AXES: dict[Role, tuple[str, str]] = {
-    "encoder": (SOURCE, SOURCE),
-    "decoder": (WRITTEN, READ),
-    "cross": (WRITTEN, SOURCE),
-}
-
-
 @dataclass(frozen=True)
 class Place:
-    """Which attention a path of a model leads to."""
+    """Which attention a path of a model leads to, and the axes of those who look and of what is looked at."""
 
     role: Role
     layer: int
+    queries: str
+    keys: str
+
+
+_NAMED: dict[str, tuple[Role, str, str]] = {
+    "across": ("cross", WRITTEN, SOURCE),
+    "hops": ("summary", WHOLE, SOURCE),
+    "of_last": ("summary", WHOLE, PREMISE),
+    "of_words": ("summary", HYPOTHESIS, PREMISE),
+}
+_ENCODER: tuple[Role, str, str] = ("encoder", SOURCE, SOURCE)
+_DECODER: tuple[Role, str, str] = ("decoder", WRITTEN, READ)
 
 
 def places(model: nn.Module) -> dict[str, Place]:
     """Every attention of a model by its path, in the order of the layers.
 
-    What is called `across` looks at a memory; anything else below `encoder` looks at the source, and the rest at what
-    was read before.
+    What is called `across` looks at a memory; `hops`, `of_last` and `of_words` make one vector of one text or of two;
+    anything else below `encoder` looks at the source, and the rest at what was read before.
     """
     counts: Counter[Role] = Counter()
     found = {}
     for path, module in model.named_modules():
         if isinstance(module, Explaining):
             parts = path.split(".")
-            role: Role = "cross" if parts[-1] == "across" else "encoder" if parts[0] == "encoder" else "decoder"
-            found[path] = Place(role, counts[role])
+            role, queries, keys = _NAMED.get(parts[-1], _ENCODER if parts[0] == "encoder" else _DECODER)
+            found[path] = Place(role, counts[role], queries, keys)
             counts[role] += 1
     return found
 
@@ -99,14 +115,13 @@ class Captured:
 
     def _map(self, path: str, place: Place, *, walks: bool) -> Map:
         weights = torch.cat([each if each.dim() == 4 else each.unsqueeze(1) for each in self.weights[path]], 2)
-        queries, keys = _AXES[place.role]
         return Map(
             path=path,
             role=place.role,
             layer=place.layer,
             heads=tuple(range(weights.size(1))),
-            queries=queries,
-            keys=keys,
+            queries=place.queries,
+            keys=place.keys,
             weights=_array(weights[0]),
             visible=torch.cat([each.visible for each in self.explained[path]], 1)[0].cpu().numpy(),
             walk=self._walk(path) if walks else None,

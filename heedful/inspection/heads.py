@@ -168,7 +168,7 @@ def head_measures(
 def measures_of(each: Map) -> Measures:
     """What kind of head each one of a map is."""
     # What was written stands at the place of what was read then, so that a decoder's axes count the same places.
-    return head_measures(each.weights, each.visible, same_axis=each.role != "cross")
+    return head_measures(each.weights, each.visible, same_axis=each.role in ("encoder", "decoder"))
 
 
 def warnings(record: Record) -> tuple[str, ...]:

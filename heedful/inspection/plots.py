@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 from heedful.inspection.lettering import FONT
-
-Number = int | float
+from heedful.inspection.scales import LINEAR, Number, Scale
 
 _WIDTH, _HEIGHT = 620.0, 320.0
 _LEFT, _TOP, _RIGHT, _AXIS = 58.0, 52.0, 24.0, 50.0
 _LEGEND_ROW = 20.0
 _MOST_MARKS = 40
 _LONGEST_NAME = 80
+_DOTS = "1 4"
 _DASHES = ("", "7 4", "2 3", "9 3 2 3")
-_FEW_DECADES, _MOST_DECADES = 3, 10
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 # Eight hues that also differ in lightness, on white and on black; with more lines, dashes tell them apart.
 _LIGHT = ("#0b63b5", "#c2410c", "#15803d", "#7e22ce", "#be123c", "#0e7490", "#854d0e", "#4b5563")
@@ -37,11 +34,11 @@ def style() -> str:
         ".heedful-plot{max-width:100%;height:auto;background:#fff;"
         f"font-family:{FONT}}}"
         ".heedful-plot .paper{fill:#fff}.heedful-plot text{fill:#24262d}.heedful-plot .faint{fill:#6b7180}"
-        ".heedful-plot .grid{stroke:#d9dce3}"
+        ".heedful-plot .grid{stroke:#d9dce3}.heedful-plot .level{color:#6b7180}"
         f"{hues(_LIGHT)}"
         "@media (prefers-color-scheme:dark){.heedful-plot{background:#16171c}"
         ".heedful-plot .paper{fill:#16171c}.heedful-plot text{fill:#e4e6ec}.heedful-plot .faint{fill:#9aa0af}"
-        f".heedful-plot .grid{{stroke:#363842}}{hues(_DARK)}}}"
+        f".heedful-plot .grid{{stroke:#363842}}.heedful-plot .level{{color:#9aa0af}}{hues(_DARK)}}}"
         "</style>"
     )
 
@@ -54,87 +51,38 @@ class Line:
         name: what the legend calls it.
         points: (x, y), joined in this order.
         spread: the lowest and highest y that a point may stand for, drawn as a bar; one for each point, or none.
+        band: the same drawn as an area around the line; one for each point, or none.
     """
 
     name: str
     points: tuple[tuple[Number, Number], ...]
     spread: tuple[tuple[Number, Number] | None, ...] = ()
+    band: tuple[tuple[Number, Number], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.spread and len(self.spread) != len(self.points):
-            raise ValueError(f"line {self.name!r}: {len(self.spread)} spreads for {len(self.points)} points")
-        numbers = [*self.points, *(low_high for low_high in self.spread if low_high is not None)]
+        for what, bounds in (("spreads", self.spread), ("bounds", self.band)):
+            if bounds and len(bounds) != len(self.points):
+                raise ValueError(f"line {self.name!r}: {len(bounds)} {what} for {len(self.points)} points")
+        numbers = [*self.points, *self.bounds]
         if not all(math.isfinite(number) for pair in numbers for number in pair):
             raise ValueError(f"line {self.name!r}: holds a number that is not finite, which has no place in a plot")
 
-
-class Scale(ABC):
-    """How values are spread along an axis."""
-
-    @abstractmethod
-    def place(self, value: Number) -> float:
-        """Where a value lies, up to the choice of a unit and an origin."""
-
-    @abstractmethod
-    def value(self, place: float) -> float:
-        """What lies there."""
-
-    @abstractmethod
-    def round_ends(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
-        """Marks (value, label) from at most the lowest value to at least the highest one."""
+    @property
+    def bounds(self) -> list[tuple[Number, Number]]:
+        """All that there is of lowest and highest y."""
+        return [low_high for low_high in (*self.spread, *self.band) if low_high is not None]
 
 
-class Linear(Scale):
-    """Equal differences are equal distances."""
+@dataclass(frozen=True)
+class Level:
+    """A value of y that is the same everywhere, such as a baseline: a dotted line across the plot."""
 
-    def place(self, value: Number) -> float:
-        """The value itself."""
-        return float(value)
+    name: str
+    y: Number
 
-    def value(self, place: float) -> float:
-        """The place itself."""
-        return place
-
-    def round_ends(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
-        """Four to nine round numbers."""
-        if low == high:
-            half = abs(low) / 10 or 1.0
-            low, high = low - half, high + half
-        step = _round_step((high - low) / 5)
-        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-        digits = max(0, -math.floor(math.log10(step) + 1e-9))
-        return tuple((i * step, f"{i * step + 0.0:,.{digits}f}") for i in range(first, last + 1))
-
-
-class Logarithmic(Scale):
-    """Equal ratios are equal distances; for values above 0."""
-
-    def place(self, value: Number) -> float:
-        """The logarithm to base 10."""
-        if value <= 0:
-            raise ValueError(f"{value} has no place on a logarithmic axis: give values above 0, or take a linear one")
-        return math.log10(value)
-
-    def value(self, place: float) -> float:
-        """The power of 10."""
-        power: float = 10.0**place
-        return power
-
-    def round_ends(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
-        """Powers of ten; 2 and 5 times these between them where there are few, every so many where there are many."""
-        first, last = math.floor(self.place(low) + 1e-9), math.ceil(self.place(high) - 1e-9)
-        if last - first > _MOST_DECADES:
-            stride = -(-(last - first) // _MOST_DECADES)
-            return tuple((10.0**n, _power_label(1, n)) for n in range(first, last + stride, stride))
-        factors = (1, 2, 5) if last - first <= _FEW_DECADES else (1,)
-        marks = [(factor, n) for n in range(first - 1, last + 2) for factor in factors]
-        # from the last mark that is not above the lowest value to the first one behind it that reaches the highest
-        start = max(i for i, (factor, n) in enumerate(marks) if factor * 10.0**n <= low * (1 + 1e-9))
-        end = next(i for i, (factor, n) in enumerate(marks) if i > start and factor * 10.0**n >= high * (1 - 1e-9))
-        return tuple((factor * 10.0**n, _power_label(factor, n)) for factor, n in marks[start : end + 1])
-
-
-LINEAR, LOGARITHMIC = Linear(), Logarithmic()
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.y):
+            raise ValueError(f"level {self.name!r}: {self.y} is not finite and has no place in a plot")
 
 
 @dataclass(frozen=True)
@@ -171,6 +119,7 @@ def line_plot(
     y_from: Number | None = None,
     x_scale: Scale = LINEAR,
     y_scale: Scale = LINEAR,
+    levels: Sequence[Level] = (),
 ) -> str:
     """An SVG with one line for each of `lines`, a legend below and a tooltip on each point.
 
@@ -185,6 +134,7 @@ def line_plot(
         y_from: a value that the vertical axis must reach, such as 0.
         x_scale: how values are spread along the horizontal axis.
         y_scale: the same for the vertical one.
+        levels: values to compare with, named last in the legend.
 
     Raises:
         ValueError: no line has a point, or one has no place on a logarithmic axis.
@@ -192,9 +142,9 @@ def line_plot(
     xs, ys = _extent(lines)
     if not xs:
         raise ValueError("a plot without a point: give at least one line that has one")
-    ys = [*ys, *([] if y_from is None else [y_from])]
+    ys = [*ys, *(level.y for level in levels), *([] if y_from is None else [y_from])]
     across = _axis(xs, x_scale, start=0, end=_WIDTH) if x_ticks is None else _named_axis(x_ticks, x_scale)
-    picture = _Picture(lines, across, _axis(ys, y_scale, start=_HEIGHT, end=0), title, x_name, y_name)
+    picture = _Picture(lines, levels, across, _axis(ys, y_scale, start=_HEIGHT, end=0), title, x_name, y_name)
     return picture.svg()
 
 
@@ -205,7 +155,7 @@ def readable(text: str) -> str:
 
 def _extent(lines: Sequence[Line]) -> tuple[list[Number], list[Number]]:
     points = [point for line in lines for point in line.points]
-    bounds = [bound for line in lines for spread in line.spread if spread is not None for bound in spread]
+    bounds = [bound for line in lines for low_high in line.bounds for bound in low_high]
     return [x for x, _ in points], [*(y for _, y in points), *bounds]
 
 
@@ -223,25 +173,12 @@ def _named_axis(ticks: Sequence[tuple[Number, str]], scale: Scale) -> Axis:
     return Axis(low, high, 0, _WIDTH, tuple(ticks), scale)
 
 
-def _power_label(factor: int, power: int) -> str:
-    """factor times 10 to the power, as a plain number where that is short."""
-    if -4 <= power <= 5:
-        return f"{factor * 10**power:,}" if power >= 0 else f"{factor * 10.0**power:.{-power}f}"
-    raised = "10" + str(power).translate(_SUPERSCRIPT)
-    return raised if factor == 1 else f"{factor}·{raised}"
-
-
-def _round_step(rough: Number) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is not below `rough`."""
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
-
-
 @dataclass(frozen=True)
 class _Picture:
     """Where everything lies; lengths in pixels, from the upper left corner of the panel."""
 
     lines: Sequence[Line]
+    levels: Sequence[Level]
     across: Axis
     up: Axis
     title: str
@@ -250,7 +187,7 @@ class _Picture:
 
     def svg(self) -> str:
         width = _LEFT + _WIDTH + _RIGHT
-        height = _TOP + _HEIGHT + _AXIS + _LEGEND_ROW * len(self.lines) + 10
+        height = _TOP + _HEIGHT + _AXIS + _LEGEND_ROW * (len(self.lines) + len(self.levels)) + 10
         name = _text(self.title)
         head = [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="heedful-plot" role="img" aria-label="{name}" '
@@ -262,7 +199,7 @@ class _Picture:
             f'<text x="0" y="-30" font-size="15" font-weight="600">{name}</text>',
         ]
         drawn = [part for i, line in enumerate(self.lines) for part in self._line(i, line)]
-        return "\n".join([*head, *self._grid(), *drawn, *self._legend(), "</svg>"]) + "\n"
+        return "\n".join([*head, *self._grid(), *self._levels(), *drawn, *self._legend(), "</svg>"]) + "\n"
 
     def _grid(self) -> list[str]:
         parts = [f'<text class="faint" x="0" y="-10">{_text(self.y_name)}</text>']
@@ -279,11 +216,32 @@ class _Picture:
         middle = f'x="{_WIDTH / 2:.0f}" y="{_HEIGHT + 39:.0f}" text-anchor="middle"'
         return [*parts, f'<text class="faint" {middle}>{_text(self.x_name)}</text>']
 
+    def _levels(self) -> list[str]:
+        return [
+            f'<path class="level" fill="none" stroke="currentColor" stroke-dasharray="{_DOTS}" '
+            f'd="M0 {self.up.pixel(level.y):.1f}H{_WIDTH:.0f}"><title>{_text(level.name)}: {level.y:.4g}</title></path>'
+            for level in self.levels
+        ]
+
+    def _area(self, line: Line) -> list[str]:
+        """The band of a line; a bar where it has only one point."""
+        edges = [
+            [
+                (self.across.pixel(x), self.up.pixel(bounds[side]))
+                for (x, _), bounds in zip(line.points, line.band, strict=True)
+            ]
+            for side in (0, 1)
+        ]
+        course = "L".join(f"{x:.1f} {y:.1f}" for x, y in (*edges[0], *reversed(edges[1])))
+        return [f'<path class="band" fill="currentColor" fill-opacity=".13" stroke-opacity=".25" d="M{course}Z"/>']
+
     def _line(self, number: int, line: Line) -> list[str]:
         # Points with bars stand beside those of other lines, or their bars would hide each other.
         aside = min(5.0, 60 / len(self.lines)) * (number - (len(self.lines) - 1) / 2) if line.spread else 0.0
         places = [(self.across.pixel(x) + aside, self.up.pixel(y)) for x, y in line.points]
         parts = [f'<g class="hue{number % len(_LIGHT)}" stroke="currentColor" fill="none">']
+        if line.band:
+            parts += self._area(line)
         for (x, _), spread in zip(places, line.spread, strict=False):
             if spread is not None:
                 low, high = (self.up.pixel(bound) for bound in spread)
@@ -312,6 +270,11 @@ class _Picture:
             name = line.name if line.points else f"{line.name} (no points)"
             shown = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
             parts.append(f'<text x="34" y="{y:.1f}">{_text(shown)}</text>')
+        for number, level in enumerate(self.levels, len(self.lines)):
+            y = _HEIGHT + _AXIS + _LEGEND_ROW * (number + 0.5)
+            stroke = f'class="level" fill="none" stroke="currentColor" stroke-dasharray="{_DOTS}"'
+            parts.append(f'<path {stroke} d="M0 {y - 4:.1f}h26"/>')
+            parts.append(f'<text x="34" y="{y:.1f}">{_text(level.name)}</text>')
         return parts
 
 

@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 from jaxtyping import UInt8
 
-from heedful.inspection.plots import Number
+from heedful.inspection.scales import Number
 
 _FINENESS, _MOST = 1.5, 1024
 """Cells are repeated up to so many pixels for each one of the picture, and at most so many along a side, because

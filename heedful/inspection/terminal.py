@@ -41,6 +41,10 @@ _TRAITS: dict[Role, dict[str, str]] = {
         "first": "the first token",
         "last": "the last token",
     },
+    "summary": {
+        "first": "the first token",
+        "last": "the last token",
+    },
 }
 
 
@@ -51,7 +55,7 @@ def terminal_view(
 
     Args:
         record: of one text.
-        role: whose map; the first of cross, decoder and encoder that there is, unless given.
+        role: whose map; the first of cross, summary, decoder and encoder that there is, unless given.
         layer: of the map; -1 is the last.
         head: of the map; the mean over heads unless given.
         most: heads in the table of heads.

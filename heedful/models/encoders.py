@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from heedful.attention.hops import Hops
+from heedful.blocks.linear import xavier_linear
 from heedful.blocks.transformer import TransformerStack
 from heedful.models.interface import Encoder
 from heedful.values import Memory, Tokens
@@ -20,7 +22,7 @@ class Summary(nn.Module, ABC):
     @abstractmethod
     def forward(
         self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B d_model"]:
+    ) -> Float[Tensor, "B d_summary"]:
         """Of the hidden vectors of its tokens; nothing depends on those at -1."""
 
 
@@ -53,6 +55,36 @@ class FirstToken(Summary):
         rows = torch.arange(len(hidden), device=hidden.device)
         pooled: Tensor = self.dense(hidden[rows, first]).tanh()
         return pooled
+
+
+@final
+class SelfAttentive(Summary):
+    """M = A H as one vector, where A = softmax(W_s2 tanh(W_s1 H^T)) (Lin et al. 2017, eq. 6 and 7).
+
+    Row j of A is what hop j looks at. `heedful.tasks.decorrelation` of A is the paper's penalty on hops that look at
+    the same.
+
+    Args:
+        d_model: 2u, width of the hidden vectors.
+        hops: r, rows of A.
+        d_alignment: d_a, rows of W_s1.
+    """
+
+    def __init__(self, d_model: int, *, hops: int, d_alignment: int) -> None:
+        super().__init__()
+        self.keys = xavier_linear(d_model, d_alignment, bias=False)
+        self.queries = xavier_linear(d_alignment, hops, bias=False)
+        self.hops = Hops(hops)
+        self.d_output = hops * d_model
+
+    def forward(
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B d_output"]:
+        """The rows of M, one behind the other."""
+        query = self.queries.weight.flatten().expand(len(hidden), 1, -1)
+        visible = (positions >= 0).unsqueeze(1)
+        matrix: Tensor = self.hops(query, self.keys(hidden).tanh(), value=hidden, visible=visible)
+        return matrix.squeeze(1)
 
 
 class TransformerEncoder(Encoder[Tokens]):

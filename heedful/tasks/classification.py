@@ -17,16 +17,19 @@ from heedful.data.examples import Answered, ExampleBatch, collate_examples, exam
 from heedful.data.labels import Labels
 from heedful.evaluation.classes import accuracy, binary_f1, macro_f1, matthews
 from heedful.evaluation.correlation import pearson, spearman
+from heedful.inspection.watch import watch
 from heedful.models.text_classifier import TextClassifier
+from heedful.tasks.decorrelation import decorrelation as penalty_of
 from heedful.tasks.interface import Loss, Rows, Task
 from heedful.tasks.likelihood import cross_entropy
 from heedful.values import move
 
-_METRICS: Mapping[Answered, tuple[str, ...]] = {
+METRICS: Mapping[Answered, tuple[str, ...]] = {
     "class": ("loss", "accuracy", "macro_f1", "matthews"),
     "number": ("loss", "pearson", "spearman"),
     "choice": ("loss", "accuracy"),
 }
+"""What is always measured of each kind of answer; `f1` is too where a class is the positive one."""
 
 
 class Classification(Task[ExampleBatch]):
@@ -39,6 +42,8 @@ class Classification(Task[ExampleBatch]):
         labels: the classes; None where there are none.
         positive: the class that F1 is about; None where it is not measured.
         smoothing: of the labels, over all classes.
+        decorrelation: weight of the penalty on hops of the model's summary that look at the same, for each text; with
+            0 there is none.
         batch_tokens: padded tokens in a batch.
         seed: of the order of examples.
         device: where the model is.
@@ -53,6 +58,7 @@ class Classification(Task[ExampleBatch]):
         labels: Labels | None = None,
         positive: str | None = None,
         smoothing: float = 0.0,
+        decorrelation: float = 0.0,
         batch_tokens: int,
         seed: int,
         device: torch.device,
@@ -63,10 +69,11 @@ class Classification(Task[ExampleBatch]):
         self.labels = labels
         self.positive = positive
         self.smoothing = smoothing
+        self.decorrelation = decorrelation
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.device = device
-        self.metrics = frozenset((*_METRICS[answered], *(() if positive is None else ("f1",))))
+        self.metrics = frozenset((*METRICS[answered], *(() if positive is None else ("f1",))))
 
     def plan(self, epoch: int) -> Sequence[Rows]:
         """Batches of examples of similar length."""
@@ -77,7 +84,17 @@ class Classification(Task[ExampleBatch]):
         return move(collate_examples(self.train, rows, answered=self.answered), self.device)
 
     def loss(self, model: TextClassifier, batch: ExampleBatch) -> Loss:
-        """Label-smoothed negative log-likelihood, or the sum of squared errors."""
+        """Label-smoothed negative log-likelihood, or the sum of squared errors; and the penalty where there is one."""
+        if not self.decorrelation:
+            return self._plain_loss(model, batch)
+        assert model.summary is not None, "hops are those of a summary"
+        with watch(model.summary, detach=False) as weights:
+            plain = self._plain_loss(model, batch)
+        penalty = penalty_of(each for calls in weights.values() for each in calls)
+        parts = {"nll": plain.total.detach()} | dict(plain.parts) | {"decorrelation": penalty.detach()}
+        return Loss(plain.total + self.decorrelation * penalty, plain.count, parts)
+
+    def _plain_loss(self, model: TextClassifier, batch: ExampleBatch) -> Loss:
         summaries = model(batch.tokens)
         if self.answered == "class":
             smoothed, nll = cross_entropy(summaries, batch.labels, output=model.output, smoothing=self.smoothing)

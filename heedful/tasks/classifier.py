@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from heedful.data.bucketing import plan_by_length
@@ -56,6 +57,7 @@ class Classifier:
         answered: what it says of a text.
         labels: the classes; None where there are none.
         max_length: tokens that are read, with begin and ends.
+        paired: whether it reads nothing but two texts together.
     """
 
     def __init__(
@@ -66,19 +68,22 @@ class Classifier:
         answered: Answered,
         labels: Labels | None,
         max_length: int,
+        paired: bool = False,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.answered = answered
         self.labels = labels
         self.max_length = max_length
+        self.paired = paired
         self.device = next(model.parameters()).device
 
     def classify(self, texts: Sequence[Texts], *, batch_tokens: int = 4096) -> list[Classified]:
         """The class or the number of each text, or of each pair of texts.
 
         Raises:
-            DataError: the model chooses among candidates, or is given more than two texts to judge together.
+            DataError: the model chooses among candidates, is given more than two texts to judge together, or one where
+                it reads two.
         """
         if self.answered == "choice":
             raise DataError("this model chooses among candidates: give it candidates with `choose`")
@@ -109,6 +114,38 @@ class Classifier:
         scores = self._logits(rows, batch_tokens=batch_tokens).squeeze(1)
         parts = torch.split(scores, [len(candidates) for candidates in choices])
         return [Chosen(int(part.argmax()), tuple(part.softmax(0).tolist())) for part in parts]
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        batch_tokens: int = 4096,
+        first: int = 1,
+        cut: Callable[[int], None] | None = None,
+    ) -> Float[np.ndarray, "N d_summary"]:
+        """The summary of each text, which is what the model classifies: Lin et al.'s M where that is its kind.
+
+        Args:
+            texts: one string each.
+            batch_tokens: tokens with padding that are read at one time.
+            first: number of the first text, for messages.
+            cut: told the number of each text that is longer than the model reads, of which then only the beginning
+                counts; unless given, such a text is an error.
+
+        Raises:
+            DataError: a text is longer than the model reads, or the model reads two together.
+        """
+        rows = [self._frame(text) for text in texts]
+        for number, row in enumerate(rows, first):
+            if row.cut and cut is None:
+                raise DataError(
+                    f"text {number}: has {len(row.ids) + row.cut} tokens with begin and end, this model reads at most "
+                    f"{self.max_length}; split it"
+                )
+            if row.cut and cut is not None:
+                cut(number)
+        found: np.ndarray = self._each(rows, self.model.vector, batch_tokens=batch_tokens).numpy()
+        return found
 
     def inspect(self, texts: Texts, *, scope: Scope | None = None) -> Record:
         """Everything the model attends to while it reads a text or a pair of texts, and what it says of it.
@@ -144,16 +181,23 @@ class Classifier:
         parts = (texts,) if isinstance(texts, str) else tuple(texts)
         if not 1 <= len(parts) <= 2:
             raise DataError(f"{len(parts)} texts are to be judged together; give one or two")
+        if self.paired and len(parts) == 1:
+            raise DataError(f"{parts[0][:40]!r}: one text alone, and this model reads two together; give both")
         return frame(self.tokenizer, parts, max_length=self.max_length)
 
     def _logits(self, rows: Sequence[Joined], *, batch_tokens: int) -> Tensor:
-        """One row for each, in their order; on the processor."""
-        logits = torch.zeros(len(rows), self.model.output.out_features)
+        return self._each(rows, lambda tokens: self.model.output(self.model(tokens)), batch_tokens=batch_tokens)
+
+    def _each(self, rows: Sequence[Joined], say: Callable[[Tokens], Tensor], *, batch_tokens: int) -> Tensor:
+        """What the model says of each, in their order; on the processor."""
+        said = torch.zeros(0, 0)
         lengths = np.array([len(row.ids) for row in rows], dtype=np.int64)
         for numbers in plan_by_length(lengths, tokens=batch_tokens, rows=batch_tokens):
             batch = [rows[number] for number in numbers]
             tokens = paired_tokens([row.ids for row in batch], [row.segments.count(0) for row in batch])
             with torch.inference_mode():
-                found = self.model.output(self.model(move(tokens, self.device)))
-            logits[torch.from_numpy(numbers)] = found.float().cpu()
-        return logits
+                found = say(move(tokens, self.device)).float().cpu()
+            if not said.numel():
+                said = torch.zeros(len(rows), found.size(1))
+            said[torch.from_numpy(numbers)] = found
+        return said

@@ -116,10 +116,12 @@ class Baseline:
         prediction: the most frequent label or number of a candidate in the training split, the mean of numbers, or no
             answer; None where each example has its own.
         scores: its metrics, 0 to 1.
+        answers: what it says of each example that was evaluated.
     """
 
     prediction: Prediction | None
     scores: Mapping[str, float] = field(default_factory=dict)
+    answers: Sequence[Prediction] = ()
 
 
 def measure(definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
@@ -158,10 +160,10 @@ def majority(definition: Definition, train: Iterable[Example], evaluated: Sequen
     if not seen:
         raise DataError(f"{definition.name}: no training examples, so nothing is the most frequent label")
     if definition.head == "spans":
-        return Baseline("", measure(definition, [""] * len(evaluated), evaluated))
+        return _always(definition, "", evaluated)
     if definition.head == "choice" and "answer_f1" in definition.metrics:
         chosen = [_typical(example.names) for example in evaluated if isinstance(example, Choice)]
-        return Baseline(None, measure(definition, chosen, evaluated))
+        return Baseline(None, measure(definition, chosen, evaluated), chosen)
     labels = [label for example in seen for label in _golds(example)]
     if not labels:
         raise DataError(f"{definition.name}: no labels among the training examples; take the training split")
@@ -171,7 +173,12 @@ def majority(definition: Definition, train: Iterable[Example], evaluated: Sequen
     else:
         counts = Counter(labels)
         prediction = min(counts, key=lambda label: (-counts[label], str(label)))
-    return Baseline(prediction, measure(definition, [prediction] * len(evaluated), evaluated))
+    return _always(definition, prediction, evaluated)
+
+
+def _always(definition: Definition, prediction: Prediction, evaluated: Sequence[Example]) -> Baseline:
+    answers = [prediction] * len(evaluated)
+    return Baseline(prediction, measure(definition, answers, evaluated), answers)
 
 
 def lines(files: str | tuple[str, ...], fields: str, convert: Callable[[Record], Iterable[Made]]) -> Source:

@@ -17,7 +17,21 @@ from heedful.generation.search import Beam, Search
 from heedful.generation.tree import BeamTree
 from heedful.inspection.capture import Captured, capture, places
 from heedful.inspection.encodings import encodings
-from heedful.inspection.record import READ, SOURCE, WRITTEN, Alternative, Axis, Branch, Map, Option, Record, Written
+from heedful.inspection.record import (
+    HYPOTHESIS,
+    PREMISE,
+    READ,
+    SOURCE,
+    WHOLE,
+    WRITTEN,
+    Alternative,
+    Axis,
+    Branch,
+    Map,
+    Option,
+    Record,
+    Written,
+)
 from heedful.values import Tokens
 
 Said = TypeVar("Said")
@@ -97,8 +111,17 @@ def encoded(
     Raises:
         RecipeError: no such layer or head.
     """
-    axes = [Axis(SOURCE, tuple(tokenizer.pieces(tokens.ids[0].tolist())))]
-    return _observed(model, lambda: said(tokens), scope=scope, axes=axes, title=title)
+    pieces = tokenizer.pieces(tokens.ids[0].tolist())
+    second = [False] * len(pieces) if tokens.segments is None else (tokens.segments[0] > 0).tolist()
+    axes = (
+        Axis(SOURCE, tuple(pieces)),
+        Axis(WHOLE, ("the text",)),
+        Axis(PREMISE, tuple(piece for piece, there in zip(pieces, second, strict=True) if not there)),
+        Axis(HYPOTHESIS, tuple(piece for piece, there in zip(pieces, second, strict=True) if there)),
+    )
+    record, answer = _observed(model, lambda: said(tokens), scope=scope, axes=axes, title=title)
+    used = {SOURCE, *(name for each in record.maps for name in (each.queries, each.keys))}
+    return replace(record, axes=tuple(axis for axis in axes if axis.name in used)), answer
 
 
 def best_options(

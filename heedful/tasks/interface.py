@@ -40,6 +40,14 @@ class Task(ABC, Generic[Batch]):
     def plan(self, epoch: int) -> Sequence[Rows]:
         """The examples of each batch of an epoch: a pure function of the task's seed and the epoch."""
 
+    def updates(self, epoch: int, *, accumulate: int) -> Sequence[Sequence[Rows]]:
+        """The batches of each update of an epoch, in the order of `plan`: `accumulate` of them, as far as they last.
+
+        A task whose losses cannot all be summed says here what belongs together.
+        """
+        plan = self.plan(epoch)
+        return [plan[start : start + accumulate] for start in range(0, len(plan), accumulate)]
+
     @abstractmethod
     def batch(self, rows: Rows) -> Batch:
         """These examples, ready for the model."""

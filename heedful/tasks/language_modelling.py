@@ -102,17 +102,13 @@ class LanguageModelling(Task[TextBatch]):
     def _sums(self, model: LanguageModel, batch: TextBatch, *, smoothing: float) -> tuple[Tensor, Tensor]:
         state = model.begin()
         sums = []
-        for chunk, labels in self._chunks(batch):
+        for chunk, following in self._chunks(batch):
             hidden, state = model(chunk, detach(state))
-            real = (labels >= 0).flatten().nonzero().squeeze(1)
-            sums.append(
-                cross_entropy(
-                    hidden.flatten(0, 1).index_select(0, real),
-                    labels.flatten().index_select(0, real),
-                    output=model.output,
-                    smoothing=smoothing,
-                )
-            )
+            hidden, labels = hidden.flatten(0, 1), following.flatten()
+            real = (labels >= 0).nonzero().squeeze(1)
+            if len(real) < len(labels):
+                hidden, labels = hidden.index_select(0, real), labels.index_select(0, real)
+            sums.append(cross_entropy(hidden, labels, output=model.output, smoothing=smoothing))
         smoothed, nll = (torch.stack(parts).sum() for parts in zip(*sums, strict=True))
         return smoothed, nll
 

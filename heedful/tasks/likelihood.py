@@ -67,10 +67,10 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         wanted = training and any(ctx.needs_input_grad[:3])
         exact = torch.promote_types(hidden.dtype, torch.float32)
         size = weight.size(0)
-        mean_weight = weight.sum(0, dtype=exact) / size
+        mean_weight = weight.sum(0, dtype=exact) / size if smoothing else None
         mean_bias = 0.0 if bias is None else bias.sum(dtype=exact) / size
-        smoothed = hidden.new_zeros((), dtype=exact)
-        plain = smoothed.clone()
+        plain = hidden.new_zeros((), dtype=exact)
+        spread = plain.clone()
         d_hidden = torch.empty_like(hidden) if wanted else None
         d_weight = torch.zeros_like(weight) if wanted else None
         d_bias = torch.zeros_like(bias) if wanted and bias is not None else None
@@ -82,23 +82,25 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             exponent = logits.sub_(highest).exp_()
             total = exponent.sum(-1, keepdim=True, dtype=exact)
             normaliser = highest.to(exact) + total.log()
-            mean_logit = (h.to(exact) @ mean_weight + mean_bias).unsqueeze(1)
             plain += (normaliser - chosen).sum()
-            smoothed += (normaliser - (1 - smoothing) * chosen - smoothing * mean_logit).sum()
+            if mean_weight is not None:
+                spread += (chosen.squeeze(1) - h.to(exact) @ mean_weight - mean_bias).sum()
             if d_hidden is None or d_weight is None:
                 continue
             exponent.scatter_add_(1, label, (-(1 - smoothing) * total).to(exponent.dtype))
             inverse = total.reciprocal().to(h.dtype)
             part = torch.mm(exponent, weight, out=d_hidden[start : start + _CHUNK])
-            part.mul_(inverse).sub_((smoothing * mean_weight).to(part.dtype))
+            part.mul_(inverse)
             scaled = h * inverse
             d_weight.addmm_(exponent.T, scaled)
-            d_weight.sub_((smoothing / size) * h.sum(0))
+            if mean_weight is not None:
+                part.sub_((smoothing * mean_weight).to(part.dtype))
+                d_weight.sub_((smoothing / size) * h.sum(0))
             if d_bias is not None:
                 d_bias += (exponent.T @ inverse).squeeze(1) - smoothing * h.size(0) / size
         ctx.gradients = (d_hidden, d_weight, d_bias)
         ctx.mark_non_differentiable(plain)
-        return smoothed, plain
+        return plain + smoothing * spread, plain
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:

@@ -100,8 +100,10 @@ class Pieces(ABC):
         inside = np.minimum(inside, len(self.stream) - 1)
         labels = np.where(real & (inside >= windows.asked[:, None]), self.stream[inside].astype(np.int64), -1)
         before = np.where(inside > 0, self.stream[np.maximum(inside - 1, 0)].astype(np.int64), self.before)
-        positions = np.where(real, np.arange(inside.shape[1]), -1)
-        tokens = Tokens(torch.from_numpy(np.where(real, before, 0)), torch.from_numpy(positions))
+        positions = torch.arange(inside.shape[1]).expand(inside.shape)
+        if not real.all():  # else all rows are one in memory, and what they see is found out once
+            positions = torch.where(torch.from_numpy(real), positions, -1)
+        tokens = Tokens(torch.from_numpy(np.where(real, before, 0)), positions)
         return TextBatch(tokens, torch.from_numpy(labels))
 
     def in_order(self, windows: Windows, *, tokens: int) -> Iterator[TextBatch]:

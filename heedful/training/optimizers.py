@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.optim.adamw import adamw
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Parameters that are updated alike."""
+
+    names: tuple[str, ...]
+    factor: float
+    weight_decay: float
 
 
 class Adam:
@@ -34,28 +45,63 @@ class Adam:
         factors: Mapping[str, float] | None = None,
     ) -> None:
         self._parameters = dict(parameters)
-        grouped: dict[tuple[float, bool], list[Tensor]] = {}
+        self._betas, self._epsilon = betas, epsilon
+        self._moments: dict[str, dict[str, Tensor]] = {}
+        grouped: dict[tuple[float, bool], list[str]] = {}
         for name, parameter in self._parameters.items():
-            grouped.setdefault(((factors or {}).get(name, 1.0), parameter.dim() > 1), []).append(parameter)
-        groups = [
-            {"params": members, "factor": factor, "weight_decay": weight_decay if matrices else 0.0}
-            for (factor, matrices), members in grouped.items()
+            grouped.setdefault(((factors or {}).get(name, 1.0), parameter.dim() > 1), []).append(name)
+        self._groups = [
+            _Group(tuple(names), factor, weight_decay if matrices else 0.0)
+            for (factor, matrices), names in grouped.items()
         ]
-        self._adam = torch.optim.AdamW(groups, betas=betas, eps=epsilon, fused=True)
 
     def update(self, rate: float) -> None:
         """One step against the gradients, which are then dropped."""
-        for group in self._adam.param_groups:
-            group["lr"] = rate * group["factor"]
-        self._adam.step()
-        self._adam.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            for group in self._groups:
+                self._step(group, rate * group.factor)
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    def _step(self, group: _Group, rate: float) -> None:
+        """By the function behind `torch.optim.AdamW`, whose class takes as long to call it as a small model's step."""
+        gradients = {name: grad for name in group.names if (grad := self._parameters[name].grad) is not None}
+        moments = [self._of(name) for name in gradients]
+        beta1, beta2 = self._betas
+        adamw(
+            [self._parameters[name] for name in gradients],
+            list(gradients.values()),
+            [each["exp_avg"] for each in moments],
+            [each["exp_avg_sq"] for each in moments],
+            [],
+            [each["step"] for each in moments],
+            fused=True,
+            amsgrad=False,
+            maximize=False,
+            lr=rate,
+            beta1=beta1,
+            beta2=beta2,
+            eps=self._epsilon,
+            weight_decay=group.weight_decay,
+        )
+
+    def _of(self, name: str) -> dict[str, Tensor]:
+        """The moments of a parameter, which begin with zeros."""
+        if name not in self._moments:
+            parameter = self._parameters[name].detach()
+            self._moments[name] = {
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+                "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
+            }
+        return self._moments[name]
 
     def tensors(self) -> dict[str, Tensor]:
         """The moments, by parameter and name; empty before the first update."""
         return {
-            f"{name}.{moment}": self._adam.state[parameter][moment]
-            for name, parameter in self._parameters.items()
-            if parameter in self._adam.state
+            f"{name}.{moment}": self._moments[name][moment]
+            for name in self._parameters
+            if name in self._moments
             for moment in self._MOMENTS
         }
 
@@ -63,7 +109,7 @@ class Adam:
         """Takes up moments that `tensors` gave."""
         for name, parameter in self._parameters.items():
             if f"{name}.step" in tensors:
-                self._adam.state[parameter] = {
+                self._moments[name] = {
                     moment: tensors[f"{name}.{moment}"].clone().to(parameter.device) for moment in self._MOMENTS
                 }
 

@@ -25,12 +25,21 @@ from heedful.training.schedules import Schedule
 
 @dataclass(frozen=True)
 class Limits:
-    """When training ends, whichever comes first; None is no limit. `patience` counts evaluations without a new best."""
+    """When training ends, whichever comes first; None is no limit.
+
+    Attributes:
+        steps: updates.
+        epochs: passes over what is learned from; further ones are begun until there were `min_steps` updates.
+        minutes: on the clock.
+        patience: evaluations without a new best.
+        min_steps: see `epochs`.
+    """
 
     steps: int | None = None
     epochs: int | None = None
     minutes: float | None = None
     patience: int | None = None
+    min_steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -151,21 +160,23 @@ class Trainer(Generic[Batch]):
     def _updates(self) -> Iterator[Sequence[Rows]]:
         """The batches of each update, from where progress stands, until a limit is reached."""
         while not self._finished():
-            plan = self.task.plan(self.progress.epoch)
-            if not plan:
+            updates = self.task.updates(self.progress.epoch, accumulate=self.habits.accumulate)
+            if not updates:
                 raise TrainingError(f"epoch {self.progress.epoch}: there is nothing to learn from; give more text")
-            while self.progress.position < len(plan):
-                if self._finished():
-                    return
-                start = self.progress.position
-                yield plan[start : start + self.habits.accumulate]
+            behind = 0
+            for batches in updates:
+                if behind >= self.progress.position:
+                    if self._finished():
+                        return
+                    yield batches
+                behind += len(batches)
             self.progress = replace(self.progress, epoch=self.progress.epoch + 1, position=0)
 
     def _finished(self) -> bool:
         limits, progress = self.limits, self.progress
         return (
             (limits.steps is not None and progress.step >= limits.steps)
-            or (limits.epochs is not None and progress.epoch >= limits.epochs)
+            or (limits.epochs is not None and progress.epoch >= limits.epochs and progress.step >= limits.min_steps)
             or (limits.minutes is not None and progress.seconds >= 60 * limits.minutes)
             or (limits.patience is not None and progress.stale >= limits.patience)
         )
@@ -173,7 +184,7 @@ class Trainer(Generic[Batch]):
     def _update(self, batches: Sequence[Rows]) -> None:
         began = time.perf_counter()
         step = self.progress.step + 1
-        torch.manual_seed(_seed(self.habits.seed, step, self.world.rank))
+        self._seed_generators(step)
         sums = torch.zeros(3, dtype=torch.float64)
         for rows in batches:
             share = rows[self.world.rank :: self.world.size]
@@ -200,6 +211,13 @@ class Trainer(Generic[Batch]):
         seconds = time.perf_counter() - began
         self.listener.updated(Update(step, progress.epoch, loss / count, nll / count, rate, norm, int(count), seconds))
 
+    def _seed_generators(self, step: int) -> None:
+        """Dropout of an update; `torch.manual_seed` would look for every device there is, which takes its time."""
+        seed = _seed(self.habits.seed, step, self.world.rank)
+        torch.default_generator.manual_seed(seed)
+        if self.world.device.type != "cpu":
+            torch.manual_seed(seed)
+
     def _backward(self, rows: Rows) -> Tensor:
         loss = self.task.loss(self.model, self.task.batch(rows))
         loss.total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
@@ -208,10 +226,14 @@ class Trainer(Generic[Batch]):
         return torch.tensor([float(loss.total.detach()), float(nll.detach()), float(loss.count)], dtype=torch.float64)
 
     def _gradients(self) -> list[Tensor]:
-        masters = self.precision.trainable.values()
-        if self.world.size > 1:  # a process whose share was empty must send zeros
-            for master in masters:
-                if master.grad is None:
+        masters = list(self.precision.trainable.values())
+        if self.world.size > 1:
+            # A process whose share was empty must send zeros; what no process has a gradient for must get none, as one
+            # process alone would leave it: a zero would make the optimizer decay and move it.
+            reached = torch.tensor([float(master.grad is not None) for master in masters], device=self.world.device)
+            self.world.sum_([reached])
+            for master, processes in zip(masters, reached.tolist(), strict=True):
+                if processes and master.grad is None:
                     master.grad = torch.zeros_like(master)
         return [master.grad for master in masters if master.grad is not None]
 

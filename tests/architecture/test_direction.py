@@ -31,6 +31,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "configs": (),
     "configs.build": BELOW_CONFIGS,
     "configs.build_attention": BELOW_CONFIGS,
+    "configs.build_exam": BELOW_CONFIGS,
     "configs.build_fine_tuning": BELOW_CONFIGS,
     "configs.build_labelled": BELOW_CONFIGS,
     "configs.build_convolutional": BELOW_CONFIGS,

@@ -97,3 +97,32 @@ def test_the_answer_is_the_word_behind_the_one_that_is_asked_for_or_nothing(tmp_
     run = learned(tmp_path, "spans", ".jsonl", monitor="f1", steps=260, layers=2)
     assert final(run)["f1"] > 0.8, "0.3 is what silence reaches"
     assert heedful.load(run).answer("le", "ka le mi no nu").text == "mi"
+
+
+def test_two_tasks_are_learned_at_once_by_one_encoder(tmp_path: Path) -> None:
+    """A text is of the class of its first word; a word is a name if it stands behind a title."""
+    dice = random.Random(4)
+    for part, count in (("train", 400), ("test", 60)):
+        texts = [[*dice.choices(_WORDS, k=dice.randint(1, 5)), "na", *dice.choices(_WORDS, k=2)] for _ in range(count)]
+        rows = "".join(f"{' '.join(words)}\t{words[0][0]}\n" for words in texts)
+        (tmp_path / f"{part}.tsv").write_text(f"text\tlabel\n{rows}", encoding="utf-8")
+        with (tmp_path / f"{part}.txt").open("w", encoding="utf-8") as file:
+            for words in texts:
+                for before, word in zip(["", *words], words, strict=False):
+                    file.write(f"{word}\t{'B-name' if before == 'na' else 'O'}\n")
+                file.write("\n")
+    tables = "".join(
+        f'[tasks.{name}]\nkind = "{kind}"\ndata = {{ train = {{ path = "train.{end}" }}, '
+        f'validation = {{ path = "test.{end}" }}, max_length = 32 }}\n'
+        for name, kind, end in (("letter", "classification", "tsv"), ("names", "tagging", "txt"))
+    )
+    path = tmp_path / "r.toml"
+    path.write_text(
+        'task = "multitask"\n' + tables + _REST.format(monitor="mean", steps=160, layers=1), encoding="utf-8"
+    )
+    run = heedful.train(heedful.load_recipe(path, ["--output", str(tmp_path / "run")]), device="cpu").folder
+    assert final(run)["letter/accuracy"] > 0.95, "a quarter is what chance reaches"
+    assert final(run)["names/f1"] > 0.95
+    heads = heedful.load(run)
+    assert heads.head("letter").classify(["ma na lo"])[0].label == "m"
+    assert [tag.name for tag in heads.head("names").tag([["ka", "na", "lo", "mu"]])[0]] == ["O", "O", "B-name", "O"]

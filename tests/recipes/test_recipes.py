@@ -14,7 +14,8 @@ from heedful.configs import LanguageRecipe, Recipe, TranslationRecipe
 from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.configs.build_pretraining import build_pretrained
 from heedful.configs.fine_tuning import FineTuningRecipe
-from heedful.configs.run import PretrainingRecipe
+from heedful.configs.recipe import data_table
+from heedful.configs.run import MultitaskRecipe, PretrainingRecipe
 from heedful.models.size import measure
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,7 @@ TINIER = {
     "transformer": {"model.heads": 2, "model.d_ff": 16},
     "recurrent": {"model.d_embedding": 8},
     "convolutional": {},
+    "conditional": {"model.d_embedding": 8},
 }
 
 name = pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -42,16 +44,21 @@ def smaller(recipe: Recipe) -> dict[str, object]:
     """Options that make the recipe's model tiny."""
     options: dict[str, object] = TINY | TINIER[recipe.model.kind]
     if not isinstance(recipe, LanguageRecipe):
-        options |= {"tokenizer.size": 40, "data.max_length": 64, "data.test": "none"}
-    if isinstance(recipe, FineTuningRecipe):
-        options |= {"init": "none"}
+        size = 20 if recipe.tokenizer.kind == "words" else 40
+        tables = [data_table(name) for name in recipe.datasets]
+        options |= {"tokenizer.size": size}
+        options |= {
+            f"{table}.{key}": value for table in tables for key, value in (("max_length", 64), ("test", "none"))
+        }
+    if isinstance(recipe, FineTuningRecipe | MultitaskRecipe):
+        options |= {"init": "none", "training.min_steps": "none"}
     return options
 
 
 @name
 def test_it_resolves_and_describes_itself(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = heedful.load_recipe(path)
-    if isinstance(recipe, FineTuningRecipe):
+    if isinstance(recipe, FineTuningRecipe | MultitaskRecipe):
         pytest.skip("the text tells how many tags or classes there are, and init how large a model is")
     size = recipe.tokenizer.size or 70
     with torch.device("meta"):
@@ -90,9 +97,14 @@ def test_two_updates(path: Path, workshop: Path) -> None:
         case "tagging":
             assert [len(tags) for tags in model.tag([["a", "dog"], []])] == [2, 0]
         case "classification":
-            assert len(model.classify(["a dog", ("a dog", "")])) == 2
+            assert len(model.classify([("a dog", "a cat"), ("a dog", "")])) == 2
+            assert model.paired or len(model.classify(["a dog"])) == 1
         case "spans":
             assert model.answer("a dog", "").text == ""
+        case "multitask":
+            assert model.names == tuple(recipe.tasks)
+            assert len(model.head("sst-2").classify(["a dog"])) == 1
+            assert [len(tags) for tags in model.head("ewt").tag([["a", "dog"], []])] == [2, 0]
 
 
 def sources(text: Path, part: str) -> list[list[str]]:
@@ -143,18 +155,24 @@ def tagged(text: Path, stem: str) -> list[str]:
 
 
 def labelled(text: Path, stem: str) -> list[str]:
-    """Files of the benchmark task, in which a text is positive if it is short."""
+    """Files of the benchmark task that a recipe is of, in which a text is positive if it is short."""
     from heedful.tasks.benchmarks import find
 
-    folder = text / find(stem).folders[0]
+    sizes = {path.stem: "sst-2" for path in (ROOT / "recipes/sizes").iterdir()}
+    task = sizes.get(stem) or next(task for task in ("sst-2", "mrpc", "rte") if stem.startswith(task))
+    folder = text / find(f"glue/{task}").folders[0]
     folder.mkdir(exist_ok=True)
-    columns = {"sst-2": "sentence\tlabel", "mrpc": "Quality\t#1 String\t#2 String"}[stem]
+    columns, row = {
+        "sst-2": ("sentence\tlabel", "{0}\t{1:d}"),
+        "mrpc": ("Quality\t#1 String\t#2 String", "{1:d}\t{0}\t{0}"),
+        "rte": ("index\tsentence1\tsentence2\tlabel", "0\t{0}\t{0}\t{2}"),
+    }[task]
     for part in ("train", "dev"):
         with (folder / f"{part}.tsv").open("w", encoding="utf-8") as out:
             out.write(f"{columns}\n")
             for pair in sources(text, "train"):
                 short = len(pair[0]) < 12
-                out.write(f"{pair[0]}\t{short:d}\n" if stem == "sst-2" else f"{short:d}\t{pair[0]}\t{pair[0]}\n")
+                out.write(row.format(pair[0], short, "entailment" if short else "not_entailment") + "\n")
     return ["--data.train.folder", str(text), "--data.validation.folder", str(text)]
 
 
@@ -169,6 +187,12 @@ def questions(text: Path, _stem: str) -> list[str]:
     return ["--data.train.path", str(file), "--data.validation.path", str(file)]
 
 
+def several(text: Path, _stem: str) -> list[str]:
+    """The files of all tasks."""
+    places = [("ewt", tagged(text, "ewt")), *((task, labelled(text, task)) for task in ("sst-2", "mrpc", "rte"))]
+    return [word.replace("--data.", f"--tasks.{task}.data.") for task, words in places for word in words]
+
+
 WRITERS = {
     "translation": parallel,
     "language_modelling": lines,
@@ -176,6 +200,7 @@ WRITERS = {
     "tagging": tagged,
     "classification": labelled,
     "spans": questions,
+    "multitask": several,
 }
 
 

@@ -50,8 +50,8 @@ def figure(
     Args:
         record: of one text.
         view: a name of `VIEWS`.
-        role: who looks at whom; for one map, the first of cross, decoder and encoder that there is, unless given; for
-            the whole model, all.
+        role: who looks at whom; for one map, the first of cross, summary, decoder and encoder that there is, unless
+            given; for the whole model, all.
         layer: of views of one layer; -1 is the last.
         head: of views of one head; the mean over heads, or all of them side by side, unless given.
         ramp: the colours of weights.

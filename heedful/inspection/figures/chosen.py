@@ -11,7 +11,7 @@ from heedful.errors import DataError
 from heedful.inspection.heatmap import GLOW, Ramp
 from heedful.inspection.record import Map, Record, Role
 
-_ROLES: tuple[Role, ...] = ("cross", "decoder", "encoder")
+_ROLES: tuple[Role, ...] = ("cross", "summary", "decoder", "encoder")
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Chosen:
     """What to look at.
 
     Attributes:
-        role: who looks at whom; None for the first of cross, decoder and encoder that there is.
+        role: who looks at whom; None for the first of cross, summary, decoder and encoder that there is.
         layer: its number; -1 is the last.
         head: its number; None for all of them, or their mean.
         ramp: the colours of weights.

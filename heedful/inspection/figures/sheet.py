@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from html import escape
 
 from heedful.inspection.lettering import svg_label, text_width, visible
-from heedful.inspection.plots import Number, style
+from heedful.inspection.plots import style
+from heedful.inspection.scales import Number
 
 HUES = 8
 """How many colours of class `hue0`, `hue1` ... there are."""

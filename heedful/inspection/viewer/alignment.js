@@ -74,7 +74,7 @@ function show(host, record, app) {
       matrix = renewed(matrix, place, map, point, (query) => app.set({ query: app.get().query === query ? null : query }));
       say(readout, now, null);
     }
-    const odd = warning(measures(weights, visible.data, map.role !== "cross"));
+    const odd = warning(measures(weights, visible.data, ["encoder", "decoder"].includes(map.role)));
     warned.replaceChildren(odd && element("p", { class: "banner", role: "note" }, odd));
     const size = weights.shape.join(" by ");
     matrix?.node.setAttribute("aria-label", `${map.label}, ${headName(head)}: ${size} weights. Arrow keys move from cell to cell.`);

@@ -30,7 +30,7 @@ export function createApp(record, names) {
   const listeners = new Set();
   const prefersDark = matchMedia("(prefers-color-scheme: dark)");
   const onPaper = matchMedia("print");
-  const first = Math.max(0, record.maps.findLastIndex((map) => map.role === "cross"));
+  const first = Math.max(0, record.maps.findLastIndex((map) => ["cross", "summary"].includes(map.role)));
   let state = valid(record, names, {
     view: "", map: first, head: "mean", query: null, theme: "auto", ramp: "", ...fromHash(location.hash),
   });

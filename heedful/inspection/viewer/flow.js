@@ -26,12 +26,12 @@ export const view = {
     "count the connection around each attention as one half and take the mean of all heads; what the other parts of a " +
     "layer do is left out, so read them as a rough map.",
   chooses: ["ramp"],
-  available: (record) => record.maps.length > 0,
+  available: (record) => record.maps.some((map) => map.role !== "summary"),
   show,
 };
 
 function show(host, record, app) {
-  const sides = SIDES.filter((side) => record.maps.some((map) => (map.role === "encoder") === (side === "encoder")));
+  const sides = SIDES.filter((side) => record.maps.some((map) => map.role !== "summary" && (map.role === "encoder") === (side === "encoder")));
   const state = { side: sides[0], only: "", turn: 0, query: 0, patient: false };
   const readout = element("output", { class: "readout" }, "\u00a0");
   const place = element("div", { class: "flow" });

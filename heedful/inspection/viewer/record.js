@@ -6,7 +6,7 @@ export { at, part };
 
 /** @typedef {import("heedful/arrays.js").Numbers} Numbers */
 /** @typedef {{name: string, tokens: string[]}} Axis */
-/** @typedef {"encoder" | "decoder" | "cross"} Role */
+/** @typedef {"encoder" | "decoder" | "cross" | "summary"} Role */
 /**
  * @typedef {object} AttentionMap
  * @property {string} path where the attention is in the model

@@ -52,7 +52,7 @@ def test_the_run_has_the_architecture_and_the_vocabulary_of_init(
     pretrained: Path, tuned: Callable[[str], Path], task: str
 ) -> None:
     run, origin = open_run(tuned(task)), open_origin(pretrained)
-    assert run.recipe.model == origin.model
+    assert origin.model.model_dump().items() <= run.recipe.model.model_dump().items()
     assert run.recipe.tokenizer.kind == "given"
     text = "eins zwei drei"
     assert run.tokenizer.encode(text) == origin.tokenizer.encode(text)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from heedful.attention import MultiHeadAttention, Rotary, Shaw, Sight, causal, everything, kernels, softmax, window
+from heedful.attention.sight import Slots
 
 ROWS, HEADS, LENGTH, D_K = 3, 2, 5, 4
 D_MODEL = HEADS * D_K
@@ -132,18 +133,70 @@ def test_the_fused_kernel_runs_where_it_is_faster_and_nobody_watches(monkeypatch
         result: Tensor = attention(x, attention.remember(memory, memory, at), sight=seen)
         return result
 
-    plain = MultiHeadAttention(D_MODEL, HEADS)
-    attend(plain, 2, long)
+    plain = MultiHeadAttention(D_MODEL, HEADS, dropout=0.5)
+    attend(plain, 2, long)  # torch's kernel has no dropout of its own
+    plain.eval()
+    assert not calls
+    with torch.no_grad():
+        attend(plain, 2, long)
+        attend(plain, 2, long - 1)
+        attend(plain, 1, long)
     assert calls == [long]
-    attend(plain, 1, long)
-    attend(plain, 2, long - 1)
+    attend(plain, 2, 3)  # somebody may want a gradient
+    attend(plain, 1, 3)
+    assert calls == [long, 3]
     attend(MultiHeadAttention(D_MODEL, HEADS, relative=Shaw(D_K, D_K, clip=2)), 2, long)
     handle = plain.probe.register_forward_hook(lambda *_: None)
     attend(plain, 2, long)
-    assert calls == [long]
+    assert calls == [long, 3]
     handle.remove()
     attend(plain, 2, long)
-    assert calls == [long, long]
+    assert calls == [long, 3, long]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("many", [0, 10**9])
+def test_products_in_one_node_are_the_formula(
+    mask: str, dropout: float, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also for few keys in single precision, and with the same draws as dropout of weights that are looked at."""
+    monkeypatch.setattr(kernels, "_MANY", many)
+    monkeypatch.setattr(kernels, "prefer_fused", lambda *_: False)
+    attention = MultiHeadAttention(D_MODEL, HEADS, dropout=dropout)
+    seen = sight(MASKS[mask]())
+    x = torch.randn(ROWS, LENGTH, D_MODEL, requires_grad=True)
+    weight = torch.randn(ROWS, LENGTH, D_MODEL)
+    results = []
+    for watched in (False, True):
+        handle = attention.probe.register_forward_hook(lambda *_: None) if watched else None
+        torch.manual_seed(5)
+        found = attention(x, attention.remember(x, x, seen.positions), sight=seen)
+        results.append((found, *torch.autograd.grad((found * weight).sum(), [x, *attention.parameters()])))
+        if handle is not None:
+            handle.remove()
+    for mine, other in zip(*results, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_that_are_one_in_memory_see_what_rows_apart_see() -> None:
+    """And what they see is found out once."""
+    at = torch.arange(LENGTH).expand(ROWS, -1)
+    nothing = torch.empty(ROWS, 0, dtype=torch.int64)
+    together = Slots(nothing).extend(at).sight(at, causal)
+    apart = Slots(nothing).extend(at.clone()).sight(at.clone(), causal)
+    assert together.hidden is not None
+    assert together.hidden.stride(0) == 0
+    for name in ("visible", "hidden"):
+        torch.testing.assert_close(getattr(together, name), getattr(apart, name))
+    attention = MultiHeadAttention(D_MODEL, HEADS)
+    x = torch.randn(ROWS, LENGTH, D_MODEL)
+    for watched in (False, True):
+        handle = attention.probe.register_forward_hook(lambda *_: None) if watched else None
+        one, other = (attention(x, attention.remember(x, x, at), sight=each) for each in (together, apart))
+        torch.testing.assert_close(one, other)
+        if handle is not None:
+            handle.remove()
 
 
 @pytest.mark.parametrize("fused", [True, False])

@@ -89,7 +89,7 @@ def test_what_cannot_be_answered(say: Say, tuned: Tuned, words: list[str], stdin
 
 def test_runs_of_other_tasks_are_named(say: Say, tuned: Tuned) -> None:
     told = say("classify", tuned("spans"), "--text", "a")
-    assert f"{tuned('spans')}: its task is spans where classification is needed" in told.complaint
+    assert f"{tuned('spans')}: an answerer was trained here, and none that classifies texts; name" in told.complaint
 
 
 @pytest.mark.parametrize(
@@ -117,3 +117,80 @@ def test_long_sentences_are_tagged_in_parts(say: Say, tuned: Tuned) -> None:
     words = ["eins", "zwei", "sieben"] * 40
     told = say("tag", tuned("tagging"), "--text", " ".join(words))
     assert [line.split("\t")[0] for line in told.lines[:-1]] == words
+
+
+@pytest.fixture(scope="module")
+def several(tuning: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of four tasks, two of which classify, to be read only."""
+    folder = tmp_path_factory.mktemp("several")
+    tables = ""
+    for name, kind, file in (
+        ("tone", "classification", "c.tsv"),
+        ("mood", "classification", "c.tsv"),
+        ("even", "tagging", "t.txt"),
+        ("first", "spans", "q.jsonl"),
+    ):
+        data = f'{{ path = "{tuning / file}" }}'
+        tables += (
+            f'[tasks.{name}]\nkind = "{kind}"\ndata = {{ train = {data}, validation = {data}, max_length = 24 }}\n'
+        )
+    (folder / "m.toml").write_text(
+        f'task = "multitask"\noutput = "{folder / "run"}"\n{tables}[tokenizer]\nkind = "words"\n'
+        "[model]\nd_model = 16\nheads = 2\nlayers = 1\n[training]\nsteps = 4\nbatch_tokens = 150\n"
+        'evaluate_every = 4\nschedule = { kind = "constant", rate = 1e-2 }\nprecision = "fp32"\nthreads = 1\n',
+        encoding="utf-8",
+    )
+    return heedful.train(heedful.load_recipe(folder / "m.toml"), device="cpu").folder
+
+
+def test_each_command_finds_the_task_that_it_is_for(say: Say, several: Path) -> None:
+    heads = heedful.load(several)
+    found = heads.head("mood").classify(["eins zwei"])[0]
+    told = say("classify", several, "--task", "mood", "--text", "eins zwei")
+    assert told.lines == [f"{found.label}\t{found.probabilities[str(found.label)]:.4f}"]
+    tags = heads.head("even").tag([["eins", "zwei"]])[0]
+    assert say("tag", several, "--text", "eins zwei").lines[:2] == [f"{tag.word}\t{tag.name}" for tag in tags]
+    answer = heads.head("first").answer("eins", "zwei drei")
+    for words in ((), ("--task", "first")):
+        told = say("answer", several, *words, "--question", "eins", "--context", "zwei drei")
+        assert told.lines == [" ".join(answer.text.split())]
+    assert "eins" in say("inspect", several, "--task", "tone", "--source", "eins zwei").out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["classify", "--text", "a"], "more than one of its tasks classifies texts; choose one of tone, mood with"),
+        (["classify", "--task", "x", "--text", "a"], "has no task 'x'; choose one of tone, mood, even, first"),
+        (["tag", "--task", "tone", "--text", "a"], "tone is no task that tags words; choose one of even"),
+        (["inspect", "--source", "a"], "choose one of tone, mood, even, first with --task"),
+        (["evaluate", "--task", "x"], "has no task 'x'"),
+        (["fill", "a [MASK]"], "none of its tasks fills gaps (tone, mood, even, first); name another run"),
+        (["embed", "--task", "even", "--text", "a"], "even is no task that makes vectors of texts; choose one of tone"),
+        (["translate", "--text", "a"], "its task is multitask where translation is needed"),
+    ],
+)
+def test_a_task_that_is_not_there_is_told(say: Say, several: Path, words: list[str], complaint: str) -> None:
+    assert complaint in say(words[0], several, *words[1:]).complaint
+
+
+def test_a_run_of_one_task_has_none_to_choose(say: Say, tuned: Tuned) -> None:
+    for words in (["classify", "--text", "a"], ["evaluate"], ["inspect", "--source", "a"]):
+        assert "--task" in say(words[0], tuned("classification"), *words[1:], "--task", "x").complaint
+
+
+def test_all_tasks_are_measured_beside_their_most_frequent_answers(say: Say, several: Path, tuned: Tuned) -> None:
+    told = json.loads(say("evaluate", several, "--format", "json").out)["tasks"]
+    assert list(told) == ["tone", "mood", "even", "first"]
+    for name, single in (("tone", "classification"), ("even", "tagging"), ("first", "spans")):
+        alone = json.loads(say("evaluate", tuned(single), "--format", "json").out)
+        for key in ("part", "examples", "baseline", "answer"):
+            assert told[name][key] == alone[key]
+        assert told[name]["metrics"].keys() == alone["metrics"].keys()
+    final = json.loads((several / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+    assert told["mood"]["metrics"]["accuracy"] == pytest.approx(final["mood/accuracy"])
+    lines = say("evaluate", several, "--task", "even").lines
+    assert [line for line in lines if line.endswith("examples")] == [
+        f"even: validation, {told['even']['examples']:,} examples"
+    ]
+    assert any(line.startswith("f1 ") for line in lines)

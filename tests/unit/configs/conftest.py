@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from heedful.configs import RECIPES, Recipe
-from heedful.configs.section import Section, keys, members, parts
+from heedful.configs.section import Section, keys, members, named, parts
 
 ODD_TEXTS = (
     "a",
@@ -29,6 +29,7 @@ ODD_TEXTS = (
     "=",
     "#",
 )
+NAMES = ("a", "sst-2", "x_y", "7", "MRPC")
 
 
 def _bounds(annotation: Any) -> tuple[float, float]:
@@ -46,9 +47,13 @@ def _bounds(annotation: Any) -> tuple[float, float]:
 
 
 def _value(annotation: Any, dice: random.Random) -> Any:
+    if (inside := named(annotation)) is not None:
+        return {name: _value(inside, dice) for name in dice.sample(NAMES, dice.randint(1, 3))}
     possible = members(annotation)
-    if possible:
-        return _table(dice.choice(possible), dice)
+    return _table(dice.choice(possible), dice) if possible else _plain(annotation, dice)
+
+
+def _plain(annotation: Any, dice: random.Random) -> Any:
     kinds = list(parts(annotation))
     literals = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
     if bool in kinds:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from heedful.configs import RECIPES, Recipe, dump, json_schema, load_recipe, recipe_from, toml
-from heedful.configs.section import Section, complete, keys, members
+from heedful.configs.section import Section, complete, keys, members, named
 from heedful.errors import RecipeError
 
 MINIMAL = """
@@ -32,6 +32,7 @@ steps = 10
 """
         for task in ("language_modelling", "pretraining", "tagging", "classification", "spans")
     },
+    "multitask": 'task = "multitask"\n[training]\nsteps = 10\n',
 }
 Draw = Callable[[int], Recipe]
 
@@ -51,10 +52,18 @@ def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
             yield f"{above}{key}", value
 
 
+def hyphened(key: str) -> str:
+    """With `-` for `_`, except in a name of the user's own, which is as it is typed where the recipe has none yet."""
+    words = key.split(".")
+    own = 1 if words[0] == "tasks" else None
+    return ".".join(word if number == own else word.replace("_", "-") for number, word in enumerate(words))
+
+
 def sections(section: type[Section]) -> Iterator[type[Section]]:
     yield section
     for annotation in keys(section).values():
-        for inner in members(annotation):
+        below = named(annotation)
+        for inner in members(annotation if below is None else below):
             yield from sections(inner)
 
 
@@ -90,7 +99,7 @@ def test_a_command_line_can_say_everything_that_a_file_can(draw: Draw, seed: int
     for key, value in dice.sample(found, len(found)):
         plain = isinstance(value, str) and value[0] not in "'\"" and dice.random() < 0.5
         text = value if plain else toml.value(value)
-        flag = "--" + (key.replace("_", "-") if dice.random() < 0.5 else key)
+        flag = "--" + (hyphened(key) if dice.random() < 0.5 else key)
         words += [f"{flag}={text}"] if dice.random() < 0.5 else [flag, text]
     assert load_recipe(minimal, words) == recipe
 
@@ -235,3 +244,81 @@ def test_a_table_of_another_task_is_unknown(tmp_path: Path) -> None:
     path.write_text(LEAST["tagging"] + '[generation]\nkind = "greedy"\n')
     with pytest.raises(RecipeError, match="generation is no known key"):
         load_recipe(path)
+
+
+SEVERAL = """
+task = "multitask"
+output = "run"
+[tasks.sst-2.data]
+train = { path = "a.tsv" }
+validation = { path = "b.tsv" }
+[tasks.parts_of_speech]
+kind = "tagging"
+weight = 0
+data = { train = { path = "a.conllu" }, validation = { path = "b.conllu" }, max_length = 100 }
+[training]
+steps = 10
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        ("--tasks.sst-2.weight 2", lambda r: r.tasks["sst-2"].weight == 2),
+        ("--tasks.sst_2.weight=2", lambda r: r.tasks["sst-2"].weight == 2),
+        ("--tasks.parts-of-speech.data.max-length 7", lambda r: r.tasks["parts_of_speech"].data.max_length == 7),
+        ("--tasks.sst-2.data.train.path x.csv", lambda r: r.tasks["sst-2"].data.train.path == Path.cwd() / "x.csv"),
+        (
+            "--tasks.parts_of_speech.kind spans --tasks.parts_of_speech.monitor f1",
+            lambda r: r.tasks["parts_of_speech"].kind == "spans",
+        ),
+        (
+            "--tasks.more-of-it.data.train.path=x.tsv --tasks.more_of_it.data.validation.path=y.tsv",
+            lambda r: list(r.tasks) == ["sst-2", "parts_of_speech", "more-of-it"],
+        ),
+    ],
+)
+def test_a_command_line_reaches_into_tables_with_names_of_their_own(
+    tmp_path: Path, words: str, read: Callable[[Recipe], bool]
+) -> None:
+    path = tmp_path / "several.toml"
+    path.write_text(SEVERAL)
+    recipe = load_recipe(path, words.split())
+    assert read(recipe)
+    assert recipe.tasks["sst-2"].data.validation.path == tmp_path / "b.tsv"
+    assert recipe.datasets.keys() == recipe.tasks.keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--tasks.sst-2.wieght=2", r"tasks.sst-2.wieght = 2 is no known key; did you mean tasks.sst-2.weight\?"),
+        ("--tasks.sst_2.weight=-1", "command line: tasks.sst-2.weight = -1 must be at least 0"),
+        ("--tasks.sst-2.weight=x", 'command line: tasks.sst-2.weight = "x" must be a number'),
+        ("--tasks.sst-2.kind=tag", 'tasks.sst-2.kind = "tag" must be one of .* did you mean "tagging"'),
+        ("--tasks.sst-2.weight=0", "tasks must hold at least one task with a weight above 0"),
+        ("--tasks.sst-2=3", "tasks.sst-2 = 3 must be a table"),
+        ("--tasks.x/y.data.train.path=a --tasks.x/y.data.validation.path=a", "tasks.x/y is no name of a task: use let"),
+        (
+            "--tasks.SST_2.data.train.path=a --tasks.SST_2.data.validation.path=a",
+            "tasks.SST_2 and tasks.sst-2 can be mistaken for each other",
+        ),
+        (
+            "--tasks.more.data.train.path=a",
+            "tasks.more.data.validation is missing: the labelled texts that checkpoints",
+        ),
+        ("--training.monitor=accuracy", 'training.monitor = "accuracy" must be "mean", "loss", or one metric of one'),
+        ("--training.monitor=mrpc/f1", 'training.monitor = "mrpc/f1" must be .* as in "sst-2/accuracy"'),
+        ("--training.temperature=0.5", "training.temperature = 0.5 must be at least 1"),
+        ("--model.positions.length=99", r"length = 99 must be at least tasks.sst-2.data.max_length = 128, or a text"),
+        (
+            "--tasks.parts_of_speech.kind spans --model.kind=recurrent",
+            'model.kind = "recurrent" finds no answers, as tasks.parts_of_speech asks for: set "transformer"',
+        ),
+    ],
+)
+def test_mistakes_in_them_are_told(tmp_path: Path, words: str, message: str) -> None:
+    path = tmp_path / "several.toml"
+    path.write_text(SEVERAL)
+    with pytest.raises(RecipeError, match=message):
+        load_recipe(path, words.split())

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from heedful.inspection.page import Table, html_page
-from heedful.inspection.plots import LOGARITHMIC, Line, line_plot, readable
+from heedful.inspection.plots import Level, Line, line_plot, readable
+from heedful.inspection.scales import LOGARITHMIC
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = {"title": "T", "x_name": "x", "y_name": "y"}
@@ -97,6 +98,25 @@ def test_spreads_reach_from_low_to_high_beside_their_points() -> None:
     assert dots[0] != dots[2]
 
 
+def test_bands_lie_around_their_lines() -> None:
+    svg = line_plot([Line("a", ((0, 5), (5, 6), (10, 4)), band=((0, 8), (4, 10), (2, 5)))], **NAMES)
+    (area,) = re.findall(r'class="band"[^>]* d="M([^"]*)Z"', svg)
+    corners = [tuple(map(float, place.split())) for place in area.split("L")]
+    assert corners == [(0, 320), (310, 192), (620, 256), (620, 160), (310, 0), (0, 64)]
+    assert courses(svg) == [[(0, 160), (310, 128), (620, 192)]], "lines with bands are not moved aside"
+
+
+def test_levels_cross_the_plot_and_stand_last_in_the_legend() -> None:
+    svg = line_plot([Line("a", ((0, 5), (1, 6)))], levels=[Level("nothing <learned>", 0)], **NAMES)
+    levels = [path for path in parsed(svg).iter(f"{SVG}path") if path.get("class") == "level"]
+    assert levels[0].attrib["d"] == "M0 320.0H620"
+    assert all(path.get("stroke-dasharray") for path in levels)
+    texts = [text.text for text in parsed(svg).iter(f"{SVG}text")]
+    assert texts[-2:] == ["a", "nothing <learned>"]
+    (tip,) = levels[0]
+    assert tip.text == "nothing <learned>: 0"
+
+
 def test_lines_of_one_hue_have_different_dashes_and_all_are_in_the_legend() -> None:
     lines = [Line(f"run {i}", ((0, i), (1, i))) for i in range(20)]
     svg = line_plot([*lines, Line("nothing", ())], **NAMES)
@@ -135,11 +155,17 @@ def test_numbers_that_have_no_place(wrong: float) -> None:
         Line("a", ((0, 1), (1, wrong)))
     with pytest.raises(ValueError, match="not finite"):
         Line("a", ((0, 1),), ((wrong, 2),))
+    with pytest.raises(ValueError, match="not finite"):
+        Line("a", ((0, 1),), band=((wrong, 2),))
+    with pytest.raises(ValueError, match="level 'b'"):
+        Level("b", wrong)
 
 
 def test_what_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="2 spreads for 1 points"):
         Line("a", ((0, 1),), ((0, 1), (0, 1)))
+    with pytest.raises(ValueError, match="2 bounds for 1 points"):
+        Line("a", ((0, 1),), band=((0, 1), (0, 1)))
     for lines in ([], [Line("a", ())]):
         with pytest.raises(ValueError, match="a plot without a point"):
             line_plot(lines, **NAMES)

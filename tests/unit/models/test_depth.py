@@ -5,30 +5,37 @@ from __future__ import annotations
 import pytest
 
 from heedful.configs.build_fine_tuning import build_text_classifier, freeze, rate_factors
-from heedful.configs.model import TaggerConfig
-from heedful.configs.recurrent import RecurrentEncoderConfig
-from heedful.configs.stack import EncoderConfig
+from heedful.configs.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
+from heedful.configs.model import ClassifierConfig
 from heedful.configs.training import ClassificationTrainingConfig
 from heedful.models.depth import depths
 from heedful.models.text_classifier import TextClassifier
 
-CONFIGS: list[TaggerConfig] = [
-    EncoderConfig(d_model=8, heads=2, layers=3, residual="pre_norm"),
-    RecurrentEncoderConfig(d_model=4, layers=3),
+HOPS = SelfAttentiveConfig(hops=2, d_alignment=3)
+CONFIGS: list[ClassifierConfig] = [
+    EncoderClassifierConfig(d_model=8, heads=2, layers=3, residual="pre_norm"),
+    RecurrentClassifierConfig(d_model=4, layers=3),
+    RecurrentClassifierConfig(d_model=4, layers=3, summary=HOPS, d_hidden=5),
 ]
-both = pytest.mark.parametrize("config", CONFIGS, ids=["transformer", "recurrent"])
+both = pytest.mark.parametrize("config", CONFIGS, ids=["transformer", "recurrent", "hops"])
 
 
-def made(config: TaggerConfig) -> TextClassifier:
+def made(config: ClassifierConfig) -> TextClassifier:
     return build_text_classifier(config, vocabulary=9, outputs=2, longest=16)
 
 
 @both
-def test_every_storey_is_one_deeper_than_the_one_above(config: TaggerConfig) -> None:
+def test_every_storey_is_one_deeper_than_the_one_above(config: ClassifierConfig) -> None:
     found = depths(made(config), body="encoder")
     assert found.layers == 3
     for name, depth in found.of.items():
-        expected = 0 if name.startswith(("output.", "encoder.summary.")) else 4 if ".embedding." in name else 1
+        expected = (
+            0
+            if name.startswith(("output.", "hidden.", "summary.", "encoder.summary."))
+            else 4
+            if ".embedding." in name
+            else 1
+        )
         for number in range(3):
             if f".layers.{number}." in name:
                 expected = 3 - number
@@ -37,7 +44,7 @@ def test_every_storey_is_one_deeper_than_the_one_above(config: TaggerConfig) -> 
 
 
 @both
-def test_rates_fall_from_storey_to_storey(config: TaggerConfig) -> None:
+def test_rates_fall_from_storey_to_storey(config: ClassifierConfig) -> None:
     model = made(config)
     found = rate_factors(model, ClassificationTrainingConfig(steps=1, layer_decay=0.5))
     assert {found[name] for name in found if ".layers.0." in name} == {0.125}
@@ -47,7 +54,7 @@ def test_rates_fall_from_storey_to_storey(config: TaggerConfig) -> None:
 
 @both
 @pytest.mark.parametrize("count", [0, 1, 3, "encoder"])
-def test_what_is_frozen_lies_below_what_is_not(config: TaggerConfig, count: int | str) -> None:
+def test_what_is_frozen_lies_below_what_is_not(config: ClassifierConfig, count: int | str) -> None:
     model = made(config)
     freeze(model, ClassificationTrainingConfig.model_validate({"steps": 1, "freeze": count}))
     found = depths(model, body="encoder")

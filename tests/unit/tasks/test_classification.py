@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from heedful.configs.build_fine_tuning import build_span_finder, build_text_classifier
-from heedful.configs.model import TaggerConfig
-from heedful.configs.recurrent import RecurrentEncoderConfig
+from heedful.configs.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
+from heedful.configs.model import ClassifierConfig
 from heedful.configs.stack import EncoderConfig
 from heedful.data.corpus import write_corpus
 from heedful.data.examples import Answered, example_encoding
@@ -24,6 +24,7 @@ from heedful.data.sequences import Window
 from heedful.data.tokenizers import Characters
 from heedful.data.windows import Cutting, question_windows, target_encoding, targets
 from heedful.errors import DataError
+from heedful.inspection.watch import watch
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.answerer import best_answer
@@ -34,14 +35,18 @@ from heedful.tasks.spans import Reading, Spans
 CPU = torch.device("cpu")
 LETTERS = Characters("abcdefg ", lowercase=False)
 LABELS = Labels(["x", "y", "z"])
-CONFIGS: list[TaggerConfig] = [
-    EncoderConfig(d_model=8, heads=2, layers=1, dropout=0.0),
-    RecurrentEncoderConfig(d_model=4, dropout=0.0),
+HOPS = SelfAttentiveConfig(hops=3, d_alignment=4)
+CONFIGS: list[ClassifierConfig] = [
+    EncoderClassifierConfig(d_model=8, heads=2, layers=1, dropout=0.0),
+    RecurrentClassifierConfig(d_model=4, dropout=0.0),
+    RecurrentClassifierConfig(d_model=4, dropout=0.0, summary=HOPS, d_hidden=5),
+    EncoderClassifierConfig(d_model=8, heads=2, layers=1, dropout=0.0, summary=HOPS),
 ]
+KINDS = ["transformer", "recurrent", "hops", "hops-on-transformer"]
 READING = Reading(LETTERS, Cutting(max_length=14, stride=4, max_question=4), max_answer=4)
 
 
-def classifier(config: TaggerConfig, outputs: int) -> TextClassifier:
+def classifier(config: ClassifierConfig, outputs: int) -> TextClassifier:
     made = build_text_classifier(config, vocabulary=LETTERS.size, outputs=outputs, longest=20)
     torch.manual_seed(1)
     for parameter in made.parameters():
@@ -62,11 +67,11 @@ def example(dice: random.Random, answered: Answered) -> Labelled | Choice:
     return Labelled(texts, dice.choice("xyz") if answered == "class" else dice.gauss(0, 1), "f:1")
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=["transformer", "recurrent"])
+@pytest.mark.parametrize("config", CONFIGS, ids=KINDS)
 @pytest.mark.parametrize("answered", ["class", "number", "choice"])
 @torch.no_grad()
 def test_loss_and_metrics_are_those_of_each_example_alone(
-    tmp_path: Path, config: TaggerConfig, answered: Answered
+    tmp_path: Path, config: ClassifierConfig, answered: Answered
 ) -> None:
     dice = random.Random(2)
     examples = [example(dice, answered) for _ in range(25)]
@@ -104,8 +109,44 @@ def test_loss_and_metrics_are_those_of_each_example_alone(
     assert sum(float(loss.total) for loss in losses) == pytest.approx(total, rel=1e-4)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=["transformer", "recurrent"])
-def test_neighbours_and_padding_change_nothing(config: TaggerConfig) -> None:
+def test_the_penalty_on_hops_is_added_and_told(tmp_path: Path) -> None:
+    """Its weight times the sum over texts, which is not measured on validation texts; its gradient as well."""
+    dice = random.Random(3)
+    encoding = example_encoding(LETTERS, LABELS, answered="class", max_length=20)
+    corpus = write_corpus(tmp_path / "c", [example(dice, "class") for _ in range(9)], encoding=encoding)
+    made = classifier(CONFIGS[2], 3)
+    assert made.summary is not None
+    losses, gradients, tasks = {}, {}, {}
+    for weight in (0.0, 0.5):
+        tasks[weight] = Classification(
+            corpus, corpus, answered="class", labels=LABELS, decorrelation=weight, batch_tokens=900, seed=1, device=CPU
+        )
+        batch = tasks[weight].batch(tasks[weight].plan(0)[0])
+        losses[weight] = tasks[weight].loss(made, batch)
+        made.zero_grad()
+        losses[weight].total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
+        gradients[weight] = [
+            parameter.grad.clone() for parameter in made.summary.parameters() if parameter.grad is not None
+        ]
+    expected = 0.0
+    with watch(made.summary) as weights:
+        made(batch.tokens)
+    ((attention,),) = weights.values()
+    for matrix in attention.squeeze(2):
+        expected += float((matrix @ matrix.T - torch.eye(3)).square().sum())
+    assert losses[0.5].count == losses[0.0].count == 9
+    assert float(losses[0.5].parts["decorrelation"]) == pytest.approx(expected, rel=1e-4)
+    assert float(losses[0.5].parts["nll"]) == pytest.approx(float(losses[0.0].total.detach()), rel=1e-5)
+    assert float(losses[0.5].total.detach()) == pytest.approx(
+        float(losses[0.0].total.detach()) + 0.5 * expected, rel=1e-4
+    )
+    assert not any(torch.allclose(one, other) for one, other in zip(gradients[0.0], gradients[0.5], strict=True))
+    with torch.no_grad():
+        assert tasks[0.5].evaluate(made) == tasks[0.0].evaluate(made)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=KINDS)
+def test_neighbours_and_padding_change_nothing(config: ClassifierConfig) -> None:
     user = Classifier(classifier(config, 3), tokenizer=LETTERS, answered="class", labels=LABELS, max_length=20)
     texts = ["a", ("ab", "cd"), "abcdefgabc", "", ("", "g")]
     together = user.classify(texts)

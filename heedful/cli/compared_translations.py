@@ -1,4 +1,4 @@
-"""What `heedful compare` found, as text, as a page and as JSON."""
+"""What `heedful compare` found about translation runs, as text, as a page and as JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from functools import cached_property
 from typing import Any
 
 from heedful import __version__
-from heedful.artifacts.comparison import Band, Facts, Scores, Scoring, Translated, differences, kinds
+from heedful.artifacts.comparison import Facts, differences, kinds
+from heedful.artifacts.translation_comparison import Band, Scores, Scoring, Translated
+from heedful.cli.comparison import Compared
+from heedful.cli.comparison_tables import NONE, difference_table, number, unfinished
+from heedful.configs.run import TranslationRecipe
 from heedful.inspection.page import Table, html_page
 from heedful.inspection.plots import Line, line_plot
-
-_NONE = "-"
 
 
 @dataclass(frozen=True)
@@ -22,22 +24,23 @@ class Row:
     """One run."""
 
     facts: Facts
+    recipe: TranslationRecipe
     translated: Translated
     scores: Scores
 
     @property
     def name(self) -> str:
         """The folder as it was named."""
-        return str(self.facts.folder)
+        return self.facts.name
 
     @property
     def label(self) -> str:
         """The name, with a star where training is not finished."""
-        return self.name if self.facts.finished else f"{self.name} *"
+        return self.facts.label
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedTranslations(Compared):
     """Runs on one text.
 
     Attributes:
@@ -59,12 +62,12 @@ class Compared:
     @cached_property
     def kinds(self) -> list[str]:
         """The kind of each model, told apart."""
-        return kinds([row.facts.recipe for row in self.rows])
+        return kinds([row.recipe for row in self.rows])
 
     @cached_property
     def differences(self) -> dict[str, list[Any]]:
         """Keys in which the recipes differ."""
-        return differences([row.facts.recipe for row in self.rows])
+        return differences([row.recipe for row in self.rows])
 
     def text(self) -> str:
         """For a terminal: plain lines, whatever its width."""
@@ -72,7 +75,7 @@ class Compared:
 
     def html(self) -> str:
         """A page that needs nothing else."""
-        table = self._differences()
+        table = difference_table([row.name for row in self.rows], self.differences)
         tables = [self._results(), self._by_length(), *([table] if table.rows else [])]
         return html_page(self._heading, tables=tables, pictures=[self.figure(), *self._curve_plots()])
 
@@ -107,15 +110,15 @@ class Compared:
                     row.label,
                     kind,
                     f"{facts.parameters:,}",
-                    _number(facts.minutes, ".1f"),
-                    _number(facts.tokens_per_second, ",.0f"),
+                    number(facts.minutes, ".1f"),
+                    number(facts.tokens_per_second, ",.0f"),
                     f"{scores.bleu.value:.2f}",
                     f"{scores.bleu.low:.2f} to {scores.bleu.high:.2f}",
-                    f"{scores.against[0].p_value:.3f}" if scores.against else _NONE,
+                    f"{scores.against[0].p_value:.3f}" if scores.against else NONE,
                     f"{scores.chrf.value:.2f}",
-                    _number(self.sentences / row.translated.seconds, ",.1f"),
-                    _number(row.translated.tokens / row.translated.seconds, ",.0f"),
-                    _number(row.translated.perplexity if self._is_comparable(row) else None, ".3f"),
+                    number(self.sentences / row.translated.seconds, ",.1f"),
+                    number(row.translated.tokens / row.translated.seconds, ",.0f"),
+                    number(row.translated.perplexity if self._is_comparable(row) else None, ".3f"),
                 ]
             )
         return Table("", [*columns, "sent/s", "tok/s", "perplexity"], rows, self._notes())
@@ -125,11 +128,7 @@ class Compared:
 
     def _notes(self) -> list[str]:
         first, *others = self.rows
-        notes = [
-            f"* {row.name} is not finished: its best checkpoint so far (step {row.facts.step:,}) is compared"
-            for row in self.rows
-            if not row.facts.finished
-        ]
+        notes = list(unfinished([row.facts for row in self.rows]))
         if others:
             notes.append(
                 f"p: how often chance alone makes a difference in BLEU from {first.name} at least this large "
@@ -140,7 +139,7 @@ class Compared:
                 f"perplexity is per token, so it is shown only for runs with the vocabulary of {first.name}; "
                 "tok/s too counts tokens of each run's own vocabulary"
             )
-        folding = [row.facts.recipe.tokenizer.lowercase for row in self.rows]
+        folding = [row.recipe.tokenizer.lowercase for row in self.rows]
         if any(folding) and not all(folding) and not self.scoring.lowercase:
             names = ", ".join(row.name for row, folds in zip(self.rows, folding, strict=True) if folds)
             notes.append(f"{names}: writes lowercase only, and case counts here; compare fairly with --lowercase")
@@ -152,10 +151,6 @@ class Compared:
         columns = [f"{_range(band)} ({band.sentences:,})" for band in self.rows[0].scores.bands]
         rows = [[row.label, *(f"{band.bleu:.2f}" for band in row.scores.bands)] for row in self.rows]
         return Table("BLEU by words in the source (sentences)", ["run", *columns], rows)
-
-    def _differences(self) -> Table:
-        rows = [[key, *map(_value, values)] for key, values in self.differences.items()]
-        return Table("How the recipes differ", ["key", *(row.name for row in self.rows)], rows)
 
     def figure(self) -> str:
         """BLEU by the length of the source, as SVG; bands too small for an interval are left out if two others stay."""
@@ -177,7 +172,7 @@ class Compared:
         """Two for each group of runs whose losses are of the same tokens."""
         groups: dict[tuple[str, str], list[Row]] = {}
         for row in self.rows:
-            validation = row.facts.recipe.data.validation.model_dump_json()
+            validation = row.recipe.data.validation.model_dump_json()
             groups.setdefault((row.facts.vocabulary, validation), []).append(row)
         return [
             plot
@@ -241,16 +236,5 @@ def _record(row: Row, kind: str) -> dict[str, Any]:
     }
 
 
-def _number(value: float | None, form: str) -> str:
-    return _NONE if value is None else format(value, form)
-
-
 def _range(band: Band) -> str:
     return f"{band.shortest} or more" if band.longest is None else f"{band.shortest} to {band.longest}"
-
-
-def _value(value: Any) -> str:
-    """As TOML writes it, more or less; a dash where a recipe has no such key."""
-    if value is None:
-        return _NONE
-    return str(value).lower() if isinstance(value, bool) else str(value)

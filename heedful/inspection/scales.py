@@ -1,0 +1,94 @@
+"""How values are spread along an axis, and which of them are written beside it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+Number = int | float
+
+_FEW_DECADES, _MOST_DECADES = 3, 10
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Scale(ABC):
+    """How values are spread along an axis."""
+
+    @abstractmethod
+    def place(self, value: Number) -> float:
+        """Where a value lies, up to the choice of a unit and an origin."""
+
+    @abstractmethod
+    def value(self, place: float) -> float:
+        """What lies there."""
+
+    @abstractmethod
+    def round_ends(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
+        """Marks (value, label) from at most the lowest value to at least the highest one."""
+
+
+class Linear(Scale):
+    """Equal differences are equal distances."""
+
+    def place(self, value: Number) -> float:
+        """The value itself."""
+        return float(value)
+
+    def value(self, place: float) -> float:
+        """The place itself."""
+        return place
+
+    def round_ends(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
+        """Four to nine round numbers."""
+        if low == high:
+            half = abs(low) / 10 or 1.0
+            low, high = low - half, high + half
+        step = _round_step((high - low) / 5)
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        digits = max(0, -math.floor(math.log10(step) + 1e-9))
+        return tuple((i * step, f"{i * step + 0.0:,.{digits}f}") for i in range(first, last + 1))
+
+
+class Logarithmic(Scale):
+    """Equal ratios are equal distances; for values above 0."""
+
+    def place(self, value: Number) -> float:
+        """The logarithm to base 10."""
+        if value <= 0:
+            raise ValueError(f"{value} has no place on a logarithmic axis: give values above 0, or take a linear one")
+        return math.log10(value)
+
+    def value(self, place: float) -> float:
+        """The power of 10."""
+        power: float = 10.0**place
+        return power
+
+    def round_ends(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
+        """Powers of ten; 2 and 5 times these between them where there are few, every so many where there are many."""
+        first, last = math.floor(self.place(low) + 1e-9), math.ceil(self.place(high) - 1e-9)
+        if last - first > _MOST_DECADES:
+            stride = -(-(last - first) // _MOST_DECADES)
+            return tuple((10.0**n, _power_label(1, n)) for n in range(first, last + stride, stride))
+        factors = (1, 2, 5) if last - first <= _FEW_DECADES else (1,)
+        marks = [(factor, n) for n in range(first - 1, last + 2) for factor in factors]
+        # from the last mark that is not above the lowest value to the first one behind it that reaches the highest
+        start = max(i for i, (factor, n) in enumerate(marks) if factor * 10.0**n <= low * (1 + 1e-9))
+        end = next(i for i, (factor, n) in enumerate(marks) if i > start and factor * 10.0**n >= high * (1 - 1e-9))
+        return tuple((factor * 10.0**n, _power_label(factor, n)) for factor, n in marks[start : end + 1])
+
+
+LINEAR, LOGARITHMIC = Linear(), Logarithmic()
+
+
+def _power_label(factor: int, power: int) -> str:
+    """factor times 10 to the power, as a plain number where that is short."""
+    if -4 <= power <= 5:
+        return f"{factor * 10**power:,}" if power >= 0 else f"{factor * 10.0**power:.{-power}f}"
+    raised = "10" + str(power).translate(_SUPERSCRIPT)
+    return raised if factor == 1 else f"{factor}·{raised}"
+
+
+def _round_step(rough: Number) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is not below `rough`."""
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))

@@ -1,0 +1,45 @@
+"""One encoder with several heads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from torch import nn
+
+from heedful.models.text_classifier import TextClassifier
+from heedful.models.token_classifier import TokenClassifier
+
+Headed: TypeAlias = TextClassifier | TokenClassifier
+"""An encoder with one head."""
+
+
+class MultitaskModel(nn.Module):
+    """Shared layers below, a head for each task above (Liu et al. 2019, MT-DNN, section 3).
+
+    The parameters of the encoder are called `encoder.*`, as in every model with one head, those of a head
+    `head-NAME.*`.
+
+    Args:
+        heads: a model for each task, all with one and the same encoder.
+    """
+
+    def __init__(self, heads: Mapping[str, Headed]) -> None:
+        super().__init__()
+        encoders = [head.encoder for head in heads.values()]
+        assert encoders, "a model has at least one head"
+        assert all(encoder is encoders[0] for encoder in encoders), "the encoder is shared"
+        self.encoder = encoders[0]
+        self.names = tuple(heads)
+        for name, head in heads.items():
+            self.add_module(_key(name), head)
+
+    def head(self, name: str) -> Headed:
+        """The encoder with one of the heads."""
+        found = self.get_submodule(_key(name))
+        assert isinstance(found, Headed)
+        return found
+
+
+def _key(name: str) -> str:
+    return f"head-{name}"

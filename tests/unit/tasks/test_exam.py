@@ -1,0 +1,140 @@
+"""Every metric of every task twice: as it is reported, and for weights of examples."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from heedful.data.labelled import Choice, Labelled
+from heedful.data.questions import Answer, Question
+from heedful.data.tagged import TaggedSentence
+from heedful.errors import DataError
+from heedful.tasks.benchmarks import DEFINITIONS
+from heedful.tasks.definitions import Definition
+from heedful.tasks.exam import ClassExam, Exam, QuestionExam, TagExam
+
+WORDS = ("the", "red", "fox", "sees", "Anna", "Lee")
+TAGS = ("O", "B-x", "I-x", "B-y")
+CLASSED = [name for name, definition in DEFINITIONS.items() if definition.head != "spans"]
+
+
+def phrase(dice: random.Random) -> str:
+    return " ".join(dice.choices(WORDS, k=dice.randint(1, 3)))
+
+
+def example(definition: Definition, dice: random.Random, number: int) -> Labelled | Choice:
+    if definition.head == "choice":
+        names = tuple(phrase(dice) for _ in range(4))
+        right = dice.randrange(4)
+        return Choice(tuple((name,) for name in names), names, (right,), (names[right], phrase(dice)), "x:1")
+    label = float(dice.randint(0, 5)) if definition.head == "regression" else dice.choice(definition.labels)
+    return Labelled((f"text {number}",), label, "x:1", group=f"g{dice.randrange(9)}")
+
+
+def answer(definition: Definition, dice: random.Random, right: Labelled | Choice) -> Any:
+    if isinstance(right, Choice):
+        return dice.randrange(4)
+    if dice.random() < 0.6:
+        return right.label
+    return dice.uniform(0, 5) if definition.head == "regression" else dice.choice(definition.labels)
+
+
+def repeated(exam: ClassExam, answers: list[Any], weights: np.ndarray) -> tuple[ClassExam, list[Any]]:
+    """An exam in which examples, or groups of them, occur as often as their weights say."""
+    grouped = {"exact_groups", "f1a", "parity"} & {*exam.definition.metrics}
+    units = [each.group for each in exam.examples] if grouped else list(range(len(answers)))
+    order = list(dict.fromkeys(units))
+    found, said = [], []
+    for unit, weight in zip(order, weights, strict=True):
+        for copy in range(int(weight)):
+            for each, mine, reply in zip(exam.examples, units, answers, strict=True):
+                if mine == unit:
+                    found.append(replace(each, group=f"{unit} {copy}") if isinstance(each, Labelled) else each)
+                    said.append(reply)
+    return ClassExam(exam.definition, train=exam.examples, examples=found), said
+
+
+@pytest.mark.parametrize("name", CLASSED)
+def test_weights_are_repetitions_in_every_benchmark(name: str) -> None:
+    definition, dice = DEFINITIONS[name], random.Random(name)
+    examples = [example(definition, dice, number) for number in range(25)]
+    answers = [answer(definition, dice, each) for each in examples]
+    exam = ClassExam(definition, train=examples, examples=examples)
+    assert exam.main == definition.metrics[0]
+    for said in (answers, exam.baseline):
+        metrics = exam.weighted(said)
+        assert {key: metric.value for key, metric in metrics.items()} == pytest.approx(exam.measured(said))
+    size = {metric.examples for metric in metrics.values()}
+    assert len(size) == 1
+    for _ in range(5):
+        weights = np.array([dice.randrange(3) for _ in range(*size)], dtype=np.float64) + (np.arange(*size) < 2)
+        other, replies = repeated(exam, answers, weights)
+        expected = other.measured(replies)
+        got = {key: float(metric.scores(weights[None])[0]) for key, metric in exam.weighted(answers).items()}
+        assert got == pytest.approx(expected, abs=1e-9)
+
+
+def sentence(dice: random.Random, tags: tuple[str, ...]) -> TaggedSentence:
+    count = dice.randint(1, 7)
+    return TaggedSentence(tuple(dice.choices(WORDS, k=count)), tuple(dice.choices(tags, k=count)), ("x:1",) * count)
+
+
+def agrees(exam: Exam, again: Any, answers: list[Any], weights: list[int]) -> None:
+    """Weights and repetitions; `again` makes an exam of some of its examples."""
+    rows = [row for row, weight in enumerate(weights) for _ in range(weight)]
+    expected = again(rows).measured([answers[row] for row in rows])
+    got = {key: metric.scores(np.array([weights], dtype=float))[0] for key, metric in exam.weighted(answers).items()}
+    assert got == pytest.approx(expected)
+    assert {key: metric.value for key, metric in exam.weighted(answers).items()} == pytest.approx(
+        exam.measured(answers)
+    )
+
+
+@pytest.mark.parametrize("tags", [TAGS, ("NOUN", "VERB", "X")])
+def test_weights_of_sentences(tags: tuple[str, ...]) -> None:
+    dice = random.Random(len(tags))
+    sentences = [sentence(dice, tags) for _ in range(20)]
+    exam = TagExam(train=sentences, sentences=sentences)
+    assert exam.main == ("f1" if tags is TAGS else "accuracy")
+    assert (exam.size, exam.total) == (sum(len(each.words) for each in sentences), 20)
+    answers = [[tag if dice.random() < 0.7 else dice.choice(tags) for tag in each.tags] for each in sentences]
+    for _ in range(10):
+        weights = [dice.randrange(4) for _ in sentences]
+        agrees(exam, lambda rows: TagExam(train=sentences, sentences=[sentences[i] for i in rows]), answers, weights)
+    most = max(tags, key=lambda tag: sum(each.tags.count(tag) for each in sentences))
+    assert exam.constant == most
+    assert all(set(mine) == {most} for mine in exam.baseline)
+
+
+@pytest.mark.parametrize("silent", [0.0, 0.4])
+def test_weights_of_questions(silent: float) -> None:
+    dice = random.Random(9)
+    questions = []
+    for number in range(20):
+        context = " ".join(phrase(dice) for _ in range(3))
+        context = f"{context} dogs"
+        word = dice.choice([word for word in context.split() if word != "the"])  # articles alone are no answer
+        start = context.index(word)
+        known = () if dice.random() < silent else (Answer(word, start),)
+        questions.append(Question("?", context, known, str(number), "x:1"))
+    exam = QuestionExam(total=7, questions=questions)
+    answers = [dice.choice(["", phrase(dice), *(answer.text for answer in each.answers)]) for each in questions]
+    assert ("unanswerable" in exam.weighted(answers)) == bool(silent)
+    for _ in range(10):
+        weights = [dice.randrange(1, 4) for _ in questions]
+        agrees(exam, lambda rows: QuestionExam(total=7, questions=[questions[i] for i in rows]), answers, weights)
+    assert exam.measured(exam.baseline)["exact_match"] == pytest.approx(sum(not q.answers for q in questions) / 20)
+
+
+def test_exams_without_examples() -> None:
+    with pytest.raises(DataError, match="not a single sentence"):
+        TagExam(train=[], sentences=[])
+    with pytest.raises(DataError, match="not a single question"):
+        QuestionExam(total=3, questions=[])
+    unlabelled = [Labelled(("a",), None, "x:4")]
+    with pytest.raises(DataError, match="x:4: no label"):
+        ClassExam(DEFINITIONS["glue/cola"], train=[Labelled(("a",), "acceptable", "x:1")], examples=unlabelled)
