@@ -10,6 +10,7 @@ import numpy as np
 from heedful.inspection.record import (
     READ,
     SOURCE,
+    WHOLE,
     WRITTEN,
     Alternative,
     Answer,
@@ -58,8 +59,14 @@ def made_up(
         Axis(SOURCE, tuple(source)),
         Axis(READ, ("<s>", *written[:-1])),
         Axis(WRITTEN, tuple(written)),
+        *((Axis(WHOLE, ("the text",)),) if "summary" in roles else ()),
     )
-    sides = {"encoder": (SOURCE, SOURCE), "decoder": (WRITTEN, READ), "cross": (WRITTEN, SOURCE)}
+    sides = {
+        "encoder": (SOURCE, SOURCE),
+        "decoder": (WRITTEN, READ),
+        "cross": (WRITTEN, SOURCE),
+        "summary": (WHOLE, SOURCE),
+    }
     lengths = {axis.name: len(axis.tokens) for axis in axes}
     maps = []
     for role in roles:

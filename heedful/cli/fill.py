@@ -23,14 +23,14 @@ _CHUNK = 1024
 
 @dataclass(frozen=True)
 class Arguments:
-    """Fill the gaps of texts: heedful fill RUN "The capital of France is [MASK]." """
+    """Fill the gaps of texts: heedful fill RUN --text "The capital of France is [MASK]." """
 
     run: Annotated[Path, tyro.conf.Positional]
     """run folder of a pre-training"""
-    text: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """texts with [MASK] where a token is hidden; lines of a file or of standard input if not given"""
+    text: tuple[str, ...] = ()
+    """texts with [MASK] where a token is hidden, instead of a file"""
     input: MaybePath = None
-    """file with a text on each line, plain or gzipped"""
+    """file with a text on each line, plain or gzipped; standard input if not given"""
     output: MaybePath = None
     """file for the results; standard output if not given"""
     top: int = 5
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful fill")
     if given.text and given.input is not None:
-        raise RecipeError("text and --input: give one of them, or neither to read standard input")
+        raise RecipeError("--text and --input: give one of them, or neither to read standard input")
     for name in ("top", "threads"):
         number = getattr(given, name)
         if number is not None and number < 1:

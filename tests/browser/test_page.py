@@ -33,7 +33,7 @@ def test_every_view_is_shown_and_nothing_is_asked_for(open_page: Callable[..., A
     assert {f"tab-{view}" for view in VIEWS} <= shown
 
 
-@pytest.mark.parametrize("roles", [("encoder",), ("cross",), ("decoder",), ()])
+@pytest.mark.parametrize("roles", [("encoder",), ("cross",), ("decoder",), ("summary",), ("encoder", "summary"), ()])
 def test_records_of_all_families(open_page: Callable[..., Any], roles: Any) -> None:
     page = open_page(made_up(heads=1, roles=roles))
     tabs = page.locator("[role=tab]")

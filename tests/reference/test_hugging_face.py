@@ -412,7 +412,7 @@ def test_a_folder_works_where_a_run_does(tmp_path: Path, capsys: pytest.CaptureF
         assert float(score) < 0 < int(count)
         run(capsys, "inspect", folders[name], "--source", "red dogs", "-o", str(tmp_path / f"{name}.html"))
     assert run(capsys, "generate", folders["gpt2"], "--prompt", "red", "--tokens", "3").startswith("red")
-    filled = run(capsys, "fill", folders["bert"], "red [MASK] sleep", "--format", "jsonl")
+    filled = run(capsys, "fill", folders["bert"], "--text", "red [MASK] sleep", "--format", "jsonl")
     assert len(json.loads(filled)["gaps"][0]) == 5
     assert len(json.loads(run(capsys, "embed", folders["bert"], "--text", "red dogs"))) == 24
 
@@ -655,7 +655,7 @@ def test_a_real_bert(real: Path) -> None:
 
 
 def test_a_real_bert_without_a_head_fills_nothing(real: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fill", str(real), "A [MASK] runs."]) == 2
+    assert main(["fill", str(real), "--text", "A [MASK] runs."]) == 2
     assert "without the head of pre-training, and none that fills gaps" in capsys.readouterr().err
     assert not isinstance(heedful.load(real, device="cpu"), Reader)
 

@@ -165,7 +165,7 @@ def test_each_command_finds_the_task_that_it_is_for(say: Say, several: Path) -> 
         (["tag", "--task", "tone", "--text", "a"], "tone is no task that tags words; choose one of even"),
         (["inspect", "--source", "a"], "choose one of tone, mood, even, first with --task"),
         (["evaluate", "--task", "x"], "has no task 'x'"),
-        (["fill", "a [MASK]"], "none of its tasks fills gaps (tone, mood, even, first); name another run"),
+        (["fill", "--text", "a [MASK]"], "none of its tasks fills gaps (tone, mood, even, first); name another run"),
         (["embed", "--task", "even", "--text", "a"], "even is no task that makes vectors of texts; choose one of tone"),
         (["translate", "--text", "a"], "its task is multitask where translation is needed"),
     ],

@@ -64,7 +64,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_learns_who_says_what(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fill", str(trained), "the [MASK] says woof.", "a cat can say [MASK]."]) == 0
+    assert main(["fill", str(trained), "--text", "the [MASK] says woof.", "a cat can say [MASK]."]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [lines[0], lines[2]] == ["the dog says woof.", "a cat can say miaow."]
     assert lines[1].split()[0] == "dog"
@@ -113,11 +113,11 @@ def test_standard_input_is_read(
 @pytest.mark.parametrize(
     ("command", "words", "message"),
     [
-        ("fill", ["no gap here"], "text 1: has no \\[MASK\\]"),
-        ("fill", ["[MASK] " + "cat " * 30], "text 1: has 31 tokens, this model reads at most 18"),
-        ("fill", ["[MASK]", "--top", "0"], "--top: 0; must be at least 1"),
-        ("fill", ["[MASK]", "--blank", " "], "--blank: is empty"),
-        ("fill", ["[MASK]", "--input", "x"], "give one of them"),
+        ("fill", ["--text", "no gap here"], "text 1: has no \\[MASK\\]"),
+        ("fill", ["--text", "[MASK] " + "cat " * 30], "text 1: has 31 tokens, this model reads at most 18"),
+        ("fill", ["--text", "[MASK]", "--top", "0"], "--top: 0; must be at least 1"),
+        ("fill", ["--text", "[MASK]", "--blank", " "], "--blank: is empty"),
+        ("fill", ["--text", "[MASK]", "--input", "x"], "give one of them"),
         ("embed", ["--text", "cat " * 30], "text 1: has 30 tokens"),
         ("embed", ["--input", "nowhere.txt"], "nowhere.txt"),
     ],
