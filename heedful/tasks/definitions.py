@@ -121,7 +121,7 @@ class Baseline:
 
     prediction: Prediction | None
     scores: Mapping[str, float] = field(default_factory=dict)
-    answers: Sequence[Prediction] = ()
+    answers: Sequence[Prediction] = field(default=(), repr=False)
 
 
 def measure(definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:

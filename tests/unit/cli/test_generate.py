@@ -318,7 +318,7 @@ def runs(writes: Path, tags: Path, bounded: Path) -> dict[str, Path]:
         (("evaluate", "{tags}", "--stride", "4"), "is no language model"),
         (("tag", "{tags}", "--text", "a", "--input", "b"), "--text and --input: give one of them"),
         (("evaluate", "{tags}", "--against", "{tags}"), "does not translate"),
-        (("compare", "{tags}", "{writes}"), "its task is tagging where translation is needed"),
+        (("compare", "{tags}", "{writes}"), "name runs of one task"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(
