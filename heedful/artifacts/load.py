@@ -146,7 +146,7 @@ def load_as(
     if not isinstance(user, kind):
         found = type(user).__name__.lower()
         article = "an" if found[0] in "aeiou" else "a"
-        raise RunError(f"{folder}: {article} {found} was trained here, and none that {use}; name another")
+        raise RunError(f"{folder}: is {article} {found} and none that {use}; name another model")
     return user
 
 

@@ -419,9 +419,10 @@ def test_a_folder_works_where_a_run_does(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_a_folder_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gpt2(tmp_path / "gpt2")
-    for command in (["evaluate", str(tmp_path / "gpt2")], ["tag", str(tmp_path / "gpt2")]):
-        assert main(command) == 2
-        assert "init" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "gpt2")]) == 2
+    assert "init" in capsys.readouterr().err
+    assert main(["tag", str(tmp_path / "gpt2")]) == 2
+    assert "is a writer and none that tags words" in capsys.readouterr().err
     assert main(["translate", str(tmp_path / "gpt2"), "--text", "red"]) == 2
     assert "is a GPT-2, where a model for translation is needed" in capsys.readouterr().err
 

@@ -69,7 +69,7 @@ def test_a_contestant_that_nobody_knows_is_named(tmp_path: Path) -> None:
 def test_language_model(tmp_path: Path) -> None:
     _, found = quick("language_model.py", tmp_path)
     stretches = {name: rounds[0] for name, rounds in found["tiny"].items()}
-    assert list(stretches) == ["heedful", "heedful-2x1", "plain", "plain-keep"]
+    assert list(stretches) == ["heedful", "heedful-2x1", "nanogpt", "plain", "plain-keep"]
     assert {stretch["tokens"] for stretch in stretches.values()} == {4 * 4 * 8}
     # the ids are drawn evenly: before anything is learned each costs about as many nats
     assert all(3.9 < stretch["loss"] < 4.6 for stretch in stretches.values()), stretches

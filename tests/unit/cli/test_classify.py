@@ -89,7 +89,7 @@ def test_what_cannot_be_answered(say: Say, tuned: Tuned, words: list[str], stdin
 
 def test_runs_of_other_tasks_are_named(say: Say, tuned: Tuned) -> None:
     told = say("classify", tuned("spans"), "--text", "a")
-    assert f"{tuned('spans')}: an answerer was trained here, and none that classifies texts; name" in told.complaint
+    assert f"{tuned('spans')}: is an answerer and none that classifies texts; name another" in told.complaint
 
 
 @pytest.mark.parametrize(

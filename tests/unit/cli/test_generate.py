@@ -300,7 +300,7 @@ def runs(writes: Path, tags: Path, bounded: Path) -> dict[str, Path]:
     ("words", "message"),
     [
         (("translate", "{tags}", "--text", "a"), "its task is tagging where translation is needed"),
-        (("tag", "{writes}", "--text", "a"), "a writer was trained here, and none that tags words"),
+        (("tag", "{writes}", "--text", "a"), "is a writer and none that tags words"),
         (("generate", "{tags}"), "its task is tagging where language_modelling is needed"),
         (("generate", "{writes}", "--search", "greedy", "--top-k", "3"), "--top-k: does not fit --search greedy"),
         (("generate", "{writes}", "--search", "greedy", "--samples", "3"), "3 samples: greedy search finds one"),

@@ -131,6 +131,7 @@ def test_an_interrupted_process_ends_quietly(tmp_path: Path) -> None:
     script = tmp_path / "wait.py"
     script.write_text(
         "import signal, sys, types\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # what runs in the background ignores it
         "module = types.ModuleType('heedful.cli.train')\n"
         "module.run = lambda words: signal.raise_signal(signal.SIGINT)\n"
         "sys.modules['heedful.cli.train'] = module\n"
