@@ -85,6 +85,9 @@ DRAWS = "tests/unit/tasks/test_reinforcement.py"
 MASKING = "tests/unit/data/test_masking.py"
 PASSAGES = "tests/unit/data/test_passages.py"
 PRETRAINED = "tests/unit/tasks/test_pretraining.py"
+MULTITASK = "tests/unit/tasks/test_multitask.py"
+DRAWN = "tests/unit/data/test_drawn.py"
+WEIGHTED = "tests/unit/evaluation/test_weighted.py"
 LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
 TAGGED = "tests/unit/data/test_tagged.py"
 TAGGING = "tests/unit/tasks/test_tagging.py"
@@ -1658,7 +1661,71 @@ SUMMARIES = (
     ),
 )
 
-MUTANTS = (*ATTENTION, *MODELS, *SUMMARIES, *RECURRENT, *CONVOLUTIONS, *TASKS, *GENERATION, *TRAINING, *PRETRAINING)
+LABELLED = (
+    Mutant(
+        "the weight of a task does not reach its loss",
+        "tasks/multitask.py",
+        "Loss(own.total * member.weight, own.count, parts)",
+        "Loss(own.total, own.count, parts)",
+        (MULTITASK,),
+    ),
+    Mutant(
+        "the temperature is left out",
+        "tasks/multitask.py",
+        "        sizes, power = self._sizes, 1 / self.temperature",
+        "        sizes, power = self._sizes, 1.0",
+        (MULTITASK,),
+    ),
+    Mutant(
+        "an update may mix tasks",
+        "tasks/multitask.py",
+        "        return [next(waiting[order[place]]) for place in shuffled]",
+        "        mixed = [rows for place in shuffled for rows in next(waiting[order[place]])]\n"
+        "        return [mixed[at : at + accumulate] for at in range(0, len(mixed), accumulate)]",
+        (MULTITASK,),
+    ),
+    Mutant(
+        "each epoch begins each task anew",
+        "tasks/multitask.py",
+        "for number in (epoch, epoch + 1))",
+        "for number in (0, 1))",
+        (MULTITASK,),
+    ),
+    Mutant(
+        "what is drawn does not depend on the seed",
+        "data/drawn.py",
+        "Chance(self._seed, _STREAM)",
+        "Chance(_STREAM)",
+        (DRAWN,),
+    ),
+    Mutant(
+        "the first examples are taken instead of any",
+        "data/drawn.py",
+        'np.argsort(Chance(self._seed, _STREAM).uniform(total), kind="stable")',
+        "np.arange(total)",
+        (DRAWN,),
+    ),
+    Mutant(
+        "a ratio is the mean of ratios",
+        "evaluation/weighted.py",
+        "        return _divided(weights @ self.above, weights @ self.below)",
+        "        return _divided(weights @ _divided(self.above, self.below), weights.sum(1))",
+        (WEIGHTED,),
+    ),
+)
+
+MUTANTS = (
+    *ATTENTION,
+    *MODELS,
+    *SUMMARIES,
+    *RECURRENT,
+    *CONVOLUTIONS,
+    *TASKS,
+    *GENERATION,
+    *TRAINING,
+    *PRETRAINING,
+    *LABELLED,
+)
 
 
 @contextmanager

@@ -86,7 +86,8 @@ def explicit(
     Its gradient copies each of the three once and passes over the weights as often as it must; that of the single
     operations also masks the gradient of the scores, which is zero there already.
     """
-    result: Tensor = _Explicit.apply(query, key, value, scale, hidden, blind, factors)  # type: ignore[no-untyped-call]
+    node = _Explicit.apply
+    result: Tensor = node(query, key, value, scale, hidden, blind, factors)  # type: ignore[no-untyped-call]  # torch's
     return result
 
 
@@ -207,6 +208,7 @@ class _ShortSoftmax(torch.autograd.Function):
 def _softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
     """w (g - sum(g w)), by whichever way is faster."""
     if not _slow(weights):
+        # what autograd itself calls for a softmax; there is no public name for it
         return torch._softmax_backward_data(gradient, weights, -1, weights.dtype)
     product = gradient * weights
     result: Tensor = product.addcmul_(weights, product.sum(-1, keepdim=True), value=-1)

@@ -48,42 +48,37 @@ RecurrentSummaryConfig = Annotated[
 ]
 
 
-class EncoderClassifierConfig(EncoderConfig):
+class SummarisedConfig(Section):
+    """Abstract: a text becomes one vector, and that a class or a number."""
+
+    summary: Section
+    """how the text becomes one vector"""
+    d_hidden: Count | None = None
+    """width of a layer with ReLU between that vector and the output; there is none if not given"""
+
+    @property
+    def has_hops(self) -> bool:
+        """Whether the summary has hops that may look alike."""
+        return isinstance(self.summary, SelfAttentiveConfig)
+
+    @property
+    def paired(self) -> bool:
+        """Whether only two texts together can be read."""
+        return False
+
+
+class EncoderClassifierConfig(SummarisedConfig, EncoderConfig):
     """The encoder-only Transformer with a classifier of whole texts (Devlin et al. 2019, BERT)."""
 
     summary: EncoderSummaryConfig = FirstTokenConfig()
     """how the text becomes one vector"""
-    d_hidden: Count | None = None
-    """width of a layer with ReLU between that vector and the output; there is none if not given"""
-
-    @property
-    def has_hops(self) -> bool:
-        """Whether the summary has hops that may look alike."""
-        return isinstance(self.summary, SelfAttentiveConfig)
-
-    @property
-    def paired(self) -> bool:
-        """Whether only two texts together can be read."""
-        return False
 
 
-class RecurrentClassifierConfig(RecurrentEncoderConfig):
+class RecurrentClassifierConfig(SummarisedConfig, RecurrentEncoderConfig):
     """Recurrent layers over a text with a classifier of the whole."""
 
     summary: RecurrentSummaryConfig = EndsConfig()
     """how the text becomes one vector"""
-    d_hidden: Count | None = None
-    """width of a layer with ReLU between that vector and the output; there is none if not given"""
-
-    @property
-    def has_hops(self) -> bool:
-        """Whether the summary has hops that may look alike."""
-        return isinstance(self.summary, SelfAttentiveConfig)
-
-    @property
-    def paired(self) -> bool:
-        """Whether only two texts together can be read."""
-        return False
 
 
 class ConditionalConfig(Section):
