@@ -44,9 +44,9 @@ from table_one import (
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from heedful.artifacts.memory import keep_pages
 from heedful.inspection.plots import Line, line_plot
 from heedful.inspection.scales import LOGARITHMIC
+from heedful.runs.memory import keep_pages
 
 BAR = 0.25
 """How far a fitted exponent may be from the theoretical one."""

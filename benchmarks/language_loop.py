@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from heedful.configs import DecoderConfig
-from heedful.configs.build import build_language_model
-from heedful.tasks.language_modelling import LanguageModelling
+from heedful.architectures.build import build_language_model
+from heedful.architectures.stack import DecoderConfig
+from heedful.tasks.language.problem import LanguageModelling
 from heedful.training.distributed import world
 from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
 from heedful.training.optimizers import Adam

@@ -14,14 +14,14 @@ from plain_recurrent import PlainRecurrent, feeding_model, joey_model, put_into_
 from torch import Tensor
 from training_loops import Loop, Ours, Plain, Work
 
-from heedful.artifacts.memory import keep_pages
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.recurrent import RecurrentConfig
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.recurrent import RecurrentConfig
 from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK
 from heedful.generation import Forbid, greedy_search
 from heedful.models.layout import arrange_for_inference
 from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.runs.memory import keep_pages
 from heedful.values import Tokens
 
 FORBIDDEN = [PAD, BOS, EOS]

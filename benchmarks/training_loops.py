@@ -15,15 +15,15 @@ from plain_transformer import PlainTransformer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.artifacts.memory import keep_pages
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.model import TransformerConfig
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
 from heedful.data.batches import PairBatch, collate
 from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import BOS
-from heedful.tasks.criterion import Likelihood
-from heedful.tasks.translation import Translation
+from heedful.runs.memory import keep_pages
+from heedful.tasks.translation.criterion import Likelihood
+from heedful.tasks.translation.problem import Translation
 from heedful.training.distributed import world
 from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
 from heedful.training.optimizers import Adam

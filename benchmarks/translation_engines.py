@@ -15,13 +15,13 @@ from typing import Any
 import torch
 
 import heedful
-from heedful.artifacts.memory import keep_pages
 from heedful.data.batches import collate_sources
 from heedful.data.readers import read_lines
 from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
 from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy, Search
-from heedful.tasks.translations import Length
+from heedful.runs.memory import keep_pages
+from heedful.tasks.translation.translations import Length
 
 Batches = list[list[str]]
 

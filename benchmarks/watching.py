@@ -80,8 +80,8 @@ def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
     """The worker's side."""
     import torch
 
-    from heedful.configs.build import Sizes, build_sequence_to_sequence
-    from heedful.configs.model import TransformerConfig
+    from heedful.architectures.build import Sizes, build_sequence_to_sequence
+    from heedful.architectures.model import TransformerConfig
     from heedful.generation import Forbid
     from heedful.generation.search import Greedy
     from heedful.values import Tokens

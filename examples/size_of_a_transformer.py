@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import torch
 
-from heedful.configs import TransformerConfig
-from heedful.configs.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
 from heedful.models.size import Size, measure
 
 PAPER = {

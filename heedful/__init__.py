@@ -21,22 +21,22 @@ from heedful.errors import (
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from heedful.artifacts.load import load as load
-    from heedful.artifacts.passage_index import load_index as load_index
-    from heedful.artifacts.records import load_record as load_record
-    from heedful.artifacts.records import save_record as save_record
-    from heedful.artifacts.training_run import train as train
-    from heedful.configs.run import load_recipe as load_recipe
-    from heedful.evaluation.report import evaluate as evaluate
+    from heedful.inspection.record_files import load_record as load_record
+    from heedful.inspection.record_files import save_record as save_record
+    from heedful.metrics.report import evaluate as evaluate
+    from heedful.recipes.run import load_recipe as load_recipe
+    from heedful.retrieval.index import load_index as load_index
+    from heedful.runs.load import load as load
+    from heedful.runs.train import train as train
 
 _LAZY = {
-    "evaluate": "heedful.evaluation.report",
-    "load": "heedful.artifacts.load",
-    "load_index": "heedful.artifacts.passage_index",
-    "load_recipe": "heedful.configs.run",
-    "load_record": "heedful.artifacts.records",
-    "save_record": "heedful.artifacts.records",
-    "train": "heedful.artifacts.training_run",
+    "evaluate": "heedful.metrics.report",
+    "load": "heedful.runs.load",
+    "load_index": "heedful.retrieval.index",
+    "load_recipe": "heedful.recipes.run",
+    "load_record": "heedful.inspection.record_files",
+    "save_record": "heedful.inspection.record_files",
+    "train": "heedful.runs.train",
 }
 
 __all__ = [  # noqa: PLE0604 - the lazy names are strings too

@@ -35,10 +35,10 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful align")
     reader = given.text.reader()
 
-    from heedful.artifacts.load import load_translator
     from heedful.data.readers import read_lines
-    from heedful.evaluation.alignment import Gold, alignment_error_rate
-    from heedful.tasks.words import pharaoh
+    from heedful.metrics.alignment import Gold, alignment_error_rate
+    from heedful.runs.load import load_translator
+    from heedful.tasks.translation.words import pharaoh
 
     truth = None
     if given.gold is not None:

@@ -17,7 +17,7 @@ from heedful.cli.output import clear, destination
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.tasks.answerer import Answered
+    from heedful.tasks.spans.face import Answered
 
 _CHUNK = 256
 
@@ -65,8 +65,8 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.load import load_as
-    from heedful.tasks.answerer import Answerer
+    from heedful.runs.load import load_as
+    from heedful.tasks.spans.face import Answerer
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)

@@ -17,7 +17,7 @@ from heedful.cli.output import clear, destination
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.tasks.classifier import Chosen, Classified, Classifier
+    from heedful.tasks.classification.face import Chosen, Classified, Classifier
 
 _CHUNK = 4096
 
@@ -61,8 +61,8 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.load import load_as
-    from heedful.tasks.classifier import Classifier
+    from heedful.runs.load import load_as
+    from heedful.tasks.classification.face import Classifier
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
@@ -114,7 +114,7 @@ def _answers(classifier: Classifier, rows: Sequence[tuple[str, ...]]) -> Sequenc
 
 
 def _line(found: Classified | Chosen, *, as_json: bool) -> str:
-    from heedful.tasks.classifier import Chosen
+    from heedful.tasks.classification.face import Chosen
 
     if isinstance(found, Chosen):
         if as_json:

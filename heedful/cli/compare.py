@@ -18,7 +18,7 @@ from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
     from heedful.cli.comparison import Comparison, Entry
-    from heedful.configs.run import Recipe
+    from heedful.recipes.run import Recipe
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class _Named:
 
     def entry(self) -> Entry:
         """The same with a complete recipe; `RunError` where nothing was trained and nothing will be."""
-        from heedful.artifacts.comparison import gather
-        from heedful.artifacts.initial import resolved
         from heedful.cli.comparison import Entry
+        from heedful.runs.facts import gather
+        from heedful.runs.initial import resolved
 
         if self.recipe is None:
             return Entry(self.folder, gather(self.folder).recipe)
@@ -93,7 +93,7 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.device import find_device
+    from heedful.runs.device import find_device
 
     find_device(given.device)
     threads = given.threads or torch.get_num_threads()
@@ -185,7 +185,7 @@ def _named(path: Path, *, given: Arguments, overrides: Sequence[str]) -> list[_N
         return [_Named(path)]
     if not given.train:
         raise RecipeError(f"{path}: is a recipe and no run; add --train, or name the run folder that it made")
-    from heedful.configs.run import FineTuningRecipe, load_recipe
+    from heedful.recipes.run import FineTuningRecipe, load_recipe
 
     recipe = load_recipe(path, overrides)
     init: tuple[str, ...] = ()
@@ -234,9 +234,9 @@ def _require_different(entries: Sequence[_Named]) -> None:
 
 def _train(entries: Sequence[Entry], *, given: Arguments, overrides: Sequence[str]) -> int:
     """Trains as `heedful train` does; what is not 0 ends the command."""
-    from heedful.artifacts.files import MANIFEST
-    from heedful.artifacts.prepare import require_inputs
     from heedful.cli import train
+    from heedful.runs.prepare import require_inputs
+    from heedful.store import MANIFEST
 
     for entry in entries:
         if entry.file is not None:
@@ -255,7 +255,7 @@ def _train(entries: Sequence[Entry], *, given: Arguments, overrides: Sequence[st
 
 
 def _is_done(entry: Entry) -> bool:
-    from heedful.artifacts.files import read_manifest
-    from heedful.artifacts.load import open_run
+    from heedful.runs.load import open_run
+    from heedful.store import read_manifest
 
     return read_manifest(entry.folder).finished and open_run(entry.folder).recipe == entry.recipe

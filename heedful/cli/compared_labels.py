@@ -9,16 +9,16 @@ from functools import cached_property
 from typing import Any
 
 from heedful import __version__
-from heedful.artifacts.comparison import Facts, differences, kinds
-from heedful.artifacts.labelled_comparison import Judge, Judgement, families, start
 from heedful.cli.comparison import Compared
 from heedful.cli.comparison_tables import NONE, difference_table, number, unfinished
-from heedful.configs.build_exam import LabelledRecipe
-from heedful.evaluation.bootstrap import Comparison
 from heedful.inspection.page import Table, html_page
 from heedful.inspection.plots import Level, Line, line_plot
 from heedful.inspection.scales import LOGARITHMIC
-from heedful.tasks.definitions import Prediction
+from heedful.metrics.bootstrap import Comparison
+from heedful.runs.facts import Facts, differences, kinds
+from heedful.runs.judge import Judge, Judgement, families, start
+from heedful.tasks.benchmarks.definitions import Prediction
+from heedful.tasks.build_exam import LabelledRecipe
 
 
 @dataclass(frozen=True)

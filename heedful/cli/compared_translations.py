@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import Any
 
 from heedful import __version__
-from heedful.artifacts.comparison import Facts, differences, kinds
-from heedful.artifacts.translation_comparison import Band, Scores, Scoring, Translated
 from heedful.cli.comparison import Compared
 from heedful.cli.comparison_tables import NONE, difference_table, number, unfinished
-from heedful.configs.run import TranslationRecipe
 from heedful.inspection.page import Table, html_page
 from heedful.inspection.plots import Line, line_plot
+from heedful.recipes.run import TranslationRecipe
+from heedful.runs.facts import Facts, differences, kinds
+from heedful.tasks.translation.comparison import Band, Scores, Scoring, Translated
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from heedful.artifacts.comparison import Facts
 from heedful.inspection.page import Table
+from heedful.runs.facts import Facts
 
 NONE: Final = "-"
 

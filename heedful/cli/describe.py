@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from heedful.cli.arguments import MaybeText, parse
-from heedful.configs.run import (
+from heedful.errors import RecipeError
+from heedful.recipes.run import (
     LanguageRecipe,
     MultitaskRecipe,
     PretrainingRecipe,
@@ -20,13 +21,12 @@ from heedful.configs.run import (
     TranslationRecipe,
     load_recipe,
 )
-from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
     from torch import nn
 
     from heedful.models.size import Part, Size
-    from heedful.tasks.definitions import Definition
+    from heedful.tasks.benchmarks.definitions import Definition
 
 _NUMBER = re.compile(r"\.(\d+)(?=\.)")
 
@@ -91,9 +91,9 @@ def _folder(folder: Path, overrides: Sequence[str], *, length: int) -> int:
 
     import torch
 
-    from heedful.artifacts.hugging_face import build
-    from heedful.artifacts.origin import open_origin
+    from heedful.foreign.hugging_face import build
     from heedful.models.size import measure
+    from heedful.runs.origin import open_origin
 
     origin = open_origin(folder)
     with torch.device("meta"):
@@ -104,7 +104,7 @@ def _folder(folder: Path, overrides: Sequence[str], *, length: int) -> int:
 def _complete(recipe: Recipe, path: Path) -> tuple[Recipe, int]:
     """The recipe with the model that its `init` names, and the entries of its vocabulary."""
     if getattr(recipe, "init", None) is not None:
-        from heedful.artifacts.initial import given_tokenizer, resolved
+        from heedful.runs.initial import given_tokenizer, resolved
 
         recipe = resolved(recipe)
         given = given_tokenizer(recipe)
@@ -132,7 +132,7 @@ def _published(given: Arguments, overrides: Sequence[str]) -> int:
 
 
 def _benchmarks(given: Arguments, overrides: Sequence[str]) -> int:
-    from heedful.tasks.benchmarks import DEFINITIONS, find
+    from heedful.tasks.benchmarks.table import DEFINITIONS, find
 
     if given.recipe is not None or overrides:
         raise RecipeError("heedful describe: a recipe and its keys cannot be combined with --tasks or --task")
@@ -169,9 +169,9 @@ def _show_task(task: Definition) -> None:
 
 
 def _model(recipe: Recipe, vocabulary: int) -> nn.Module:
-    from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
-    from heedful.configs.build_fine_tuning import build_span_finder
-    from heedful.configs.build_pretraining import build_pretrained
+    from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+    from heedful.architectures.build_fine_tuning import build_span_finder
+    from heedful.tasks.pretraining.build import build_pretrained
 
     match recipe:
         case TranslationRecipe():

@@ -19,7 +19,7 @@ from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
     from heedful.data.readers import Pair, PairReader
-    from heedful.tasks.translator import Translator
+    from heedful.tasks.translation.face import Translator
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.evaluation.translation import bleu_metric
+    from heedful.metrics.translation import bleu_metric
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
@@ -109,7 +109,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _task(folder: Path) -> str:
-    from heedful.artifacts.load import open_run
+    from heedful.runs.load import open_run
 
     return open_run(folder).recipe.task
 
@@ -118,8 +118,8 @@ def _measure(given: Arguments, *, task: str) -> int:
     """The metrics of a run that does not translate."""
     if given.text.named or given.against is not None or given.save is not None:
         raise RecipeError(f"{given.system}: does not translate; it is measured on its own test or validation set alone")
-    from heedful.artifacts.language_measure import measure_language
-    from heedful.artifacts.measure import measure
+    from heedful.runs.measure import measure
+    from heedful.tasks.language.measure import measure_language
 
     def say(text: str) -> None:
         print(text, file=sys.stderr)
@@ -152,8 +152,8 @@ def _measure(given: Arguments, *, task: str) -> int:
 
 def _labelled(given: Arguments, *, say: Callable[[str], None]) -> None:
     """The metrics of a run of labels beside those of the most frequent one."""
-    from heedful.artifacts.labelled_measure import measure_labelled
     from heedful.cli.measured import content, table
+    from heedful.runs.labelled_measure import measure_labelled
 
     found = measure_labelled(given.system, device=given.device, say=say)
     if given.format == "json":
@@ -192,13 +192,13 @@ def _save(translations: list[str], path: Path) -> None:
 
 
 def _reader(given: Arguments) -> PairReader:
-    from heedful.configs.build_data import build_pairs
+    from heedful.recipes.build_data import build_pairs
 
     if given.text.named:
         return given.text.reader()
     if not given.system.is_dir():
         raise RecipeError(f"{given.system}: a file of translations needs --source and --target, or --data")
-    from heedful.artifacts.load import open_translation
+    from heedful.runs.load import open_translation
 
     data = open_translation(given.system).recipe.data
     return build_pairs(data.test or data.validation)
@@ -215,9 +215,9 @@ def _system(path: Path, pairs: list[Pair], *, given: Arguments) -> _System:
         return _System(str(path), [t for t, pair in zip(lines, pairs, strict=True) if _is_real(pair)], None, None)
     import time
 
-    from heedful.artifacts.load import load_translator, open_translation
-    from heedful.artifacts.memory import keep_pages
-    from heedful.configs.build_run import build_length, build_search
+    from heedful.recipes.build_run import build_length, build_search
+    from heedful.runs.load import load_translator, open_translation
+    from heedful.runs.memory import keep_pages
 
     keep_pages()
     sources = [pair.source for pair in pairs if _is_real(pair)]
@@ -233,14 +233,14 @@ def _system(path: Path, pairs: list[Pair], *, given: Arguments) -> _System:
 
 
 def _perplexity(translator: Translator, sources: list[str], references: list[str]) -> float:
-    from heedful.evaluation.likelihood import perplexity
+    from heedful.metrics.likelihood import perplexity
 
     scores = translator.score(list(zip(sources, references, strict=True)))
     return perplexity(sum(s.log_probability for s in scores), sum(s.count for s in scores))
 
 
 def _report(system: _System, sources: list[str], references: list[str], *, given: Arguments) -> dict[str, Any]:
-    from heedful.evaluation.report import evaluate
+    from heedful.metrics.report import evaluate
 
     found = evaluate(
         system.translations,
@@ -265,7 +265,7 @@ def _report(system: _System, sources: list[str], references: list[str], *, given
 
 
 def _comparison(first: _System, second: _System, references: list[str], *, given: Arguments) -> dict[str, Any]:
-    from heedful.evaluation.bootstrap import CountedBLEU, CountedChrF, paired_bootstrap
+    from heedful.metrics.bootstrap import CountedBLEU, CountedChrF, paired_bootstrap
 
     metrics = (
         CountedBLEU(lowercase=given.lowercase, tokenize=given.tokenize),

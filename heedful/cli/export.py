@@ -40,14 +40,14 @@ def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful export")
     if given.format == "ctranslate2":
-        from heedful.artifacts.foreign import export_ctranslate2
+        from heedful.foreign.formats import export_ctranslate2
 
         export_ctranslate2(given.run, given.folder, quantization=given.quantization, step=given.step)
     else:
         if given.quantization is not None:
             raise RecipeError("--quantization: belongs to --format ctranslate2; Hugging Face's weights are fp32")
 
-        from heedful.artifacts.hugging_face_export import export_hugging_face
+        from heedful.foreign.hugging_face_export import export_hugging_face
 
         for note in export_hugging_face(given.run, given.folder, step=given.step):
             print(f"heedful export: {note}", file=sys.stderr)

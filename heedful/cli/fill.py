@@ -16,7 +16,7 @@ from heedful.cli.output import clear, destination
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.tasks.reader import Filled
+    from heedful.tasks.pretraining.reader import Filled
 
 _CHUNK = 1024
 
@@ -59,10 +59,10 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.load import load_as
     from heedful.data.readers import read_lines
-    from heedful.tasks.reader import Reader
-    from heedful.tasks.translator import batched
+    from heedful.runs.load import load_as
+    from heedful.tasks.pretraining.reader import Reader
+    from heedful.tasks.translation.face import batched
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from heedful.inspection.page import html_page, page_text
 from heedful.inspection.plots import readable
-from heedful.tasks.answerer import Answered
-from heedful.tasks.retrieval import Hit, Ordering, matches
+from heedful.retrieval.orders import Hit, Ordering, matches
+from heedful.tasks.spans.face import Answered
 
 _NAMES: Final[Mapping[Ordering, str]] = {"bm25": "BM25", "encoder": "encoder", "product": "product"}
 _SNIPPET: Final = 240

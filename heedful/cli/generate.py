@@ -16,9 +16,9 @@ from heedful.cli.arguments import MaybeFloat, MaybeInt, MaybePath, MaybeText, pa
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.configs.generation import ContinuationConfig
     from heedful.generation.search import Greedy, Sampling, Search
-    from heedful.tasks.writer import Writer
+    from heedful.recipes.generation import ContinuationConfig
+    from heedful.tasks.language.face import Writer
 
 _TOGETHER = 32
 """Prompts that are written side by side."""
@@ -72,9 +72,9 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.load import load_writer
-    from heedful.configs.build_run import build_continuation
     from heedful.generation.search import Greedy, Sampling
+    from heedful.recipes.build_run import build_continuation
+    from heedful.runs.load import load_writer
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
@@ -160,7 +160,7 @@ def _config(given: Arguments, recipe: ContinuationConfig) -> ContinuationConfig:
     """The recipe's way to write, changed by what was given."""
     from pydantic import TypeAdapter, ValidationError
 
-    from heedful.configs.generation import ContinuationConfig
+    from heedful.recipes.generation import ContinuationConfig
 
     options = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "tokens")
     changed = {name: getattr(given, name) for name in options if getattr(given, name) is not None}

@@ -14,7 +14,7 @@ from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.data.collection import Passages
+    from heedful.retrieval.collection import Passages
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.index_building import build_index
-    from heedful.artifacts.load import load_embedder
     from heedful.cli.counting import Counting
+    from heedful.retrieval.building import build_index
+    from heedful.runs.load import load_embedder
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
@@ -90,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _passages(given: Arguments) -> Passages:
-    from heedful.data.collection import PassageColumns, PassageLines, PassageObjects, SquadPassages, is_json
+    from heedful.retrieval.collection import PassageColumns, PassageLines, PassageObjects, SquadPassages, is_json
 
     plain = Path(given.passages.name.lower().removesuffix(".gz")).suffix
     kind = {".jsonl": "field", ".tsv": "column"}.get(plain)

@@ -139,7 +139,7 @@ def _check(given: Arguments) -> None:
 
 
 def _record(given: Arguments) -> Record:
-    from heedful.artifacts.records import load_record
+    from heedful.inspection.record_files import load_record
 
     if given.record is not None:
         record = load_record(given.record)
@@ -147,12 +147,12 @@ def _record(given: Arguments) -> Record:
 
     from dataclasses import replace
 
-    from heedful.artifacts.load import load
     from heedful.generation.search import Beam
-    from heedful.tasks.heads import Heads
+    from heedful.runs.load import load
     from heedful.tasks.inspecting import Scope
-    from heedful.tasks.translator import Translator
-    from heedful.tasks.writer import Writer
+    from heedful.tasks.language.face import Writer
+    from heedful.tasks.multitask.heads import Heads
+    from heedful.tasks.translation.face import Translator
 
     assert given.run is not None
     assert given.source is not None
@@ -182,11 +182,11 @@ def _record(given: Arguments) -> Record:
 
 def _judged(model: object, source: str, target: str | None, *, scope: Scope) -> Record:
     """The record of a model that reads and writes nothing."""
-    from heedful.tasks.answerer import Answerer
-    from heedful.tasks.classifier import Classifier
+    from heedful.tasks.classification.face import Classifier
     from heedful.tasks.embedder import Embedder
-    from heedful.tasks.reader import Reader
-    from heedful.tasks.tagger import Tagger
+    from heedful.tasks.pretraining.reader import Reader
+    from heedful.tasks.spans.face import Answerer
+    from heedful.tasks.tagging.face import Tagger
 
     match model:
         case Reader() | Embedder():
@@ -214,11 +214,11 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
 
 
 def _show(record: Record, given: Arguments) -> None:
-    from heedful.artifacts.files import replacing
-    from heedful.artifacts.pictures import write_figure, write_numbers
-    from heedful.artifacts.records import save_record
     from heedful.inspection.figures import figure
+    from heedful.inspection.picture_files import write_figure, write_numbers
+    from heedful.inspection.record_files import save_record
     from heedful.inspection.web import viewer_html
+    from heedful.store import replacing
 
     written = []
     if given.output is not None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from heedful.errors import DataError
 
 if TYPE_CHECKING:
-    from heedful.evaluation.alignment import Gold
     from heedful.inspection.page import Table
-    from heedful.tasks.survey import Habits, Head, Importance, Worth
-    from heedful.tasks.translator import Translator
+    from heedful.metrics.alignment import Gold
+    from heedful.tasks.translation.face import Translator
+    from heedful.tasks.translation.survey import Habits, Head, Importance, Worth
 
 _MEASURES = {
     "relative_entropy": "entropy",
@@ -38,9 +38,9 @@ def compare_records(first: Path, second: Path, *, json_file: Path | None) -> Non
         RunError: a file is no record.
         DataError: they are not of the same text, or have no head in common.
     """
-    from heedful.artifacts.records import load_record
     from heedful.inspection.difference import differences
     from heedful.inspection.page import Table
+    from heedful.inspection.record_files import load_record
 
     records = load_record(first), load_record(second)
     found = sorted(differences(*records), key=lambda each: -each.divergence)
@@ -74,10 +74,10 @@ def survey_heads(
         RunError: no trained translation run.
         DataError: the text or the gold alignments cannot be used.
     """
-    from heedful.artifacts.load import load_translator
     from heedful.cli.parallel import TextOptions
-    from heedful.tasks.survey import heads_of, survey
-    from heedful.tasks.survey import importance as worth_of_heads
+    from heedful.runs.load import load_translator
+    from heedful.tasks.translation.survey import heads_of, survey
+    from heedful.tasks.translation.survey import importance as worth_of_heads
 
     truth = None if gold is None else _gold(gold, sentences)
     pairs = [(pair.source, pair.target) for pair in islice(TextOptions(data=data).reader(), sentences)]
@@ -103,7 +103,7 @@ def survey_heads(
 
 def _gold(path: Path, sentences: int) -> list[Gold]:
     from heedful.data.readers import read_lines
-    from heedful.evaluation.alignment import Gold
+    from heedful.metrics.alignment import Gold
 
     lines = enumerate(islice(read_lines(path), sentences), 1)
     return [Gold.parse(line, place=f"{path}:{number}") for number, line in lines]
@@ -153,8 +153,8 @@ def _two(number: float) -> str:
 def _write_page(
     path: Path, tables: Sequence[Table], *, habits: Sequence[Habits], worth: Importance | None, title: str
 ) -> None:
-    from heedful.artifacts.files import replacing
     from heedful.inspection.page import html_page
+    from heedful.store import replacing
 
     page = html_page(title, tables=tables, pictures=_pictures(habits, worth))
     with replacing(path) as beside:
@@ -197,7 +197,7 @@ def _numbers(habits: Sequence[Habits], worth: Importance | None) -> dict[str, An
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    from heedful.artifacts.files import write_json
+    from heedful.store import write_json
 
     write_json(path, content)
     print(f"written: {path}", file=sys.stderr)

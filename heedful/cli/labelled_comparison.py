@@ -6,17 +6,17 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from heedful.artifacts.comparison import gather
-from heedful.artifacts.labelled_comparison import Judge
-from heedful.artifacts.labelled_measure import examined
-from heedful.artifacts.memory import keep_pages
 from heedful.cli.compared_labels import Baseline, ComparedLabels, Row
 from heedful.cli.comparison import Comparison, Entry
 from heedful.cli.searching import SearchOptions
-from heedful.configs.build_data import build_text
-from heedful.configs.build_exam import LabelledRecipe
 from heedful.data.drawn import require_enough
 from heedful.errors import DataError, RecipeError
+from heedful.recipes.build_data import build_text
+from heedful.runs.facts import gather
+from heedful.runs.judge import Judge
+from heedful.runs.labelled_measure import examined
+from heedful.runs.memory import keep_pages
+from heedful.tasks.build_exam import LabelledRecipe
 from heedful.tasks.exam import Exam
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from heedful.tasks.text_size import Likelihood
+    from heedful.tasks.language.text_size import Likelihood
 
 
 def show_likelihood(system: Path, part: str, found: Likelihood, *, form: Literal["text", "json"]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from heedful.artifacts.labelled_measure import Measured
+    from heedful.runs.labelled_measure import Measured
 
 
 def show_tasks(
@@ -22,7 +22,7 @@ def show_tasks(
     say: Callable[[str], None],
 ) -> None:
     """All tasks of a run that has several, or one of them."""
-    from heedful.artifacts.labelled_measure import measure_tasks
+    from heedful.runs.labelled_measure import measure_tasks
 
     found = measure_tasks(folder, task=task, device=device, say=say)
     if form == "json":

@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from heedful.configs.training import TrainingConfig
+from heedful.recipes.training import TrainingConfig
 from heedful.training.listeners import Evaluation, Listener, Update
 
 _LINE_EVERY = 20.0

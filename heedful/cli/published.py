@@ -5,9 +5,9 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, assert_never
 
-from heedful.configs.model import TransformerConfig
-from heedful.configs.published import PUBLISHED, Published
-from heedful.configs.stack import DecoderConfig, EncoderConfig
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.published import PUBLISHED, Published
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def show_sizes() -> None:
 def _measured(published: Published, *, length: int) -> Size:
     import torch
 
-    from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
-    from heedful.configs.build_stack import transformer_encoder
+    from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+    from heedful.architectures.build_stack import transformer_encoder
     from heedful.models.encoders import FirstToken
     from heedful.models.size import measure
 

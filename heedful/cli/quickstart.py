@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from heedful.cli.arguments import parse
-from heedful.configs.toml import value
 from heedful.errors import RecipeError, TrainingError
+from heedful.recipes.toml import value
 
 if TYPE_CHECKING:
     from heedful.data.phrasebook import Phrasebook
-    from heedful.tasks.translator import Translator
+    from heedful.tasks.translation.face import Translator
 
 _RECIPE = """\
 # Written by: heedful quickstart. Go on with it: heedful train {recipe} --training.steps 2000
@@ -121,8 +121,8 @@ def _train(recipe: Path) -> int:
 
 
 def _show(book: Phrasebook, folder: Path) -> None:
-    from heedful.artifacts.load import load_translator
-    from heedful.evaluation.translation import bleu, exact_match
+    from heedful.metrics.translation import bleu, exact_match
+    from heedful.runs.load import load_translator
 
     translator = load_translator(folder / "run")
     sources, references = [s for s, _ in book.test], [t for _, t in book.test]

@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful score")
     reader = given.text.reader()
 
-    from heedful.artifacts.load import load_translator
+    from heedful.runs.load import load_translator
 
     translator = load_translator(*given.runs, device=given.device)
     pairs = [(pair.source, pair.target) for pair in reader]

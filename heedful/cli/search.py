@@ -16,10 +16,10 @@ from heedful.cli.output import clear, destination
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.artifacts.passage_index import PassageIndex
     from heedful.cli.found import Found
-    from heedful.tasks.answerer import Answerer
-    from heedful.tasks.retrieval import Ordering
+    from heedful.retrieval.index import PassageIndex
+    from heedful.retrieval.orders import Ordering
+    from heedful.tasks.spans.face import Answerer
 
 _CHUNK = 64
 
@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.passage_index import load_index
+    from heedful.retrieval.index import load_index
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
@@ -79,8 +79,8 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     found = _found(index, given)
     if given.output is not None and given.output.suffix == ".html":
-        from heedful.artifacts.files import replacing
         from heedful.cli.found import page
+        from heedful.store import replacing
 
         text = page(list(found), name=str(given.index))
         with replacing(given.output) as beside:
@@ -118,7 +118,7 @@ def _check(given: Arguments) -> None:
 
 def _orderings(index: PassageIndex, given: Arguments) -> tuple[Ordering, ...]:
     """Those that were asked for; of `all`, those that the index has."""
-    from heedful.tasks.retrieval import ORDERINGS
+    from heedful.retrieval.orders import ORDERINGS
 
     if given.by == "all" or (given.by is None and given.measure is not None):
         return ORDERINGS if index.has_vectors else ("bm25",)
@@ -128,7 +128,7 @@ def _orderings(index: PassageIndex, given: Arguments) -> tuple[Ordering, ...]:
 def _found(index: PassageIndex, given: Arguments) -> Iterator[Found]:
     from heedful.cli.found import found
     from heedful.data.readers import read_lines
-    from heedful.tasks.translator import batched
+    from heedful.tasks.translation.face import batched
 
     orderings = _orderings(index, given)
     answerer = None if given.answers is None else _answerer(given.answers, device=given.device)
@@ -139,17 +139,17 @@ def _found(index: PassageIndex, given: Arguments) -> Iterator[Found]:
 
 
 def _answerer(folder: Path, *, device: str | None) -> Answerer:
-    from heedful.artifacts.load import load_as
-    from heedful.tasks.answerer import Answerer
+    from heedful.runs.load import load_as
+    from heedful.tasks.spans.face import Answerer
 
     return load_as(Answerer, folder, use="answers questions", device=device)
 
 
 def _measure(index: PassageIndex, path: Path, given: Arguments) -> None:
-    from heedful.artifacts.search_measure import FIRST, measure_search
     from heedful.cli.counting import Counting
-    from heedful.data.collection import judged_questions
     from heedful.inspection.page import Table, html_page
+    from heedful.retrieval.collection import judged_questions
+    from heedful.retrieval.measure import FIRST, measure_search
 
     with Counting("questions") as tick:
         measured, count = measure_search(index, judged_questions(path), orderings=_orderings(index, given), tick=tick)

@@ -11,7 +11,7 @@ from heedful.cli.arguments import MaybeFloat, MaybeInt
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.configs.generation import GenerationConfig
+    from heedful.recipes.generation import GenerationConfig
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SearchOptions:
         """
         from pydantic import TypeAdapter, ValidationError
 
-        from heedful.configs.generation import GenerationConfig
+        from heedful.recipes.generation import GenerationConfig
 
         given = {
             "width": self.beam,

@@ -16,7 +16,7 @@ from heedful.cli.output import clear, destination
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.tasks.tagger import Tag
+    from heedful.tasks.tagging.face import Tag
 
 _CHUNK = 4096
 
@@ -53,10 +53,10 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.load import load_as
     from heedful.data.readers import read_lines
-    from heedful.tasks.tagger import Tagger
-    from heedful.tasks.translator import batched
+    from heedful.runs.load import load_as
+    from heedful.tasks.tagging.face import Tagger
+    from heedful.tasks.translation.face import batched
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)

@@ -13,7 +13,7 @@ from typing import Annotated
 import tyro
 
 from heedful.cli.arguments import MaybeText, parse
-from heedful.configs.run import dump, load_recipe
+from heedful.recipes.run import dump, load_recipe
 
 _USES = {
     "translation": ("translate", "text"),
@@ -51,8 +51,8 @@ def run(arguments: Sequence[str]) -> int:
 
     from rich.console import Console
 
-    from heedful.artifacts.training_run import train
     from heedful.cli.progress import TrainingProgress
+    from heedful.runs.train import train
 
     console = Console(stderr=True, force_terminal=None if os.environ.get("RANK", "0") == "0" else False)
     with TrainingProgress(recipe.training, console) as progress:

@@ -19,8 +19,8 @@ from heedful.cli.searching import SearchOptions
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.tasks.translations import Translation
-    from heedful.tasks.translator import Translator
+    from heedful.tasks.translation.face import Translator
+    from heedful.tasks.translation.translations import Translation
 
 _CHUNK = 4096
 """Sentences that are sorted by length together; a stream of any length is translated in such pieces."""
@@ -70,10 +70,10 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.artifacts.load import load_translator, translation_search
-    from heedful.artifacts.memory import keep_pages
-    from heedful.configs.build_run import build_length, build_search
-    from heedful.tasks.unknown import replace_unknown
+    from heedful.recipes.build_run import build_length, build_search
+    from heedful.runs.load import load_translator, translation_search
+    from heedful.runs.memory import keep_pages
+    from heedful.tasks.translation.unknown import replace_unknown
 
     keep_pages()
     if given.threads is not None:
@@ -143,7 +143,7 @@ def _chunks(given: Arguments) -> Iterator[tuple[list[str], list[str] | None]]:
 def _paired(
     lines: Iterator[str], beginnings: Iterator[str] | None, *, given: Arguments
 ) -> Iterator[tuple[list[str], list[str] | None]]:
-    from heedful.tasks.translator import batched
+    from heedful.tasks.translation.face import batched
 
     for sentences in batched(lines, _CHUNK):
         if given.prefix is not None:

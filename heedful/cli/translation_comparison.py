@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from heedful.artifacts.comparison import gather
-from heedful.artifacts.device import find_device
-from heedful.artifacts.memory import keep_pages
-from heedful.artifacts.translation_comparison import Scoring, translate
 from heedful.cli.compared_translations import ComparedTranslations, Row
 from heedful.cli.comparison import Comparison, Entry
 from heedful.cli.parallel import TextOptions
-from heedful.configs.build_data import build_pairs
-from heedful.configs.run import TranslationRecipe
 from heedful.data.readers import Pair
 from heedful.errors import DataError, RecipeError
-from heedful.evaluation.translation import bleu_metric
+from heedful.metrics.translation import bleu_metric
+from heedful.recipes.build_data import build_pairs
+from heedful.recipes.run import TranslationRecipe
+from heedful.runs.device import find_device
+from heedful.runs.facts import gather
+from heedful.runs.memory import keep_pages
+from heedful.tasks.translation.comparison import Scoring, translate
 
 if TYPE_CHECKING:
     from heedful.cli.compare import Arguments

@@ -16,16 +16,16 @@ from jaxtyping import Float
 
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.questions import Question
-from heedful.data.tagged import TaggedSentence
 from heedful.errors import DataError
-from heedful.evaluation.answers import answer_scores, exact_match, normalised, token_f1
-from heedful.evaluation.classes import accuracy
-from heedful.evaluation.entities import are_entities, entity_scores, spans
-from heedful.evaluation.weighted import Correlation, Matthews, Mean, Ratio, Weighted, f1, grouped, hits, mean
-from heedful.tasks.answerer import Answerer
-from heedful.tasks.classifier import Classifier
-from heedful.tasks.definitions import Definition, Example, Metric, Prediction, majority, measure
-from heedful.tasks.tagger import Tagger
+from heedful.metrics.answers import answer_scores, exact_match, normalised, token_f1
+from heedful.metrics.classes import accuracy
+from heedful.metrics.entities import are_entities, entity_scores, spans
+from heedful.metrics.weighted import Correlation, Matthews, Mean, Ratio, Weighted, f1, grouped, hits, mean
+from heedful.tasks.benchmarks.definitions import Definition, Example, Metric, Prediction, majority, measure
+from heedful.tasks.classification.face import Classifier
+from heedful.tasks.spans.face import Answerer
+from heedful.tasks.tagging.data import TaggedSentence
+from heedful.tasks.tagging.face import Tagger
 
 _OF_GROUPS: Final[frozenset[str]] = frozenset({"exact_groups", "f1a", "parity"})
 

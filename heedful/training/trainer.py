@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import TrainingError
-from heedful.tasks.interface import Batch, Rows, Task
+from heedful.tasks.task import Batch, Rows, Task
 from heedful.training.distributed import World
 from heedful.training.interruption import interruption
 from heedful.training.listeners import Evaluation, Keeper, Listener, Progress, Snapshot, Update

@@ -16,11 +16,11 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 
+from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.model import LanguageModelConfig, ModelConfig
 from heedful.attention import kernels
 from heedful.attention.probe import Probe
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
-from heedful.configs.model import LanguageModelConfig, ModelConfig
 from heedful.generation import Hypotheses, NoPenalty, Wu, beam_search, greedy_search
 from heedful.inspection.capture import capture
 from heedful.inspection.watch import watch

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build_pretraining import build_masked_language_model
-from heedful.configs.stack import EncoderConfig
+from heedful.architectures.stack import EncoderConfig
 from heedful.inspection.capture import capture
 from heedful.models.interface import Encoder
+from heedful.tasks.pretraining.build import build_masked_language_model
 from heedful.values import Tokens
 
 POSITIONS: dict[str, dict[str, Any]] = {

@@ -10,13 +10,12 @@ import pytest
 import torch
 
 import heedful
-from heedful.configs import LanguageRecipe, Recipe, TranslationRecipe
-from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
-from heedful.configs.build_pretraining import build_pretrained
-from heedful.configs.fine_tuning import FineTuningRecipe
-from heedful.configs.recipe import data_table
-from heedful.configs.run import MultitaskRecipe, PretrainingRecipe
+from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.models.size import measure
+from heedful.recipes.fine_tuning import FineTuningRecipe
+from heedful.recipes.recipe import data_table
+from heedful.recipes.run import LanguageRecipe, MultitaskRecipe, PretrainingRecipe, Recipe, TranslationRecipe
+from heedful.tasks.pretraining.build import build_pretrained
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
@@ -156,7 +155,7 @@ def tagged(text: Path, stem: str) -> list[str]:
 
 def labelled(text: Path, stem: str) -> list[str]:
     """Files of the benchmark task that a recipe is of, in which a text is positive if it is short."""
-    from heedful.tasks.benchmarks import find
+    from heedful.tasks.benchmarks.table import find
 
     sizes = {path.stem: "sst-2" for path in (ROOT / "recipes/sizes").iterdir()}
     task = sizes.get(stem) or next(task for task in ("sst-2", "mrpc", "rte") if stem.startswith(task))

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.configs.build_recurrent import conditional_encoder
-from heedful.configs.classifiers import ConditionalConfig
+from heedful.architectures.build_recurrent import conditional_encoder
+from heedful.architectures.classifiers import ConditionalConfig
 from heedful.inspection.watch import watch
 from heedful.models.conditional_encoder import ConditionalEncoder
 from heedful.values import Tokens

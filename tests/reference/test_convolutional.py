@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.configs.build import Sizes
-from heedful.configs.build_convolutional import convolutional
-from heedful.configs.convolutional import ConvolutionalConfig
+from heedful.architectures.build import Sizes
+from heedful.architectures.build_convolutional import convolutional
+from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.inspection.watch import watch
 from heedful.models.convolutional_encoder import ConvolutionalEncoder
 from heedful.values import Tokens

@@ -19,24 +19,24 @@ from torch import Tensor, nn
 
 import heedful
 from heedful.__main__ import main
-from heedful.artifacts.hugging_face import open_hugging_face, ready
-from heedful.artifacts.hugging_face_export import export_hugging_face, save_hugging_face
-from heedful.artifacts.origin import Origin, open_origin
-from heedful.configs.attention import HeadsConfig
-from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
-from heedful.configs.build_pretraining import build_masked_language_model
-from heedful.configs.model import TransformerConfig
-from heedful.configs.positions import LearnedConfig, RotaryConfig
-from heedful.configs.stack import DecoderConfig, EncoderConfig
+from heedful.architectures.attention import HeadsConfig
+from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.positions import LearnedConfig, RotaryConfig
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.offsets import offsets
 from heedful.data.readers import read_lines
 from heedful.data.tokenizers import Tokenizer, learn_characters, load_tokenizer
 from heedful.errors import RunError
+from heedful.foreign.hugging_face import open_hugging_face, ready
+from heedful.foreign.hugging_face_export import export_hugging_face, save_hugging_face
 from heedful.generation import Power
 from heedful.generation.search import Beam, Greedy
+from heedful.runs.origin import Origin, open_origin
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.reader import Reader
-from heedful.tasks.translations import Length
+from heedful.tasks.pretraining.build import build_masked_language_model
+from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.translation.translations import Length
 from heedful.values import Tokens
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra: dev)")

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from heedful.architectures.build import Sizes, build_encoder, build_language_model, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.attention import MultiHeadAttention
 from heedful.blocks.feedforward import FeedForward
-from heedful.configs.build import Sizes, build_encoder, build_language_model, build_sequence_to_sequence
-from heedful.configs.model import TransformerConfig
-from heedful.configs.stack import DecoderConfig, EncoderConfig
 
 D_MODEL, D_FF = 48, 160
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
 from heedful.attention import MultiHeadAttention
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.model import TransformerConfig
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.likelihood import cross_entropy
 from heedful.values import Tokens

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
 from heedful.attention import MultiHeadAttention, Projection, Sight, causal, everything
 from heedful.blocks.residual import Residual
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.model import TransformerConfig
 from heedful.tasks.likelihood import cross_entropy
 from heedful.values import Tokens
 

@@ -14,10 +14,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.artifacts import checkpoints, files
-from heedful.artifacts.checkpoints import MODEL, Checkpoints, finish, load_weights, mean, resume
-from heedful.artifacts.files import Manifest, load_tensors, read_manifest, write_manifest
+from heedful import store as files
 from heedful.errors import RunError, TrainingError
+from heedful.runs import checkpoints
+from heedful.runs.checkpoints import MODEL, Checkpoints, finish, load_weights, mean, resume
+from heedful.store import Manifest, load_tensors, read_manifest, write_manifest
 from heedful.training.listeners import Evaluation, Progress, Snapshot
 
 

@@ -12,8 +12,9 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from heedful.artifacts import files
-from heedful.artifacts.files import (
+from heedful import store as files
+from heedful.errors import RunError, TrainingError
+from heedful.store import (
     MANIFEST,
     Manifest,
     digest,
@@ -25,7 +26,6 @@ from heedful.artifacts.files import (
     write_json,
     write_manifest,
 )
-from heedful.errors import RunError, TrainingError
 
 
 def full(*_: Any, **__: Any) -> None:

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 import heedful
-from heedful.artifacts.initial import resolved
-from heedful.artifacts.load import open_run
-from heedful.artifacts.origin import open_origin
 from heedful.errors import HeedfulError, RecipeError, RunError
-from heedful.tasks.answerer import Answerer
-from heedful.tasks.classifier import Classifier
-from heedful.tasks.tagger import Tagger
+from heedful.runs.initial import resolved
+from heedful.runs.load import open_run
+from heedful.runs.origin import open_origin
+from heedful.tasks.classification.face import Classifier
+from heedful.tasks.spans.face import Answerer
+from heedful.tasks.tagging.face import Tagger
 
 CPU = torch.device("cpu")
 TASKS = ("classification", "tagging", "spans")
@@ -25,7 +25,7 @@ TASKS = ("classification", "tagging", "spans")
 
 def begun(tuning: Path, task: str, *words: str) -> tuple[dict[str, torch.Tensor], list[str]]:
     """The parameters that training would begin with, and what is said about them."""
-    from heedful.artifacts.load import begin_run
+    from heedful.runs.load import begin_run
 
     said: list[str] = []
     recipe = resolved(heedful.load_recipe(tuning / f"{task}.toml", list(words)))

@@ -12,16 +12,16 @@ import torch
 from torch import Tensor, nn
 
 import heedful
-from heedful.artifacts.checkpoints import Checkpoints, finish
-from heedful.artifacts.foreign import export_ctranslate2, export_marian
-from heedful.artifacts.load import begin_run, open_translation
-from heedful.configs.run import recipe_from
 from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import BOS, EOS, PAD
 from heedful.errors import RunError
+from heedful.foreign.formats import export_ctranslate2, export_marian
 from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy
-from heedful.tasks.translations import Length
+from heedful.recipes.run import recipe_from
+from heedful.runs.checkpoints import Checkpoints, finish
+from heedful.runs.load import begin_run, open_translation
+from heedful.tasks.translation.translations import Length
 from heedful.training.listeners import Evaluation, Progress, Snapshot
 from heedful.values import Tokens
 

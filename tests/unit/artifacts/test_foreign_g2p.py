@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.artifacts.foreign_g2p import GRAPHEMES, PHONEMES, GraphemeToPhoneme, load_g2p
 from heedful.errors import RunError
+from heedful.foreign.g2p import GRAPHEMES, PHONEMES, GraphemeToPhoneme, load_g2p
 from heedful.values import Tokens
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"

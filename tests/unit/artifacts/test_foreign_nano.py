@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.artifacts.foreign_nano import LETTERS, NanoSorter, load_nano, read_tensor
 from heedful.errors import RunError
+from heedful.foreign.nano import LETTERS, NanoSorter, load_nano, read_tensor
 from heedful.inspection.capture import Captured, capture
 from heedful.values import Tokens
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from heedful import RecipeError, load_recipe, train
-from heedful.artifacts.checkpoints import resume
-from heedful.artifacts.files import read_manifest
-from heedful.artifacts.load import open_run
-from heedful.configs import dump
-from heedful.tasks.reinforcement import Reinforced
+from heedful.recipes.run import dump
+from heedful.runs.checkpoints import resume
+from heedful.runs.load import open_run
+from heedful.store import read_manifest
+from heedful.tasks.translation.reinforcement import Reinforced
 
 MODEL = """\
 [model]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from heedful.artifacts.metrics import MetricsLog
 from heedful.errors import TrainingError
+from heedful.runs.metrics_log import MetricsLog
 from heedful.training.listeners import Evaluation, Progress, Update
 
 

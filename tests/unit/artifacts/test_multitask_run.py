@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 import heedful
-from heedful.artifacts.checkpoints import read_weights
-from heedful.artifacts.load import open_run
 from heedful.errors import RecipeError, RunError
-from heedful.tasks.answerer import Answerer
-from heedful.tasks.classifier import Classifier
-from heedful.tasks.tagger import Tagger
+from heedful.runs.checkpoints import read_weights
+from heedful.runs.load import open_run
+from heedful.tasks.classification.face import Classifier
+from heedful.tasks.spans.face import Answerer
+from heedful.tasks.tagging.face import Tagger
 
 FILES = {"classification": "c.tsv", "tagging": "t.txt", "spans": "q.jsonl"}
 Tuned = Callable[[str], Path]
@@ -165,8 +165,8 @@ def test_weight_0_leaves_a_head_as_it_was_and_measures_it(tuning: Path, pretrain
 
 
 def test_it_can_begin_from_another_and_others_from_it(tuning: Path, three: Path, tmp_path: Path) -> None:
-    from heedful.artifacts.initial import resolved
-    from heedful.artifacts.load import begin_run
+    from heedful.runs.initial import resolved
+    from heedful.runs.load import begin_run
 
     origin = read_weights(three)
     encoder = {name for name in origin if name.startswith("encoder.")}

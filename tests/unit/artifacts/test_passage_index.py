@@ -16,12 +16,12 @@ import pytest
 
 import heedful
 from heedful import DataError, MissingExtraError, RecipeError, RunError
-from heedful.artifacts.index_building import build_index
-from heedful.artifacts.index_manifest import read_index_manifest
-from heedful.artifacts.search_measure import measure_search
-from heedful.artifacts.words_index import K1, B
-from heedful.data.collection import Judged, Passage
-from heedful.data.terms import terms
+from heedful.retrieval.building import build_index
+from heedful.retrieval.collection import Judged, Passage
+from heedful.retrieval.manifest import read_index_manifest
+from heedful.retrieval.measure import measure_search
+from heedful.retrieval.terms import terms
+from heedful.retrieval.words import K1, B
 
 pytest.importorskip("bm25s", reason="the extra [search] is not installed")
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from inspected import judged, made_up
 
-from heedful.artifacts.pictures import write_figure, write_numbers
 from heedful.errors import MissingExtraError, RecipeError, TrainingError
 from heedful.inspection.figures import VIEWS, figure
+from heedful.inspection.picture_files import write_figure, write_numbers
 from heedful.inspection.record import Record
 
 AWKWARD = ("a,b", 'quote"', "line\nbreak", "", "昭和", "x\0", "'=1+1", "\r")
@@ -99,7 +99,7 @@ def test_an_interrupted_write_leaves_the_old_file(suffix: str, tmp_path: Path, m
     def interrupted(_handle: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("heedful.artifacts.files.os.fsync", interrupted)
+    monkeypatch.setattr("heedful.store.os.fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_numbers(made_up(2, 1), path)
     assert path.read_bytes() == before

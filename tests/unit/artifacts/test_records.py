@@ -13,8 +13,8 @@ from inspected import judged, made_up
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from heedful.artifacts.records import load_record, save_record
 from heedful.errors import RunError
+from heedful.inspection.record_files import load_record, save_record
 
 
 def same(one: Any, other: Any) -> None:

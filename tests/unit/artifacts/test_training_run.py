@@ -18,10 +18,11 @@ import torch
 
 import heedful
 from heedful import DataError, RunError, TrainingError, load_recipe, train
-from heedful.artifacts import files, training_run
-from heedful.artifacts.files import load_tensors, read_manifest
-from heedful.artifacts.load import open_run
-from heedful.artifacts.prepare import claimed
+from heedful import store as files
+from heedful.runs import train as training_run
+from heedful.runs.load import open_run
+from heedful.runs.prepare import claimed
+from heedful.store import load_tensors, read_manifest
 from heedful.training.listeners import Evaluation, Listener, Update
 
 Another = Callable[[str], Path]
@@ -387,7 +388,7 @@ def test_a_run_that_was_cut_while_it_was_prepared_is_prepared_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("heedful.artifacts.run.write_manifest", cut)
+        patch.setattr("heedful.runs.run.write_manifest", cut)
         with pytest.raises(KeyboardInterrupt):
             fit(small)
     assert (small.parent / "run/tokenizer/source").exists()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from heedful.artifacts.translation_run import TranslationRun
-from heedful.configs.run import TranslationRecipe
 from heedful.data.tokenizers import Tokenizer, Words, learn_sentencepiece
+from heedful.recipes.run import TranslationRecipe
+from heedful.tasks.translation.run import TranslationRun
 
 D_MODEL = 8
 WORDS = ["dog", "cat", "house", "."]

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from heedful.configs.build import Sizes
-from heedful.configs.build_recurrent import recurrent
-from heedful.configs.recurrent import RecurrentConfig
+from heedful.architectures.build import Sizes
+from heedful.architectures.build_recurrent import recurrent
+from heedful.architectures.recurrent import RecurrentConfig
 from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import BOS, EOS, PAD
 from heedful.generation import Forbid, greedy_search

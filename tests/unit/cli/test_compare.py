@@ -15,9 +15,9 @@ import pytest
 import torch
 
 import heedful
-from heedful.artifacts.checkpoints import MODEL
-from heedful.artifacts.files import read_manifest, write_manifest
 from heedful.cli import train as train_command
+from heedful.runs.checkpoints import MODEL
+from heedful.store import read_manifest, write_manifest
 
 Say = Callable[..., Any]
 QUICK = ("--samples", "20", "--device", "cpu")

@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from heedful.artifacts.checkpoints import MODEL
-from heedful.artifacts.files import read_manifest, write_manifest
-from heedful.artifacts.load import open_run
+from heedful.runs.checkpoints import MODEL
+from heedful.runs.load import open_run
+from heedful.store import read_manifest, write_manifest
 
 Say = Callable[..., Any]
 Tuned = Callable[[str], Path]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import heedful
-from heedful.configs.published import PUBLISHED
-from heedful.tasks.benchmarks import DEFINITIONS
+from heedful.architectures.published import PUBLISHED
+from heedful.tasks.benchmarks.table import DEFINITIONS
 
 Say = Callable[..., Any]
 ROOT = Path(__file__).parents[3]

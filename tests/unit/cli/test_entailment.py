@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import heedful
-from heedful.artifacts.load import open_run
-from heedful.artifacts.records import load_record
-from heedful.configs.classifiers import ConditionalConfig
+from heedful.architectures.classifiers import ConditionalConfig
 from heedful.errors import DataError, HeedfulError, RecipeError
+from heedful.inspection.record_files import load_record
 from heedful.models.encoders import SelfAttentive
+from heedful.runs.load import open_run
 
 Say = Callable[..., "Any"]
 WORDS = ("eins", "zwei", "drei", "vier", "sechs")

@@ -13,8 +13,8 @@ import pytest
 
 import heedful
 from heedful.__main__ import main
-from heedful.tasks.detector import Detector
-from heedful.tasks.reader import Reader
+from heedful.tasks.pretraining.detector import Detector
+from heedful.tasks.pretraining.reader import Reader
 
 RECIPE = """
 task = "pretraining"

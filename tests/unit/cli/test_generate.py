@@ -15,8 +15,8 @@ import torch
 
 import heedful
 from heedful.__main__ import main
-from heedful.tasks.tagger import Tagger
-from heedful.tasks.writer import Writer
+from heedful.tasks.language.face import Writer
+from heedful.tasks.tagging.face import Tagger
 from heedful.values import Tokens
 
 LANGUAGE = """

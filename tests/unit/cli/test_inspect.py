@@ -14,18 +14,18 @@ import pytest
 from torch import nn
 
 import heedful
-from heedful.configs.build_pretraining import build_masked_language_model
-from heedful.configs.stack import EncoderConfig
+from heedful.architectures.stack import EncoderConfig
 from heedful.data.labels import Labels
 from heedful.data.tokenizers import Words
-from heedful.data.windows import Cutting
 from heedful.inspection.figures import VIEWS
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.answerer import Answerer
-from heedful.tasks.classifier import Classifier
-from heedful.tasks.reader import Reader
-from heedful.tasks.tagger import Tagger
+from heedful.tasks.classification.face import Classifier
+from heedful.tasks.pretraining.build import build_masked_language_model
+from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.spans.face import Answerer
+from heedful.tasks.spans.windows import Cutting
+from heedful.tasks.tagging.face import Tagger
 
 Say = Callable[..., Any]
 SOURCE = "3 1 2"
@@ -155,7 +155,7 @@ def judges(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """Makes the command find a model that is already there."""
 
     def found(model: Any) -> None:
-        monkeypatch.setattr("heedful.artifacts.load.load", lambda *_, **__: model)
+        monkeypatch.setattr("heedful.runs.load.load", lambda *_, **__: model)
 
     return found
 

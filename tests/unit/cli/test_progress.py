@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from heedful.cli.progress import TrainingProgress
-from heedful.configs.training import TrainingConfig
+from heedful.recipes.training import TrainingConfig
 from heedful.training.listeners import Evaluation, Progress, Update
 
 

@@ -13,9 +13,9 @@ import pytest
 
 import heedful
 from heedful.cli.found import Found, Shown, found, page, snippet
-from heedful.data.collection import Passage
-from heedful.tasks.answerer import Answered, Span
-from heedful.tasks.retrieval import Hit
+from heedful.retrieval.collection import Passage
+from heedful.retrieval.orders import Hit
+from heedful.tasks.spans.face import Answered, Span
 
 pytest.importorskip("bm25s", reason="the extra [search] is not installed")
 

@@ -321,7 +321,7 @@ def test_progress_is_shown_on_a_terminal_only(say: Say, trained: Path, monkeypat
 
 
 def test_unknown_words_come_from_the_source(say: Say, trained: Path) -> None:
-    from heedful.tasks.unknown import replace_unknown
+    from heedful.tasks.translation.unknown import replace_unknown
 
     sentences = ["1 xyzzy", "quux", "2 3"]
     texts = ("--text", *sentences)

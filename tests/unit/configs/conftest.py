@@ -12,8 +12,8 @@ import pytest
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from heedful.configs import RECIPES, Recipe
-from heedful.configs.section import Section, keys, members, named, parts
+from heedful.recipes.run import RECIPES, Recipe
+from heedful.recipes.section import Section, keys, members, named, parts
 
 ODD_TEXTS = (
     "a",

@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
 from heedful.attention import (
     Concatenation,
     Dropout,
@@ -24,8 +26,6 @@ from heedful.attention import (
 )
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.model import TransformerConfig
 from heedful.tasks.likelihood import cross_entropy
 from heedful.values import Tokens
 

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import nn
 
+from heedful.architectures.build import build_encoder, build_language_model, build_tagger
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.attention import Learned, Rotary, causal, everything
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
-from heedful.configs import DecoderConfig, EncoderConfig, recipe_from
-from heedful.configs.build import build_encoder, build_language_model, build_tagger
 from heedful.errors import RecipeError
+from heedful.recipes.run import recipe_from
 from heedful.values import Tokens
 
 VOCABULARY = 11

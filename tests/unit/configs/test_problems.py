@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from heedful.configs import Recipe, load_recipe, recipe_from
 from heedful.errors import RecipeError
+from heedful.recipes.run import Recipe, load_recipe, recipe_from
 
 MINIMAL = """
 [data]

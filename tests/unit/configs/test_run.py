@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from heedful.configs import RECIPES, Recipe, dump, json_schema, load_recipe, recipe_from, toml
-from heedful.configs.section import Section, complete, keys, members, named
 from heedful.errors import RecipeError
+from heedful.recipes import toml
+from heedful.recipes.run import RECIPES, Recipe, dump, json_schema, load_recipe, recipe_from
+from heedful.recipes.section import Section, complete, keys, members, named
 
 MINIMAL = """
 [data]

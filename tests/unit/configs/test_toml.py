@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from heedful.configs import toml
+from heedful.recipes import toml
 
 LETTERS = [chr(code) for code in (*range(0x00, 0x100), 0x2028, 0xFEFF, 0xFFFE, 0x1F600, 0x10FFFF)]
 NUMBERS = (0, -1, 2**63, 0.1, 1e-9, 1e16, 5e-324, 1.7976931348623157e308, -0.0, 123456789.125)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from heedful import DataError, RecipeError
-from heedful.data.collection import (
+from heedful.retrieval.collection import (
     Judged,
     Passage,
     PassageColumns,

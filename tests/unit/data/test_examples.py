@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from heedful.data.corpus import Corpus, write_corpus
-from heedful.data.examples import Answered, collate_examples, example_encoding, example_lengths
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
 from heedful.data.questions import Answer, Question
-from heedful.data.tagged import stretches
 from heedful.data.tokenizers import Characters
-from heedful.data.windows import NOWHERE, Cutting, collate_windows, target_encoding, targets
 from heedful.errors import DataError
+from heedful.tasks.classification.examples import Answered, collate_examples, example_encoding, example_lengths
+from heedful.tasks.spans.windows import NOWHERE, Cutting, collate_windows, target_encoding, targets
+from heedful.tasks.tagging.data import stretches
 
 LETTERS = Characters("abcdefg ", lowercase=False)
 BOS, EOS = LETTERS.special.bos, LETTERS.special.eos

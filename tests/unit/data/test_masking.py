@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from heedful.data.chance import Chance
-from heedful.data.masking import Masking, SingleTokens, Spans, WholeWords, hide
+from heedful.tasks.pretraining.masking import Masking, SingleTokens, Spans, WholeWords, hide
 
 MASKINGS = [SingleTokens, WholeWords, Spans]
 MASK = 4

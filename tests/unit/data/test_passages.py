@@ -8,7 +8,9 @@ import pytest
 from heedful.data.chance import Chance
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.documents import Document
-from heedful.data.passages import (
+from heedful.data.tokenizers import Words
+from heedful.errors import DataError
+from heedful.tasks.pretraining.passages import (
     Alone,
     NextSentence,
     Pairing,
@@ -17,8 +19,6 @@ from heedful.data.passages import (
     sentence_encoding,
     sentences_of,
 )
-from heedful.data.tokenizers import Words
-from heedful.errors import DataError
 
 DOCUMENTS = 300
 WORDS = Words([f"w{number}" for number in range(DOCUMENTS)], lowercase=False)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from heedful.data.terms import terms
+from heedful.retrieval.terms import terms
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from heedful.errors import DataError
-from heedful.evaluation.alignment import Gold, alignment_error_rate
+from heedful.metrics.alignment import Gold, alignment_error_rate
 
 
 def test_by_hand() -> None:

@@ -9,7 +9,7 @@ import string
 import pytest
 
 from heedful.errors import DataError
-from heedful.evaluation.answers import answer_scores, best_threshold, exact_match, normalised, token_f1
+from heedful.metrics.answers import answer_scores, best_threshold, exact_match, normalised, token_f1
 
 WORDS = ["The", "a", "an", "cat", "Cat,", "dog", "dog's", "1990.", "--", "an-other", "théâtre", "«x»"]
 

@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from heedful.errors import DataError, RecipeError
-from heedful.evaluation.bootstrap import Counted, CountedBLEU, CountedChrF, bootstrap, paired_bootstrap
+from heedful.metrics.bootstrap import Counted, CountedBLEU, CountedChrF, bootstrap, paired_bootstrap
 
 WORDS = ["one", "two", "three", "four", "five", "six", ",", "Seven", "eight.", "nine"]
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn import metrics
 
 from heedful.errors import DataError
-from heedful.evaluation.classes import (
+from heedful.metrics.classes import (
     accuracy,
     binary_f1,
     f1_by_class,

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from heedful.errors import DataError
-from heedful.evaluation.correlation import pearson, ranks, spearman
+from heedful.metrics.correlation import pearson, ranks, spearman
 
 
 @pytest.mark.parametrize("size", [2, 3, 50, 1000])

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from heedful.evaluation.deck_bleu import bleu_deck
-from heedful.evaluation.translation import bleu
+from heedful.metrics.deck_bleu import bleu_deck
+from heedful.metrics.translation import bleu
 
 
 def by_the_formula(hypotheses: list[str], references: list[str]) -> float:

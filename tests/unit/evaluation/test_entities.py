@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from seqeval import metrics
 
-from heedful.data.tagged import Columns
 from heedful.errors import DataError
-from heedful.evaluation.entities import Span, entity_scores, spans
+from heedful.metrics.entities import Span, entity_scores, spans
+from heedful.tasks.tagging.data import Columns
 
 WNUT = Path(__file__).parents[4] / "shared/data/wnut17"
 TYPES = ("person", "creative-work", "location")

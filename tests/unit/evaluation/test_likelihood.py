@@ -7,7 +7,7 @@ import math
 import pytest
 
 from heedful.errors import DataError
-from heedful.evaluation.likelihood import perplexity
+from heedful.metrics.likelihood import perplexity
 
 
 @pytest.mark.parametrize("choices", [1, 2, 50, 37_000])

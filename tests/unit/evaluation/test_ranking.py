@@ -7,7 +7,7 @@ import random
 import pytest
 
 from heedful import DataError
-from heedful.evaluation.ranking import mean_reciprocal_rank, recall_at
+from heedful.metrics.ranking import mean_reciprocal_rank, recall_at
 
 
 def test_by_hand() -> None:

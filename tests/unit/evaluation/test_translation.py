@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from heedful.errors import DataError, RecipeError
-from heedful.evaluation.bootstrap import bootstrap, paired_bootstrap
-from heedful.evaluation.deck_bleu import bleu_deck
-from heedful.evaluation.translation import (
+from heedful.metrics.bootstrap import bootstrap, paired_bootstrap
+from heedful.metrics.deck_bleu import bleu_deck
+from heedful.metrics.translation import (
     TOKENIZERS,
     bleu,
     bleu_by_length,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from heedful.errors import DataError, RecipeError
-from heedful.evaluation.classes import accuracy, binary_f1, macro_f1, matthews
-from heedful.evaluation.correlation import pearson, spearman
-from heedful.evaluation.weighted import (
+from heedful.metrics.classes import accuracy, binary_f1, macro_f1, matthews
+from heedful.metrics.correlation import pearson, spearman
+from heedful.metrics.weighted import (
     Correlation,
     Matthews,
     Mean,

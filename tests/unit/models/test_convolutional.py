@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.flop_counter import FlopCounterMode
 
-from heedful.configs.build import Sizes
-from heedful.configs.build_convolutional import convolutional
-from heedful.configs.convolutional import ConvolutionalConfig
+from heedful.architectures.build import Sizes
+from heedful.architectures.build_convolutional import convolutional
+from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.generation import NoPenalty, Wu, beam_search, greedy_search
 from heedful.inspection.watch import watch
 from heedful.models.layout import arrange_for_inference

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from heedful.configs.build_fine_tuning import build_text_classifier, freeze, rate_factors
-from heedful.configs.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
-from heedful.configs.model import ClassifierConfig
-from heedful.configs.training import ClassificationTrainingConfig
+from heedful.architectures.build_fine_tuning import build_text_classifier, freeze, rate_factors
+from heedful.architectures.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
+from heedful.architectures.model import ClassifierConfig
 from heedful.models.depth import depths
 from heedful.models.text_classifier import TextClassifier
+from heedful.recipes.training import ClassificationTrainingConfig
 
 HOPS = SelfAttentiveConfig(hops=2, d_alignment=3)
 CONFIGS: list[ClassifierConfig] = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.model import TransformerConfig
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
 from heedful.models.encoders import FirstToken
 from heedful.values import Tokens
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.configs.build import Sizes
-from heedful.configs.build_recurrent import recurrent
-from heedful.configs.recurrent import RecurrentConfig
+from heedful.architectures.build import Sizes
+from heedful.architectures.build_recurrent import recurrent
+from heedful.architectures.recurrent import RecurrentConfig
 from heedful.values import Tokens
 
 WIDTH = 64

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.published import PUBLISHED
 from heedful.cli.published import published_size
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.model import TransformerConfig
-from heedful.configs.published import PUBLISHED
 from heedful.models.size import measure
 
 BASE = {"d_model": 512, "heads": 8, "d_ff": 2048, "layers": 6}

@@ -11,26 +11,26 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build_fine_tuning import build_span_finder, build_text_classifier
-from heedful.configs.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
-from heedful.configs.model import ClassifierConfig
-from heedful.configs.stack import EncoderConfig
+from heedful.architectures.build_fine_tuning import build_span_finder, build_text_classifier
+from heedful.architectures.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
+from heedful.architectures.model import ClassifierConfig
+from heedful.architectures.stack import EncoderConfig
 from heedful.data.corpus import write_corpus
-from heedful.data.examples import Answered, example_encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
 from heedful.data.questions import Answer, Question
 from heedful.data.sequences import Window
 from heedful.data.tokenizers import Characters
-from heedful.data.windows import Cutting, question_windows, target_encoding, targets
 from heedful.errors import DataError
 from heedful.inspection.watch import watch
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.answerer import best_answer
-from heedful.tasks.classification import Classification
-from heedful.tasks.classifier import Classifier
-from heedful.tasks.spans import Reading, Spans
+from heedful.tasks.classification.examples import Answered, example_encoding
+from heedful.tasks.classification.face import Classifier
+from heedful.tasks.classification.problem import Classification
+from heedful.tasks.spans.face import best_answer
+from heedful.tasks.spans.problem import Reading, Spans
+from heedful.tasks.spans.windows import Cutting, question_windows, target_encoding, targets
 
 CPU = torch.device("cpu")
 LETTERS = Characters("abcdefg ", lowercase=False)
@@ -206,7 +206,7 @@ def test_the_loss_of_spans_is_that_of_each_window_alone(tmp_path: Path) -> None:
     assert measured["loss"] == pytest.approx(total / len(found), rel=1e-4)
     assert what.threshold is None or math.isfinite(what.threshold)
     answers = READING.answerer(made, threshold=what.threshold).answer_all([(q.question, q.context) for q in questions])
-    from heedful.evaluation.answers import answer_scores
+    from heedful.metrics.answers import answer_scores
 
     scores = answer_scores([each.text for each in answers], [[a.text for a in q.answers] for q in questions]).all
     assert (measured["exact_match"], measured["f1"]) == pytest.approx((scores.exact, scores.f1))

@@ -12,8 +12,8 @@ import pytest
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.questions import Question
 from heedful.errors import DataError, RecipeError
-from heedful.tasks.benchmarks import DEFINITIONS, find
-from heedful.tasks.definitions import Definition, majority, measure
+from heedful.tasks.benchmarks.definitions import Definition, majority, measure
+from heedful.tasks.benchmarks.table import DEFINITIONS, find
 
 DATA = Path(__file__).parents[4] / "shared/data"
 MNLI = (

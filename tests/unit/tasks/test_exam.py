@@ -11,11 +11,11 @@ import pytest
 
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.questions import Answer, Question
-from heedful.data.tagged import TaggedSentence
 from heedful.errors import DataError
-from heedful.tasks.benchmarks import DEFINITIONS
-from heedful.tasks.definitions import Definition
+from heedful.tasks.benchmarks.definitions import Definition
+from heedful.tasks.benchmarks.table import DEFINITIONS
 from heedful.tasks.exam import ClassExam, Exam, QuestionExam, TagExam
+from heedful.tasks.tagging.data import TaggedSentence
 
 WORDS = ("the", "red", "fox", "sees", "Anna", "Lee")
 TAGS = ("O", "B-x", "I-x", "B-y")

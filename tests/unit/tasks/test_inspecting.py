@@ -9,43 +9,43 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
-from heedful.configs.build_pretraining import build_masked_language_model
-from heedful.configs.convolutional import ConvolutionalConfig
-from heedful.configs.model import ModelConfig, TransformerConfig
-from heedful.configs.positions import LearnedConfig
-from heedful.configs.recurrent import (
+from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.convolutional import ConvolutionalConfig
+from heedful.architectures.model import ModelConfig, TransformerConfig
+from heedful.architectures.positions import LearnedConfig
+from heedful.architectures.recurrent import (
     BahdanauConfig,
     ContextConfig,
     LuongConfig,
     RecurrentConfig,
     RecurrentDecoderConfig,
 )
-from heedful.configs.stack import DecoderConfig, EncoderConfig
-from heedful.data.examples import Answered
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.labels import Labels
 from heedful.data.tokenizers import BOS, EOS, PAD, Characters
-from heedful.data.windows import Cutting
 from heedful.errors import DataError, RecipeError
-from heedful.evaluation.alignment import Gold
-from heedful.evaluation.translation import bleu
 from heedful.generation import Forbid, Wu
 from heedful.generation.search import Beam, Greedy
 from heedful.inspection.heads import head_measures
 from heedful.inspection.record import Record
 from heedful.inspection.watch import watch
+from heedful.metrics.alignment import Gold
+from heedful.metrics.translation import bleu
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.answerer import Answerer
-from heedful.tasks.classifier import Classifier
+from heedful.tasks.classification.examples import Answered
+from heedful.tasks.classification.face import Classifier
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.inspecting import Scope
-from heedful.tasks.reader import Reader
-from heedful.tasks.survey import heads_of, importance, survey
-from heedful.tasks.tagger import Tagger
-from heedful.tasks.translations import Length
-from heedful.tasks.translator import Translator
-from heedful.tasks.writer import Writer
+from heedful.tasks.language.face import Writer
+from heedful.tasks.pretraining.build import build_masked_language_model
+from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.spans.face import Answerer
+from heedful.tasks.spans.windows import Cutting
+from heedful.tasks.tagging.face import Tagger
+from heedful.tasks.translation.face import Translator
+from heedful.tasks.translation.survey import heads_of, importance, survey
+from heedful.tasks.translation.translations import Length
 
 LETTERS = Characters("abcdef ", lowercase=False)
 SILENT = (Forbid((PAD, BOS)),)

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.configs.build import build_language_model
-from heedful.configs.recurrent import RecurrentDecoderConfig
+from heedful.architectures.build import build_language_model
+from heedful.architectures.recurrent import RecurrentDecoderConfig
 from heedful.data.tokenizers import EOS, Characters
 from heedful.generation import Forbid, Multinomial
 from heedful.generation.search import Greedy, Sampling
 from heedful.models.language_model import LanguageModel
-from heedful.tasks.language_modelling import LanguageModelling
-from heedful.tasks.writer import Writer
+from heedful.tasks.language.face import Writer
+from heedful.tasks.language.problem import LanguageModelling
 from heedful.values import Tokens
 
 LETTERS = Characters("abcdefg \n", lowercase=False, verbatim=True)

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build import build_language_model
-from heedful.configs.recurrent import RecurrentDecoderConfig
+from heedful.architectures.build import build_language_model
+from heedful.architectures.recurrent import RecurrentDecoderConfig
 from heedful.errors import RecipeError
 from heedful.models.language_model import LanguageModel
-from heedful.tasks.language_modelling import LanguageModelling
-from heedful.tasks.pieces import Apart, Packed
+from heedful.tasks.language.pieces import Apart, Packed
+from heedful.tasks.language.problem import LanguageModelling
 from heedful.values import Tokens
 
 EOS, LENGTH = 2, 7

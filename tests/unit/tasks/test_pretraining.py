@@ -10,21 +10,20 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build_pretraining import build_detector, build_masked_language_model
-from heedful.configs.stack import EncoderConfig
+from heedful.architectures.stack import EncoderConfig
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.documents import Document
-from heedful.data.masking import SingleTokens
-from heedful.data.passages import Alone, NextSentence, Pairing, sentence_encoding, sentences_of
 from heedful.data.tokenizers import BOS, EOS, MASK, PAD, UNK, Words
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
-from heedful.tasks import replaced_objective
-from heedful.tasks.detector import Detector
-from heedful.tasks.masked_objective import HiddenTokens
-from heedful.tasks.pretraining import MaskedPassages, Objective, Pretraining
-from heedful.tasks.reader import Reader
-from heedful.tasks.replaced_objective import ReplacedTokens
+from heedful.tasks.pretraining.build import build_detector, build_masked_language_model
+from heedful.tasks.pretraining.detector import Detector
+from heedful.tasks.pretraining.masked_objective import HiddenTokens
+from heedful.tasks.pretraining.masking import SingleTokens
+from heedful.tasks.pretraining.passages import Alone, NextSentence, Pairing, sentence_encoding, sentences_of
+from heedful.tasks.pretraining.problem import MaskedPassages, Objective, Pretraining, replaced_objective
+from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.pretraining.replaced_objective import ReplacedTokens
 from heedful.values import Tokens
 
 WORDS = Words([f"w{number}" for number in range(30)], lowercase=False, masked=True)

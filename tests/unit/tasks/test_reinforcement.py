@@ -12,18 +12,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.recurrent import RecurrentConfig
 from heedful.attention import MovingBaseline, hard
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.recurrent import RecurrentConfig
 from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus, pair_encoding, write_corpus
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import BOS, Characters
 from heedful.inspection.watch import watch
-from heedful.tasks.criterion import Likelihood
 from heedful.tasks.likelihood import log_likelihoods
-from heedful.tasks.reinforcement import Reinforced
-from heedful.tasks.translation import Translation
+from heedful.tasks.translation.criterion import Likelihood
+from heedful.tasks.translation.problem import Translation
+from heedful.tasks.translation.reinforcement import Reinforced
 
 LETTERS = Characters("abcd", lowercase=False)
 PAIRS = (("ab", "ba"), ("d", "c"), ("cab", "d"))

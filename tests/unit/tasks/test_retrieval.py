@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from heedful import RecipeError
-from heedful.data.collection import Passage
-from heedful.data.terms import terms
-from heedful.tasks.retrieval import Scores, hits, matches, product, ranks_of, standardised
+from heedful.retrieval.collection import Passage
+from heedful.retrieval.orders import Scores, hits, matches, product, ranks_of, standardised
+from heedful.retrieval.terms import terms
 
 
 def longhand(bm25: list[float], cosine: list[float]) -> list[float]:

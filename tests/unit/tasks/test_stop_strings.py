@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build import build_language_model
-from heedful.configs.recurrent import RecurrentDecoderConfig
+from heedful.architectures.build import build_language_model
+from heedful.architectures.recurrent import RecurrentDecoderConfig
 from heedful.data.tokenizers import Characters, Tokenizer, learn_sentencepiece
 from heedful.errors import RecipeError
 from heedful.generation import Forbid, Multinomial
 from heedful.generation.search import Greedy, Sampling
 from heedful.models.language_model import LanguageModel
-from heedful.tasks.stop_strings import Ends, Following, complete
-from heedful.tasks.writer import Writer
+from heedful.tasks.language.face import Writer
+from heedful.tasks.language.stop_strings import Ends, Following, complete
 
 LETTERS = Characters("abcdefg \n", lowercase=False, verbatim=True)
 SILENT = Forbid((*LETTERS.special.unspeakable, 3))

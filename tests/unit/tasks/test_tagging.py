@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build import build_tagger
-from heedful.configs.recurrent import RecurrentEncoderConfig
+from heedful.architectures.build import build_tagger
+from heedful.architectures.recurrent import RecurrentEncoderConfig
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.labels import Labels
-from heedful.data.tagged import TaggedSentence, tagged_encoding
 from heedful.data.tokenizers import Characters
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.tagger import Tagger
-from heedful.tasks.tagging import Tagging
+from heedful.tasks.tagging.data import TaggedSentence, tagged_encoding
+from heedful.tasks.tagging.face import Tagger
+from heedful.tasks.tagging.problem import Tagging
 
 LETTERS = Characters("abcdefg", lowercase=False)
 TAGS = Labels(["X", "Y", "Z"])

@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.model import TransformerConfig
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
 from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus, pair_encoding, write_corpus
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import BOS, PAD, Characters
 from heedful.inspection.watch import watch
-from heedful.tasks.criterion import Decorrelated, Likelihood
 from heedful.tasks.decorrelation import decorrelation
-from heedful.tasks.translation import Translation
+from heedful.tasks.translation.criterion import Decorrelated, Likelihood
+from heedful.tasks.translation.problem import Translation
 from heedful.values import Tokens
 
 LETTERS = Characters("abcdef", lowercase=False)

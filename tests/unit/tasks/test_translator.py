@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.model import ModelConfig, TransformerConfig
-from heedful.configs.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.model import ModelConfig, TransformerConfig
+from heedful.architectures.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
 from heedful.data.tokenizers import BOS, EOS, PAD, Characters
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Forbid, Wu
 from heedful.generation.search import Beam, Greedy, Search
-from heedful.tasks.translations import Candidate, Length
-from heedful.tasks.translator import Translator, batched
+from heedful.tasks.translation.face import Translator, batched
+from heedful.tasks.translation.translations import Candidate, Length
 
 LETTERS = Characters("abcdef", lowercase=False)
 MAX_SOURCE = 12

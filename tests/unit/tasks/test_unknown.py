@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.model import TransformerConfig
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
 from heedful.data.tokenizers import EOS, UNK, Characters, Tokenizer, Words, learn_sentencepiece
 from heedful.generation.search import Greedy
-from heedful.tasks.translations import Candidate, Length, Translation
-from heedful.tasks.translator import Translator
-from heedful.tasks.unknown import replace_unknown
+from heedful.tasks.translation.face import Translator
+from heedful.tasks.translation.translations import Candidate, Length, Translation
+from heedful.tasks.translation.unknown import replace_unknown
 
 TARGET = Words(["ein", "Hund", "."], lowercase=False)
 SOURCES: dict[str, tuple[Tokenizer, str]] = {

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.tasks.interface import Loss, Task
+from heedful.tasks.task import Loss, Task
 from heedful.training.distributed import World
 from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
 from heedful.training.optimizers import Adam, MovingAverage

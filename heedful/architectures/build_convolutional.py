@@ -1,0 +1,90 @@
+"""From the config of a convolutional model to the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from heedful.architectures.build_attention import build_choice, build_score
+from heedful.architectures.convolutional import ConvolutionalConfig
+from heedful.attention import Attention, Learned
+from heedful.blocks.convolution import CausalConvolution, CentredConvolution
+from heedful.blocks.embedding import TokenEmbedding
+from heedful.models.convolutional_decoder import ConvolutionalDecoder, ConvolutionalDecoderLayer
+from heedful.models.convolutional_encoder import ConvolutionalEncoder
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.values import Tokens
+
+if TYPE_CHECKING:
+    from heedful.architectures.build import Sizes
+
+_EMBEDDING_STD = 0.1
+"""Of all embeddings at first (Gehring et al. 2017, 3.5)."""
+
+
+def convolutional(config: ConvolutionalConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
+    """A freshly initialised convolutional model; works on the meta device."""
+    target = _table(sizes.target, config.d_model)
+    source = target if config.tie == "three_way" else _table(sizes.source, config.d_model)
+    encoder = ConvolutionalEncoder(
+        _embedding(config, source),
+        [
+            CentredConvolution(config.d_hidden, config.kernel_width, dilation=dilation, dropout=config.dropout)
+            for dilation in _dilations(config, config.encoder_layers)
+        ],
+        gradient_scale=1 / (2 * config.decoder_layers),
+    )
+    decoder = ConvolutionalDecoder(
+        _embedding(config, target),
+        [
+            ConvolutionalDecoderLayer(
+                CausalConvolution(config.d_hidden, config.kernel_width, dilation=dilation, dropout=config.dropout),
+                _attention(config, sizes),
+                d_model=config.d_model,
+            )
+            for dilation in _dilations(config, config.decoder_layers)
+        ],
+        dropout=config.dropout,
+    )
+    if config.weight_norm:
+        for linear in [m for part in (encoder, decoder) for m in part.modules() if isinstance(m, nn.Linear)]:
+            weight_norm(linear)
+    return SequenceToSequence(encoder, decoder, output=_output(config, target))
+
+
+def _attention(config: ConvolutionalConfig, sizes: Sizes) -> Attention:
+    d = config.d_model
+    score = build_score(config.score, d_query=d, d_key=d, d_hidden=d, longest=sizes.max_length + 1)
+    return Attention(score, build_choice(config.weights))
+
+
+def _output(config: ConvolutionalConfig, target: nn.Embedding) -> nn.Linear:
+    """Never with weight norm: it may be a table, and tables have none in the paper."""
+    output = nn.Linear(config.d_model, target.num_embeddings, bias=config.output_bias)
+    if config.tie == "none":
+        nn.init.normal_(output.weight, std=math.sqrt((1 - config.dropout) / config.d_model))
+    else:
+        output.weight = target.weight
+    if config.output_bias:
+        nn.init.zeros_(output.bias)
+    return output
+
+
+def _table(size: int, d_model: int) -> nn.Embedding:
+    table = nn.Embedding(size, d_model)
+    nn.init.normal_(table.weight, std=_EMBEDDING_STD)
+    return table
+
+
+def _embedding(config: ConvolutionalConfig, table: nn.Embedding) -> TokenEmbedding:
+    position = Learned(config.positions_length, config.d_model)
+    nn.init.normal_(position.table.weight, std=_EMBEDDING_STD)
+    return TokenEmbedding(table, position=position, scaled=False, dropout=config.embedding_dropout)
+
+
+def _dilations(config: ConvolutionalConfig, layers: int) -> Iterator[int]:
+    return (config.dilation ** (layer % config.dilation_cycle) for layer in range(layers))

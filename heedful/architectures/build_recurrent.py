@@ -1,0 +1,261 @@
+"""From the table of a recurrent model to the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from torch import nn
+
+from heedful.architectures.build_attention import build_choice, build_score
+from heedful.architectures.classifiers import ConditionalConfig
+from heedful.architectures.recurrent import (
+    BahdanauConfig,
+    ContextConfig,
+    LuongConfig,
+    RecurrentConfig,
+    RecurrentDecoderConfig,
+    RecurrentEncoderConfig,
+)
+from heedful.attention import Attention, Focus, PredictedWindow, Sampled, everything, window
+from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.blocks.linear import xavier_linear
+from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
+from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
+from heedful.models.conditional_encoder import AttentionOfLast, ConditionalEncoder, LastOutput, WordByWord
+from heedful.models.initialisation import Bahdanau, Initialisation, Modern, Uniform
+from heedful.models.interface import Decoder
+from heedful.models.language_model import LanguageModel
+from heedful.models.recurrent_decoder import (
+    AtStart,
+    BahdanauDecoder,
+    Bridge,
+    Carried,
+    ContextDecoder,
+    EveryStep,
+    FeedingDecoder,
+    LuongDecoder,
+    Reading,
+    RecurrentDecoder,
+    Start,
+)
+from heedful.models.recurrent_encoder import (
+    AsWritten,
+    Doubled,
+    RecurrentEncoder,
+    Reversed,
+    SourceOrder,
+    both_ends,
+    every_layer,
+    first_backward,
+    last_output,
+)
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.token_classifier import TokenClassifier
+from heedful.values import Tokens
+
+if TYPE_CHECKING:
+    from heedful.architectures.build import Sizes
+
+_CELLS: dict[str, type[Elman | GRU | LSTM]] = {"elman": Elman, "gru": GRU, "lstm": LSTM}
+_ORDERS: dict[str, type[SourceOrder]] = {"as_written": AsWritten, "reversed": Reversed, "doubled": Doubled}
+_COMPARISONS: dict[str, type[LastOutput | AttentionOfLast | WordByWord]] = {
+    "none": LastOutput,
+    "last": AttentionOfLast,
+    "word_by_word": WordByWord,
+}
+_INITIALISATIONS: dict[str, Initialisation] = {
+    "modern": Modern(),
+    "bahdanau": Bahdanau(),
+    "luong": Uniform(0.1),
+    "sutskever": Uniform(0.08),
+}
+
+
+def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
+    """A freshly initialised recurrent model."""
+    target = embedding_table(sizes.target, config.d_embedding)
+    source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_embedding)
+    decoder = _decoder(config, _embedding(config, target), sizes)
+    d_output = config.d_model if config.readout == "state" else config.d_embedding
+    output = nn.Linear(d_output, sizes.target, bias=True)
+    if config.tie == "none":
+        nn.init.normal_(output.weight, std=d_output**-0.5)
+    else:
+        output.weight = target.weight
+    nn.init.zeros_(output.bias)
+    model = SequenceToSequence(_encoder(config, _embedding(config, source)), decoder, output=output)
+    _INITIALISATIONS[config.initialisation].apply(model)
+    return model
+
+
+def recurrent_language_model(config: RecurrentDecoderConfig, *, vocabulary: int) -> LanguageModel:
+    """A freshly initialised recurrent language model."""
+    table = embedding_table(vocabulary, config.d_embedding)
+    layers = [Forward(_cell(config, config.d_model if n else config.d_embedding)) for n in range(config.layers)]
+    decoder = RecurrentDecoder(
+        TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
+        RecurrentStack(layers, dropout=config.dropout),
+        dropout=config.dropout,
+    )
+    output = nn.Linear(config.d_model, vocabulary)
+    if config.tie:
+        output.weight = table.weight
+    else:
+        nn.init.normal_(output.weight, std=config.d_model**-0.5)
+    nn.init.zeros_(output.bias)
+    return LanguageModel(decoder, output=output)
+
+
+def recurrent_tagger(config: RecurrentEncoderConfig, *, vocabulary: int, tags: int) -> TokenClassifier:
+    """A freshly initialised recurrent tagger."""
+    encoder = recurrent_encoder(config, vocabulary=vocabulary)
+    return TokenClassifier(encoder, output=xavier_linear(encoder.stack.d_output, tags))
+
+
+def recurrent_encoder(config: RecurrentEncoderConfig, *, vocabulary: int) -> RecurrentEncoder:
+    """A freshly initialised recurrent encoder without a head; its summary is where it ends, in both directions."""
+    table = embedding_table(vocabulary, config.d_embedding)
+    return RecurrentEncoder(
+        TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
+        RecurrentStack(_layers(config, depth=config.layers), dropout=config.dropout),
+        summary=both_ends if config.bidirectional else last_output,
+        dropout=config.dropout,
+    )
+
+
+def conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> ConditionalEncoder:
+    """A freshly initialised reader of two texts, without a head."""
+
+    def stack() -> RecurrentStack:
+        widths = [config.d_embedding, *[config.d_model] * (config.layers - 1)]
+        return RecurrentStack([Forward(LSTM(width, config.d_model)) for width in widths], dropout=config.dropout)
+
+    table = embedding_table(vocabulary, config.d_embedding)
+    return ConditionalEncoder(
+        TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
+        premise=stack(),
+        hypothesis=stack(),
+        comparison=_COMPARISONS[config.attention](config.d_model),
+        dropout=config.dropout,
+    )
+
+
+def _layers(config: RecurrentConfig | RecurrentEncoderConfig, *, depth: int) -> list[Layer]:
+    layers: list[Layer] = []
+    width = config.d_embedding
+    for _ in range(depth):
+        layers.append(
+            Bidirectional(_cell(config, width), _cell(config, width))
+            if config.bidirectional
+            else Forward(_cell(config, width))
+        )
+        width = layers[-1].d_output
+    return layers
+
+
+def _embedding(config: RecurrentConfig, table: nn.Embedding) -> TokenEmbedding:
+    # A paper's numbers are what its network reads, without a factor behind them.
+    return TokenEmbedding(table, scaled=config.initialisation == "modern", dropout=config.embedding_dropout)
+
+
+def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> RecurrentEncoder:
+    if config.start == "carried":
+        summary = every_layer
+    elif not config.bidirectional:
+        summary = last_output
+    else:
+        summary = both_ends if isinstance(config.reading, ContextConfig) else first_backward
+    return RecurrentEncoder(
+        embedding,
+        RecurrentStack(_layers(config, depth=config.encoder_layers), dropout=config.dropout),
+        summary=summary,
+        order=_ORDERS[config.source_order](),
+        dropout=config.dropout,
+    )
+
+
+def _decoder(config: RecurrentConfig, embedding: TokenEmbedding, sizes: Sizes) -> Decoder:
+    d_memory = config.d_model * (2 if config.bidirectional else 1)
+    match config.reading:
+        case ContextConfig(enters=enters):
+            return _context(config, embedding, d_memory=d_memory, enters=enters)
+        case BahdanauConfig():
+            cells = _cells(config, config.d_embedding)
+            return BahdanauDecoder(
+                embedding,
+                Column(cells, d_more=d_memory, dropout=config.dropout),
+                reading=Reading(
+                    _attention(config.reading, config.d_model, d_memory, sizes),
+                    start=_start(config, config.d_model, cells),
+                ),
+                readout=_readout(config, (config.d_model, config.d_embedding, d_memory)),
+            )
+        case LuongConfig():
+            return _luong(config, embedding, config.reading, d_memory=d_memory, sizes=sizes)
+    assert_never(config.reading)
+
+
+def _context(config: RecurrentConfig, embedding: TokenEmbedding, *, d_memory: int, enters: str) -> ContextDecoder:
+    every = enters == "every_step"
+    remembered = config.encoder_layers * _CELLS[config.cell].parts * config.d_model
+    d_summary = remembered if config.start == "carried" else d_memory
+    cells = _cells(config, config.d_embedding + (d_summary if every else 0))
+    return ContextDecoder(
+        embedding,
+        RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout),
+        start=_start(config, d_summary, cells),
+        use=EveryStep() if every else AtStart(),
+        readout=_readout(config, (config.d_model, config.d_embedding, *([d_summary] if every else []))),
+    )
+
+
+def _luong(
+    config: RecurrentConfig, embedding: TokenEmbedding, reading: LuongConfig, *, d_memory: int, sizes: Sizes
+) -> LuongDecoder | FeedingDecoder:
+    cells = _cells(config, config.d_embedding)
+    visibility = window(reading.reach, reading.reach) if reading.window == "monotonic" else everything
+    across = _attention(reading, config.d_model, d_memory, sizes)
+    source = Reading(across, start=_start(config, config.d_model, cells), visibility=visibility)
+    readout = DeepOutput((config.d_model, d_memory), config.d_embedding, activation=nn.Tanh(), dropout=config.dropout)
+    if reading.input_feeding:
+        column = Column(cells, d_more=config.d_embedding, dropout=config.dropout)
+        return FeedingDecoder(embedding, column, reading=source, readout=readout)
+    stack = RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout)
+    return LuongDecoder(embedding, stack, reading=source, readout=readout)
+
+
+def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, sizes: Sizes) -> Attention:
+    score = build_score(
+        reading.score,
+        d_query=d_query,
+        d_key=d_key,
+        d_hidden=reading.d_alignment or d_query,
+        longest=sizes.max_length + 1,
+    )
+    choice = Sampled() if reading.weights == "sampled" else build_choice(reading.weights)
+    return Attention(score, choice, focus=_focus(reading, d_query))
+
+
+def _focus(reading: BahdanauConfig | LuongConfig, d_query: int) -> Focus | None:
+    if isinstance(reading, LuongConfig) and reading.window == "predicted":
+        return PredictedWindow(d_query, d_query, reach=reading.reach)
+    return None
+
+
+def _start(config: RecurrentConfig, d_summary: int, cells: list[Cell]) -> Start:
+    return Carried(cells) if config.start == "carried" else Bridge(d_summary, cells)
+
+
+def _readout(config: RecurrentConfig, d_inputs: tuple[int, ...]) -> Readout:
+    if config.readout == "state":
+        return StateAlone(config.d_model, dropout=config.dropout)
+    activation = Maxout() if config.readout == "maxout" else nn.Tanh()
+    return DeepOutput(d_inputs, config.d_embedding, activation=activation, dropout=config.dropout)
+
+
+def _cells(config: RecurrentConfig, d_input: int) -> list[Cell]:
+    return [_cell(config, d_input if n == 0 else config.d_model) for n in range(config.decoder_layers)]
+
+
+def _cell(config: RecurrentConfig | RecurrentDecoderConfig | RecurrentEncoderConfig, d_input: int) -> Cell:
+    return _CELLS[config.cell](d_input, config.d_model)

@@ -1,0 +1,263 @@
+"""From the table of a Transformer to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, assert_never
+
+from torch import nn
+
+from heedful.architectures.attention import HeadsConfig
+from heedful.architectures.build_attention import build_weigher
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.positions import (
+    CausalConfig,
+    CausalWindowConfig,
+    EverythingConfig,
+    IntegerConfig,
+    LearnedConfig,
+    NoPositionsConfig,
+    RotaryConfig,
+    ShawConfig,
+    SinusoidalConfig,
+    UnitIntervalConfig,
+    WindowConfig,
+)
+from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig
+from heedful.attention import (
+    AbsolutePosition,
+    Aggregation,
+    Concatenation,
+    Integer,
+    Learned,
+    Mean,
+    MultiHeadAttention,
+    Projection,
+    RelativePosition,
+    Rotary,
+    Shaw,
+    Sinusoidal,
+    UnitInterval,
+    Visibility,
+    causal,
+    everything,
+    window,
+)
+from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.blocks.feedforward import FeedForward
+from heedful.blocks.residual import PostNorm, PreNorm, Residual
+from heedful.blocks.transformer import TransformerLayer, TransformerStack
+from heedful.models.encoders import Summary, TransformerEncoder
+from heedful.models.initialisation import Bert, Gpt2, Initialisation, Modern
+from heedful.models.language_model import LanguageModel
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.transformer_decoder import TransformerDecoder
+from heedful.values import Tokens
+
+if TYPE_CHECKING:
+    from heedful.architectures.build import Sizes
+
+_INITIALISATIONS: dict[str, Initialisation] = {"xavier": Modern(), "gpt2": Gpt2(), "bert": Bert()}
+
+
+def transformer(config: TransformerConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
+    """A freshly initialised encoder-decoder Transformer."""
+    longest = sizes.max_length + 1
+    target = embedding_table(sizes.target, config.d_model)
+    source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_model)
+    encoder = TransformerStack(
+        _embedding(config, source, longest=longest),
+        [_layer(config, longest=longest) for _ in range(config.encoder_layers)],
+        visibility=_visibility(config.encoder_visibility),
+        final_norm=_final_norm(config),
+    )
+    decoder = TransformerStack(
+        _embedding(config, target, longest=longest),
+        [_layer(config, longest=longest, across=config.cross_attention) for _ in range(config.decoder_layers)],
+        visibility=_visibility(config.decoder_visibility),
+        final_norm=_final_norm(config),
+    )
+    output = _output(target, bias=config.output_bias, tied=config.tie != "none")
+    return SequenceToSequence(TransformerEncoder(encoder), TransformerDecoder(decoder), output=output)
+
+
+def transformer_language_model(config: DecoderConfig, *, vocabulary: int, longest: int) -> LanguageModel:
+    """A freshly initialised decoder-only Transformer; `longest` is of its texts, in tokens."""
+    table = embedding_table(vocabulary, config.d_model)
+    stack = TransformerStack(
+        _embedding(config, table, longest=longest),
+        [_layer(config, longest=longest) for _ in range(config.layers)],
+        visibility=_visibility(config.visibility),
+        final_norm=_final_norm(config),
+    )
+    output = _output(table, bias=config.output_bias, tied=config.tie)
+    model = LanguageModel(TransformerDecoder(stack), output=output)
+    _INITIALISATIONS[config.initialisation].apply(model)
+    return model
+
+
+def transformer_encoder(
+    config: EncoderConfig, *, vocabulary: int, longest: int, summary: Summary | None = None
+) -> TransformerEncoder:
+    """A freshly initialised encoder-only Transformer, without any head; `longest` is of its texts, in tokens."""
+    table = embedding_table(vocabulary, config.d_model)
+    stack = TransformerStack(
+        _embedding(config, table, longest=longest),
+        [_layer(config, longest=longest) for _ in range(config.layers)],
+        visibility=_visibility(config.visibility),
+        final_norm=_final_norm(config),
+    )
+    encoder = TransformerEncoder(stack, summary=summary)
+    _INITIALISATIONS[config.initialisation].apply(encoder)
+    return encoder
+
+
+def initialisation(config: DecoderConfig | EncoderConfig) -> Initialisation:
+    """What training begins with."""
+    return _INITIALISATIONS[config.initialisation]
+
+
+def _output(table: nn.Embedding, *, bias: bool, tied: bool) -> nn.Linear:
+    vocabulary, d_model = table.weight.shape
+    output = nn.Linear(d_model, vocabulary, bias=bias)
+    if tied:
+        output.weight = table.weight
+    else:
+        nn.init.normal_(output.weight, std=d_model**-0.5)
+    if bias:
+        nn.init.zeros_(output.bias)
+    return output
+
+
+def _embedding(config: StackConfig, table: nn.Embedding, *, longest: int) -> TokenEmbedding:
+    segments = norm = None
+    if isinstance(config, EncoderConfig) and config.segments > 1:
+        segments = embedding_table(config.segments, config.d_model)
+    if isinstance(config, EncoderConfig | TransformerConfig) and config.embedding_norm:
+        norm = _norm(config)
+    return TokenEmbedding(
+        table,
+        position=_absolute(config, longest=longest),
+        segments=segments,
+        norm=norm,
+        scaled=config.scale_embedding,
+        dropout=config.embedding_dropout,
+    )
+
+
+def _layer(config: StackConfig, *, longest: int, across: HeadsConfig | None = None) -> TransformerLayer:
+    relative = _relative(config)
+    attention = _attention(config, config.self_attention, longest=longest, relative=relative)
+    network = FeedForward(
+        config.d_model,
+        config.d_ff,
+        activation=activation(config),
+        dropout=config.activation_dropout,
+        bias=_has_bias(config),
+    )
+    return TransformerLayer(
+        attention,
+        network,
+        residual=_residual(config),
+        across=None if across is None else _attention(config, across, longest=longest, relative=None),
+    )
+
+
+def activation(config: StackConfig) -> nn.Module:
+    """What stands between two maps."""
+    match config.activation:
+        case "relu":
+            return nn.ReLU(inplace=True)
+        case "gelu":
+            return nn.GELU()
+        case "gelu_tanh":
+            return nn.GELU(approximate="tanh")
+        case "silu":
+            return nn.SiLU(inplace=True)
+    assert_never(config.activation)
+
+
+def _attention(
+    config: StackConfig, heads: HeadsConfig, *, longest: int, relative: RelativePosition | None
+) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        config.d_model,
+        config.heads,
+        aggregation=_aggregation(config),
+        relative=relative,
+        weigher=build_weigher(heads, d_k=config.d_model // config.heads, longest=longest),
+        shared_key_value=config.shared_key_value,
+        dropout=config.attention_dropout,
+        bias=_has_bias(config),
+    )
+
+
+def _aggregation(config: StackConfig) -> Aggregation:
+    match config.aggregation:
+        case "mean":
+            return Mean()
+        case "concat":
+            return Concatenation()
+        case "project":
+            return Projection(config.d_model, bias=_has_bias(config))
+    assert_never(config.aggregation)
+
+
+def _residual(config: StackConfig) -> Callable[[], Residual]:
+    kind = PostNorm if config.residual == "post_norm" else PreNorm
+    return lambda: kind(config.d_model, config.dropout, epsilon=_epsilon(config), bias=_has_bias(config))
+
+
+def _final_norm(config: StackConfig) -> nn.Module | None:
+    return _norm(config) if config.residual == "pre_norm" else None
+
+
+def _norm(config: StackConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(config.d_model, eps=_epsilon(config), bias=_has_bias(config))
+
+
+def _epsilon(config: StackConfig) -> float:
+    return config.norm_epsilon if isinstance(config, DecoderConfig | EncoderConfig) else 1e-5
+
+
+def _has_bias(config: StackConfig) -> bool:
+    return config.bias if isinstance(config, DecoderConfig | EncoderConfig) else True
+
+
+def _absolute(config: StackConfig, *, longest: int) -> AbsolutePosition | None:
+    match config.positions:
+        case SinusoidalConfig():
+            return Sinusoidal(config.d_model)
+        case LearnedConfig(length=length, offset=offset):
+            return Learned(length, config.d_model, offset=offset)
+        case UnitIntervalConfig():
+            return UnitInterval(config.d_model, longest)
+        case IntegerConfig():
+            return Integer(config.d_model)
+        case RotaryConfig() | ShawConfig() | NoPositionsConfig():
+            return None
+    assert_never(config.positions)
+
+
+def _relative(config: StackConfig) -> RelativePosition | None:
+    d_k = config.d_model // config.heads
+    match config.positions:
+        case RotaryConfig():
+            return Rotary(d_k)
+        case ShawConfig(clip=clip, values=values):
+            d_v = config.d_model if config.aggregation == "mean" else d_k
+            return Shaw(d_k, d_v if values else None, clip=clip)
+    return None
+
+
+def _visibility(config: EverythingConfig | WindowConfig | CausalConfig | CausalWindowConfig) -> Visibility:
+    match config:
+        case EverythingConfig():
+            return everything
+        case CausalConfig():
+            return causal
+        case WindowConfig(before=before, after=after):
+            return window(before, after)
+        case CausalWindowConfig(before=before):
+            return window(before, 0)
+    assert_never(config)

@@ -1,0 +1,113 @@
+"""Architectures of classifiers, as data: encoders with a summary of the whole text, and readers of pairs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from heedful.architectures.recurrent import RecurrentEncoderConfig
+from heedful.architectures.stack import EncoderConfig
+from heedful.recipes.section import Count, Probability, Section, default_kind
+
+
+class FirstTokenConfig(Section):
+    """tanh of a map of the first token: BERT's pooler (Devlin et al. 2019)."""
+
+    kind: Literal["first"] = "first"
+
+
+class EndsConfig(Section):
+    """Where a recurrent encoder ends; of a bidirectional one, both ends side by side."""
+
+    kind: Literal["ends"] = "ends"
+
+
+class MeanConfig(Section):
+    """The mean over all tokens."""
+
+    kind: Literal["mean"] = "mean"
+
+
+class SelfAttentiveConfig(Section):
+    """What several hops take from the tokens, side by side (Lin et al. 2017); `training.decorrelation` pushes them
+    apart."""
+
+    kind: Literal["self_attentive"] = "self_attentive"
+    hops: Count = 30
+    """r, how many queries look at the text, each learned"""
+    d_alignment: Count = 350
+    """d_a, hidden width of the scores"""
+
+
+EncoderSummaryConfig = Annotated[
+    FirstTokenConfig | MeanConfig | SelfAttentiveConfig, Field(discriminator="kind"), default_kind("first")
+]
+RecurrentSummaryConfig = Annotated[
+    EndsConfig | MeanConfig | SelfAttentiveConfig, Field(discriminator="kind"), default_kind("ends")
+]
+
+
+class SummarisedConfig(Section):
+    """Abstract: a text becomes one vector, and that a class or a number."""
+
+    summary: Section
+    """how the text becomes one vector"""
+    d_hidden: Count | None = None
+    """width of a layer with ReLU between that vector and the output; there is none if not given"""
+
+    @property
+    def has_hops(self) -> bool:
+        """Whether the summary has hops that may look alike."""
+        return isinstance(self.summary, SelfAttentiveConfig)
+
+    @property
+    def paired(self) -> bool:
+        """Whether only two texts together can be read."""
+        return False
+
+
+class EncoderClassifierConfig(SummarisedConfig, EncoderConfig):
+    """The encoder-only Transformer with a classifier of whole texts (Devlin et al. 2019, BERT)."""
+
+    summary: EncoderSummaryConfig = FirstTokenConfig()
+    """how the text becomes one vector"""
+
+
+class RecurrentClassifierConfig(SummarisedConfig, RecurrentEncoderConfig):
+    """Recurrent layers over a text with a classifier of the whole."""
+
+    summary: RecurrentSummaryConfig = EndsConfig()
+    """how the text becomes one vector"""
+
+
+class ConditionalConfig(Section):
+    """An LSTM reads the second text with what the memory of another one kept of the first (Rocktäschel et al. 2016)."""
+
+    kind: Literal["conditional"] = "conditional"
+    d_model: Count = 100
+    """width of the states"""
+    d_embedding: Count = Field(default_factory=lambda given: given["d_model"])
+    """width of the embeddings; d_model if not given"""
+    layers: Count = 1
+    """layers on top of each other, over each of the texts"""
+    attention: Literal["none", "last", "word_by_word"] = "word_by_word"
+    """what looks at the outputs for the first text: nothing, the last output for the second, or each of its words"""
+    dropout: Probability = 0.1
+    """dropout between layers, of the outputs and before the output"""
+    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
+    """dropout of the embeddings; dropout if not given"""
+
+    @property
+    def longest(self) -> None:
+        """Nothing: a recurrent network has no end."""
+
+    @property
+    def has_hops(self) -> bool:
+        """Whether the summary has hops that may look alike."""
+        return False
+
+    @property
+    def paired(self) -> bool:
+        """Whether only two texts together can be read."""
+        return True

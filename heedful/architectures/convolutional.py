@@ -1,0 +1,71 @@
+"""What a convolutional model is, as data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from heedful.architectures.attention import ScoreName, WeightsName
+from heedful.recipes.section import Count, InputPath, Layered, Longest, Probability
+
+
+class ConvolutionalConfig(Layered):
+    """Convolutional sequence to sequence learning (Gehring et al. 2017).
+
+    `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
+    """
+
+    kind: Literal["convolutional"] = "convolutional"
+    d_model: Count = 256
+    """width of the embeddings and of what attention compares"""
+    d_hidden: Count = Field(default_factory=lambda given: given["d_model"])
+    """width of everything between the convolutions; d_model if not given"""
+    kernel_width: Count = 3
+    """tokens in a window; odd, so that the encoder's windows have a middle"""
+    encoder_layers: Count = 4
+    """layers of the encoder"""
+    decoder_layers: Count = 3
+    """layers of the decoder; each looks at the source"""
+    dilation: Count = 1
+    """factor by which the distance between the tokens of a window grows with each layer; 2 as in ByteNet"""
+    dilation_cycle: Count = 5
+    """layers after which that distance starts again at 1"""
+    score: ScoreName = "dot"
+    """how a decoder layer compares a token with a memory slot"""
+    weights: WeightsName = "softmax"
+    """how scores become weights"""
+    dropout: Probability = 0.2
+    """dropout of each convolution's input and of the decoder's output"""
+    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
+    """dropout of the embeddings with their positions; dropout if not given"""
+    positions_length: Count = 512
+    """positions that have a learned vector; must exceed data.max_length"""
+    weight_norm: bool = True
+    """learn the length of each weight vector apart from its direction (Salimans and Kingma 2016)"""
+    tie: Literal["three_way", "two_way", "none"] = "three_way"
+    """which tables are one: decoder input and output (two_way), the encoder's as well (three_way), or none (as in the
+    paper)"""
+    output_bias: bool = True
+    """add a learned bias to the logits"""
+    source_vectors: InputPath | None = None
+    """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
+    target_vectors: InputPath | None = None
+    """pre-trained word vectors that the target embeddings start from"""
+
+    @field_validator("kernel_width")
+    @classmethod
+    def _odd(cls, kernel_width: int) -> int:
+        if kernel_width % 2 == 0:
+            raise ValueError("must be odd, so that the encoder's windows have a middle")
+        return kernel_width
+
+    @property
+    def has_heads(self) -> bool:
+        """Each layer has one attention."""
+        return False
+
+    @property
+    def longest(self) -> Longest:
+        """As many places as there are learned positions."""
+        return Longest("model.positions_length", self.positions_length)

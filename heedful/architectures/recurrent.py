@@ -1,0 +1,228 @@
+"""The table [model] of recurrent models."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.architectures.attention import ScoreName, WeightsName
+from heedful.recipes.section import Count, InputPath, Layered, Probability, Section, default_kind, misfit
+
+ReadingWeightsName = Literal[WeightsName, "sampled"]
+_ONE_WIDTH = ("dot", "scaled_dot", "exp_dot")
+
+
+class ContextConfig(Section):
+    """The source as one vector, without attention (Sutskever et al. 2014; Cho et al. 2014)."""
+
+    kind: Literal["context"] = "context"
+    enters: Literal["start", "every_step"] = "every_step"
+    """whether that vector only makes the first state, or enters every step as well"""
+
+
+class BahdanauConfig(Section):
+    """Attention before each step; the context enters the gates (Bahdanau et al. 2015)."""
+
+    kind: Literal["bahdanau"] = "bahdanau"
+    score: ScoreName = "additive"
+    """how a state is compared with a memory slot"""
+    d_alignment: Count | None = None
+    """hidden width of additive and concat scores; model.d_model if not given"""
+    weights: ReadingWeightsName = "softmax"
+    """how scores become weights"""
+
+
+class LuongConfig(Section):
+    """Attention after each step (Luong et al. 2015)."""
+
+    kind: Literal["luong"] = "luong"
+    score: ScoreName = "general"
+    """how a state is compared with a memory slot"""
+    d_alignment: Count | None = None
+    """hidden width of additive and concat scores; model.d_model if not given"""
+    weights: ReadingWeightsName = "softmax"
+    """how scores become weights"""
+    window: Literal["global", "monotonic", "predicted"] = "global"
+    """which slots are seen: all, those around the same place (local-m), or a bell around a learned place (local-p)"""
+    reach: Count = 10
+    """D, how many slots a window reaches to both sides"""
+    input_feeding: bool = True
+    """whether the attentional vector enters the next step"""
+
+
+ReadingConfig = Annotated[
+    ContextConfig | BahdanauConfig | LuongConfig, Field(discriminator="kind"), default_kind("bahdanau")
+]
+
+
+class RecurrentConfig(Layered):
+    """Recurrent sequence to sequence, without and with attention.
+
+    `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
+    """
+
+    kind: Literal["recurrent"] = "recurrent"
+    d_model: Count = 256
+    """width of the states; in a bidirectional encoder, of each direction"""
+    d_embedding: Count = Field(default_factory=lambda given: given["d_model"])
+    """width of the embeddings and of what the output reads; d_model if not given"""
+    cell: Literal["elman", "gru", "lstm"] = "gru"
+    """the vanilla recurrent network, or one with gates"""
+    encoder_layers: Count = 1
+    """layers of the encoder"""
+    decoder_layers: Count = 1
+    """layers of the decoder"""
+    bidirectional: bool = True
+    """whether the encoder reads from both ends"""
+    source_order: Literal["as_written", "reversed", "doubled"] = "as_written"
+    """how the source is read: the two tricks that helped before there was attention"""
+    reading: ReadingConfig = BahdanauConfig()
+    """how the decoder uses the source"""
+    start: Literal["bridge", "carried"] = "bridge"
+    """what the decoder begins with: the tanh of a map of the encoder's last state, or in each layer all that the same
+    layer of the encoder remembers, unchanged"""
+    readout: Literal["maxout", "tanh", "state"] = "maxout"
+    """what the output reads: maxout or tanh of state, embedding and context, or the state alone; of Luong's decoder
+    always the attentional vector, a tanh"""
+    dropout: Probability = 0.1
+    """dropout between layers, of the encoder's outputs and before the output"""
+    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
+    """dropout of the embeddings; dropout if not given"""
+    tie: Literal["three_way", "two_way", "none"] = "three_way"
+    """which tables are one: decoder input and output (two_way), the encoder's as well (three_way), or none"""
+    initialisation: Literal["modern", "bahdanau", "luong", "sutskever"] = "modern"
+    """the numbers that training begins with: matrices by Xavier's rule and orthogonal ones, or those of a paper"""
+    source_vectors: InputPath | None = None
+    """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
+    target_vectors: InputPath | None = None
+    """pre-trained word vectors that the target embeddings start from"""
+
+    @field_validator("reading")
+    @classmethod
+    def _comparable(cls, reading: ReadingConfig, info: ValidationInfo) -> ReadingConfig:
+        if isinstance(reading, ContextConfig) or reading.score not in _ONE_WIDTH or not info.data.get("bidirectional"):
+            return reading
+        raise misfit(
+            "model.reading.score",
+            f'= "{reading.score}" needs states and memory slots of one width, and a bidirectional encoder makes slots '
+            'of two states: set model.reading.score = "general" or model.bidirectional = false',
+        )
+
+    @field_validator("start")
+    @classmethod
+    def _carries(cls, start: str, info: ValidationInfo) -> str:
+        if start != "carried":
+            return start
+        if info.data.get("bidirectional"):
+            raise misfit(
+                "model.start",
+                '= "carried" hands on one state of each layer, and a bidirectional encoder ends in two: set '
+                'model.bidirectional = false or model.start = "bridge"',
+            )
+        encoder, decoder = info.data.get("encoder_layers"), info.data.get("decoder_layers")
+        if encoder is not None and decoder is not None and encoder != decoder:
+            raise misfit(
+                "model.decoder_layers",
+                f'= {decoder} must equal model.encoder_layers = {encoder} where model.start = "carried": each layer '
+                "goes on where the same layer of the encoder ended",
+            )
+        return start
+
+    @field_validator("readout")
+    @classmethod
+    def _reads(cls, readout: str, info: ValidationInfo) -> str:
+        if readout == "state" and isinstance(info.data.get("reading"), LuongConfig):
+            raise misfit(
+                "model.readout",
+                '= "state" would leave out the context, which in model.reading.kind = "luong" comes after the state: '
+                'set model.reading.kind = "bahdanau" or "context", or leave model.readout away',
+            )
+        return readout
+
+    @field_validator("tie")
+    @classmethod
+    def _of_one_width(cls, tie: str, info: ValidationInfo) -> str:
+        d_model, d_embedding = info.data.get("d_model"), info.data.get("d_embedding")
+        if info.data.get("readout") == "state" and tie != "none" and d_model != d_embedding:
+            raise misfit(
+                "model.tie",
+                f'= "{tie}" makes the output a table of model.d_embedding = {d_embedding} columns, and with '
+                f'model.readout = "state" it reads model.d_model = {d_model} numbers: set model.tie = "none"',
+            )
+        return tie
+
+    @property
+    def has_heads(self) -> bool:
+        """One attention is one head."""
+        return False
+
+    @property
+    def draws(self) -> bool:
+        """Whether attention is left to chance, and to REINFORCE."""
+        return not isinstance(self.reading, ContextConfig) and self.reading.weights == "sampled"
+
+    @property
+    def longest(self) -> None:
+        """Nothing: a recurrent network has no end."""
+
+
+class RecurrentDecoderConfig(Section):
+    """The vanilla recurrent language model: it looks at nothing but its own past (Mikolov et al. 2010)."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    d_model: Count = 256
+    """width of the states"""
+    d_embedding: Count = Field(default_factory=lambda given: given["d_model"])
+    """width of the embeddings; d_model if not given"""
+    cell: Literal["elman", "gru", "lstm"] = "lstm"
+    """the vanilla recurrent network, or one with gates"""
+    layers: Count = 2
+    """layers on top of each other"""
+    dropout: Probability = 0.1
+    """dropout between layers and before the output"""
+    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
+    """dropout of the embeddings; dropout if not given"""
+    tie: bool = Field(default_factory=lambda given: given["d_embedding"] == given["d_model"])
+    """whether embedding and output are one table; true if not given where d_embedding = d_model"""
+
+    @field_validator("tie")
+    @classmethod
+    def _one_width(cls, tie: bool, info: ValidationInfo) -> bool:
+        d_model, d_embedding = info.data.get("d_model"), info.data.get("d_embedding")
+        if tie and d_model != d_embedding:
+            raise ValueError(f"must be false where model.d_embedding = {d_embedding} is not model.d_model = {d_model}")
+        return tie
+
+    @property
+    def longest(self) -> None:
+        """Nothing: a recurrent network has no end."""
+
+
+class RecurrentEncoderConfig(Section):
+    """Recurrent layers over a sentence, with an output for each token."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    d_model: Count = 256
+    """width of the states, in a bidirectional encoder of each direction"""
+    d_embedding: Count = Field(default_factory=lambda given: given["d_model"])
+    """width of the embeddings; d_model if not given"""
+    cell: Literal["elman", "gru", "lstm"] = "lstm"
+    """the vanilla recurrent network, or one with gates"""
+    layers: Count = 1
+    """layers on top of each other"""
+    bidirectional: bool = True
+    """whether the sentence is read from both ends"""
+    dropout: Probability = 0.1
+    """dropout between layers and before the output"""
+    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
+    """dropout of the embeddings; dropout if not given"""
+
+    @property
+    def longest(self) -> None:
+        """Nothing: a recurrent network has no end."""
+
+    @property
+    def framed(self) -> bool:
+        """Whether words are read between a begin and an end: the first and last word need none."""
+        return False

@@ -1,0 +1,155 @@
+"""Stacks of Transformer layers, as data: what all share, and those of which a model has one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.architectures.attention import HeadsConfig
+from heedful.architectures.positions import (
+    CausalConfig,
+    DecoderVisibilityConfig,
+    EncoderVisibilityConfig,
+    EverythingConfig,
+    LearnedConfig,
+    LearnedPositionsConfig,
+    PositionsConfig,
+    RotaryConfig,
+    SinusoidalConfig,
+)
+from heedful.recipes.section import Count, Longest, Probability, Section, misfit
+
+Epsilon = Annotated[float, Field(gt=0, lt=1)]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+
+
+class StackConfig(Section):
+    """What every Transformer has.
+
+    Abstract: how many layers there are, and what surrounds them, belongs to the model.
+    """
+
+    kind: Literal["transformer"] = "transformer"
+    d_model: Count = 256
+    """width of the embeddings and of everything between the layers"""
+    heads: Count = 4
+    """attention heads; must divide d_model"""
+    d_ff: Count = Field(default_factory=lambda given: 4 * given["d_model"])
+    """width inside the feed-forward blocks; 4 * d_model if not given"""
+    dropout: Probability = 0.1
+    """dropout of each sublayer's output"""
+    attention_dropout: Probability = 0.0
+    """dropout of the attention weights"""
+    activation_dropout: Probability = 0.0
+    """dropout inside the feed-forward blocks"""
+    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
+    """dropout of the embeddings with their positions; dropout if not given"""
+    activation: Activation = "relu"
+    """between the two maps of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
+    residual: Literal["post_norm", "pre_norm"] = "post_norm"
+    """whether the normalisation follows each sublayer (as in the paper) or precedes it"""
+    aggregation: Literal["mean", "concat", "project"] = "project"
+    """how heads are joined: mean, concatenation, or concatenation times W_O (as in the paper)"""
+    self_attention: HeadsConfig = HeadsConfig()
+    """how tokens weigh each other"""
+    shared_key_value: bool = False
+    """one matrix for keys and values, W_k = W_v"""
+    positions: PositionsConfig = SinusoidalConfig()
+    """how the model knows where a token is"""
+    scale_embedding: bool = True
+    """multiply the embeddings by the root of d_model"""
+
+    @field_validator("heads")
+    @classmethod
+    def _divides(cls, heads: int, info: ValidationInfo) -> int:
+        d_model = info.data.get("d_model")
+        if d_model is not None and d_model % heads:
+            raise ValueError(f"must divide model.d_model = {d_model} evenly")
+        return heads
+
+    @field_validator("positions")
+    @classmethod
+    def _even(cls, positions: PositionsConfig, info: ValidationInfo) -> PositionsConfig:
+        d_model, heads = info.data.get("d_model"), info.data.get("heads")
+        if d_model is None or heads is None:
+            return positions
+        if isinstance(positions, SinusoidalConfig) and d_model % 2:
+            raise misfit("model.d_model", f"= {d_model} must be even, sinusoidal positions pair sines with cosines")
+        if isinstance(positions, RotaryConfig) and d_model // heads % 2:
+            raise misfit(
+                "model.heads",
+                f"= {heads} gives each head {d_model // heads} numbers, but rotary positions turn pairs: "
+                "choose heads such that d_model / heads is even",
+            )
+        return positions
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether attention has several heads that may look alike."""
+        return True
+
+    @property
+    def longest(self) -> Longest | None:
+        """How many places the positions have; None where they have no end."""
+        if not isinstance(self.positions, LearnedConfig):
+            return None
+        return Longest("model.positions.length", self.positions.length)
+
+
+class DecoderConfig(StackConfig):
+    """The decoder-only Transformer: each token sees those before it (Radford et al. 2019, GPT-2)."""
+
+    layers: Count = 4
+    """layers on top of each other"""
+    activation: Activation = "gelu"
+    """between the two maps of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
+    residual: Literal["post_norm", "pre_norm"] = "pre_norm"
+    """whether the normalisation precedes each sublayer, with one more behind the last, or follows it"""
+    positions: LearnedPositionsConfig = LearnedConfig()
+    """how the model knows where a token is"""
+    scale_embedding: bool = False
+    """multiply the embeddings by the root of d_model"""
+    visibility: DecoderVisibilityConfig = CausalConfig()
+    """which tokens a token sees"""
+    tie: bool = True
+    """whether embedding and output are one table"""
+    output_bias: bool = False
+    """add a learned bias to the logits"""
+    bias: bool = True
+    """whether the maps and norms inside the layers have biases"""
+    norm_epsilon: Epsilon = 1e-5
+    """added to the variance that a norm divides by"""
+    initialisation: Literal["gpt2", "xavier"] = "gpt2"
+    """what training begins with: normal numbers of deviation 0.02, smaller where a sublayer joins the shortcut, or
+    Xavier's rule"""
+
+
+class EncoderConfig(StackConfig):
+    """The encoder-only Transformer: each token sees all others (Devlin et al. 2019, BERT)."""
+
+    layers: Count = 4
+    """layers on top of each other"""
+    activation: Activation = "gelu"
+    """between the two maps of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
+    positions: LearnedPositionsConfig = LearnedConfig()
+    """how the model knows where a token is"""
+    scale_embedding: bool = False
+    """multiply the embeddings by the root of d_model"""
+    visibility: EncoderVisibilityConfig = EverythingConfig()
+    """which tokens a token sees"""
+    segments: Count = 2
+    """kinds of parts that a text may have, each with a vector that is added to its tokens; with 1 nothing is added"""
+    embedding_norm: bool = True
+    """normalise the sum of embeddings"""
+    bias: bool = True
+    """whether the maps and norms inside the layers have biases"""
+    norm_epsilon: Epsilon = 1e-12
+    """added to the variance that a norm divides by"""
+    initialisation: Literal["bert", "xavier"] = "bert"
+    """what training begins with: normal numbers of deviation 0.02, none beyond two deviations, or Xavier's rule"""
+
+    @property
+    def framed(self) -> bool:
+        """Whether words are read between a begin and an end, as in pre-training."""
+        return True

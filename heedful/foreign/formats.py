@@ -1,0 +1,180 @@
+"""Trained models in the formats of other projects: Hugging Face's MarianMT and CTranslate2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import torch
+from torch import Tensor
+
+from heedful.architectures.model import ModelConfig, TransformerConfig
+from heedful.attention.positions import Learned
+from heedful.data.tokenizers import UNK
+from heedful.errors import MissingExtraError, RunError
+from heedful.foreign.families.marian import MARIAN
+from heedful.foreign.families.settings import SCALED_SOFTMAX, require
+from heedful.foreign.hugging_face_export import fresh, pieces, save_hugging_face
+from heedful.models.encoders import TransformerEncoder
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.transformer_decoder import TransformerDecoder
+from heedful.runs.checkpoints import load_weights
+from heedful.runs.load import open_translation
+from heedful.runs.origin import open_origin
+from heedful.values import Tokens
+
+_LONGEST: Final = 1024
+"""Positions that an exported model has; ours has no limit of its own where positions are computed."""
+
+
+def export_marian(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
+    """Writes a translation run's model as a folder that `transformers.MarianMTModel.from_pretrained` reads.
+
+    Subword models come with what `MarianTokenizer` needs; other tokenizers with vocab.json alone.
+
+    Args:
+        run: a run folder.
+        folder: where to write; new or empty.
+        step: a kept checkpoint instead of the finished (or, so far, the best) model.
+
+    Raises:
+        RunError: the run cannot be read, uses an option that Marian has not, or `folder` holds something.
+    """
+    _translating(open_translation(Path(run)).recipe.model, "MarianMT")
+    save_hugging_face(open_origin(Path(run), step=step), folder, family=MARIAN)
+
+
+def export_ctranslate2(
+    run: str | Path,
+    folder: str | Path,
+    *,
+    quantization: Literal["int8", "int16", "float16", "bfloat16"] | None = None,
+    step: int | None = None,
+) -> None:
+    """Writes a run's model as a folder that `ctranslate2.Translator` reads; its tokens are our tokenizer's pieces.
+
+    Positions are stored as a table, so sentences may have up to 1,024 tokens.
+
+    Args:
+        run: a run folder.
+        folder: where to write; new or empty.
+        quantization: how weights are stored; fp32 unless given.
+        step: a kept checkpoint instead of the finished (or, so far, the best) model.
+
+    Raises:
+        RunError: the run cannot be read, uses an option that CTranslate2 has not, or `folder` holds something.
+        MissingExtraError: ctranslate2 is not installed.
+    """
+    try:
+        from ctranslate2 import specs
+    except ImportError:
+        raise MissingExtraError(
+            "exporting to CTranslate2 needs the package ctranslate2: pip install 'heedful[ct2]'"
+        ) from None
+    opened = open_translation(Path(run))
+    config = _translating(opened.recipe.model, "CTranslate2")
+    require(config, "CTranslate2", _CTRANSLATE2_HAS)
+    model = opened.model()
+    load_weights(opened.folder, model, step=step)
+    spec = specs.TransformerSpec.from_config(
+        (config.encoder_layers, config.decoder_layers),
+        config.heads,
+        pre_norm=config.residual == "pre_norm",
+        activation=getattr(specs.Activation, _ACTIVATIONS[config.activation]),
+    )
+    _fill_ctranslate2(spec, model)
+    spec.register_source_vocabulary(pieces(opened.source))
+    spec.register_target_vocabulary(pieces(opened.target))
+    names, special = pieces(opened.target), opened.target.special
+    spec.config.bos_token = spec.config.decoder_start_token = names[special.bos]
+    spec.config.eos_token, spec.config.unk_token = (
+        names[special.eos],
+        names[UNK if special.unk is None else special.unk],
+    )
+    spec.config.add_source_eos = True
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    spec.save(str(fresh(folder)))
+
+
+_CTRANSLATE2_HAS: Final = {
+    "aggregation": ("project",),
+    "shared_key_value": (False,),
+    "encoder_visibility": ("everything",),
+    "decoder_visibility": ("causal",),
+    "positions": ("sinusoidal", "learned", "unit_interval", "integer"),
+    "embedding_norm": (False,),
+    **SCALED_SOFTMAX,
+    "cross_attention.score": ("scaled_dot",),
+    "cross_attention.weights": ("softmax",),
+}
+_ACTIVATIONS: Final = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
+
+
+def _translating(config: ModelConfig, name: str) -> TransformerConfig:
+    if not isinstance(config, TransformerConfig):
+        raise RunError(
+            f"model.kind = {config.kind}: {name} has only transformer; train a model of that kind to export it"
+        )
+    return config
+
+
+# Where maps and norms go in CTranslate2's specification of a layer; several of ours become one, stacked by rows.
+_CTRANSLATE2_LAYER: Mapping[str, Sequence[str]] = {
+    "self_attention.linear.0": ("attention.query", "attention.key_value"),
+    "self_attention.linear.1": ("attention.aggregation.output",),
+    "self_attention.layer_norm": ("around_attention.norm",),
+    "ffn.linear_0": ("feed_forward.inner",),
+    "ffn.linear_1": ("feed_forward.outer",),
+    "ffn.layer_norm": ("around_feed_forward.norm",),
+}
+_CTRANSLATE2_ACROSS: Mapping[str, Sequence[str]] = {
+    "attention.linear.0": ("across.query",),
+    "attention.linear.1": ("across.key_value",),
+    "attention.linear.2": ("across.aggregation.output",),
+    "attention.layer_norm": ("around_across.norm",),
+}
+
+
+def _fill_ctranslate2(spec: Any, model: SequenceToSequence[Tokens]) -> None:
+    weights = {name: p.detach() for name, p in model.named_parameters(remove_duplicate=False)}
+    assert isinstance(model.encoder, TransformerEncoder)
+    assert isinstance(model.decoder, TransformerDecoder)
+    for side, stack, into in (
+        ("encoder", model.encoder.stack, spec.encoder),
+        ("decoder", model.decoder.stack, spec.decoder),
+    ):
+        prefix = f"{side}.stack"
+        table = into.embeddings[0] if side == "encoder" else into.embeddings
+        table.weight = weights[f"{prefix}.embedding.table.weight"].numpy()
+        into.scale_embeddings = float(stack.embedding.scale)
+        assert stack.embedding.position is not None
+        position = stack.embedding.position
+        length = position.table.num_embeddings - position.offset if isinstance(position, Learned) else _LONGEST
+        places = torch.arange(length)
+        with torch.no_grad():
+            into.position_encodings.encodings = (
+                stack.embedding.position(places.unsqueeze(0))[0].float().contiguous().numpy()
+            )
+        if stack.final_norm is not None:
+            _put(into.layer_norm, weights, [f"{prefix}.final_norm"])
+        places_of = {**_CTRANSLATE2_LAYER, **(_CTRANSLATE2_ACROSS if side == "decoder" else {})}
+        for number, layer in enumerate(into.layer):
+            for path, ours in places_of.items():
+                _put(_inside(layer, path), weights, [f"{prefix}.layers.{number}.{each}" for each in ours])
+    _put(spec.decoder.projection, weights, ["output"])
+
+
+def _put(spec: Any, weights: Mapping[str, Tensor], ours: Sequence[str]) -> None:
+    names = ("gamma", "beta") if hasattr(spec, "gamma") else ("weight", "bias")
+    for name, kind in zip(names, ("weight", "bias"), strict=True):
+        parts = [weights[f"{each}.{kind}"] for each in ours if f"{each}.{kind}" in weights]
+        if parts:
+            setattr(spec, name, torch.cat(parts).numpy())
+
+
+def _inside(spec: Any, path: str) -> Any:
+    for part in path.split("."):
+        spec = spec[int(part)] if part.isdigit() else getattr(spec, part)
+    return spec

@@ -1,0 +1,93 @@
+"""How models of Hugging Face search unless told otherwise: generation_config.json, or config.json in older folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from heedful.errors import RunError
+from heedful.foreign.vocabularies import read_json
+from heedful.recipes.generation import ContinuationConfig, GenerationConfig
+
+_NAME = "generation_config.json"
+
+
+def generation_settings(folder: Path, content: Mapping[str, Any]) -> dict[str, Any]:
+    """What config.json says of generation, and over it what generation_config.json says."""
+    path = folder / _NAME
+    newer = read_json(path) if path.exists() else {}
+    return {**content, **{key: value for key, value in newer.items() if value is not None}}
+
+
+def translating(settings: Mapping[str, Any], *, longest: int, place: str) -> GenerationConfig:
+    """Beam width, length penalty, sampling and length; other settings have no counterpart.
+
+    Args:
+        settings: see `generation_settings`.
+        longest: tokens that the model's positions are enough for.
+        place: for messages.
+
+    Raises:
+        RunError: a number is out of range.
+    """
+    most = settings.get("max_new_tokens") or settings.get("max_length", longest) - 1
+    table: dict[str, Any] = {"max_ratio": 0.0, "max_extra": max(1, min(most, longest - 1))}
+    if settings.get("do_sample"):
+        table |= {"kind": "sampling", **_sampling(settings)}
+    elif settings.get("num_beams", 1) > 1:
+        table |= {
+            "kind": "beam",
+            "width": settings["num_beams"],
+            "length_penalty": settings.get("length_penalty", 1.0),
+            "normalisation": "power",
+        }
+    else:
+        table["kind"] = "greedy"
+    found: GenerationConfig = _validated(GenerationConfig, table, place=place)
+    return found
+
+
+def writing(settings: Mapping[str, Any], *, place: str) -> ContinuationConfig:
+    """Sampling or not, repetition penalty and length; other settings have no counterpart; see `translating`."""
+    table: dict[str, Any] = {"kind": "greedy"}
+    if settings.get("do_sample"):
+        table = {"kind": "sampling", **_sampling(settings)}
+    if (most := settings.get("max_new_tokens")) is not None:
+        table["tokens"] = most
+    table["repetition_penalty"] = settings.get("repetition_penalty", 1.0)
+    found: ContinuationConfig = _validated(ContinuationConfig, table, place=place)
+    return found
+
+
+def forbidden(settings: Mapping[str, Any]) -> frozenset[int]:
+    """Single tokens that must never be written."""
+    alone = [words[0] for words in settings.get("bad_words_ids") or () if len(words) == 1]
+    return frozenset((*alone, *(settings.get("suppress_tokens") or ())))
+
+
+def token(settings: Mapping[str, Any], key: str) -> int | None:
+    """An id among the settings; of several the first."""
+    value = settings.get(key)
+    if isinstance(value, list):
+        value = value[0] if value else None
+    return None if value is None else int(value)
+
+
+def _sampling(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Their sampling keeps the 50 most probable tokens unless told otherwise; 0 means all."""
+    found = {"temperature": settings.get("temperature", 1.0), "top_k": settings.get("top_k", 50) or None}
+    for key in ("top_p", "min_p"):
+        if settings.get(key) is not None:
+            found[key] = settings[key]
+    return found
+
+
+def _validated(kind: Any, table: Mapping[str, Any], *, place: str) -> Any:
+    try:
+        return TypeAdapter(kind).validate_python(dict(table))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RunError(f"{place}: {first['loc'][-1]} = {first['input']!r}: {first['msg'].lower()}; mend it") from None

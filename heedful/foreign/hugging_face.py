@@ -1,0 +1,283 @@
+"""Folders as Hugging Face's transformers keeps them: config.json, safetensors and a vocabulary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, assert_never
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from heedful.architectures.build import Sizes, build_encoder, build_language_model, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
+from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.errors import RunError
+from heedful.foreign.families.bart import BART
+from heedful.foreign.families.bert import BERT
+from heedful.foreign.families.family import Family
+from heedful.foreign.families.gpt2 import GPT2
+from heedful.foreign.families.marian import MARIAN
+from heedful.foreign.generation import forbidden, generation_settings, token, translating, writing
+from heedful.foreign.vocabularies import OWN, OWN_SIDES, Side, read_json, read_marian, read_text_vocabulary
+from heedful.models.encoders import FirstToken, TransformerEncoder
+from heedful.models.language_model import LanguageModel
+from heedful.models.layout import arrange_for_inference
+from heedful.models.masked_language_model import MaskedLanguageModel
+from heedful.recipes.build_run import build_continuation, build_length, build_search
+from heedful.recipes.generation import ContinuationConfig, GenerationConfig
+from heedful.runs.checkpoints import fill
+from heedful.runs.origin import Origin
+from heedful.tasks.embedder import Embedder
+from heedful.tasks.language.face import Writer
+from heedful.tasks.pretraining.build import build_masked_language_model
+from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.translation.face import Translator
+
+FAMILIES: Final[Mapping[str, Family]] = {family.model_type: family for family in (BERT, GPT2, MARIAN, BART)}
+"""By the model_type of config.json."""
+_CONFIG: Final = "config.json"
+_SOURCE: Final = "encoder.stack.embedding.table.weight"
+_TARGET: Final = "decoder.stack.embedding.table.weight"
+_WEIGHTS: Final = "model.safetensors"
+_INDEX: Final = "model.safetensors.index.json"
+_PICKLED: Final = (
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "tf_model.h5",
+    "flax_model.msgpack",
+    "model.ckpt",
+)
+
+
+def is_hugging_face(folder: Path) -> bool:
+    """Whether a folder holds a model of Hugging Face, as far as its config.json says."""
+    try:
+        content = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return (
+        isinstance(content, dict)
+        and "recipe" not in content
+        and ("model_type" in content or "architectures" in content)
+    )
+
+
+def open_hugging_face(folder: Path) -> HuggingFaceFolder:
+    """The model in a folder; weights and vocabulary are read when asked for.
+
+    Raises:
+        RunError: heedful knows no such kind of model.
+    """
+    content = read_json(folder / _CONFIG)
+    kind = content.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise RunError(f"{folder / _CONFIG}: model_type = {kind!r}: heedful reads {known}; take a model of these kinds")
+    return HuggingFaceFolder(folder, content, FAMILIES[kind])
+
+
+@dataclass(frozen=True)
+class HuggingFaceFolder:
+    """A model of Hugging Face.
+
+    Attributes:
+        folder: where it is.
+        content: of its config.json.
+        family: what kind of model it is.
+    """
+
+    folder: Path
+    content: Mapping[str, Any]
+    family: Family
+
+    @cached_property
+    def origin(self) -> Origin:
+        """Configuration, vocabulary and tensors by our names.
+
+        Raises:
+            RunError: something is missing, damaged, or has no counterpart in heedful.
+            MissingExtraError: the vocabulary needs a package that is not installed.
+        """
+        place = str(self.folder)
+        tensors = read_tensors(self.folder)
+        config = self.family.read(self.content, frozenset(tensors), str(self.folder / _CONFIG))
+        ours = self.family.table(config).read(tensors, place=place)
+        return Origin(self.folder, config, self._tokenizer(ours), ours, self.longest)
+
+    @property
+    def task(self) -> str:
+        """What its models are for, as recipes call it."""
+        return self.family.task
+
+    @property
+    def longest(self) -> int:
+        """Tokens that its positions are enough for."""
+        value = self.content.get("max_position_embeddings", self.content.get("n_positions"))
+        if not isinstance(value, int):
+            raise RunError(f"{self.folder / _CONFIG}: says nothing of max_position_embeddings; take a complete copy")
+        return value
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """What the folder says of generation."""
+        return generation_settings(self.folder, self.content)
+
+    @property
+    def generation(self) -> GenerationConfig:
+        """How a model of two languages searches unless told otherwise."""
+        return translating(self.settings, longest=self.longest, place=str(self.folder))
+
+    @property
+    def continuation(self) -> ContinuationConfig:
+        """How a language model writes unless told otherwise."""
+        return writing(self.settings, place=str(self.folder))
+
+    def user(self, *, device: torch.device, step: int | None = None) -> Translator | Writer | Reader | Embedder:
+        """The model as its users see it.
+
+        Raises:
+            RunError: there are no checkpoints to choose one of, or see `origin`.
+        """
+        if step is not None:
+            raise RunError(f"{self.folder}: is no run of heedful and keeps no checkpoint of step {step}")
+        model = ready(self.origin, device=device)
+        if isinstance(self.origin.tokenizer, tuple):
+            return self._translator(model, *self.origin.tokenizer)
+        tokenizer = self.origin.tokenizer
+        match model:
+            case LanguageModel():
+                search, limit = build_continuation(self.continuation, tokenizer.special)
+                return Writer(model, tokenizer=tokenizer, search=search, limit=limit, max_context=self.longest)
+            case MaskedLanguageModel():
+                return Reader(model, tokenizer=tokenizer, max_length=self.longest)
+        encoder = model.get_submodule("encoder")
+        assert isinstance(encoder, TransformerEncoder)
+        return Embedder(encoder, tokenizer=tokenizer, max_length=self.longest)
+
+    def _translator(self, model: nn.Module, source: Tokenizer, target: Tokenizer) -> Translator:
+        return Translator(
+            [model],
+            source=source,
+            target=target,
+            search=build_search(self.generation, target.special),
+            length=build_length(self.generation),
+            max_source=self.longest,
+            max_target=self.longest,
+        )
+
+    def _tokenizer(self, tensors: Mapping[str, Tensor]) -> Tokenizer | tuple[Tokenizer, Tokenizer]:
+        kind = self.family.model_type
+        source = tensors.get(_SOURCE, tensors.get(_TARGET))
+        assert source is not None, "every model has a table of embeddings"
+        sizes = len(source), len(tensors.get(_TARGET, source))
+        if (own := self._own()) is not None:
+            return own
+        if self.task != "translation":
+            return read_text_vocabulary(self.folder, kind=kind, size=sizes[0])
+        start = token(self.settings, "decoder_start_token_id")
+        if start is None:
+            start = token(self.settings, "pad_token_id" if kind == "marian" else "eos_token_id")
+        if start is None:
+            raise RunError(f"{self.folder / _CONFIG}: says nothing of decoder_start_token_id; take a complete copy")
+        silent = forbidden(self.settings)
+        if kind == "marian":
+            return read_marian(self.folder, sizes=sizes, start=start, silent=silent)
+        begins = token(self.settings, "bos_token_id")
+        forced = token(self.settings, "forced_bos_token_id")
+        if forced is None and self.settings.get("force_bos_token_to_be_generated"):
+            forced = begins
+        return (
+            read_text_vocabulary(self.folder, kind=kind, size=sizes[0], side=Side(opening=begins)),
+            read_text_vocabulary(self.folder, kind=kind, size=sizes[1], side=Side(forced, start, silent)),
+        )
+
+    def _own(self) -> Tokenizer | tuple[Tokenizer, Tokenizer] | None:
+        """The vocabulary of ours that heedful put into a folder it wrote."""
+        if (self.folder / OWN).exists():
+            return load_tokenizer(self.folder / OWN)
+        source, target = (self.folder / name for name in OWN_SIDES)
+        return (load_tokenizer(source), load_tokenizer(target)) if source.exists() else None
+
+
+def ready(origin: Origin, *, device: torch.device) -> nn.Module:
+    """The model of an origin with its weights, arranged for use."""
+    model: nn.Module = build(origin)
+    fill(model, origin.tensors, place=str(origin.folder))
+    arrange_for_inference(model.to(device).eval())
+    return model
+
+
+def build(origin: Origin) -> nn.Module:
+    """A model that has a parameter for each tensor of an origin; of random numbers."""
+    with torch.random.fork_rng(devices=[]):
+        match origin.model:
+            case EncoderConfig() as config:
+                return _encoder(config, origin)
+            case DecoderConfig() as config:
+                assert isinstance(origin.size, int)
+                return build_language_model(config, vocabulary=origin.size)
+            case TransformerConfig() as config:
+                assert isinstance(origin.size, tuple)
+                return build_sequence_to_sequence(config, Sizes(*origin.size, max_length=512))
+    assert_never(origin.model)
+
+
+def _encoder(config: EncoderConfig, origin: Origin) -> nn.Module:
+    """With the heads of pre-training that are there."""
+    longest = config.longest
+    assert isinstance(origin.size, int)
+    sizes = {"vocabulary": origin.size, "longest": 512 if longest is None else longest.tokens}
+    paired = "relation.weight" in origin.tensors
+    model: nn.Module
+    if "masked.dense.weight" in origin.tensors:
+        model = build_masked_language_model(config, **sizes, paired=paired)
+    else:
+        model = nn.Module()
+        model.encoder = build_encoder(config, **sizes)
+        if paired:
+            model.relation = nn.Linear(config.d_model, 2)
+    if "encoder.summary.dense.weight" in origin.tensors:
+        model.get_submodule("encoder").summary = FirstToken(config.d_model)
+    return model
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a folder, in single precision.
+
+    Raises:
+        RunError: there are none, they are pickled, or a file is missing or damaged.
+    """
+    if (folder / _INDEX).exists():
+        names = read_json(folder / _INDEX).get("weight_map")
+        if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+            raise RunError(f"{folder / _INDEX}: does not say where tensors are; take another copy of this file")
+        files = sorted(set(names.values()))
+    else:
+        names, files = None, [_WEIGHTS]
+    if names is None and not (folder / _WEIGHTS).exists():
+        pickled = next((name for name in _PICKLED if (folder / name).exists()), None)
+        if pickled is not None:
+            raise RunError(
+                f"{folder / pickled}: heedful reads no pickled weights, because opening them may run a program; save "
+                "the model as safetensors, with transformers: "
+                "AutoModel.from_pretrained(FOLDER).save_pretrained(NEW, safe_serialization=True)"
+            )
+        raise RunError(f"{folder}: holds no {_WEIGHTS}; take a complete copy of this model")
+    tensors: dict[str, Tensor] = {}
+    for file in files:
+        if Path(file).name != file:
+            raise RunError(f"{folder / _INDEX}: names {file!r}, which is no file beside it; take another copy")
+        try:
+            tensors |= load_file(folder / file)
+        except (OSError, SafetensorError) as error:
+            raise RunError(f"{folder / file}: cannot be read ({error}); take a complete copy of this model") from None
+    if names is not None and (lost := sorted(names.keys() - tensors.keys())):
+        raise RunError(f"{folder}: {lost[0]} is in none of its files; take a complete copy of this model")
+    return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}

@@ -1,0 +1,196 @@
+"""Our models as folders that Hugging Face's transformers reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.positions import LearnedConfig
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
+from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces
+from heedful.data.tokenizers import PAD, SentencePiece, Tokenizer
+from heedful.errors import RunError
+from heedful.foreign.families.bart import BART
+from heedful.foreign.families.bert import BERT
+from heedful.foreign.families.family import Family
+from heedful.foreign.families.gpt2 import GPT2
+from heedful.foreign.families.marian import MARIAN
+from heedful.foreign.vocabularies import OWN, OWN_SIDES
+from heedful.runs.origin import Origin, open_origin
+from heedful.store import save_tensors, write_json
+
+_LONGEST: Final = 1024
+"""Positions that an exported Marian model has; ours has no limit of its own where positions are computed."""
+_CLASSES: Final = {"bert": "BertTokenizer", "gpt2": "GPT2Tokenizer", "bart": "BartTokenizer"}
+
+
+def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
+    """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
+
+    A pre-trained encoder becomes BERT, a language model GPT-2, a translation model Marian where its positions are
+    sinusoidal and BART where they are learned. What they compute stays the same; the numbers are the same, up to their
+    order. The vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
+
+    Args:
+        run: a run folder, or one of Hugging Face.
+        folder: where to write; new or empty.
+        step: a kept checkpoint instead of the finished (or, so far, the best) model.
+
+    Returns:
+        What the other side cannot do with it, one sentence each.
+
+    Raises:
+        RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
+    """
+    return save_hugging_face(open_origin(Path(run), step=step), folder)
+
+
+def save_hugging_face(origin: Origin, folder: str | Path, *, family: Family | None = None) -> tuple[str, ...]:
+    """`export_hugging_face` of an origin that is already open; `family` chooses the kind of model."""
+    family = family or family_for(origin)
+    written = family.write(origin.model, origin.tensors)
+    tensors = family.table(origin.model).write(origin.tensors)
+    target = fresh(folder)
+    save_tensors(target / "model.safetensors", tensors)
+    ids = _ids(origin, family)
+    sizes = _sizes(origin)
+    content: dict[str, Any] = {"model_type": family.model_type, **written, **sizes, **ids}
+    if family is MARIAN:
+        content["max_position_embeddings"] = _longest(origin)
+    write_json(target / "config.json", content)
+    if family is not BERT:
+        write_json(target / "generation_config.json", {**ids, **_search(origin, family)})
+    return tuple(_write_vocabularies(origin, family, target))
+
+
+def family_for(origin: Origin) -> Family:
+    """The kind of model that an origin becomes."""
+    match origin.model:
+        case EncoderConfig():
+            return BERT
+        case DecoderConfig():
+            return GPT2
+        case TransformerConfig(positions=LearnedConfig()):
+            return BART
+    return MARIAN
+
+
+def fresh(folder: str | Path) -> Path:
+    """The folder, made if it is not there; `RunError` where it holds something."""
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise RunError(f"{path}: is not empty; choose a new folder to export to")
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror}); choose another folder") from None
+    return path
+
+
+def pieces(tokenizer: Tokenizer) -> list[str]:
+    """All pieces in the order of their ids."""
+    return tokenizer.pieces(range(tokenizer.size))
+
+
+def _both(origin: Origin) -> tuple[Tokenizer, Tokenizer]:
+    return (origin.tokenizer, origin.tokenizer) if isinstance(origin.tokenizer, Tokenizer) else origin.tokenizer
+
+
+def _sizes(origin: Origin) -> dict[str, int]:
+    source, target = _both(origin)
+    return {"vocab_size": source.size} | ({"decoder_vocab_size": target.size} if target.size != source.size else {})
+
+
+def _longest(origin: Origin) -> int:
+    longest = origin.model.longest
+    return longest.tokens if longest is not None else origin.longest or _LONGEST
+
+
+def _pad(tokenizer: Tokenizer) -> int | None:
+    return tokenizer.pad if isinstance(tokenizer, HuggingFace | MarianPieces) else PAD
+
+
+def _ids(origin: Origin, family: Family) -> dict[str, int | None]:
+    source, target = _both(origin)
+    found: dict[str, int | None] = {"pad_token_id": _pad(target)}
+    if family is BERT:
+        return found
+    special = target.special
+    if family is GPT2:
+        # what stands before a document is the end of the one before it
+        return found | {"bos_token_id": special.eos, "eos_token_id": special.eos}
+    begins = source.opening[0] if source.opening else special.bos
+    return found | {
+        "bos_token_id": begins,
+        "eos_token_id": special.eos,
+        "decoder_start_token_id": special.bos,
+        "forced_bos_token_id": target.opening[0] if target.opening else None,
+        "forced_eos_token_id": None,
+    }
+
+
+def _search(origin: Origin, family: Family) -> dict[str, Any]:
+    """As our own search does, never write padding or a second begin of sentence."""
+    if family is GPT2:
+        return {}
+    special = _both(origin)[1].special
+    known = _both(origin)[1]
+    never = [number for number in special.unspeakable if number < getattr(known, "known", known.size)]
+    return {"bad_words_ids": [[number] for number in never], "max_length": _longest(origin)} if never else {}
+
+
+def _write_vocabularies(origin: Origin, family: Family, folder: Path) -> list[str]:
+    """The vocabulary files; what transformers cannot do with them."""
+    source, target = _both(origin)
+    if isinstance(source, HuggingFace):
+        _write_theirs(source, origin, family=family, folder=folder)
+        return []
+    if not isinstance(source, MarianPieces):
+        for name, tokenizer in (
+            zip(OWN_SIDES, (source, target), strict=True) if family in (MARIAN, BART) else [(OWN, source)]
+        ):
+            tokenizer.save(folder / name)
+    if family is MARIAN:
+        return _write_marian(source, target, folder)
+    return [
+        f"transformers has no tokenizer for this vocabulary; it takes the ids that heedful gives, {OWN} holds it"
+        if family in (BERT, GPT2)
+        else f"transformers has no tokenizer for this vocabulary; {' and '.join(OWN_SIDES)} hold it"
+    ]
+
+
+def _write_theirs(tokenizer: HuggingFace, origin: Origin, *, family: Family, folder: Path) -> None:
+    write_json(folder / "tokenizer.json", tokenizer.content)
+    write_json(
+        folder / "tokenizer_config.json",
+        {"tokenizer_class": _CLASSES[family.model_type], "model_max_length": _longest(origin), **tokenizer.names},
+    )
+
+
+def _write_marian(source: Tokenizer, target: Tokenizer, folder: Path) -> list[str]:
+    separate = pieces(source) != pieces(target)
+    lists = {"vocab.json": source, **({"target_vocab.json": target} if separate else {})}
+    for name, tokenizer in lists.items():
+        own = tokenizer.ids if isinstance(tokenizer, MarianPieces) else None
+        write_json(folder / name, own or {piece: number for number, piece in enumerate(pieces(tokenizer))})
+    special = {"eos": target.special.eos, "unk": target.special.unk, "pad": _pad(target)}
+    if not isinstance(target, MarianPieces):
+        special["bos"] = target.special.bos
+    write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "MarianTokenizer",
+            "separate_vocabs": separate,
+            "model_max_length": _LONGEST,
+            **{f"{name}_token": target.pieces([number])[0] for name, number in special.items() if number is not None},
+        },
+    )
+    for side, tokenizer in (("source", source), ("target", target)):
+        if not isinstance(tokenizer, SentencePiece | MarianPieces):
+            return [
+                "transformers cuts text for Marian with sentencepiece alone; it takes the ids that heedful gives, "
+                f"{' and '.join(OWN_SIDES)} hold the vocabularies"
+            ]
+        (folder / f"{side}.spm").write_bytes(tokenizer.model)
+    return []

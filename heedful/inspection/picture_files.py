@@ -1,0 +1,120 @@
+"""Pictures and numbers of a record as files, for papers and for other programs."""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from heedful.errors import MissingExtraError, RecipeError
+from heedful.inspection.record import Map, Record
+from heedful.store import replacing
+
+_PAGE = """\
+#set document(date: none)
+#set page(width: auto, height: auto, margin: 0pt)
+#image("figure.svg")
+"""
+
+
+def write_figure(svg: str, path: Path, *, resolution: float = 200.0) -> None:
+    """Writes a picture as .svg, or as .pdf or .png by typst; the same picture gives the same bytes.
+
+    Args:
+        svg: as `figure` draws it.
+        path: its suffix says what is written.
+        resolution: of a PNG, in dots per inch; a pixel of the picture is 1/96 inch.
+
+    Raises:
+        RecipeError: an unknown suffix.
+        MissingExtraError: typst is not installed.
+        TrainingError: the file cannot be written.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (".svg", ".pdf", ".png"):
+        raise RecipeError(f"{path}: unknown kind of picture {suffix!r}; take .svg, .pdf or .png")
+    content = svg.encode("utf-8", errors="replace")
+    if suffix != ".svg":
+        content = _typeset(content, "pdf" if suffix == ".pdf" else "png", resolution)
+    with replacing(path) as beside:
+        beside.write_bytes(content)
+
+
+def _typeset(svg: bytes, kind: Literal["pdf", "png"], resolution: float) -> bytes:
+    try:
+        import typst
+    except ImportError:
+        raise MissingExtraError(
+            f"a figure as {kind} needs the package typst; install it with: pip install 'heedful[figures]', or take .svg"
+        ) from None
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "figure.svg").write_bytes(svg)
+        page = Path(folder) / "figure.typ"
+        page.write_text(_PAGE, encoding="utf-8")
+        return typst.compile(str(page), format=kind, ppi=resolution)
+
+
+def write_numbers(record: Record, path: Path) -> None:
+    """Writes all weights of a record.
+
+    A .npz holds, for each map, `role.layer.weights` [H, Q, K], `.visible` [Q, K], `.heads` and `.axes` (the names of
+    those who look and of what is looked at), and `tokens.axis` for each axis. A .csv has a line for each weight.
+
+    Raises:
+        RecipeError: an unknown suffix.
+        TrainingError: the file cannot be written.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in _TABLES:
+        raise RecipeError(f"{path}: unknown kind of table {suffix!r}; take {' or '.join(_TABLES)}")
+    with replacing(path) as beside:
+        _TABLES[suffix](record, beside)
+
+
+def write_array(array: np.ndarray, path: Path) -> None:
+    """Writes one array as .npy; `TrainingError` where it cannot be written."""
+    with replacing(path) as beside, beside.open("wb") as file:
+        np.save(file, array)
+
+
+def _write_arrays(record: Record, path: Path) -> None:
+    arrays: dict[str, Any] = {f"tokens.{axis.name}": _strings(axis.tokens) for axis in record.axes}
+    for each in record.maps:
+        name = f"{each.role}.{each.layer}"
+        arrays[f"{name}.weights"] = each.weights
+        arrays[f"{name}.visible"] = each.visible
+        arrays[f"{name}.heads"] = np.array(each.heads, dtype=np.int64)
+        arrays[f"{name}.axes"] = _strings((each.queries, each.keys))
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def _strings(texts: tuple[str, ...]) -> np.ndarray:
+    # numpy drops NUL at the end of a string
+    return np.array([text.replace("\0", "\u2400") for text in texts], dtype=np.str_)
+
+
+def _write_lines(record: Record, path: Path) -> None:
+    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        writer = csv.writer(file)  # its own ends of lines, or a carriage return in a token would not be quoted
+        writer.writerow(("role", "layer", "head", "query index", "query", "key index", "key", "weight"))
+        for each in record.maps:
+            writer.writerows(_lines(record, each))
+
+
+def _lines(record: Record, each: Map) -> Iterator[tuple[object, ...]]:
+    queries, keys = record.axis(each.queries).tokens, record.axis(each.keys).tokens
+    for head, weights in zip(each.heads, each.weights, strict=True):
+        for i, row in enumerate(weights):
+            for j, weight in enumerate(row):
+                yield each.role, each.layer, head, i, queries[i], j, keys[j], str(weight)
+
+
+_TABLES: MappingProxyType[str, Callable[[Record, Path], None]] = MappingProxyType(
+    {".npz": _write_arrays, ".csv": _write_lines}
+)

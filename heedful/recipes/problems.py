@@ -1,0 +1,194 @@
+"""What is wrong with a recipe, in sentences: place, key, value, remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from heedful.recipes import toml
+from heedful.recipes.section import Section, keys, kind_of, kinds_of, member, members, named, parts
+
+_EXPECTED = {
+    "bool_type": "must be true or false",
+    "finite_number": "must be a finite number",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "path_type": "must be a path in quotes",
+    "string_type": "must be text in quotes",
+    "string_too_short": "must not be empty",
+    "string_unicode": "holds a character that UTF-8 cannot write",
+}
+_BOUNDS = {
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+_LONGEST = 60
+
+
+def sentences(
+    error: ValidationError,
+    *,
+    root: type[Section],
+    content: Mapping[str, Any],
+    place: str,
+    flags: Sequence[str],
+) -> list[str]:
+    """One sentence for each problem of `content`, the table that was refused.
+
+    `flags` are the dotted keys that come from the command line; all others come from `place`.
+    """
+    found: dict[str, None] = {}
+    for detail in error.errors():
+        # This one only follows from another that has its own sentence: a default could not be derived.
+        if detail["type"] == "default_factory_not_called":
+            continue
+        path, text = _problem(detail, root)
+        dotted = ".".join(_as_written(path, root, content))
+        plain = dotted.replace("-", "_")  # as flags are
+        typed = any(plain == flag or flag.startswith(f"{plain}.") for flag in flags)
+        found[f"{'command line' if typed else place}: {dotted} {text}"] = None
+    return list(found)
+
+
+def _as_written(path: Sequence[str], root: type[Section], content: Mapping[str, Any]) -> Sequence[str]:
+    """The key with the shorthand that was really given in the place of what it stands for."""
+    *tables, last = path
+    table: Any = content
+    section: type[Section] | None = root
+    inside: Any = None
+    for name in tables:
+        annotation = inside if inside is not None else keys(section).get(name) if section else None
+        inside = named(annotation)
+        table = table.get(name) if isinstance(table, Mapping) else None
+        section = member(annotation, table) if members(annotation) and isinstance(table, Mapping) else None
+    for shorthand, covered in section.shorthands.items() if section else ():
+        if last in covered and last not in table and shorthand in table:
+            return [*tables, shorthand]
+    return path
+
+
+def _problem(detail: ErrorDetails, root: type[Section]) -> tuple[list[str], str]:
+    if detail["type"] == "misfit":
+        return detail["ctx"]["key"].split("."), detail["ctx"]["message"]
+    path, table, annotation = _locate(detail["loc"], root)
+    content = detail["input"]
+    if detail["type"] == "missing":
+        about = table.model_fields[path[-1]].description
+        return path, f"is missing: {about}" if about else "is missing"
+    if detail["type"] == "extra_forbidden":
+        return path, f"{_shown(content)}is no known key; {_remedy(path, table, root)}"
+    if detail["type"] == "union_tag_not_found":
+        return path, f"is not complete: give {_ways(annotation)}"
+    if detail["type"] == "union_tag_invalid":
+        path, content = [*path, "kind"], content["kind"]
+    return path, f"{_shown(content)}{_expected(detail, annotation, path)}"
+
+
+def _locate(loc: Sequence[int | str], root: type[Section]) -> tuple[list[str], type[Section], Any]:
+    """The dotted key, the table it stands in and its annotation.
+
+    Behind the name of a table with alternatives pydantic names the chosen kind, which is no part of the key.
+    """
+    waiting = [str(part) for part in loc]
+    path: list[str] = []
+    table = root
+    while True:
+        path.append(waiting.pop(0))
+        annotation = keys(table).get(path[-1])
+        if waiting and (inside := named(annotation)) is not None:
+            path.append(waiting.pop(0))
+            annotation = inside
+        possible = members(annotation)
+        kind = waiting.pop(0) if waiting and len(possible) > 1 else None
+        if not waiting or not possible:  # of a plain value pydantic names the type that was expected
+            return path, table, annotation
+        table = next(section for section in possible if kind is None or kind in kinds_of(section))
+
+
+def _expected(detail: ErrorDetails, annotation: Any, path: Sequence[str]) -> str:
+    kind = detail["type"]
+    if kind in _BOUNDS:
+        words, name = _BOUNDS[kind]
+        return f"must be {words} {detail['ctx'][name]:g}"
+    choices = [choice for part in parts(annotation) if get_origin(part) is Literal for choice in get_args(part)]
+    if choices and kind in ("literal_error", "int_type", "int_from_float"):
+        words = f"must be a whole number or {' or '.join(map(toml.value, choices))}"
+        return words if int in parts(annotation) else _one_of(detail["input"], choices)
+    if kind == "union_tag_invalid":
+        return _one_of(detail["input"]["kind"], [kind for section in members(annotation) for kind in kinds_of(section)])
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    if members(annotation):
+        return f"must be a table: {path[-1]} = {{ ... }}, or options such as --{'.'.join(path)}.KEY VALUE"
+    return _EXPECTED.get(kind, detail["msg"])
+
+
+def _shown(content: Any) -> str:
+    """`= value ` in the words of TOML; nothing for tables and lists, which are long, or without a value."""
+    if not isinstance(content, str | bool | int | float):
+        return ""
+    text = toml.value(content)
+    return f"= {text if len(text) <= _LONGEST else text[:_LONGEST] + '...'} "
+
+
+def _one_of(content: Any, choices: Sequence[Any]) -> str:
+    words = [toml.value(choice) for choice in choices]
+    near = get_close_matches(str(content), [str(choice) for choice in choices], n=1)
+    hint = f"; did you mean {toml.value(near[0])}?" if near else ""
+    return f"must be {words[0] if len(words) == 1 else 'one of ' + ', '.join(words)}{hint}"
+
+
+def _ways(annotation: Any) -> str:
+    """The keys that each kind cannot do without."""
+    ways = []
+    for section in members(annotation):
+        needed = [name for name, field in section.model_fields.items() if field.is_required()]
+        ways.append(f"{' and '.join(needed)} ({kind_of(section)})")
+    return " or ".join(ways)
+
+
+def _remedy(path: Sequence[str], table: type[Section], root: type[Section]) -> str:
+    """Where an unknown key belongs, as far as that can be guessed."""
+    *tables, name = path
+    others = _alternatives(tables, root)
+    possible = {key for section in others for key in keys(section)}
+    near = get_close_matches(name, list(keys(table)), n=1)
+    if near and name not in possible:
+        return f"did you mean {'.'.join([*tables, near[0]])}?"
+    near = get_close_matches(name, list(possible), n=1)
+    if near:
+        kinds = [toml.value(kind_of(section)) for section in others if near[0] in keys(section)]
+        return f"{'.'.join([*tables, near[0]])} needs {'.'.join(tables)}.kind = {' or '.join(kinds)}"
+    elsewhere = [key for key in _everywhere(root) if key.split(".")[-1] == name]
+    if elsewhere:
+        return f"did you mean {' or '.join(elsewhere)}?"
+    return f"known here: {', '.join(keys(table))}"
+
+
+def _alternatives(tables: Sequence[str], root: type[Section]) -> tuple[type[Section], ...]:
+    """All tables that might stand at a dotted key, whichever kinds those above it have."""
+    possible: tuple[type[Section], ...] = (root,)
+    waiting = list(tables)
+    while waiting:
+        name = waiting.pop(0)
+        annotations = [keys(section).get(name) for section in possible]
+        if waiting and any(named(each) is not None for each in annotations):
+            waiting.pop(0)
+            annotations = [named(each) for each in annotations]
+        possible = tuple(inner for each in annotations for inner in members(each))
+    return possible if len(possible) > 1 else ()
+
+
+def _everywhere(section: type[Section], above: str = "") -> Iterator[str]:
+    for name, annotation in keys(section).items():
+        yield above + name
+        inside = named(annotation)
+        for inner in members(annotation if inside is None else inside)[:1]:
+            yield from _everywhere(inner, f"{above}{name}." if inside is None else f"{above}{name}.NAME.")

@@ -1,0 +1,336 @@
+"""How a model learns, as data: how long, by which steps, and what is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.recipes.section import Count, Probability, Section, default_kind, misfit
+
+Warmup = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
+Below1 = Annotated[float, Field(ge=0, lt=1)]
+
+
+class AdamConfig(Section):
+    """Adam (Kingma and Ba 2015), with weight decay apart from the gradient (Loshchilov and Hutter 2019)."""
+
+    kind: Literal["adam"] = "adam"
+    beta1: Below1 = 0.9
+    """how long the mean of the gradients lasts"""
+    beta2: Below1 = 0.98
+    """how long the mean of the squared gradients lasts"""
+    epsilon: Positive = 1e-9
+    """added to the root of the mean square"""
+    weight_decay: Weight = 0.0
+    """share of each matrix, times the learning rate, that a step takes away; vectors are spared"""
+
+
+class NoamConfig(Section):
+    """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), the rate of Vaswani et al. 2017, 5.3."""
+
+    kind: Literal["noam"] = "noam"
+    factor: Positive = 1.0
+    """what the rate is multiplied by"""
+    warmup: Count = 4000
+    """steps until the rate is highest"""
+
+
+class InverseSqrtConfig(Section):
+    """A rate that rises linearly, then falls with the root of the step."""
+
+    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
+    rate: Positive = 5e-4
+    """the highest rate, reached after `warmup` steps"""
+    warmup: Count = 4000
+    """steps until the rate is highest"""
+
+
+class CosineConfig(Section):
+    """A rate that rises linearly, then falls along half a cosine until training ends."""
+
+    kind: Literal["cosine"] = "cosine"
+    rate: Positive = 5e-4
+    """the highest rate, reached after `warmup` steps"""
+    warmup: Warmup = 4000
+    """steps until the rate is highest"""
+    floor: Weight = 0.0
+    """the rate at the end; not above `rate`"""
+
+    @field_validator("floor")
+    @classmethod
+    def _below(cls, floor: float, info: ValidationInfo) -> float:
+        rate = info.data.get("rate")
+        if rate is not None and floor > rate:
+            raise ValueError(f"must not exceed training.schedule.rate = {rate:g}")
+        return floor
+
+
+class LinearConfig(Section):
+    """A rate that rises linearly, then falls linearly to 0 when training ends."""
+
+    kind: Literal["linear"] = "linear"
+    rate: Positive = 5e-4
+    """the highest rate, reached after `warmup` steps"""
+    warmup_share: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """share of all steps until the rate is highest, instead of `warmup`"""
+    warmup: Warmup = Field(default_factory=lambda given: 4000 if given.get("warmup_share") is None else 0)
+    """steps until the rate is highest; 4000 if neither is given"""
+
+    @field_validator("warmup")
+    @classmethod
+    def _once(cls, warmup: int, info: ValidationInfo) -> int:
+        if warmup and info.data.get("warmup_share") is not None:
+            raise ValueError("says the same as training.schedule.warmup_share: leave one of them away")
+        return warmup
+
+
+class ConstantConfig(Section):
+    """A rate that stays as it is after `warmup` steps."""
+
+    kind: Literal["constant"] = "constant"
+    rate: Positive = 5e-4
+    """the rate, reached after `warmup` steps"""
+    warmup: Warmup = 0
+    """steps until the rate is highest"""
+
+
+ScheduleConfig = Annotated[
+    NoamConfig | InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig,
+    Field(discriminator="kind"),
+    default_kind("noam"),
+]
+FineTuningScheduleConfig = Annotated[
+    NoamConfig | InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig,
+    Field(discriminator="kind"),
+    default_kind("linear"),
+]
+OptimizerConfig = AdamConfig
+
+
+class ReinforceConfig(Section):
+    """What attention learns from its draws (Xu et al. 2015, 4.1); for model.reading.weights = "sampled" alone."""
+
+    reward: Weight = 1.0
+    """weight of what a sentence's draws earned: the log-likelihood of its target beyond a baseline"""
+    entropy: Weight = 0.002
+    """weight of the entropy that draws come from, which keeps attention from choosing too early"""
+    baseline_decay: Below1 = 0.9
+    """how long earlier updates last in the baseline, a moving mean of the log-likelihood"""
+
+
+class TrainingConfig(Section):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one.
+
+    Abstract: each task adds what it may minimise and monitor.
+    """
+
+    if TYPE_CHECKING:
+        monitor: str
+
+    steps: Count | None = None
+    """updates of the weights"""
+    epochs: Count | None = None
+    """passes over the training text"""
+    minutes: Positive | None = None
+    """time on the clock"""
+    batch_tokens: Count = 4096
+    """tokens in a batch, padding included; of translations, those of the target"""
+    accumulate: Count = 1
+    """batches whose gradients make one update"""
+    optimizer: OptimizerConfig = AdamConfig()
+    """how gradients become steps"""
+    schedule: ScheduleConfig = NoamConfig()
+    """the learning rate of each step"""
+    clip: Positive | None = None
+    """largest norm of all gradients together; longer ones are shortened to it"""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """number format of weights and activations; auto takes bf16 where the hardware is fast at it"""
+    ema: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """decay of an exponential moving average of the weights, which is then what is evaluated and saved"""
+    average: Count = 1
+    """checkpoints whose mean is the final model"""
+    evaluate_every: Count = 500
+    """steps between evaluations on the validation text, each of which saves a checkpoint"""
+    keep: Count = Field(default_factory=lambda given: max(3, given["average"]))
+    """checkpoints kept beside the best one; max(3, average) if not given"""
+    patience: Count | None = None
+    """evaluations without improvement after which training stops"""
+    threads: Count | None = None
+    """CPU threads of each process; PyTorch's own choice if not given"""
+    tensorboard: bool = False
+    """also write TensorBoard's event files (needs the extra heedful[tensorboard])"""
+
+    @field_validator("minutes")
+    @classmethod
+    def _ends(cls, minutes: float | None, info: ValidationInfo) -> float | None:
+        # A limit that is wrong itself is absent from info.data; it has its own message.
+        limits = [minutes, *(info.data.get(name, 0) for name in ("steps", "epochs"))]
+        if all(limit is None for limit in limits):
+            raise misfit("training.steps", "is missing: give training.steps, epochs or minutes, or training never ends")
+        return minutes
+
+    @field_validator("schedule")
+    @classmethod
+    def _end_is_known(cls, schedule: ScheduleConfig, info: ValidationInfo) -> ScheduleConfig:
+        known = any(info.data.get(name, 0) is not None for name in ("steps", "epochs"))
+        if isinstance(schedule, CosineConfig | LinearConfig) and not known and info.data.get("minutes"):
+            raise misfit(
+                "training.schedule.kind",
+                f'= "{schedule.kind}" must know the last step: give training.steps or training.epochs',
+            )
+        return schedule
+
+    @field_validator("keep")
+    @classmethod
+    def _enough(cls, keep: int, info: ValidationInfo) -> int:
+        average = info.data.get("average")
+        if average is not None and keep < average:
+            raise ValueError(f"must be at least training.average = {average}, what is averaged must be kept")
+        return keep
+
+
+class TranslationTrainingConfig(TrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    label_smoothing: Below1 = 0.1
+    """probability taken from the right token and spread over all"""
+    decorrelation: Weight = 0.0
+    """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
+    reinforce: ReinforceConfig | None = None
+    """what attention learns from its draws, where model.reading.weights = "sampled"; only there"""
+    monitor: Literal["loss", "bleu"] = "loss"
+    """what finds the best checkpoint on the validation text: the likelihood, or BLEU of greedy translations"""
+
+
+class LanguageTrainingConfig(TrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    label_smoothing: Below1 = 0.0
+    """probability taken from the right token and spread over all"""
+    truncation: Count | None = None
+    """tokens after which gradients stop while the state goes on (truncated back-propagation through time)"""
+    monitor: Literal["loss"] = "loss"
+    """what finds the best checkpoint on the validation text: the likelihood"""
+
+
+class MaskingConfig(Section):
+    """Which tokens are hidden: 80 % of those chosen by a mask, 10 % by a random token, 10 % not at all."""
+
+    kind: Literal["tokens", "words", "spans"] = "tokens"
+    """single tokens, whole words, or stretches of words (Joshi et al. 2020)"""
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """of all tokens; models are always measured on 15 % of single tokens, so that they can be compared"""
+
+
+class HiddenTokensConfig(Section):
+    """Hidden tokens are asked for, as in BERT (Devlin et al. 2019)."""
+
+    kind: Literal["hidden_tokens"] = "hidden_tokens"
+
+
+class ReplacedTokensConfig(Section):
+    """A small model fills what is hidden; each token is asked whether it was replaced (Clark et al. 2020, ELECTRA).
+
+    The small model has the width of the large one and shares its embeddings, but has fewer layers.
+    """
+
+    kind: Literal["replaced_tokens"] = "replaced_tokens"
+    generator_layers: Count = 1
+    """layers of the small model"""
+    weight: Weight = 50.0
+    """of the question, beside the small model's own learning"""
+
+
+ObjectiveConfig = Annotated[
+    HiddenTokensConfig | ReplacedTokensConfig, Field(discriminator="kind"), default_kind("hidden_tokens")
+]
+
+
+class PretrainingTrainingConfig(TrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    objective: ObjectiveConfig = HiddenTokensConfig()
+    """what is asked about passages with hidden tokens"""
+    masking: MaskingConfig = MaskingConfig()
+    """which tokens are hidden and asked for"""
+    pairing: Literal["next_sentence", "sentence_order", "alone"] = "next_sentence"
+    """what the second part of a passage is: in half of the cases one from another document, the two parts in the wrong
+    order (Lan et al. 2020), or no second part at all (Liu et al. 2019)"""
+    short: Probability = 0.1
+    """share of passages that are cut to a random smaller length"""
+    monitor: Literal["loss", "masked_accuracy"] = "loss"
+    """what finds the best checkpoint on the validation documents: both losses together, or the share of hidden tokens
+    that are found"""
+
+
+class FineTuningConfig(TrainingConfig):
+    """The training loop of a model that may begin with the weights of another one.
+
+    Abstract: each task adds what it may minimise and monitor.
+    """
+
+    freeze: Annotated[int, Field(ge=0)] | Literal["encoder"] = 0
+    """what keeps the weights it begins with: the embeddings and as many layers, from the lowest on, or the whole
+    "encoder"; 0 is nothing"""
+    min_steps: Count | None = None
+    """updates until which training goes on behind the last of `epochs`, so that few examples are seen often enough
+    (Mosbach et al. 2021); `steps`, `minutes` and `patience` end it all the same"""
+    layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """what the learning rate is multiplied by from each layer to the one below it; the head has the full rate"""
+
+    @field_validator("min_steps")
+    @classmethod
+    def _extends(cls, min_steps: int | None, info: ValidationInfo) -> int | None:
+        if min_steps is not None and "epochs" in info.data and info.data["epochs"] is None:
+            raise ValueError("says how far to go behind training.epochs: give that too, or leave min_steps away")
+        return min_steps
+
+
+class TaggingTrainingConfig(FineTuningConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    label_smoothing: Below1 = 0.0
+    """probability taken from the right tag and spread over all"""
+    monitor: Literal["loss", "accuracy", "f1"] = "loss"
+    """what finds the best checkpoint on the validation text: the likelihood, the share of right tags, or F1 of whole
+    entities where tags are such as B-person, I-person and O"""
+
+
+class ClassificationTrainingConfig(FineTuningConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
+    """the learning rate of each step"""
+    label_smoothing: Below1 = 0.0
+    """probability taken from the right class and spread over all"""
+    decorrelation: Weight | None = None
+    """weight of the penalty |A A^T - I|^2 on hops that look at the same, for each text; 1 if not given where
+    model.summary.kind = "self_attentive" """
+    monitor: Literal["loss", "accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"] = "loss"
+    """what finds the best checkpoint on the validation texts: the likelihood or mean squared error, or one of the
+    metrics that classes or numbers have"""
+
+
+class SpansTrainingConfig(FineTuningConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
+    """the learning rate of each step"""
+    monitor: Literal["loss", "exact_match", "f1"] = "loss"
+    """what finds the best checkpoint on the validation questions: the likelihood, exact match, or F1 of words"""
+
+
+class MultitaskTrainingConfig(FineTuningConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
+    """the learning rate of each step"""
+    temperature: Annotated[float, Field(ge=1)] = 1.0
+    """T: of all batches a task with n batches gets the share n^(1/T) / sum n^(1/T); 1 is proportional to the tasks'
+    sizes, a large number gives all tasks the same"""
+    monitor: Annotated[str, Field(min_length=1)] = "mean"
+    """what finds the best checkpoint: the mean of what the tasks monitor, loss (the sum of weight times loss), or a
+    metric of one task, such as sst-2/accuracy"""

@@ -1,0 +1,180 @@
+"""Writing an index of passages; what it consists of says `index_manifest`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from heedful.errors import DataError, RunError, TrainingError
+from heedful.retrieval.collection import Passage
+from heedful.retrieval.manifest import (
+    OFFSETS,
+    PASSAGES,
+    VECTORS,
+    WORDS,
+    IndexManifest,
+    mapped_array,
+    read_index_manifest,
+    unit_vectors,
+)
+from heedful.retrieval.terms import terms
+from heedful.retrieval.words import WordsIndex, bm25s
+from heedful.store import MANIFEST, digest, write_json
+from heedful.tasks.embedder import Embeds
+from heedful.tasks.translation.face import batched
+
+_LOCK: Final = ".lock"
+_CHUNK: Final = 256
+
+Say = Callable[[str], None]
+Tick = Callable[[int, int], None]
+
+
+def build_index(
+    folder: Path,
+    passages: Iterable[tuple[str, Passage]],
+    *,
+    encoder: Embeds | None = None,
+    model: Path | None = None,
+    rebuild: bool = False,
+    tick: Tick | None = None,
+    say: Say | None = None,
+) -> IndexManifest:
+    """Writes an index; one that is there counts until the new one is complete.
+
+    Args:
+        folder: of the index.
+        passages: each with its place, for messages.
+        encoder: makes the vectors; BM25 alone unless given.
+        model: where the encoder comes from, so that queries can be read by it too.
+        rebuild: whether an index that is there may be replaced.
+        tick: told how many passages have vectors so far, and how many will.
+        say: told of each step.
+
+    Raises:
+        RunError: the folder holds something else, an index without `rebuild`, or another process builds it.
+        DataError: a passage is empty or its id occurs twice; there is no passage.
+        MissingExtraError: bm25s is not installed.
+        TrainingError: there is no room.
+    """
+    bm25s()
+    say = say or (lambda _: None)
+    with _claimed(folder, rebuild=rebuild):
+        inside = folder / str(
+            1 + max((int(each.name) for each in folder.iterdir() if each.name.isdecimal()), default=0)
+        )
+        try:
+            inside.mkdir()
+            count, words = _write_passages(inside, passages)
+            say(f"{count:,} passages")
+            words.save(inside / WORDS)
+            dimensions, cut = 0, 0
+            if encoder is not None:
+                dimensions, cut = _write_vectors(inside, encoder, tick=tick)
+            kept = [path for path in sorted(inside.rglob("*")) if path.is_file()]
+            files = {path.relative_to(folder).as_posix(): _durable(path) for path in kept}
+            where = None if model is None or encoder is None else str(model.resolve())
+            manifest = IndexManifest(inside.name, count, where, dimensions, cut, files)
+            write_json(folder / MANIFEST, asdict(manifest))
+        except OSError as error:
+            raise TrainingError(f"{inside}: cannot be written ({error.strerror or error}); make room for it") from error
+        finally:
+            _sweep(folder)
+    return manifest
+
+
+@contextmanager
+def _claimed(folder: Path, *, rebuild: bool) -> Iterator[None]:
+    """Makes the folder, or takes it up, and keeps other processes from building there."""
+    there = (folder / MANIFEST).exists()
+    try:
+        others = [path.name for path in folder.iterdir() if path.name != _LOCK and not path.name.isdecimal()]
+        if there and '"checkpoints"' in (folder / MANIFEST).read_text(encoding="utf-8", errors="replace"):
+            raise RunError(f"{folder}: is a run and no index; choose another folder")
+        if others and not there:
+            raise RunError(f"{folder}: is not empty and holds no index; choose another folder")
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be an index ({error.strerror}); choose another folder") from None
+    if there and not rebuild:
+        raise RunError(f"{folder}: is an index already; replace it with --rebuild, or choose another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / _LOCK, timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise RunError(f"{folder}: another process builds this index; wait for its end") from None
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be an index ({error.strerror}); choose another folder") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _write_passages(folder: Path, passages: Iterable[tuple[str, Passage]]) -> tuple[int, WordsIndex]:
+    offsets, seen = [0], dict[str, str]()
+
+    def written() -> Iterator[list[str]]:
+        with (folder / PASSAGES).open("wb") as out:
+            for place, passage in passages:
+                if not passage.text.strip():
+                    raise DataError(f"{place}: the passage is empty; mend or delete it")
+                if (before := seen.setdefault(passage.id, place)) != place:
+                    raise DataError(f"{place}: the id {passage.id!r} is that of {before} too; give each its own")
+                content = {name: value for name, value in asdict(passage).items() if value or name != "title"}
+                line = json.dumps(content, ensure_ascii=False).encode() + b"\n"
+                out.write(line)
+                offsets.append(offsets[-1] + len(line))
+                yield [term.text for term in terms(passage.whole)]
+
+    words = WordsIndex.of(written())
+    np.save(folder / OFFSETS, np.array(offsets, dtype=np.int64))
+    return len(offsets) - 1, words
+
+
+def _write_vectors(folder: Path, encoder: Embeds, *, tick: Tick | None) -> tuple[int, int]:
+    """Dimensions, and how many passages were cut."""
+    cut: list[int] = []
+    out: np.memmap[Any, Any] | None = None
+    count, done = len(mapped_array(folder / OFFSETS)) - 1, 0
+    with (folder / PASSAGES).open(encoding="utf-8", newline="\n") as texts:
+        for lines in batched(texts, _CHUNK):
+            wholes = [Passage(**json.loads(line)).whole for line in lines]
+            found = unit_vectors(encoder.embed(wholes, first=done + 1, cut=cut.append))
+            if out is None:
+                shape = (count, found.shape[1])
+                out = np.lib.format.open_memmap(folder / VECTORS, mode="w+", dtype=np.float32, shape=shape)
+            out[done : done + len(found)] = found
+            done += len(found)
+            if tick is not None:
+                tick(done, count)
+    assert out is not None, "an index has a passage"
+    out.flush()
+    return int(out.shape[1]), len(cut)
+
+
+def _durable(path: Path) -> str:
+    """The sha256 of a file that will outlive a loss of power."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+    return digest(path)
+
+
+def _sweep(folder: Path) -> None:
+    """Deletes what no manifest counts: the index before, or what was begun and not finished."""
+    with suppress(OSError, RunError):
+        kept = read_index_manifest(folder).build if (folder / MANIFEST).exists() else None
+        for each in folder.iterdir():
+            if each.is_dir() and each.name.isdecimal() and each.name != kept:
+                shutil.rmtree(each, ignore_errors=True)

@@ -1,0 +1,182 @@
+"""An index of passages as its user sees it: queries in, passages out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from heedful.errors import RunError
+from heedful.retrieval.collection import Passage
+from heedful.retrieval.manifest import (
+    OFFSETS,
+    PASSAGES,
+    VECTORS,
+    WORDS,
+    IndexManifest,
+    mapped_array,
+    read_index_manifest,
+    unit_vectors,
+    verify_index,
+)
+from heedful.retrieval.orders import ORDERINGS, Hit, Ordering, Scores, hits
+from heedful.retrieval.terms import terms
+from heedful.retrieval.words import WordsIndex
+from heedful.runs.load import load_embedder
+from heedful.tasks.embedder import Embeds
+from heedful.tasks.translation.face import batched
+
+_QUERIES: Final = 64
+"""Queries whose cosines are in memory at a time."""
+_COMMON: Final = 0.5
+"""A term that more of the passages have tells nothing of one of them."""
+_ALIKE: Final = 0.999
+"""Cosine between two vectors that one model makes of one text, on whatever device."""
+
+
+def load_index(
+    folder: str | Path, *, model: str | Path | Embeds | None = None, device: str | torch.device | None = None
+) -> PassageIndex:
+    """An index that `heedful index` built.
+
+    Args:
+        folder: of the index.
+        model: the encoder, as a folder or as what `heedful.load` gives; the one that made the index unless given.
+        device: where queries are read; a GPU where there is one.
+
+    Raises:
+        RunError: it is missing, damaged, or of another version.
+
+    >>> import heedful
+    >>> index = heedful.load_index("indices/xquad")  # doctest: +SKIP
+    >>> index.search("Who led the Panthers in sacks?", top=1)[0].passage.id  # doctest: +SKIP
+    '1.1'
+    """
+    folder = Path(folder)
+    manifest = read_index_manifest(folder)
+    verify_index(folder, manifest)
+    return PassageIndex(folder, manifest, model=model, device=device)
+
+
+class PassageIndex:
+    """Passages, and what finds them; see `load_index`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: IndexManifest,
+        *,
+        model: str | Path | Embeds | None = None,
+        device: str | torch.device | None = None,
+    ) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._inside = folder / manifest.build
+        self._model = model
+        self._device = device
+
+    def __len__(self) -> int:
+        return self.manifest.passages
+
+    def __getitem__(self, row: int) -> Passage:
+        begin, end = self._offsets[row], self._offsets[row + 1]
+        content = json.loads(self._lines[begin:end].tobytes())
+        return Passage(content["id"], content["text"], content.get("title", ""))
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether it can be searched by `encoder` and by `product`."""
+        return self.manifest.dimensions > 0
+
+    @cached_property
+    def rows(self) -> Mapping[str, int]:
+        """The place of each passage by its id; made when it is first asked for."""
+        return {self[row].id: row for row in range(len(self))}
+
+    def search(self, query: str, *, top: int = 10, by: Ordering | None = None) -> list[Hit]:
+        """The best passages for a query; see `search_all`."""
+        return self.search_all([query], top=top, by=by)[0]
+
+    def search_all(self, queries: Sequence[str], *, top: int = 10, by: Ordering | None = None) -> list[list[Hit]]:
+        """The best passages for each query; for an empty one none.
+
+        Args:
+            queries: in any language that the encoder knows.
+            top: passages at most.
+            by: what to order by; the product where there are vectors, else BM25.
+
+        Raises:
+            RecipeError: `by` needs vectors and there are none.
+            RunError: the encoder is gone, or is not the one that made the vectors.
+        """
+        ordering = by or ("product" if self.has_vectors else "bm25")
+        return [found[ordering] for found in self.compare(queries, top=top, orderings=[ordering])]
+
+    def compare(
+        self, queries: Sequence[str], *, top: int = 10, orderings: Sequence[Ordering] = ORDERINGS
+    ) -> Iterator[dict[Ordering, list[Hit]]]:
+        """The best passages for each query by several orderings; see `search_all`."""
+        scored = self.scores(queries, words_only=set(orderings) <= {"bm25"})
+        for query, scores in zip(queries, scored, strict=True):
+            blank = not query.strip()
+            yield {each: [] if blank else hits(scores, each, top=top, passage=self.__getitem__) for each in orderings}
+
+    def scores(self, queries: Sequence[str], *, words_only: bool = False) -> Iterator[Scores]:
+        """What speaks for each passage, query by query; with `words_only` no vectors are compared."""
+        first = 1
+        for part in batched(iter(queries), _QUERIES):
+            cosines: Sequence[Float[np.ndarray, " N"] | None] = [None] * len(part)
+            if self.has_vectors and not words_only:
+                found = unit_vectors(self._encoder.embed(part, first=first, cut=lambda _: None))
+                cosines = list(found @ self._vectors.T)
+            for query, cosine in zip(part, cosines, strict=True):
+                yield Scores(self._words.scores(term.text for term in terms(query)), cosine)
+            first += len(part)
+
+    def telling(self, query: str) -> frozenset[str]:
+        """The terms of a query that at most half of the passages have; all of them where there is none such."""
+        every = frozenset(term.text for term in terms(query))
+        return frozenset(term for term in every if self._words.share(term) <= _COMMON) or every
+
+    @cached_property
+    def _words(self) -> WordsIndex:
+        return WordsIndex.load(self._inside / WORDS)
+
+    @cached_property
+    def _offsets(self) -> np.ndarray:
+        return mapped_array(self._inside / OFFSETS)
+
+    @cached_property
+    def _lines(self) -> np.ndarray:
+        return np.memmap(self._inside / PASSAGES, dtype=np.uint8, mode="r")
+
+    @cached_property
+    def _vectors(self) -> Float[np.ndarray, "N d_model"]:
+        return mapped_array(self._inside / VECTORS)
+
+    @cached_property
+    def _encoder(self) -> Embeds:
+        """Checked to be the one that made the vectors, by letting it read a passage again."""
+        given = self._model
+        if given is None and self.manifest.model is None:
+            raise RunError(f"{self.folder}: does not know which model made its vectors; name it with --model")
+        encoder = given if isinstance(given, Embeds) else None
+        if encoder is None:
+            assert not isinstance(given, Embeds)
+            folder = Path(given if given is not None else str(self.manifest.model))
+            if not folder.is_dir():
+                raise RunError(f"{folder}: the model of this index is not here; say with --model where it is")
+            encoder = load_embedder(folder, device=self._device)
+        (again,) = unit_vectors(encoder.embed([self[0].whole], cut=lambda _: None))
+        if len(again) != self.manifest.dimensions or float(again @ self._vectors[0]) < _ALIKE:
+            raise RunError(
+                f"{self.folder}: this model makes other vectors than those of the index; name the one that made it "
+                "with --model, or build the index again with --rebuild"
+            )
+        return encoder

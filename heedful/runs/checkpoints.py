@@ -1,0 +1,193 @@
+"""Checkpoints of a run: which are kept, and how training finds its way back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from heedful.errors import RunError
+from heedful.store import (
+    Manifest,
+    digest,
+    load_tensors,
+    read_manifest,
+    save_tensors,
+    verify,
+    write_json,
+    write_manifest,
+)
+from heedful.training.listeners import Evaluation, Keeper, Progress, Snapshot
+
+MODEL = "model.safetensors"
+
+
+class Checkpoints(Keeper):
+    """Saves each snapshot under a name of its own, declares it valid in the manifest, drops what is superseded.
+
+    At every instant the manifest names a complete checkpoint, so a kill, a full disk or a power cut costs the work
+    since the last save and nothing else.
+
+    Args:
+        folder: the run folder.
+        keep: how many checkpoints' weights are kept beside the best.
+    """
+
+    def __init__(self, folder: Path, *, keep: int) -> None:
+        self.folder = folder
+        self.keep = keep
+
+    def save(self, snapshot: Snapshot, evaluation: Evaluation | None) -> None:
+        """Keeps a snapshot; one that interrupts training can be resumed but is neither averaged nor best."""
+        before = read_manifest(self.folder)
+        step = snapshot.progress.step
+        files = dict(before.files)
+        # What the manifest names is never written again, or a kill in between would make it a lie. The tensors of a
+        # step are always the same; its progress is not, and has another name once it was evaluated.
+        for name, tensors in ((_weights(step), snapshot.weights), (_training(step), snapshot.training)):
+            if name not in files:
+                files[name] = save_tensors(self.folder / name, tensors)
+        progress = _progress(step, evaluated=evaluation is not None)
+        write_json(self.folder / progress, asdict(snapshot.progress))
+        files[progress] = digest(self.folder / progress)
+        steps = before.checkpoints if evaluation is None else (*(s for s in before.checkpoints if s != step), step)
+        best = step if evaluation is not None and evaluation.improved else before.best
+        now = replace(
+            before, files=files, checkpoints=steps[-self.keep :], last=step, best=best, finished=False
+        ).without(MODEL)
+        now = now.without(*_superseded(now, progress))
+        write_manifest(self.folder, now)
+        self._sweep(now)
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Removes what the manifest no longer names, and what a kill left; what cannot be removed only takes room."""
+        for pattern in ("step-*", ".step-*.partial"):
+            for path in (self.folder / "checkpoints").glob(pattern):
+                if f"checkpoints/{path.name}" not in manifest.files:
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+        if MODEL not in manifest.files:
+            with contextlib.suppress(OSError):
+                (self.folder / MODEL).unlink(missing_ok=True)
+
+
+def finish(folder: Path, *, average: int) -> tuple[int, ...]:
+    """Writes the model that the run is for: the mean of the last `average` checkpoints, or the best one.
+
+    Returns:
+        The steps it was made of.
+    """
+    manifest = read_manifest(folder)
+    steps = manifest.checkpoints[-average:] if average > 1 else (_best(folder, manifest),)
+    weights = mean([load_tensors(folder, _weights(step), manifest=manifest) for step in steps])
+    if MODEL in manifest.files:
+        manifest = manifest.without(MODEL)
+        write_manifest(folder, manifest)
+    saved = save_tensors(folder / MODEL, weights)
+    write_manifest(folder, replace(manifest.with_file(MODEL, saved), finished=True))
+    return steps
+
+
+def mean(models: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The element-wise mean of models of one shape (Vaswani et al. 2017, 6.1, average their last checkpoints)."""
+    first, *others = models
+    if any(other.keys() != first.keys() for other in others):
+        raise RunError("checkpoints with different parameters cannot be averaged; average checkpoints of one run")
+    return {
+        name: torch.stack([model[name].double() for model in models]).mean(0).to(tensor.dtype)
+        for name, tensor in first.items()
+    }
+
+
+def resume(folder: Path) -> Snapshot | None:
+    """The checkpoint training goes on from; None if none was saved."""
+    manifest = read_manifest(folder)
+    step = manifest.last
+    if step is None:
+        return None
+    name = _progress(step, evaluated=_progress(step, evaluated=True) in manifest.files)
+    verify(folder, name, manifest=manifest)
+    try:
+        progress = Progress(**json.loads((folder / name).read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise RunError(
+            f"{folder / name}: cannot be understood ({error}); install the version of heedful that wrote it"
+        ) from None
+    return Snapshot(
+        load_tensors(folder, _weights(step), manifest=manifest),
+        load_tensors(folder, _training(step), manifest=manifest),
+        progress,
+    )
+
+
+def read_weights(folder: Path, *, step: int | None = None) -> dict[str, Tensor]:
+    """A run's weights: those of the finished model, else of the best checkpoint so far, or of `step`.
+
+    Raises:
+        RunError: there are none yet, or a file is damaged.
+    """
+    manifest = read_manifest(folder)
+    if step is not None and step not in (*manifest.checkpoints, manifest.best, manifest.last):
+        kept = ", ".join(str(s) for s in manifest.checkpoints)
+        raise RunError(f"{folder}: keeps no checkpoint of step {step}; it keeps {kept or 'none'}")
+    if step is None and MODEL in manifest.files:
+        name = MODEL
+    else:
+        name = _weights(_best(folder, manifest) if step is None else step)
+    return load_tensors(folder, name, manifest=manifest)
+
+
+def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> None:
+    """Fills a model with a run's weights: the finished model, else the best checkpoint so far, or that of `step`.
+
+    Raises:
+        RunError: there are no weights yet, a file is damaged, or the weights belong to another model.
+    """
+    fill(model, read_weights(folder, step=step), place=str(folder))
+
+
+def fill(model: nn.Module, weights: Mapping[str, Tensor], *, place: str) -> None:
+    """Gives a model all its parameters; `RunError` names `place` where these are not its own."""
+    parameters = dict(model.named_parameters())
+    if odd := sorted(weights.keys() ^ parameters.keys()):
+        raise RunError(f"{place}: does not fit the model of config.json (differs in {', '.join(odd[:3])})")
+    with torch.no_grad():
+        for key, parameter in parameters.items():
+            if parameter.shape != weights[key].shape:
+                raise RunError(
+                    f"{place}: {key} has shape {tuple(weights[key].shape)}, config.json asks for "
+                    f"{tuple(parameter.shape)}"
+                )
+            parameter.copy_(weights[key])
+
+
+def _best(folder: Path, manifest: Manifest) -> int:
+    step = manifest.last if manifest.best is None else manifest.best
+    if step is None:
+        raise RunError(f"{folder}: no checkpoint has been saved yet; go on training with the command that began it")
+    return step
+
+
+def _superseded(manifest: Manifest, progress: str) -> list[str]:
+    """What a checkpoint that can be gone on from, with this progress, leaves useless."""
+    assert manifest.last is not None
+    steps = (*manifest.checkpoints, manifest.last, manifest.best)
+    needed = {_weights(step) for step in steps if step is not None} | {_training(manifest.last), progress}
+    return [name for name in manifest.files if name.startswith("checkpoints/") and name not in needed]
+
+
+def _weights(step: int) -> str:
+    return f"checkpoints/step-{step:08}.safetensors"
+
+
+def _training(step: int) -> str:
+    return f"checkpoints/step-{step:08}.training.safetensors"
+
+
+def _progress(step: int, *, evaluated: bool) -> str:
+    return f"checkpoints/step-{step:08}{'' if evaluated else '.interrupted'}.json"

@@ -1,0 +1,144 @@
+"""What a run begins with besides chance: vocabulary, architecture and weights of a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, TypeVar
+
+import torch
+from torch import nn
+
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import RecipeError, RunError
+from heedful.recipes.data import GivenTokenizerConfig
+from heedful.recipes.run import FineTuningRecipe, LanguageRecipe, MultitaskRecipe, Recipe, recipe_from
+from heedful.runs.origin import Origin, open_origin
+
+_FREE: Final = (
+    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "initialisation", "summary", "d_hidden",
+)  # fmt: skip
+"""Keys of a model that say nothing of what the weights of its body are."""
+_SHOWN: Final = 4
+
+Tuned: TypeAlias = FineTuningRecipe | LanguageRecipe | MultitaskRecipe
+"""What may begin with another model."""
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
+
+
+def resolved(recipe: AnyRecipe) -> AnyRecipe:
+    """The recipe with the vocabulary and the architecture of the model that its `init` names; as it is without one.
+
+    Raises:
+        RecipeError: a key of the recipe contradicts that model.
+        RunError: there is no such model.
+    """
+    if not isinstance(recipe, Tuned):
+        return recipe
+    if recipe.init is None:
+        if isinstance(recipe.tokenizer, GivenTokenizerConfig):
+            raise RecipeError('tokenizer.kind = "given": needs init, the folder of the model that gives its vocabulary')
+        return recipe
+    origin = _origin(recipe)
+    if "tokenizer" in recipe.model_fields_set and not isinstance(recipe.tokenizer, GivenTokenizerConfig):
+        raise RecipeError(
+            f"tokenizer: init = {recipe.init} brings its own vocabulary; leave the table [tokenizer] away"
+        )
+    table = recipe.model_dump(mode="json", exclude_none=True)
+    table |= {"tokenizer": {"kind": "given"}, "model": _model(recipe, origin)}
+    found = recipe_from(table, place=f"init = {recipe.init}")
+    assert isinstance(found, type(recipe))
+    return found
+
+
+def given_tokenizer(recipe: Recipe) -> Tokenizer | None:
+    """The vocabulary of the model that `init` names; None where the run learns its own."""
+    if not isinstance(recipe, Tuned) or recipe.init is None:
+        return None
+    tokenizer = _origin(recipe).tokenizer
+    assert isinstance(tokenizer, Tokenizer), "models of these kinds have one vocabulary"
+    return tokenizer
+
+
+def warm(model: nn.Module, recipe: Recipe, *, body: str, say: Callable[[str], None]) -> None:
+    """Copies what `init` knows of a model's body, and says what is taken, what starts fresh and what is left behind.
+
+    Args:
+        model: freshly initialised.
+        recipe: a resolved one; without `init` nothing happens.
+        body: attribute of the part that both models have; empty where it is all of them. The summary that an encoder
+            makes of a text may be missing in the other model.
+
+    Raises:
+        RunError: a part of the body is missing there, or has another shape.
+    """
+    if not isinstance(recipe, Tuned) or recipe.init is None:
+        return
+    origin = _origin(recipe)
+    prefix = f"{body}." if body else ""
+    wanted = {name: parameter for name, parameter in model.named_parameters() if name.startswith(prefix)}
+    taken = {name: parameter for name, parameter in wanted.items() if name in origin.tensors}
+    for name, parameter in wanted.items():
+        if name not in taken and not name.startswith(f"{prefix}summary."):
+            raise RunError(f"{recipe.init}: has no {name}, which this model needs; name another init")
+        if name in taken and origin.tensors[name].shape != parameter.shape:
+            raise RunError(
+                f"{recipe.init}: {name} is {_shape(origin.tensors[name])} where this model has {_shape(parameter)}; "
+                "name another init"
+            )
+    with torch.no_grad():
+        for name, parameter in taken.items():
+            parameter.copy_(origin.tensors[name])
+    fresh = [name for name, _ in model.named_parameters() if name not in taken]
+    left = [name for name in origin.tensors if name not in taken]
+    numbers = sum(parameter.numel() for parameter in taken.values())
+    say(f"{recipe.init}: {numbers:,} weights taken over; new: {_parts(fresh)}; left behind: {_parts(left)}")
+
+
+def _origin(recipe: Tuned) -> Origin:
+    assert recipe.init is not None
+    if not recipe.init.is_dir():
+        raise RunError(f"init = {recipe.init}: there is no such folder; name that of a run or of a downloaded model")
+    origin = open_origin(recipe.init)
+    wanted = DecoderConfig if isinstance(recipe, LanguageRecipe) else EncoderConfig
+    if not isinstance(origin.model, wanted):
+        kinds = {DecoderConfig: "a language model", EncoderConfig: "an encoder"}
+        found = kinds.get(type(origin.model), "a model that translates")
+        raise RecipeError(
+            f'init = {recipe.init}: is {found}, and task = "{recipe.task}" needs {kinds[wanted]}; name another one'
+        )
+    return origin
+
+
+def _model(recipe: Tuned, origin: Origin) -> dict[str, Any]:
+    """The architecture of the origin with what the recipe may change of it."""
+    given, model = recipe.model, origin.model
+    if given.kind != model.kind:
+        raise RecipeError(
+            f'model.kind = "{given.kind}": init = {recipe.init} is of the kind "{model.kind}"; leave model.kind away'
+        )
+    known = type(given).model_fields  # another task's model may have a head of its own
+    theirs = {key: value for key, value in model.model_dump(mode="json", exclude_none=True).items() if key in known}
+    ours = given.model_dump(mode="json", exclude_none=True)
+    keys = [key for key in given.model_fields_set if key in ours and key != "kind"]
+    for key in sorted(keys):
+        if key not in _FREE and ours[key] != theirs.get(key):
+            raise RecipeError(
+                f"model.{key} = {ours[key]}: init = {recipe.init} has {theirs.get(key)}, and its weights fit nothing "
+                f"else; leave model.{key} away"
+            )
+    changed = {key: ours[key] for key in keys}
+    if "dropout" in keys and "embedding_dropout" not in keys:
+        changed["embedding_dropout"] = ours["dropout"]
+    return theirs | changed
+
+
+def _parts(names: list[str]) -> str:
+    """The modules that some parameters belong to, the first few by name."""
+    modules = list(dict.fromkeys(name.rpartition(".")[0] or name for name in names))
+    more = f" and {len(modules) - _SHOWN} more" if len(modules) > _SHOWN else ""
+    return ", ".join(modules[:_SHOWN]) + more if modules else "nothing"
+
+
+def _shape(tensor: torch.Tensor) -> str:
+    return " x ".join(map(str, tensor.shape))

@@ -1,0 +1,220 @@
+"""From text files to encoded corpora inside the run folder; done once, found again by fingerprint."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from heedful.data.corpus import Corpus, fingerprint
+from heedful.errors import RunError
+from heedful.recipes.build_data import build_text
+from heedful.recipes.recipe import data_table
+from heedful.recipes.run import FineTuningRecipe, Recipe, TranslationRecipe
+from heedful.runs.load import AnyRun, begin_run, open_run
+from heedful.runs.run import placed
+from heedful.runs.tensorboard import writer_class
+from heedful.store import MANIFEST, digest
+from heedful.tasks.translation.run import check_translation
+
+_FREE = ("output", "generation.", "training.")
+"""Keys of a recipe that may change between two sittings of a run, or how they begin ..."""
+_TEST = re.compile(r"(tasks\.[^.]+\.)?data\.test(\.|$)")
+"""... or how they look ..."""
+_FIXED = (
+    "training.batch_tokens",
+    "training.accumulate",
+    "training.label_smoothing",
+    "training.decorrelation",
+    "training.optimizer.",
+    "training.ema",
+    "training.precision",
+    "training.monitor",
+    "training.truncation",
+    "training.freeze",
+    "training.layer_decay",
+    "training.temperature",
+)
+"""... and those of them that may not."""
+_LOCK = ".lock"
+_MADE = (_LOCK, "config.json", "tokenizer")
+_TRAINED = ("checkpoints", "model.safetensors", "metrics.jsonl")
+
+
+def require_inputs(recipe: Recipe) -> None:
+    """Looks for everything that training reads, before any work is done.
+
+    Raises:
+        DataError: a file of text or of word vectors is missing.
+        MissingExtraError: TensorBoard is wanted and not installed.
+    """
+    for data in recipe.datasets.values():
+        for part in ("train", "validation", "test"):
+            config = getattr(data, part)
+            if config is not None:
+                build_text(config)
+    if isinstance(recipe, TranslationRecipe):
+        check_translation(recipe)
+    if recipe.training.tensorboard:
+        writer_class()
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Makes a run folder, or takes it up, and keeps other processes from training in it.
+
+    Raises:
+        RunError: the folder holds something else, lacks its manifest, cannot be written, or somebody trains in it.
+    """
+    try:
+        _require_ours(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        # The system lets go of it when the process ends, however that happens.
+        lock = FileLock(folder / _LOCK, timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise RunError(
+            f"{folder}: another process is training in it; wait for its end or choose another folder with --output"
+        ) from None
+    except OSError as error:
+        raise RunError(
+            f"{folder}: cannot be a run folder ({error.strerror}); choose another one with --output"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _require_ours(folder: Path) -> None:
+    if not folder.exists() or not any(folder.iterdir()) or (folder / MANIFEST).exists():
+        return
+    if any((folder / name).exists() for name in _TRAINED):
+        raise RunError(
+            f"{folder / MANIFEST}: is missing though something was trained here; restore it from a copy, or choose "
+            "another folder with --output"
+        )
+    if not any((folder / name).exists() for name in _MADE):
+        raise RunError(f"{folder}: is not empty and holds no run; choose another folder with --output")
+
+
+def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
+    """The recipe's run: a new one with freshly learned vocabularies, or the one that is already there.
+
+    Raises:
+        RunError: the folder holds a run of another recipe, of which something was trained.
+    """
+    folder = recipe.output
+    if not (folder / MANIFEST).exists():
+        return _create(recipe, say=say)
+    old = open_run(folder)
+    alike = _asked(old.recipe) == _asked(recipe)
+    run = open_run(folder, recipe) if alike else old
+    moved = [
+        f"{data_table(name)}.{part}."
+        for name in (recipe.datasets if alike else ())
+        for part in ("train", "validation")
+        if _same_text(run, name, part)
+    ]
+    if different := _differences(old.recipe, recipe, besides=moved):
+        if not old.begun:
+            say(f"{folder}: nothing was trained with the earlier recipe; beginning again")
+            for name in ("metrics.jsonl", MANIFEST):
+                (folder / name).unlink(missing_ok=True)
+            return _create(recipe, say=say)
+        raise RunError(
+            f"{folder}: holds a run whose recipe differs in {', '.join(different)}; choose another folder with "
+            "--output, or remove this one"
+        )
+    if old.begun:
+        say("going on where this run was left")
+    return run
+
+
+def _asked(recipe: Recipe) -> tuple[str, Mapping[str, type]]:
+    """What a folder's files are about: a recipe that asks for something else cannot be opened with them."""
+    return recipe.task, {name: type(data) for name, data in recipe.datasets.items()}
+
+
+def _create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
+    say("learning the vocabulary")
+    with ExitStack() as place:
+        if "" in recipe.datasets:  # where there are several, each tells its own
+            place.enter_context(placed("data.train"))
+        run = begin_run(recipe.output, recipe)
+    run.save()
+    return run
+
+
+def open_corpus(run: AnyRun, part: str, *, say: Callable[[str], None], name: str = "") -> Corpus:
+    """One part of the data, encoded with the run's vocabularies into memory-mapped arrays.
+
+    Args:
+        run: whose.
+        part: train, validation or test.
+        say: told where it is encoded again.
+        name: of the task, where the run has several.
+    """
+    member = run.members[name]
+    folder = member.folder / "data" / part
+    mark = _mark(run, name, part)
+    if folder.exists():
+        try:
+            return Corpus.open(folder, fingerprint=mark)
+        except RunError as error:
+            say(f"encoding again, {error}")
+            shutil.rmtree(folder)  # it is only a cache
+    with placed(f"{data_table(name)}.{part}"):
+        return member.encode(part, folder, fingerprint=mark)
+
+
+def _mark(run: AnyRun, name: str, part: str) -> str:
+    """What an encoded text depends on, which is not where its files lie."""
+    data = run.recipe.datasets[name]
+    config = getattr(data, part)
+    return fingerprint(
+        build_text(config).paths,
+        config.model_dump_json(exclude={"path", "source", "target", "folder"}),
+        data.model_dump_json(include={"max_length", "numbers", "max_question", "stride"}),
+        *(digest(run.folder / file) for file in run.vocabularies),
+        *_drawn(run.members[name].recipe, part),
+    )
+
+
+def _drawn(recipe: Recipe, part: str) -> Sequence[str]:
+    """What decides which examples are learned from; nothing where all are."""
+    if part != "train" or not isinstance(recipe, FineTuningRecipe) or recipe.data.examples is None:
+        return ()
+    return (f"{recipe.data.examples} by {recipe.seed}",)
+
+
+def _same_text(run: AnyRun, name: str, part: str) -> bool:
+    """Whether a run, which may have been moved with its text, has encoded this very part of the data."""
+    try:
+        Corpus.open(run.members[name].folder / "data" / part, fingerprint=_mark(run, name, part))
+    except RunError:
+        return False
+    return True
+
+
+def _differences(old: Recipe, new: Recipe, *, besides: Sequence[str]) -> list[str]:
+    before, after = (dict(_flat(recipe.model_dump(mode="json"))) for recipe in (old, new))
+    keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    free = (*_FREE, *besides)
+    return [key for key in keys if key.startswith(_FIXED) or not (_TEST.match(key) or key.startswith(free))]
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value

@@ -1,0 +1,203 @@
+"""A trained classifier as its user sees it: texts in, classes or numbers out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from heedful.data.bucketing import plan_by_length
+from heedful.data.labels import Labels
+from heedful.data.sequences import Joined
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import DataError
+from heedful.inspection.record import Answer, Record
+from heedful.models.text_classifier import TextClassifier
+from heedful.tasks.classification.examples import Answered, frame, paired_tokens
+from heedful.tasks.inspecting import Scope, best_options, encoded
+from heedful.values import Tokens, move
+
+Texts = str | Sequence[str]
+"""One text, or two that are judged together."""
+
+
+@dataclass(frozen=True)
+class Classified:
+    """What a model says of a text.
+
+    Attributes:
+        label: the most probable class, or the number.
+        probabilities: of all classes, the most probable first; empty where the answer is a number.
+        cut: tokens at the end of the text, or of the longer of two, that there was no room for.
+    """
+
+    label: str | float
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    cut: int = 0
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which of several candidates is right: its number, from 0, and the probability of each."""
+
+    number: int
+    probabilities: tuple[float, ...]
+
+
+class Classifier:
+    """A model with the tokenizer and the classes it was trained with.
+
+    Args:
+        model: in evaluation mode.
+        tokenizer: of the texts.
+        answered: what it says of a text.
+        labels: the classes; None where there are none.
+        max_length: tokens that are read, with begin and ends.
+        paired: whether it reads nothing but two texts together.
+    """
+
+    def __init__(
+        self,
+        model: TextClassifier,
+        *,
+        tokenizer: Tokenizer,
+        answered: Answered,
+        labels: Labels | None,
+        max_length: int,
+        paired: bool = False,
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.answered = answered
+        self.labels = labels
+        self.max_length = max_length
+        self.paired = paired
+        self.device = next(model.parameters()).device
+
+    def classify(self, texts: Sequence[Texts], *, batch_tokens: int = 4096) -> list[Classified]:
+        """The class or the number of each text, or of each pair of texts.
+
+        Raises:
+            DataError: the model chooses among candidates, is given more than two texts to judge together, or one where
+                it reads two.
+        """
+        if self.answered == "choice":
+            raise DataError("this model chooses among candidates: give it candidates with `choose`")
+        rows = [self._frame(each) for each in texts]
+        logits = self._logits(rows, batch_tokens=batch_tokens)
+        if self.answered == "number":
+            numbers = logits.squeeze(1).tolist()
+            return [Classified(number, cut=row.cut) for number, row in zip(numbers, rows, strict=True)]
+        assert self.labels is not None
+        found = []
+        for chances, row in zip(logits.softmax(-1).tolist(), rows, strict=True):
+            ordered = sorted(zip(self.labels.names, chances, strict=True), key=lambda pair: -pair[1])
+            found.append(Classified(ordered[0][0], dict(ordered), row.cut))
+        return found
+
+    def choose(self, choices: Sequence[Sequence[Texts]], *, batch_tokens: int = 4096) -> list[Chosen]:
+        """The most probable of the candidates of each choice; each candidate is one text, or two.
+
+        Raises:
+            DataError: the model does not choose, or a choice has no candidates.
+        """
+        if self.answered != "choice":
+            raise DataError("this model tells what texts are and does not choose: give it texts with `classify`")
+        for number, candidates in enumerate(choices, 1):
+            if not candidates:
+                raise DataError(f"choice {number}: has no candidates")
+        rows = [self._frame(candidate) for candidates in choices for candidate in candidates]
+        scores = self._logits(rows, batch_tokens=batch_tokens).squeeze(1)
+        parts = torch.split(scores, [len(candidates) for candidates in choices])
+        return [Chosen(int(part.argmax()), tuple(part.softmax(0).tolist())) for part in parts]
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        batch_tokens: int = 4096,
+        first: int = 1,
+        cut: Callable[[int], None] | None = None,
+    ) -> Float[np.ndarray, "N d_summary"]:
+        """The summary of each text, which is what the model classifies: Lin et al.'s M where that is its kind.
+
+        Args:
+            texts: one string each.
+            batch_tokens: tokens with padding that are read at one time.
+            first: number of the first text, for messages.
+            cut: told the number of each text that is longer than the model reads, of which then only the beginning
+                counts; unless given, such a text is an error.
+
+        Raises:
+            DataError: a text is longer than the model reads, or the model reads two together.
+        """
+        rows = [self._frame(text) for text in texts]
+        for number, row in enumerate(rows, first):
+            if row.cut and cut is None:
+                raise DataError(
+                    f"text {number}: has {len(row.ids) + row.cut} tokens with begin and end, this model reads at most "
+                    f"{self.max_length}; split it"
+                )
+            if row.cut and cut is not None:
+                cut(number)
+        found: np.ndarray = self._each(rows, self.model.vector, batch_tokens=batch_tokens).numpy()
+        return found
+
+    def inspect(self, texts: Texts, *, scope: Scope | None = None) -> Record:
+        """Everything the model attends to while it reads a text or a pair of texts, and what it says of it.
+
+        Args:
+            texts: one, or two that are judged together; of a model that chooses, a candidate, whose score is told.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: more than two texts.
+            RecipeError: no such layer or head.
+        """
+        scope, row = scope or Scope(), self._frame(texts)
+        tokens = move(paired_tokens([row.ids], [row.segments.count(0)]), self.device)
+        title = texts if isinstance(texts, str) else " / ".join(texts)
+        record, logits = encoded(self.model, self._said, tokens, tokenizer=self.tokenizer, scope=scope, title=title)
+        if self.labels is None:
+            about = "score of the candidate" if self.answered == "choice" else "number"
+            answer = Answer(about, "", None, (), number=float(logits[0]))
+        else:
+            names = self.labels.names
+            options = best_options(logits.softmax(-1), lambda ids: [names[number] for number in ids], most=len(names))
+            answer = Answer("class", "", None, options)
+        notes = (f"The text was too long: {row.cut:,} tokens at its end were not read.",) if row.cut else ()
+        return replace(record, answers=(answer,), notes=(*record.notes, *notes))
+
+    def _said(self, tokens: Tokens) -> Tensor:
+        """Logits of one text."""
+        logits: Tensor = self.model.output(self.model(tokens))[0].float()
+        return logits
+
+    def _frame(self, texts: Texts) -> Joined:
+        parts = (texts,) if isinstance(texts, str) else tuple(texts)
+        if not 1 <= len(parts) <= 2:
+            raise DataError(f"{len(parts)} texts are to be judged together; give one or two")
+        if self.paired and len(parts) == 1:
+            raise DataError(f"{parts[0][:40]!r}: one text alone, and this model reads two together; give both")
+        return frame(self.tokenizer, parts, max_length=self.max_length)
+
+    def _logits(self, rows: Sequence[Joined], *, batch_tokens: int) -> Tensor:
+        return self._each(rows, lambda tokens: self.model.output(self.model(tokens)), batch_tokens=batch_tokens)
+
+    def _each(self, rows: Sequence[Joined], say: Callable[[Tokens], Tensor], *, batch_tokens: int) -> Tensor:
+        """What the model says of each, in their order; on the processor."""
+        said = torch.zeros(0, 0)
+        lengths = np.array([len(row.ids) for row in rows], dtype=np.int64)
+        for numbers in plan_by_length(lengths, tokens=batch_tokens, rows=batch_tokens):
+            batch = [rows[number] for number in numbers]
+            tokens = paired_tokens([row.ids for row in batch], [row.segments.count(0) for row in batch])
+            with torch.inference_mode():
+                found = say(move(tokens, self.device)).float().cpu()
+            if not said.numel():
+                said = torch.zeros(len(rows), found.size(1))
+            said[torch.from_numpy(numbers)] = found
+        return said

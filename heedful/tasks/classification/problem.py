@@ -1,0 +1,174 @@
+"""Classification as a task: a text has a class or a number, or one of several candidates is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from heedful.data.bucketing import plan_batches
+from heedful.data.corpus import Corpus
+from heedful.data.labels import Labels
+from heedful.inspection.watch import watch
+from heedful.metrics.classes import accuracy, binary_f1, macro_f1, matthews
+from heedful.metrics.correlation import pearson, spearman
+from heedful.models.text_classifier import TextClassifier
+from heedful.tasks.classification.examples import Answered, ExampleBatch, collate_examples, example_lengths
+from heedful.tasks.decorrelation import decorrelation as penalty_of
+from heedful.tasks.likelihood import cross_entropy
+from heedful.tasks.task import Loss, Rows, Task
+from heedful.values import move
+
+METRICS: Mapping[Answered, tuple[str, ...]] = {
+    "class": ("loss", "accuracy", "macro_f1", "matthews"),
+    "number": ("loss", "pearson", "spearman"),
+    "choice": ("loss", "accuracy"),
+}
+"""What is always measured of each kind of answer; `f1` is too where a class is the positive one."""
+
+
+class Classification(Task[ExampleBatch]):
+    """Learning p(class | text), the number of a text by its mean squared error, or p(candidate | all candidates).
+
+    Args:
+        train: examples to learn from.
+        validation: examples to be measured on.
+        answered: what is said of an example.
+        labels: the classes; None where there are none.
+        positive: the class that F1 is about; None where it is not measured.
+        smoothing: of the labels, over all classes.
+        decorrelation: weight of the penalty on hops of the model's summary that look at the same, for each text; with
+            0 there is none.
+        batch_tokens: padded tokens in a batch.
+        seed: of the order of examples.
+        device: where the model is.
+    """
+
+    def __init__(
+        self,
+        train: Corpus,
+        validation: Corpus,
+        *,
+        answered: Answered,
+        labels: Labels | None = None,
+        positive: str | None = None,
+        smoothing: float = 0.0,
+        decorrelation: float = 0.0,
+        batch_tokens: int,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.train = train
+        self.validation = validation
+        self.answered = answered
+        self.labels = labels
+        self.positive = positive
+        self.smoothing = smoothing
+        self.decorrelation = decorrelation
+        self.batch_tokens = batch_tokens
+        self.seed = seed
+        self.device = device
+        self.metrics = frozenset((*METRICS[answered], *(() if positive is None else ("f1",))))
+
+    def plan(self, epoch: int) -> Sequence[Rows]:
+        """Batches of examples of similar length."""
+        return plan_batches(self._lengths, tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
+
+    def batch(self, rows: Rows) -> ExampleBatch:
+        """These examples of the training text."""
+        return move(collate_examples(self.train, rows, answered=self.answered), self.device)
+
+    def loss(self, model: TextClassifier, batch: ExampleBatch) -> Loss:
+        """Label-smoothed negative log-likelihood, or the sum of squared errors; and the penalty where there is one."""
+        if not self.decorrelation:
+            return self._plain_loss(model, batch)
+        assert model.summary is not None, "hops are those of a summary"
+        with watch(model.summary, detach=False) as weights:
+            plain = self._plain_loss(model, batch)
+        penalty = penalty_of(each for calls in weights.values() for each in calls)
+        parts = {"nll": plain.total.detach()} | dict(plain.parts) | {"decorrelation": penalty.detach()}
+        return Loss(plain.total + self.decorrelation * penalty, plain.count, parts)
+
+    def _plain_loss(self, model: TextClassifier, batch: ExampleBatch) -> Loss:
+        summaries = model(batch.tokens)
+        if self.answered == "class":
+            smoothed, nll = cross_entropy(summaries, batch.labels, output=model.output, smoothing=self.smoothing)
+            return Loss(smoothed, len(batch.labels), {"nll": nll})
+        scores = model.output(summaries).squeeze(1).float()
+        if self.answered == "number":
+            return Loss(functional.mse_loss(scores, batch.labels, reduction="sum"), len(batch.labels))
+        return Loss(-choice_log_likelihoods(scores, batch).sum(), len(batch.counts))
+
+    def evaluate(self, model: nn.Module) -> Mapping[str, float]:
+        """Loss (nats, or squared errors) per example, and what tells right answers from wrong ones."""
+        assert isinstance(model, TextClassifier)
+        total, count = 0.0, 0
+        said: list[float] = []
+        golds: list[float] = []
+        for rows in plan_batches(example_lengths(self.validation), tokens=self.batch_tokens, seed=0, epoch=0):
+            batch = move(collate_examples(self.validation, rows, answered=self.answered), self.device)
+            logits = model.output(model(batch.tokens)).float()
+            total += float(self._losses(logits, batch))
+            count += len(batch.counts)
+            found, right = self._answers(logits, batch)
+            said += found
+            golds += right
+        return {"loss": total / count} | self._measured(said, golds)
+
+    @cached_property
+    def _lengths(self) -> np.ndarray:
+        return example_lengths(self.train)
+
+    def _losses(self, logits: Tensor, batch: ExampleBatch) -> Tensor:
+        match self.answered:
+            case "class":
+                return functional.cross_entropy(logits, batch.labels, reduction="sum")
+            case "number":
+                return functional.mse_loss(logits.squeeze(1), batch.labels, reduction="sum")
+            case "choice":
+                return -choice_log_likelihoods(logits.squeeze(1), batch).sum()
+
+    def _answers(self, logits: Tensor, batch: ExampleBatch) -> tuple[list[float], list[float]]:
+        """What the model says of each example, and what is right; of choices, whether that is right, and 1."""
+        match self.answered:
+            case "class":
+                return logits.argmax(-1).tolist(), batch.labels.tolist()
+            case "number":
+                return logits.squeeze(1).tolist(), batch.labels.tolist()
+            case "choice":
+                parts = zip(by_choice(logits.squeeze(1), batch), by_choice(batch.labels, batch), strict=True)
+                return [float(right[scores.argmax()]) for scores, right in parts], [1.0] * len(batch.counts)
+
+    def _measured(self, said: Sequence[float], golds: Sequence[float]) -> dict[str, float]:
+        if self.answered == "number":
+            return {"pearson": pearson(said, golds), "spearman": spearman(said, golds)}
+        measured = {"accuracy": accuracy(said, golds)}
+        if self.answered == "class":
+            assert self.labels is not None
+            measured |= {
+                "macro_f1": macro_f1(said, golds, classes=range(self.labels.size)).f1,
+                "matthews": matthews(said, golds),
+            }
+            if self.positive is not None:
+                measured["f1"] = binary_f1(said, golds, positive=self.labels.id(self.positive)).f1
+        return measured
+
+
+def by_choice(values: Tensor, batch: ExampleBatch) -> Sequence[Tensor]:
+    """What belongs to the candidates of each choice."""
+    return torch.split(values, batch.counts.tolist())
+
+
+def choice_log_likelihoods(scores: Float[Tensor, " N"], batch: ExampleBatch) -> Float[Tensor, " B"]:
+    """Of each choice the log of the probability that its right candidates have together."""
+    return torch.stack(
+        [
+            torch.logsumexp(mine[right > 0], 0) - torch.logsumexp(mine, 0)
+            for mine, right in zip(by_choice(scores, batch), by_choice(batch.labels, batch), strict=True)
+        ]
+    )

@@ -1,0 +1,267 @@
+"""A language model as its user sees it: prompts in, continuations out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from heedful.data.batches import padded, tokens_of
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import DataError
+from heedful.generation import AnyOf, AtToken, Hypothesis, Stop, Windowed, kept_of, sample, score
+from heedful.generation.search import Greedy, Sampling, Search
+from heedful.inspection.record import Record
+from heedful.models.interface import Generative
+from heedful.models.language_model import LanguageModel
+from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
+from heedful.tasks.language.stop_strings import AtString, Ends, Following, complete
+from heedful.values import Tokens, move
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """How a prompt goes on.
+
+    Attributes:
+        text: what was written, without the prompt, without a stop string, and without a last character of which some
+            bytes are missing.
+        tokens: everything that was written as pieces of text, those of a stop string too.
+        log_probability: of the tokens, and of the end if it came, in nats.
+        finished: whether the document ended by itself.
+        stop: the stop string that ended it, if one did.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    log_probability: float
+    finished: bool
+    stop: str | None = None
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """How probable a text is: nats over `count` tokens, each given all before it; its end is not counted."""
+
+    log_probability: float
+    count: int
+    tokens: tuple[str, ...]
+    token_log_probabilities: tuple[float, ...]
+
+
+class Writer:
+    """A language model with its tokenizer.
+
+    Where positions end, writing goes on with the newer half of the context, read again as if the text began there; see
+    `heedful.generation.Windowed`. A prompt that is too long is read as far as it would then be remembered.
+
+    Args:
+        model: in evaluation mode.
+        tokenizer: that it was trained with.
+        search: how continuations are looked for unless a call says otherwise.
+        limit: most tokens of a continuation, likewise.
+        stop: strings before which a continuation ends, likewise.
+        max_context: tokens that the model's positions are enough for, the one that begins a document included; None
+            where they have no end.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        tokenizer: Tokenizer,
+        search: Search,
+        limit: int,
+        stop: Sequence[str] = (),
+        max_context: int | None = None,
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.search = search
+        self.limit = limit
+        self.stop = tuple(stop)
+        self.max_context = max_context
+        self.device = next(model.parameters()).device
+        self._reader: Generative[None] = model
+        if max_context is not None:
+            self._reader = Windowed(model.begin, model.step, longest=max_context)
+
+    def write(
+        self,
+        prompts: Sequence[str],
+        *,
+        search: Search | None = None,
+        limit: int | None = None,
+        stop: Sequence[str] | None = None,
+        first: int = 0,
+    ) -> list[list[Continuation]]:
+        """Continuations of each prompt, best first; an empty prompt begins a document.
+
+        Prompts of different length are written at the same time, and none depends on its neighbours.
+
+        Args:
+            prompts: texts to go on with.
+            search: instead of the writer's own.
+            limit: likewise.
+            stop: likewise; none of them is in a text, and tokens that follow it are never computed.
+            first: the number of the first prompt, if many prompts are handed over in parts: it decides their chance.
+        """
+        if not prompts:
+            return []
+        encoded = [self.tokenizer.encode(text) for text in prompts]
+        following = [Following(self.tokenizer, ids) for ids in encoded]
+        ends = Ends(self.stop if stop is None else stop)
+        numbers = torch.arange(first, first + len(prompts), device=self.device)
+        with torch.inference_mode():
+            found = (search or self.search)(
+                self._reader.step,
+                self._reader.begin(None),
+                self._tokens(list(map(self._remembered, encoded))),
+                limit=torch.full_like(numbers, limit or self.limit),
+                prefix=None,
+                streams=numbers,
+                stop=AtString(ends, following) if ends.strings else None,
+            )
+        return [
+            [self._continuation(each, text=own.text(each.ids), ends=ends) for each in hypotheses]
+            for hypotheses, own in zip(found, following, strict=True)
+        ]
+
+    def stream(
+        self,
+        prompt: str,
+        *,
+        search: Greedy | Sampling,
+        limit: int | None = None,
+        stop: Sequence[str] | None = None,
+    ) -> Iterator[str]:
+        """One continuation as it is written, in pieces of text; what `write` gives for this prompt alone.
+
+        What may yet turn out to be part of a stop string or of a character comes when that is decided.
+        """
+        encoded, ends = self.tokenizer.encode(prompt), Ends(self.stop if stop is None else stop)
+        following = Following(self.tokenizer, encoded)
+        at_end: Stop = AtToken(search.eos)
+        columns = sample(
+            self._reader.step,
+            self._reader.begin(None),
+            self._tokens([self._remembered(encoded)]),
+            pick=search.pick,
+            stop=AnyOf((at_end, AtString(ends, [following]))) if ends.strings else at_end,
+            limit=limit or self.limit,
+            penalties=search.penalties,
+        )
+        ids: list[int] = []
+        shown = ""
+        for column in columns:
+            ids.append(int(column.ids[0, 0]))
+            text = ends.certain(following.text(ids))
+            if len(text) > len(shown):
+                yield text[len(shown) :]
+                shown = text
+        rest = ends.cut(complete(following.text(ids)))[0][len(shown) :]
+        if rest:
+            yield rest
+
+    def forgotten(self, prompt: str) -> int:
+        """How many tokens at the left of a prompt the model's positions are not enough for."""
+        ids = self.tokenizer.encode(prompt)
+        return len(ids) - min(len(ids), len(self._remembered(ids)))
+
+    def _continuation(self, found: Hypothesis, *, text: str, ends: Ends) -> Continuation:
+        kept, stop = ends.cut(complete(text))
+        pieces = tuple(self.tokenizer.pieces(found.ids))
+        return Continuation(kept, pieces, found.log_probability, found.finished, stop)
+
+    def inspect(
+        self, prompt: str, *, search: Search | None = None, limit: int | None = None, scope: Scope | None = None
+    ) -> Record:
+        """Everything the model attends to while it reads a prompt and goes on with it.
+
+        Args:
+            prompt: may be empty.
+            search: instead of the writer's own; the best of its continuations is taken.
+            limit: most tokens that are written; 0 reads the prompt alone. Where the model's positions end, so does
+                writing.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: nothing to read and nothing to write, or more than the model's positions are enough for.
+            RecipeError: no such layer or head.
+        """
+        scope, ids = scope or Scope(), self.tokenizer.encode(prompt)
+        given, grown = len(ids), None
+        limit, notes = self._room(given, limit=self.limit if limit is None else limit)
+        if limit > 0:
+            search, grown = growing(search or self.search)
+            with torch.inference_mode():
+                best = search(
+                    self.model.step,
+                    self.model.begin(),
+                    self._tokens([[self.tokenizer.special.eos, *ids]]),
+                    limit=torch.tensor([limit], device=self.device),
+                    prefix=None,
+                    streams=torch.zeros(1, dtype=torch.long, device=self.device),
+                )[0][0]
+            ids = [*ids, *best.ids, *([self.tokenizer.special.eos] if best.finished else [])]
+        if not ids:
+            raise DataError("nothing to look at: give a prompt, or let something be written")
+        read = self._tokens([[self.tokenizer.special.eos, *ids]]).span(0, -1)
+        pieces = self.tokenizer.pieces([self.tokenizer.special.eos, *ids])
+
+        def step() -> Tensor:
+            logits, _ = self.model.step(read, self.model.begin())
+            return logits
+
+        axes = text_axes(source=None, read=pieces[:-1], wrote=pieces[1:])
+        text = self.tokenizer.decode(ids)
+        record, log_probabilities = recorded(self.model, step, scope=scope, axes=axes, title=text)
+        assert log_probabilities is not None, "a model that writes has logits"
+        if 0 < given < len(ids):
+            notes = (*notes, f"The first {given:,} tokens were given, the others written.")
+        return replace(
+            record,
+            written=written(log_probabilities, ids, tokenizer=self.tokenizer, alternatives=scope.alternatives),
+            tree=() if grown is None else branches(grown, ids[given:], tokenizer=self.tokenizer),
+            notes=(*record.notes, *notes),
+        )
+
+    def surprise(self, texts: Sequence[str]) -> list[Surprise]:
+        """The log-probability of each text as the beginning of a document."""
+        found = []
+        for text in texts:
+            ids = self.tokenizer.encode(text)
+            if not ids:
+                found.append(Surprise(0.0, 0, (), ()))
+                continue
+            read = self._tokens([[self.tokenizer.special.eos, *ids]])
+            labels = torch.tensor([ids], device=self.device)
+            with torch.inference_mode():
+                scores = score(self._reader.step, self._reader.begin(None), read.span(0, -1), labels=labels)
+            each = scores.token_log_probabilities[0].tolist()
+            found.append(Surprise(sum(each), len(ids), tuple(self.tokenizer.pieces(ids)), tuple(each)))
+        return found
+
+    def _room(self, given: int, *, limit: int) -> tuple[int, tuple[str, ...]]:
+        """Tokens that can be written where all must be seen at once, and what to say of it."""
+        if self.max_context is None:
+            return limit, ()
+        room = self.max_context - given
+        if room < 0:
+            raise DataError(f"a text of {given:,} tokens: the model's positions are enough for {self.max_context:,}")
+        if limit <= room:
+            return limit, ()
+        return room, (f"Writing ended after {room:,} tokens, where the model's positions do.",)
+
+    def _remembered(self, ids: list[int]) -> list[int]:
+        """What of a document is in the model's context when it is read, the token before the document included."""
+        whole = [self.tokenizer.special.eos, *ids]
+        if self.max_context is None:
+            return whole
+        return whole[len(whole) - kept_of(len(whole), longest=self.max_context) :]
+
+    def _tokens(self, texts: list[list[int]]) -> Tokens:
+        """What is read of each text."""
+        return move(tokens_of(padded(texts)), self.device)

@@ -1,0 +1,167 @@
+"""The recipe of a run that learns several tasks at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.architectures.model import TaggerConfig
+from heedful.architectures.stack import EncoderConfig
+from heedful.recipes.data import FineTuningDataConfig, TaggingDataConfig, TokenizerConfig, WordsTokenizerConfig
+from heedful.recipes.fine_tuning import ClassificationRecipe, SpansRecipe, TaggingRecipe
+from heedful.recipes.labelled import ClassificationDataConfig, SpansDataConfig
+from heedful.recipes.recipe import Recipe, data_table, known
+from heedful.recipes.section import InputPath, Section, default_kind, misfit
+from heedful.recipes.training import (
+    Below1,
+    FineTuningConfig,
+    MultitaskTrainingConfig,
+    Weight,
+)
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+class MemberConfig(Section):
+    """One of several tasks.
+
+    Abstract: what is learned from, and what is measured, belongs to the kind.
+    """
+
+    weight: Weight = 1.0
+    """lambda, what the loss of this task is multiplied by; with 0 nothing is learned from it, but it is measured"""
+
+
+class ClassificationMemberConfig(MemberConfig):
+    """A text, or two together, get a class or a number, or one of several candidates is chosen."""
+
+    kind: Literal["classification"] = "classification"
+    data: ClassificationDataConfig
+    """as the table [data] of that task: the texts to train and validate on"""
+    label_smoothing: Below1 = 0.0
+    """probability taken from the right class and spread over all"""
+    monitor: Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"] | None = None
+    """what training.monitor = "mean" takes of this task; if not given the first metric of the benchmark, else accuracy
+    or pearson"""
+
+
+class TaggingMemberConfig(MemberConfig):
+    """Each word of a sentence gets a tag."""
+
+    kind: Literal["tagging"] = "tagging"
+    data: TaggingDataConfig
+    """as the table [data] of that task: the texts to train and validate on"""
+    label_smoothing: Below1 = 0.0
+    """probability taken from the right tag and spread over all"""
+    monitor: Literal["accuracy", "f1"] | None = None
+    """what training.monitor = "mean" takes of this task; if not given f1 where tags tell of entities, else accuracy"""
+
+
+class SpansMemberConfig(MemberConfig):
+    """Questions are answered by a part of a text, or by nothing."""
+
+    kind: Literal["spans"] = "spans"
+    data: SpansDataConfig
+    """as the table [data] of that task: the questions to train and validate on"""
+    monitor: Literal["exact_match", "f1"] | None = None
+    """what training.monitor = "mean" takes of this task; f1 if not given"""
+
+
+AnyMemberConfig = Annotated[
+    ClassificationMemberConfig | TaggingMemberConfig | SpansMemberConfig,
+    Field(discriminator="kind"),
+    default_kind("classification"),
+]
+Single: TypeAlias = ClassificationRecipe | TaggingRecipe | SpansRecipe
+_SINGLE: Final[Mapping[str, type[Single]]] = {
+    "classification": ClassificationRecipe,
+    "tagging": TaggingRecipe,
+    "spans": SpansRecipe,
+}
+
+
+class MultitaskRecipe(Recipe):
+    """Several tasks are learned by one encoder, each with a head of its own (Liu et al. 2019, MT-DNN)."""
+
+    task: Literal["multitask"] = "multitask"
+    """what is learned"""
+    tasks: dict[str, AnyMemberConfig]
+    """a table for each task, such as [tasks.sst-2]; the names are free, the kind is classification if not given"""
+    init: InputPath | None = None
+    """folder of a pre-trained model whose vocabulary, architecture and weights training begins with"""
+    tokenizer: WordsTokenizerConfig = TokenizerConfig()
+    """how the text of all tasks is cut into tokens; with `init` as that model does"""
+    model: TaggerConfig = EncoderConfig()
+    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
+    training: MultitaskTrainingConfig
+    """the table [training] says at least when training ends, as in steps = 10000"""
+
+    @property
+    def datasets(self) -> Mapping[str, FineTuningDataConfig]:
+        """What each task is learned from."""
+        return {name: task.data for name, task in self.tasks.items()}
+
+    def single(self, name: str) -> Single:
+        """The recipe of one of the tasks, were it learned alone and from scratch; its model must be known."""
+        task = self.tasks[name]
+        training: dict[str, Any] = {
+            key: getattr(self.training, key) for key in FineTuningConfig.model_fields if key != "schedule"
+        }
+        training |= {key: getattr(task, key) for key in ("label_smoothing",) if key in type(task).model_fields}
+        table: dict[str, Any] = {
+            "seed": self.seed,
+            "output": self.output / "tasks" / name,
+            "data": task.data,
+            "tokenizer": self.tokenizer,
+            "model": self.model.model_dump(mode="json", exclude_none=True),
+            "training": training | {"schedule": self.training.schedule},
+        }
+        return _SINGLE[task.kind].model_validate(table)
+
+    @field_validator("tasks")
+    @classmethod
+    def _named(cls, tasks: dict[str, AnyMemberConfig]) -> dict[str, AnyMemberConfig]:
+        seen: dict[str, str] = {}
+        for name in tasks:
+            if not _NAME.fullmatch(name):
+                raise misfit(f"tasks.{name}", "is no name of a task: use letters, digits, - and _ alone")
+            alike = seen.setdefault(name.casefold().replace("-", "_"), name)
+            if alike != name:
+                raise misfit(f"tasks.{name}", f"and tasks.{alike} can be mistaken for each other; rename one of them")
+        if all(task.weight == 0 for task in tasks.values()):
+            raise ValueError("must hold at least one task with a weight above 0, as in [tasks.sst-2]")
+        return tasks
+
+    @field_validator("model")
+    @classmethod
+    def _fits(cls, model: TaggerConfig, info: ValidationInfo) -> TaggerConfig:
+        tasks: Mapping[str, AnyMemberConfig] = info.data.get("tasks", {})
+        for name, task in tasks.items():
+            longest = model.longest
+            if longest is not None and known(info) and longest.tokens < task.data.max_length:
+                raise misfit(
+                    longest.key,
+                    f"= {longest.tokens} must be at least {data_table(name)}.max_length = {task.data.max_length}, or a "
+                    "text has more tokens than there are positions",
+                )
+            if isinstance(task, SpansMemberConfig) and not isinstance(model, EncoderConfig):
+                raise misfit(
+                    "model.kind", f'= "{model.kind}" finds no answers, as tasks.{name} asks for: set "transformer"'
+                )
+        return model
+
+    @field_validator("training")
+    @classmethod
+    def _knows_its_monitor(cls, training: MultitaskTrainingConfig, info: ValidationInfo) -> MultitaskTrainingConfig:
+        tasks = info.data.get("tasks", {})
+        name, slash, _ = training.monitor.rpartition("/")
+        if tasks and ((slash and name not in tasks) or (not slash and training.monitor not in ("mean", "loss"))):
+            raise misfit(
+                "training.monitor",
+                f'= "{training.monitor}" must be "mean", "loss", or one metric of one task, as in '
+                f'"{next(iter(tasks))}/accuracy"',
+            )
+        return training

@@ -1,0 +1,265 @@
+"""A trained answerer as its user sees it: questions and texts in, parts of the texts out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from heedful.data.bucketing import plan_by_length
+from heedful.data.sequences import Window
+from heedful.data.tokenizers import Tokenizer
+from heedful.inspection.record import Answer, Option, Record
+from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.inspecting import Scope, encoded
+from heedful.tasks.spans.windows import NOWHERE, Cutting, WindowBatch, question_windows, read_windows
+from heedful.values import move
+
+_KEPT = 20
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a context that may be the answer.
+
+    Attributes:
+        text: as it stands in the context.
+        start: its first character.
+        stop: the character behind it.
+        score: begin logit and end logit together.
+        probability: among the best spans and saying nothing.
+    """
+
+    text: str
+    start: int
+    stop: int
+    score: float
+    probability: float = 0.0
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a model answers.
+
+    Attributes:
+        text: the answer; empty where it says that the context has none.
+        spans: the best parts of the context, whether or not one of them is the answer; none in an empty context.
+        silence: how much more speaks for no answer than for the best span.
+        none: the probability that there is no answer, among the best spans.
+    """
+
+    text: str
+    spans: tuple[Span, ...]
+    silence: float
+    none: float
+
+
+class Answerer:
+    """A model with the tokenizer it was trained with.
+
+    Args:
+        model: in evaluation mode; its two outputs are the logits of begin and end.
+        tokenizer: of questions and contexts.
+        cutting: how contexts are cut.
+        max_answer: tokens of an answer at most.
+        threshold: the `silence` from which on there is no answer; None where there always is one.
+    """
+
+    def __init__(
+        self,
+        model: TokenClassifier,
+        *,
+        tokenizer: Tokenizer,
+        cutting: Cutting,
+        max_answer: int,
+        threshold: float | None,
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.cutting = cutting
+        self.max_answer = max_answer
+        self.threshold = threshold
+        self.device = next(model.parameters()).device
+
+    def answer(self, question: str, context: str, *, n_best: int = 1) -> Answered:
+        """The answer to one question; see `answer_all`."""
+        return self.answer_all([(question, context)], n_best=n_best)[0]
+
+    def answer_all(
+        self, questions: Sequence[tuple[str, str]], *, n_best: int = 1, batch_tokens: int = 8192
+    ) -> list[Answered]:
+        """What the contexts answer to questions.
+
+        Args:
+            questions: each with its context.
+            n_best: spans to tell.
+            batch_tokens: padded tokens that are read at a time.
+
+        Raises:
+            DataError: tokens of a context cannot be found again in its text; the message says in which.
+        """
+        cut = [
+            question_windows(self.tokenizer, question, context, cutting=self.cutting, place=f"question {number}")
+            for number, (question, context) in enumerate(questions, 1)
+        ]
+        flat = [window for windows in cut for window in windows]
+        logits = self.logits(flat, batch_tokens=batch_tokens)
+        found, at = [], 0
+        for (_, context), windows in zip(questions, cut, strict=True):
+            mine = logits[at : at + len(windows)]
+            at += len(windows)
+            found.append(
+                best_answer(
+                    windows,
+                    mine,
+                    context,
+                    max_answer=self.max_answer,
+                    threshold=self.threshold,
+                    n_best=n_best,
+                )
+            )
+        return found
+
+    def inspect(self, question: str, context: str, *, scope: Scope | None = None) -> Record:
+        """Everything the model attends to while it reads a question and a context, and where it sees the answer.
+
+        Of a long context the part is shown whose best span is the answer.
+
+        Args:
+            question: one question.
+            context: the text that may answer it.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: tokens of the context cannot be found again in its text.
+            RecipeError: no such layer or head.
+        """
+        scope = scope or Scope()
+        cut = question_windows(self.tokenizer, question, context, cutting=self.cutting, place="the question")
+        logits = self.logits(cut, batch_tokens=8192)
+        found = best_answer(
+            cut, logits, context, max_answer=self.max_answer, threshold=self.threshold, n_best=scope.alternatives
+        )
+        best = [
+            max((score for _, _, score in _spans(window, values, max_answer=self.max_answer)), default=-math.inf)
+            for window, values in zip(cut, logits, strict=True)
+        ]
+        shown = int(np.argmax(best))
+        batch = move(read_windows([cut[shown]]), self.device)
+        record, said = encoded(
+            self.model,
+            lambda _: span_logits(self.model, batch)[0],
+            batch.tokens,
+            tokenizer=self.tokenizer,
+            scope=scope,
+            title=f"{question} / {context}",
+        )
+        notes = (f"The context was read in {len(cut)} parts that overlap; this is part {shown + 1}.",)
+        return replace(
+            record,
+            answers=(_spans_told(found, cut[shown]), *self._ends_told(said, cut[shown], most=scope.alternatives)),
+            notes=(*record.notes, *(notes if len(cut) > 1 else ())),
+        )
+
+    def _ends_told(self, logits: Float[torch.Tensor, "T 2"], window: Window, *, most: int) -> list[Answer]:
+        """Where the answer may begin and where it may end, in one window."""
+        names = ["no answer", *self.tokenizer.pieces(window.ids[1:])]
+        told = []
+        for about, chances in zip(
+            ("first token of the answer", "last token of the answer"), logits.softmax(0).T, strict=True
+        ):
+            best = chances.topk(min(most, int((chances > 0).sum())))
+            options = [
+                Option(names[place], chance, None if place == NOWHERE else place)
+                for place, chance in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            ]
+            told.append(Answer(about, "", None, tuple(options)))
+        return told
+
+    def logits(self, windows: Sequence[Window], *, batch_tokens: int) -> list[Float[np.ndarray, "T 2"]]:
+        """Of each token of each window the logits of beginning and of ending the answer; -inf where it cannot."""
+        found: list[np.ndarray] = [np.zeros((0, 2))] * len(windows)
+        lengths = np.array([len(window.ids) for window in windows], dtype=np.int64)
+        for rows in plan_by_length(lengths, tokens=batch_tokens, rows=batch_tokens):
+            batch = move(read_windows([windows[row] for row in rows]), self.device)
+            with torch.inference_mode():
+                logits = span_logits(self.model, batch).cpu().numpy()
+            for row, values in zip(rows.tolist(), logits, strict=True):
+                found[row] = values[: lengths[row]]
+        return found
+
+
+def _spans_told(found: Answered, window: Window) -> Answer:
+    """The best spans and saying nothing, by probability; those that are in the window have their place there."""
+    options = [Option("no answer", found.none)]
+    for span in found.spans:
+        where = window.locate(span.start, span.stop)
+        options.append(Option(span.text, span.probability, None if where is None else where[0]))
+    return Answer("answer", "", None, tuple(sorted(options, key=lambda option: -option.probability)))
+
+
+def span_logits(model: TokenClassifier, batch: WindowBatch) -> Float[torch.Tensor, "B T 2"]:
+    """Logits of begin and end, -inf where there cannot be any."""
+    logits = model.output(model(batch.tokens)).float()
+    masked: torch.Tensor = logits.masked_fill(~batch.possible.unsqueeze(-1), -math.inf)
+    return masked
+
+
+def best_answer(
+    windows: Sequence[Window],
+    logits: Sequence[Float[np.ndarray, "T 2"]],
+    context: str,
+    *,
+    max_answer: int,
+    threshold: float | None,
+    n_best: int = 1,
+) -> Answered:
+    """The best parts of a context by what each window says (Devlin et al. 2019, 4.2 and 4.3).
+
+    The score of a span is its begin logit and its end logit together; spans that begin where another window knows more
+    of the context are left to that window. What speaks for no answer is the smallest score of `NOWHERE`, because only
+    one window needs to hold the answer.
+    """
+    silent = min(float(values[NOWHERE].sum()) for values in logits)
+    best: dict[tuple[int, int], float] = {}
+    for window, values in zip(windows, logits, strict=True):
+        for first, last, score in _spans(window, values, max_answer=max_answer):
+            place = (window.offsets[first - window.begin][0], window.offsets[last - window.begin][1])
+            best[place] = max(score, best.get(place, -math.inf))
+    ordered = sorted(best.items(), key=lambda item: (-item[1], item[0]))[: max(n_best, _KEPT)]
+    scores = np.array([silent, *(score for _, score in ordered)])
+    chances = np.exp(scores - scores.max())
+    chances = chances / chances.sum()
+    spans = tuple(
+        Span(context[start:stop], start, stop, score, float(chance))
+        for ((start, stop), score), chance in zip(ordered, chances[1:], strict=True)
+    )
+    silence = silent - spans[0].score if spans else math.inf
+    quiet = not spans or (threshold is not None and silence >= threshold)
+    return Answered("" if quiet else spans[0].text, spans[:n_best], silence, float(chances[0]))
+
+
+def _spans(window: Window, values: Float[np.ndarray, "T 2"], *, max_answer: int) -> list[tuple[int, int, float]]:
+    """The best spans of a window: indices in its ids, and score."""
+    count = len(window.offsets)
+    if not count:
+        return []
+    inside = values[window.begin : window.begin + count]
+    solid = np.array([stop > start for start, stop in window.offsets])
+    begins = np.where(solid & np.array(window.central), inside[:, 0], -math.inf)
+    ends = np.where(solid, inside[:, 1], -math.inf)
+    width = min(max_answer, count)
+    # row i, column j: from token i to token i + j
+    shifted = np.concatenate((ends, np.full(width, -math.inf)))
+    table = begins[:, None] + np.lib.stride_tricks.sliding_window_view(shifted, width)[:count]
+    flat = table.ravel()
+    chosen = np.argpartition(-flat, min(_KEPT, len(flat) - 1))[:_KEPT]
+    return [
+        (window.begin + int(at) // width, window.begin + int(at) // width + int(at) % width, float(flat[at]))
+        for at in chosen
+        if flat[at] > -math.inf
+    ]

@@ -1,0 +1,138 @@
+"""A trained tagger as its user sees it: sentences in, tags out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heedful.data.batches import padded, tokens_of
+from heedful.data.bucketing import plan_by_length
+from heedful.data.labels import Labels
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import DataError
+from heedful.inspection.record import Answer, Record
+from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.inspecting import Scope, best_options, encoded
+from heedful.tasks.tagging.data import Stretch, encode_words, framed_words, stretches
+from heedful.values import Tokens, move
+
+
+@dataclass(frozen=True)
+class Tag:
+    """The tag of a word, and its probability."""
+
+    word: str
+    name: str
+    probability: float
+
+
+class Tagger:
+    """A model with the tokenizer and the tags it was trained with.
+
+    Args:
+        model: in evaluation mode.
+        tokenizer: of the words.
+        tags: their names.
+        framed: whether words are read between a begin and an end.
+        max_length: tokens that are read at a time, longer sentences in several stretches; None where there is no end.
+    """
+
+    def __init__(
+        self,
+        model: TokenClassifier,
+        *,
+        tokenizer: Tokenizer,
+        tags: Labels,
+        framed: bool = False,
+        max_length: int | None = None,
+    ) -> None:
+        self.model = model
+        self.framed = framed
+        self.max_length = max_length
+        self.tokenizer = tokenizer
+        self.tags = tags
+        self.device = next(model.parameters()).device
+
+    def tag(self, sentences: Sequence[Sequence[str]], *, batch_tokens: int = 4096) -> list[list[Tag]]:
+        """The most probable tag of each word of each sentence; a sentence without words has none."""
+        parts = [(row, stretch) for row, words in enumerate(sentences) for stretch in self._stretches(words)]
+        encoded = [self._encode(sentences[row], stretch) for row, stretch in parts]
+        lengths = np.array([len(ids) for ids, _ in encoded], dtype=np.int64)
+        found: list[list[Tag]] = [[] for _ in parts]
+        for numbers in plan_by_length(lengths, tokens=batch_tokens, rows=batch_tokens):
+            best, chances = self._best([encoded[number][0] for number in numbers])
+            for at, number in enumerate(numbers.tolist()):
+                row, stretch = parts[number]
+                found[number] = [
+                    Tag(sentences[row][word], self.tags.names[best[at][begin]], chances[at][begin])
+                    for word, begin in zip(stretch.read, encoded[number][1], strict=True)
+                    if word in stretch.taken
+                ]
+        tagged: list[list[Tag]] = [[] for _ in sentences]
+        for (row, _), tags in zip(parts, found, strict=True):
+            tagged[row] += tags
+        return tagged
+
+    def inspect(self, words: Sequence[str], *, scope: Scope | None = None) -> Record:
+        """Everything the model attends to while it reads a sentence, and the most probable tags of each word.
+
+        Args:
+            words: of the sentence.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: no words, or more than the model reads at a time.
+            RecipeError: no such layer or head.
+        """
+        scope, parts = scope or Scope(), self._stretches(words)
+        if not parts:
+            raise DataError("no words to look at: give a sentence")
+        if len(parts) > 1:
+            raise DataError(
+                f"the sentence is read in {len(parts)} parts, since this model reads at most {self.max_length} tokens "
+                "at a time; look at a shorter one"
+            )
+        ids, begins = self._encode(words, parts[0])
+        tokens = move(tokens_of(padded([ids])), self.device)
+        record, chances = encoded(
+            self.model, self._said, tokens, tokenizer=self.tokenizer, scope=scope, title=" ".join(words)
+        )
+        names = self.tags.names
+        answers = tuple(
+            Answer(
+                "tag",
+                word,
+                begin,
+                best_options(chances[begin], lambda ids: [names[number] for number in ids], most=scope.alternatives),
+            )
+            for word, begin in zip(words, begins, strict=True)
+        )
+        return replace(record, answers=answers)
+
+    def _said(self, tokens: Tokens) -> Tensor:
+        """Of each token of one sentence the probabilities of all tags."""
+        chances: Tensor = self.model.output(self.model(tokens))[0].float().softmax(-1)
+        return chances
+
+    def _stretches(self, words: Sequence[str]) -> list[Stretch]:
+        if self.max_length is None:
+            return [Stretch(range(len(words)), range(len(words)))] if words else []
+        sizes = [len(encode_words(self.tokenizer, [word])[0]) for word in words]
+        return stretches(sizes, room=self.max_length - 2 * self.framed)
+
+    def _encode(self, words: Sequence[str], stretch: Stretch) -> tuple[list[int], list[int]]:
+        read = [words[word] for word in stretch.read]
+        ids, begins = framed_words(self.tokenizer, read, framed=self.framed)
+        # of a word that is too long by itself the end is not read; its tag stands at its first token
+        return ids[: self.max_length], begins
+
+    def _best(self, rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[list[float]]]:
+        """Of each token of each row the most probable tag, and its probability."""
+        tokens = move(tokens_of(padded(rows)), self.device)
+        with torch.inference_mode():
+            best = self.model.output(self.model(tokens)).float().softmax(-1).max(-1)
+        return best.indices.tolist(), best.values.tolist()

@@ -1,0 +1,98 @@
+"""Tagging as a task: each word of a sentence has a label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from heedful.data.bucketing import plan_batches
+from heedful.data.corpus import Corpus
+from heedful.data.labels import Labels
+from heedful.metrics.entities import are_entities, entity_scores
+from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.likelihood import cross_entropy
+from heedful.tasks.tagging.data import TaggedBatch, collate_tagged
+from heedful.tasks.task import Loss, Rows, Task
+from heedful.values import move
+
+
+class Tagging(Task[TaggedBatch]):
+    """Learning p(tag | sentence) at the first token of each word.
+
+    Args:
+        train: sentences to learn from.
+        validation: sentences to be measured on.
+        smoothing: of the labels, over all tags.
+        batch_tokens: padded tokens in a batch.
+        seed: of the order of sentences.
+        device: where the model is.
+        tags: their names, where entities among them are to be measured.
+    """
+
+    def __init__(
+        self,
+        train: Corpus,
+        validation: Corpus,
+        *,
+        smoothing: float = 0.0,
+        batch_tokens: int,
+        seed: int,
+        device: torch.device,
+        tags: Labels | None = None,
+    ) -> None:
+        self.train = train
+        self.validation = validation
+        self.smoothing = smoothing
+        self.batch_tokens = batch_tokens
+        self.seed = seed
+        self.device = device
+        self.tags = tags if tags is not None and are_entities(tags.names) else None
+        self.metrics = frozenset({"loss", "accuracy", *(() if self.tags is None else ("f1",))})
+
+    def plan(self, epoch: int) -> Sequence[Rows]:
+        """Batches of sentences of similar length."""
+        return plan_batches(self.train.lengths, tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
+
+    def batch(self, rows: Rows) -> TaggedBatch:
+        """These sentences of the training text."""
+        return move(collate_tagged(self.train, rows), self.device)
+
+    def loss(self, model: TokenClassifier, batch: TaggedBatch) -> Loss:
+        """Label-smoothed negative log-likelihood of the tags."""
+        hidden, labels = _tagged(model, batch)
+        smoothed, nll = cross_entropy(hidden, labels, output=model.output, smoothing=self.smoothing)
+        return Loss(smoothed, len(labels), {"nll": nll})
+
+    def evaluate(self, model: nn.Module) -> Mapping[str, float]:
+        """Loss (nats per word), the share of words whose tag is found, and F1 of entities where tags tell of some."""
+        assert isinstance(model, TokenClassifier)
+        total, right, count = 0.0, 0, 0
+        found: list[list[str]] = []
+        golds: list[list[str]] = []
+        for rows in plan_batches(self.validation.lengths, tokens=self.batch_tokens, seed=0, epoch=0):
+            batch = move(collate_tagged(self.validation, rows), self.device)
+            hidden, labels = _tagged(model, batch)
+            total += float(cross_entropy(hidden, labels, output=model.output)[1])
+            best = model.output(hidden).argmax(-1)
+            right += int((best == labels).sum())
+            count += len(labels)
+            if self.tags is not None:
+                words = (batch.tags >= 0).sum(1).tolist()
+                found += self._sentences(best, words, self.tags)
+                golds += self._sentences(labels, words, self.tags)
+        measured = {"loss": total / count, "accuracy": right / count}
+        return measured if self.tags is None else measured | {"f1": entity_scores(found, golds).micro.f1}
+
+    @staticmethod
+    def _sentences(numbers: Tensor, words: Sequence[int], tags: Labels) -> list[list[str]]:
+        """The tags of each sentence's words."""
+        return [[tags.names[number] for number in part.tolist()] for part in torch.split(numbers, list(words))]
+
+
+def _tagged(model: TokenClassifier, batch: TaggedBatch) -> tuple[Tensor, Tensor]:
+    """What the model says of the tokens that have a tag, and those tags."""
+    places = (batch.tags >= 0).flatten().nonzero().squeeze(1)
+    hidden: Tensor = model(batch.tokens)
+    return hidden.flatten(0, 1).index_select(0, places), batch.tags.flatten().index_select(0, places)

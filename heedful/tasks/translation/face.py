@@ -1,0 +1,350 @@
+"""A trained translation model as its users see it: sentences in, sentences out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from heedful.data.batches import collate_sources, padded, tokens_of
+from heedful.data.bucketing import plan_by_length
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import DataError, RecipeError
+from heedful.generation import Ensemble, Hypotheses, Hypothesis, score
+from heedful.generation.search import Search
+from heedful.inspection.record import Record
+from heedful.inspection.watch import watch
+from heedful.models.interface import Encoder, Generative
+from heedful.tasks.embedder import Embedder
+from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
+from heedful.tasks.translation.translations import Alignment, Candidate, ForcedScore, Length, Translation
+from heedful.tasks.translation.words import Links, link_words, words_of_pieces
+from heedful.values import Tokens, move
+
+
+class Translator:
+    """Models of one vocabulary, with the tokenizers they were trained with; several models vote as an ensemble.
+
+    Args:
+        models: in evaluation mode, on one device.
+        source: tokenizer of the source language.
+        target: tokenizer of the target language.
+        search: how translations are looked for unless a call says otherwise.
+        length: how long they may become.
+        max_source: longest source in tokens, the one that ends it included.
+        max_target: longest translation, likewise; None where the model's positions have no end.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        *,
+        source: Tokenizer,
+        target: Tokenizer,
+        search: Search,
+        length: Length,
+        max_source: int,
+        max_target: int | None = None,
+    ) -> None:
+        self.models = tuple(models)
+        self.source = source
+        self.target = target
+        self.search = search
+        self.length = length
+        self.max_source = max_source
+        self.max_target = max_target
+        self.device = next(self.models[0].parameters()).device
+
+    def translate(
+        self,
+        sentences: Sequence[str],
+        *,
+        search: Search | None = None,
+        prefixes: Sequence[str] | None = None,
+        batch_tokens: int = 4096,
+        tick: Callable[[int], None] | None = None,
+        first: int = 1,
+    ) -> list[Translation]:
+        """Translates sentences, in their order; inside, long ones first and many at a time.
+
+        Args:
+            sentences: one string each; an empty one gives an empty translation.
+            search: instead of the translator's own.
+            prefixes: how each translation must begin.
+            batch_tokens: padded source tokens that are translated at one time.
+            tick: told how many sentences each batch finished.
+            first: number of the first sentence, for messages and as its source of chance when sampling.
+
+        Raises:
+            DataError: a sentence or a prefix is longer than the model can read; the message names it.
+        """
+        encoded = [self._encode(sentence, number) for number, sentence in enumerate(sentences, first)]
+        forced = None
+        if prefixes is not None:
+            forced = [self._forcible(text, n) or list(self.target.opening) for n, text in enumerate(prefixes, first)]
+        found: list[list[Hypothesis]] = [[] for _ in sentences]
+        filled = np.array([i for i, ids in enumerate(encoded) if ids], dtype=np.int64)
+        if tick is not None and len(filled) < len(sentences):
+            tick(len(sentences) - len(filled))
+        lengths = np.array([len(encoded[i]) + 1 for i in filled], dtype=np.int64)
+        for places in plan_by_length(lengths, tokens=batch_tokens, rows=64):
+            rows = filled[places]
+            prefix = None if forced is None else torch.from_numpy(padded([forced[i] for i in rows])).to(self.device)
+            hypotheses = self._search(
+                [encoded[i] for i in rows], search or self.search, prefix=prefix, numbers=rows + first
+            )
+            for row, best in zip(rows, hypotheses, strict=True):
+                found[row] = best
+            if tick is not None:
+                tick(len(rows))
+        return [
+            self._translation(sentence, ids, hypotheses)
+            for sentence, ids, hypotheses in zip(sentences, encoded, found, strict=True)
+        ]
+
+    def score(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
+        """Log-probabilities of given translations, in order.
+
+        Raises:
+            DataError: a sentence or its translation is longer than the model can read; the message names it.
+        """
+        sources = [self._encode(source, number) for number, (source, _) in enumerate(pairs, 1)]
+        targets = [self._forcible(target, number) for number, (_, target) in enumerate(pairs, 1)]
+        lengths = np.array([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)], dtype=np.int64)
+        results: list[ForcedScore | None] = [None] * len(pairs)
+        for rows in plan_by_length(lengths, tokens=batch_tokens, rows=256):
+            source = self._sources([sources[i] for i in rows])
+            target, labels = self._forced([targets[i] for i in rows])
+            model = self._model()
+            with torch.inference_mode():
+                scores = score(model.step, model.begin(source), target, labels=labels)
+            for row, each in zip(rows, scores.token_log_probabilities.tolist(), strict=True):
+                count = len(targets[row]) + 1
+                pieces = tuple(self.target.pieces(targets[row]))
+                results[row] = ForcedScore(sum(each[:count]), count, tuple(each[:count]), pieces)
+        return [result for result in results if result is not None]
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        batch_tokens: int = 4096,
+        first: int = 1,
+        cut: Callable[[int], None] | None = None,
+    ) -> Float[np.ndarray, "N d_model"]:
+        """A vector for each text of the source language, as the encoder reads it; see `Embedder.embed`.
+
+        Where one model was trained to translate from several languages, their sentences share one space.
+
+        Raises:
+            RecipeError: several models vote here, and their spaces differ.
+        """
+        if len(self.models) > 1:
+            raise RecipeError("several models make different vectors of one text; load one of them")
+        encoder = self.models[0].get_submodule("encoder")
+        embedder = Embedder(
+            cast(Encoder[Tokens], encoder), tokenizer=self.source, max_length=self.max_source, opening=()
+        )
+        return embedder.embed(texts, batch_tokens=batch_tokens, first=first, cut=cut)
+
+    def align(self, source: str, target: str | Candidate) -> Alignment:
+        """What each token of a translation, the end of sentence included, looked at in the source.
+
+        A candidate is read in the pieces in which it was generated, a text in those into which the tokenizer cuts it;
+        they differ where the model, when sampling above all, put a word together in its own way.
+
+        Raises:
+            DataError: a sentence is longer than the model can read.
+            RecipeError: the model reads its source as one vector and has no attention.
+        """
+        return self.align_all([(source, target)])[0]
+
+    def align_all(self, pairs: Sequence[tuple[str, str | Candidate]], *, batch_tokens: int = 4096) -> list[Alignment]:
+        """`align` for many sentences, in their order; an ensemble's first model is asked."""
+        sources = [self._encode(source, number) for number, (source, _) in enumerate(pairs, 1)]
+        targets = [
+            self._forcible(target, number) if isinstance(target, str) else list(target.ids)
+            for number, (_, target) in enumerate(pairs, 1)
+        ]
+        lengths = np.array([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)], dtype=np.int64)
+        found: dict[int, Alignment] = {}
+        for rows in plan_by_length(lengths, tokens=batch_tokens, rows=256):
+            weights = self._across([sources[i] for i in rows], [targets[i] for i in rows])
+            for at, row in enumerate(rows):
+                found[row] = self._alignment(sources[row], targets[row], weights, row=at)
+        return [found[row] for row in range(len(pairs))]
+
+    def link(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[Links]:
+        """Which words of given translations belong together, by the last attention to the source; see `link_words`.
+
+        Raises:
+            DataError: a sentence is longer than the model can read.
+            RecipeError: the model has no attention to its source.
+        """
+        alignments = self.align_all(pairs, batch_tokens=batch_tokens)
+        return [
+            link_words(
+                list(alignment.weights.values())[-1],
+                source_words=words_of_pieces(self.source, self.source.encode(source)),
+                target_words=words_of_pieces(self.target, self.target.encode(target)),
+            )
+            for alignment, (source, target) in zip(alignments, pairs, strict=True)
+        ]
+
+    def inspect(
+        self, source: str, target: str | None = None, *, search: Search | None = None, scope: Scope | None = None
+    ) -> Record:
+        """Everything the model attends to while it translates a sentence, or while it reads a given translation.
+
+        An ensemble's first model is asked.
+
+        Args:
+            source: the sentence.
+            target: a translation of it; unless given, the best one that is found, whose beam is recorded too.
+            search: instead of the translator's own.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: no words, or a sentence that is longer than the model can read.
+            RecipeError: no such layer or head.
+        """
+        scope, model, end = scope or Scope(), self.models[0], "</s>"
+        ids, grown = self._encode(source, 1), None
+        if not ids:
+            raise DataError("no words to look at: give a sentence")
+        if target is None:
+            search, grown = growing(search or self.search)
+            wanted = list(self._search([ids], search, prefix=None, numbers=np.array([1]))[0][0].ids)
+        else:
+            wanted = self._forcible(target, 1)
+        memory = self._sources([ids])
+        read, labels = self._forced([wanted])
+
+        def step() -> Tensor:
+            logits, _ = model.step(read, model.begin(memory))  # type: ignore[operator]  # every model is Generative
+            result: Tensor = logits
+            return result
+
+        pieces = self.target.pieces(wanted)
+        axes = text_axes(source=[*self.source.pieces(ids), end], read=["<s>", *pieces], wrote=[*pieces, end])
+        record, log_probabilities = recorded(model, step, scope=scope, axes=axes, title=source)
+        assert log_probabilities is not None, "a model that translates has logits"
+        texts = written(log_probabilities, labels[0].tolist(), tokenizer=self.target, alternatives=scope.alternatives)
+        tree = () if grown is None else branches(grown, labels[0].tolist(), tokenizer=self.target)
+        return replace(record, written=texts, tree=tree)
+
+    def _across(self, sources: list[list[int]], targets: list[list[int]]) -> dict[str, Float[np.ndarray, "B T S"]]:
+        source = self._sources(sources)
+        read, _ = self._forced(targets)
+        model = self.models[0]
+        with torch.inference_mode(), watch(model) as weights:
+            state = model.begin(source)  # type: ignore[operator]  # every model here is Generative
+            model.step(read, state)  # type: ignore[operator]  # as above
+        across = {name: _over_heads(calls) for name, calls in weights.items() if name.endswith("across")}
+        if not across:
+            raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
+        return across
+
+    def _alignment(
+        self, source: list[int], target: list[int], weights: dict[str, np.ndarray], *, row: int
+    ) -> Alignment:
+        end = "</s>"
+        mine = {name: each[row, : len(target) + 1, : len(source) + 1] for name, each in weights.items()}
+        return Alignment((*self.source.pieces(source), end), (*self.target.pieces(target), end), mine)
+
+    def _model(self) -> Generative[Tokens]:
+        # a module that is Generative; mypy has no type for both
+        return self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[return-value, arg-type]
+
+    def _encode(self, sentence: str, number: int) -> list[int]:
+        ids = self.source.encode(sentence)
+        if len(ids) >= self.max_source:
+            raise DataError(
+                f"sentence {number}: has {len(ids)} tokens, this model reads at most {self.max_source - 1}; split it"
+            )
+        return ids
+
+    def _forcible(self, text: str, number: int) -> list[int]:
+        ids = self.target.encode(text)
+        if self.max_target is not None and len(ids) >= self.max_target:
+            raise DataError(
+                f"sentence {number}: its translation is given {len(ids)} tokens, this model reads at most "
+                f"{self.max_target - 1}; split it"
+            )
+        return ids
+
+    def _search(
+        self, sources: list[list[int]], search: Search, *, prefix: Tensor | None, numbers: np.ndarray
+    ) -> Hypotheses:
+        source = self._sources(sources)
+        limit = torch.tensor(
+            [max(1, int(self.length.ratio * (len(ids) + 1)) + self.length.extra) for ids in sources],
+            device=self.device,
+        )
+        if self.max_target is not None:
+            limit = limit.clamp(max=self.max_target)
+        if prefix is None and self.target.opening:
+            prefix = torch.tensor([self.target.opening] * len(sources), device=self.device)
+        if prefix is not None:
+            limit = torch.maximum(limit, (prefix >= 0).sum(1) + 1)
+        prompt = Tokens(
+            torch.full((len(sources), 1), self.target.special.bos, device=self.device),
+            torch.zeros(len(sources), 1, dtype=torch.long, device=self.device),
+        )
+        model = self._model()
+        with torch.inference_mode():
+            return search(
+                model.step,
+                model.begin(source),
+                prompt,
+                limit=limit,
+                prefix=prefix,
+                streams=torch.from_numpy(numbers).to(self.device),
+            )
+
+    def _translation(self, sentence: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
+        if not ids:
+            return Translation(sentence, (), (Candidate("", (), (), 0.0, 0.0, finished=True),))
+        candidates = tuple(
+            Candidate(
+                self.target.decode(h.ids),
+                h.ids,
+                tuple(self.target.pieces(h.ids)),
+                h.log_probability,
+                h.score,
+                h.finished,
+            )
+            for h in hypotheses
+        )
+        return Translation(sentence, tuple(self.source.pieces(ids)), candidates)
+
+    def _forced(self, targets: list[list[int]]) -> tuple[Tokens, Tensor]:
+        special = self.target.special
+        read = tokens_of(padded([[special.bos, *ids] for ids in targets]))
+        return move((read, torch.from_numpy(padded([[*ids, special.eos] for ids in targets]))), self.device)
+
+    def _sources(self, sentences: Sequence[Sequence[int]]) -> Tokens:
+        return move(collate_sources(sentences, eos=self.source.special.eos), self.device)
+
+
+def _over_heads(calls: list[Tensor]) -> Float[np.ndarray, "B T S"]:
+    """The mean over heads, if there are several; recurrent models attend in one call for each token."""
+    steps = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
+    return steps.float().cpu().numpy()
+
+
+def batched(sentences: Iterator[str], size: int) -> Iterator[list[str]]:
+    """Lists of `size` sentences, so that a stream of any length can be translated."""
+    batch: list[str] = []
+    for sentence in sentences:
+        batch.append(sentence)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
