@@ -9,7 +9,7 @@ import numpy as np
 
 from heedful.data.corpus import Corpus, Report, Sentences
 from heedful.data.tokenizers import EOS, UNK
-from heedful.recipes.run import recipe_from
+from heedful.recipes.load import recipe_from
 from heedful.runs.checkpoints import Checkpoints, finish
 from heedful.runs.load import begin_run
 from heedful.training.listeners import Evaluation, Progress, Snapshot

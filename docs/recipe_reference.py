@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from heedful.recipes.run import RECIPES, json_schema
+from heedful.recipes.load import RECIPES, json_schema
 
 Schema = Mapping[str, Any]
 PAGE = Path(__file__).with_name("recipe.md")
@@ -38,7 +38,7 @@ page lists every key of each task; what tasks share is listed where it comes fir
 The same as a JSON Schema, for an editor that completes and checks TOML:
 
 ```sh
-python -c "from heedful.recipes.run import json_schema; print(json_schema())" > recipe.schema.json
+python -c "from heedful.recipes.load import json_schema; print(json_schema())" > recipe.schema.json
 ```
 """
 

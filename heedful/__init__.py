@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from heedful.inspection.record_files import load_record as load_record
     from heedful.inspection.record_files import save_record as save_record
     from heedful.metrics.report import evaluate as evaluate
-    from heedful.recipes.run import load_recipe as load_recipe
+    from heedful.recipes.load import load_recipe as load_recipe
     from heedful.retrieval.index import load_index as load_index
     from heedful.runs.load import load as load
     from heedful.runs.train import train as train
@@ -33,7 +33,7 @@ _LAZY = {
     "evaluate": "heedful.metrics.report",
     "load": "heedful.runs.load",
     "load_index": "heedful.retrieval.index",
-    "load_recipe": "heedful.recipes.run",
+    "load_recipe": "heedful.recipes.load",
     "load_record": "heedful.inspection.record_files",
     "save_record": "heedful.inspection.record_files",
     "train": "heedful.runs.train",

@@ -12,13 +12,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from heedful.errors import RunError, TrainingError
+
+Stored = TypeVar("Stored", bound=BaseModel)
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -87,6 +90,18 @@ def _manifest(content: Mapping[str, Any]) -> Manifest:
     if not isinstance(found.files, dict) or not all(isinstance(digest, str) for digest in found.files.values()):
         raise ValueError("files without digests")
     return found
+
+
+def stored(path: Path, model: type[Stored]) -> Stored:
+    """What a JSON file holds, checked.
+
+    Raises:
+        RunError: it cannot be read, is damaged, or another version wrote it.
+    """
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError, RecursionError):
+        raise RunError(f"{path}: is damaged or of another version; restore it, or train again") from None
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

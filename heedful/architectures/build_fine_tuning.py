@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import assert_never
 
 from torch import nn
@@ -21,14 +20,9 @@ from heedful.architectures.classifiers import (
 from heedful.architectures.model import ClassifierConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.blocks.linear import xavier_linear
-from heedful.errors import RecipeError
-from heedful.models.depth import depths
 from heedful.models.encoders import FirstToken, MeanOfTokens, SelfAttentive
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.recipes.training import FineTuningConfig, TrainingConfig
-
-BODY = "encoder"
 
 
 def build_text_classifier(config: ClassifierConfig, *, vocabulary: int, outputs: int, longest: int) -> TextClassifier:
@@ -93,32 +87,3 @@ def build_span_finder(config: EncoderConfig, *, vocabulary: int, longest: int) -
     output = nn.Linear(config.d_model, 2)
     initialisation(config).apply(output)
     return TokenClassifier(encoder, output=output)
-
-
-def freeze(model: nn.Module, config: TrainingConfig) -> None:
-    """Takes out of training what the recipe wants to keep as it is; nothing in tasks that keep nothing.
-
-    Raises:
-        RecipeError: there are not as many layers.
-    """
-    if not isinstance(config, FineTuningConfig) or config.freeze == 0:
-        return
-    found = depths(model, body=BODY)
-    if config.freeze != "encoder" and config.freeze > found.layers:
-        raise RecipeError(
-            f'training.freeze = {config.freeze}: this model has {found.layers} layers; set at most that, or "encoder"'
-        )
-    for name, parameter in model.named_parameters():
-        if config.freeze == "encoder":
-            still = name.startswith(f"{BODY}.")
-        else:
-            still = found.of[name] > found.layers - config.freeze
-        parameter.requires_grad_(not still)
-
-
-def rate_factors(model: nn.Module, config: TrainingConfig) -> Mapping[str, float]:
-    """What the learning rate of each parameter is multiplied by: layer_decay^depth (Howard and Ruder 2018, 3.2; Clark
-    et al. 2020, A.2); empty where all have the same."""
-    if not isinstance(config, FineTuningConfig) or config.layer_decay == 1:
-        return {}
-    return {name: config.layer_decay**depth for name, depth in depths(model, body=BODY).of.items()}

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from heedful.architectures.recurrent import RecurrentEncoderConfig
 from heedful.architectures.stack import EncoderConfig
+from heedful.recipes.architecture import Architecture
 from heedful.recipes.section import Count, Probability, Section, default_kind
 
 
@@ -81,7 +82,7 @@ class RecurrentClassifierConfig(SummarisedConfig, RecurrentEncoderConfig):
     """how the text becomes one vector"""
 
 
-class ConditionalConfig(Section):
+class ConditionalConfig(Architecture):
     """An LSTM reads the second text with what the memory of another one kept of the first (Rocktäschel et al. 2016)."""
 
     kind: Literal["conditional"] = "conditional"

@@ -7,10 +7,11 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from heedful.architectures.attention import ScoreName, WeightsName
+from heedful.recipes.architecture import Architecture
 from heedful.recipes.section import Count, InputPath, Layered, Longest, Probability
 
 
-class ConvolutionalConfig(Layered):
+class ConvolutionalConfig(Layered, Architecture):
     """Convolutional sequence to sequence learning (Gehring et al. 2017).
 
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.

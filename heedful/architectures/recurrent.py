@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.attention import ScoreName, WeightsName
+from heedful.recipes.architecture import Architecture
 from heedful.recipes.section import Count, InputPath, Layered, Probability, Section, default_kind, misfit
 
 ReadingWeightsName = Literal[WeightsName, "sampled"]
@@ -56,7 +57,7 @@ ReadingConfig = Annotated[
 ]
 
 
-class RecurrentConfig(Layered):
+class RecurrentConfig(Layered, Architecture):
     """Recurrent sequence to sequence, without and with attention.
 
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
@@ -167,7 +168,7 @@ class RecurrentConfig(Layered):
         """Nothing: a recurrent network has no end."""
 
 
-class RecurrentDecoderConfig(Section):
+class RecurrentDecoderConfig(Architecture):
     """The vanilla recurrent language model: it looks at nothing but its own past (Mikolov et al. 2010)."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -199,7 +200,7 @@ class RecurrentDecoderConfig(Section):
         """Nothing: a recurrent network has no end."""
 
 
-class RecurrentEncoderConfig(Section):
+class RecurrentEncoderConfig(Architecture):
     """Recurrent layers over a sentence, with an output for each token."""
 
     kind: Literal["recurrent"] = "recurrent"

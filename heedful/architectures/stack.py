@@ -18,13 +18,14 @@ from heedful.architectures.positions import (
     RotaryConfig,
     SinusoidalConfig,
 )
-from heedful.recipes.section import Count, Longest, Probability, Section, misfit
+from heedful.recipes.architecture import Architecture
+from heedful.recipes.section import Count, Longest, Probability, misfit
 
 Epsilon = Annotated[float, Field(gt=0, lt=1)]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
-class StackConfig(Section):
+class StackConfig(Architecture):
     """What every Transformer has.
 
     Abstract: how many layers there are, and what surrounds them, belongs to the model.

@@ -37,14 +37,15 @@ def run(arguments: Sequence[str]) -> int:
 
     from heedful.data.readers import read_lines
     from heedful.metrics.alignment import Gold, alignment_error_rate
-    from heedful.runs.load import load_translator
+    from heedful.runs.load import load_as
+    from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.words import pharaoh
 
     truth = None
     if given.gold is not None:
         lines = enumerate(read_lines(given.gold), 1)
         truth = [Gold.parse(line, place=f"{given.gold}:{number}") for number, line in lines]
-    translator = load_translator(given.run, device=given.device)
+    translator = load_as(Translator, given.run, use="translates", device=given.device)
     found = translator.link([(pair.source, pair.target) for pair in reader])
     rate = None if truth is None else alignment_error_rate(found, truth)
     with destination(given.output) as out:

@@ -18,7 +18,7 @@ from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
     from heedful.cli.comparison import Comparison, Entry
-    from heedful.recipes.run import Recipe
+    from heedful.recipes.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,8 @@ def _named(path: Path, *, given: Arguments, overrides: Sequence[str]) -> list[_N
         return [_Named(path)]
     if not given.train:
         raise RecipeError(f"{path}: is a recipe and no run; add --train, or name the run folder that it made")
-    from heedful.recipes.run import FineTuningRecipe, load_recipe
+    from heedful.recipes.load import load_recipe
+    from heedful.tasks.fine_tuning import FineTuningRecipe
 
     recipe = load_recipe(path, overrides)
     init: tuple[str, ...] = ()

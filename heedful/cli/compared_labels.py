@@ -18,7 +18,7 @@ from heedful.metrics.bootstrap import Comparison
 from heedful.runs.facts import Facts, differences, kinds
 from heedful.runs.judge import Judge, Judgement, families, start
 from heedful.tasks.benchmarks.definitions import Prediction
-from heedful.tasks.build_exam import LabelledRecipe
+from heedful.tasks.fine_tuning import FineTuningRecipe
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Row:
     """
 
     facts: Facts
-    recipe: LabelledRecipe
+    recipe: FineTuningRecipe
     examples: int
     answers: Sequence[Any]
     judgement: Judgement

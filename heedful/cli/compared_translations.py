@@ -14,9 +14,9 @@ from heedful.cli.comparison import Compared
 from heedful.cli.comparison_tables import NONE, difference_table, number, unfinished
 from heedful.inspection.page import Table, html_page
 from heedful.inspection.plots import Line, line_plot
-from heedful.recipes.run import TranslationRecipe
 from heedful.runs.facts import Facts, differences, kinds
 from heedful.tasks.translation.comparison import Band, Scores, Scoring, Translated
+from heedful.tasks.translation.recipe import TranslationRecipe
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heedful.recipes.run import Recipe
+from heedful.recipes.recipe import Recipe
 
 if TYPE_CHECKING:
     from heedful.cli.compare import Arguments

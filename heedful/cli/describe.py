@@ -12,15 +12,8 @@ import tyro
 
 from heedful.cli.arguments import MaybeText, parse
 from heedful.errors import RecipeError
-from heedful.recipes.run import (
-    LanguageRecipe,
-    MultitaskRecipe,
-    PretrainingRecipe,
-    Recipe,
-    SpansRecipe,
-    TranslationRecipe,
-    load_recipe,
-)
+from heedful.recipes.load import load_recipe
+from heedful.recipes.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch import nn
@@ -169,24 +162,11 @@ def _show_task(task: Definition) -> None:
 
 
 def _model(recipe: Recipe, vocabulary: int) -> nn.Module:
-    from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
-    from heedful.architectures.build_fine_tuning import build_span_finder
-    from heedful.tasks.pretraining.build import build_pretrained
-
-    match recipe:
-        case TranslationRecipe():
-            sizes = Sizes(vocabulary, vocabulary, recipe.data.max_length)
-            return build_sequence_to_sequence(recipe.model, sizes)
-        case LanguageRecipe():
-            return build_language_model(recipe.model, vocabulary=vocabulary)
-        case PretrainingRecipe():
-            longest = recipe.data.max_length
-            return build_pretrained(recipe.model, recipe.training, vocabulary=vocabulary, longest=longest)
-        case SpansRecipe():
-            return build_span_finder(recipe.model, vocabulary=vocabulary, longest=recipe.data.max_length)
-    if isinstance(recipe, MultitaskRecipe):
-        raise RecipeError("task: multitask has as many outputs as the texts of its tasks have classes; train first")
-    raise RecipeError(f"task: {recipe.task} has as many outputs as the text has tags; train first")
+    kind = recipe.kind
+    if kind.outputs is not None:
+        raise RecipeError(f"task: {recipe.task} has as many outputs as the text has {kind.outputs}; train first")
+    model: nn.Module = kind.build(recipe, dict.fromkeys(kind.words, vocabulary))
+    return model
 
 
 def _rows(parts: Sequence[Part]) -> Iterator[tuple[str, str, str, str]]:

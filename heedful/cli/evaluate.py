@@ -18,7 +18,7 @@ from heedful.cli.searching import SearchOptions
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.data.readers import Pair, PairReader
+    from heedful.data.readers import Pair, Reader
     from heedful.tasks.translation.face import Translator
 
 
@@ -111,7 +111,8 @@ def run(arguments: Sequence[str]) -> int:
 def _task(folder: Path) -> str:
     from heedful.runs.load import open_run
 
-    return open_run(folder).recipe.task
+    task: str = open_run(folder).recipe.task
+    return task
 
 
 def _measure(given: Arguments, *, task: str) -> int:
@@ -191,17 +192,16 @@ def _save(translations: list[str], path: Path) -> None:
         raise DataError(f"{path}: cannot be written ({error.strerror}); choose another --save") from None
 
 
-def _reader(given: Arguments) -> PairReader:
-    from heedful.recipes.build_data import build_pairs
-
+def _reader(given: Arguments) -> Reader[Pair]:
     if given.text.named:
         return given.text.reader()
     if not given.system.is_dir():
         raise RecipeError(f"{given.system}: a file of translations needs --source and --target, or --data")
-    from heedful.runs.load import open_translation
+    from heedful.runs.load import open_task
 
-    data = open_translation(given.system).recipe.data
-    return build_pairs(data.test or data.validation)
+    data = open_task("translation", given.system).recipe.data
+    reader: Reader[Pair] = data.reader(data.measured)
+    return reader
 
 
 def _system(path: Path, pairs: list[Pair], *, given: Arguments) -> _System:
@@ -215,19 +215,19 @@ def _system(path: Path, pairs: list[Pair], *, given: Arguments) -> _System:
         return _System(str(path), [t for t, pair in zip(lines, pairs, strict=True) if _is_real(pair)], None, None)
     import time
 
-    from heedful.recipes.build_run import build_length, build_search
-    from heedful.runs.load import load_translator, open_translation
+    from heedful.runs.load import load_as
     from heedful.runs.memory import keep_pages
+    from heedful.tasks.searches import build_length, build_search
+    from heedful.tasks.translation.face import Translator
 
     keep_pages()
     sources = [pair.source for pair in pairs if _is_real(pair)]
     references = [pair.target for pair in pairs if _is_real(pair)]
-    recipe = open_translation(path).recipe
-    config = given.searching.config(recipe.generation)
-    translator = load_translator(path, device=given.device)
-    translator.length = build_length(config)
+    translator = load_as(Translator, path, use="translates", device=given.device)
+    config = given.searching.config(translator.generation)
+    search, length = build_search(config, translator.target.special), build_length(config)
     began = time.perf_counter()
-    found = [t.text for t in translator.translate(sources, search=build_search(config, translator.target.special))]
+    found = [each.text for each in translator.translate(sources, search=search, length=length)]
     seconds = time.perf_counter() - began
     return _System(str(path), found, _perplexity(translator, sources, references), seconds)
 

@@ -73,14 +73,15 @@ def run(arguments: Sequence[str]) -> int:
     import torch
 
     from heedful.generation.search import Greedy, Sampling
-    from heedful.recipes.build_run import build_continuation
-    from heedful.runs.load import load_writer
+    from heedful.runs.load import load_as
+    from heedful.tasks.language.face import Writer
+    from heedful.tasks.searches import build_continuation
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)
     parts = _parts(given)
-    writer, habits = load_writer(given.run, device=given.device)
-    config = _config(given, habits)
+    writer = load_as(Writer, given.run, use="writes", device=given.device)
+    config = _config(given, writer.generation)
     search, limit = build_continuation(config, writer.tokenizer.special, n=given.samples, seed=given.seed)
     writer.limit, writer.stop = limit, config.stop
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # pytest's stand-in lacks it

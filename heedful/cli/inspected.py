@@ -75,7 +75,8 @@ def survey_heads(
         DataError: the text or the gold alignments cannot be used.
     """
     from heedful.cli.parallel import TextOptions
-    from heedful.runs.load import load_translator
+    from heedful.runs.load import load_as
+    from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.survey import heads_of, survey
     from heedful.tasks.translation.survey import importance as worth_of_heads
 
@@ -83,7 +84,7 @@ def survey_heads(
     pairs = [(pair.source, pair.target) for pair in islice(TextOptions(data=data).reader(), sentences)]
     if truth is not None and len(truth) != len(pairs):
         raise DataError(f"{gold}: {len(truth)} lines for {len(pairs)} sentences of {data}; they must match")
-    translator = load_translator(run, device=device)
+    translator = load_as(Translator, run, use="translates", device=device)
     with _Progress("reading", len(pairs)) as progress:
         habits = survey(translator, pairs, gold=truth, tick=progress.tick)
     worth = None

@@ -11,13 +11,12 @@ from heedful.cli.comparison import Comparison, Entry
 from heedful.cli.searching import SearchOptions
 from heedful.data.drawn import require_enough
 from heedful.errors import DataError, RecipeError
-from heedful.recipes.build_data import build_text
 from heedful.runs.facts import gather
 from heedful.runs.judge import Judge
 from heedful.runs.labelled_measure import examined
 from heedful.runs.memory import keep_pages
-from heedful.tasks.build_exam import LabelledRecipe
 from heedful.tasks.exam import Exam
+from heedful.tasks.fine_tuning import FineTuningRecipe
 
 if TYPE_CHECKING:
     from heedful.cli.compare import Arguments
@@ -52,8 +51,8 @@ class LabelledComparison(Comparison):
         return ComparedLabels(tuple(rows), baseline, judge, self.text_name)
 
 
-def _recipe(entry: Entry) -> LabelledRecipe:
-    assert isinstance(entry.recipe, LabelledRecipe)
+def _recipe(entry: Entry) -> FineTuningRecipe:
+    assert isinstance(entry.recipe, FineTuningRecipe)
     return entry.recipe
 
 
@@ -81,7 +80,7 @@ def _shared_exam(entries: Sequence[Entry]) -> tuple[str, Exam]:
         if recipe.data.examples is not None:
             _require_enough(entry, recipe.data.examples, known[key])
         if entry is entries[0]:
-            name = " and ".join(map(str, build_text(getattr(recipe.data, part)).paths))
+            name = " and ".join(map(str, recipe.data.reader(part).paths))
     first, *others = found
     for entry, exam in zip(entries[1:], others, strict=True):
         _require_same(entry, exam, first=entries[0], exam_of_first=first)

@@ -9,7 +9,7 @@ from heedful.cli.arguments import MaybePath
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.data.readers import PairReader
+    from heedful.data.readers import Pair, Reader
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TextOptions:
         """Whether any text was named at all."""
         return not (self.source is None and self.target is None and self.data is None)
 
-    def reader(self) -> PairReader:
+    def reader(self) -> Reader[Pair]:
         """The parallel text that was named.
 
         Raises:

@@ -122,9 +122,10 @@ def _train(recipe: Path) -> int:
 
 def _show(book: Phrasebook, folder: Path) -> None:
     from heedful.metrics.translation import bleu, exact_match
-    from heedful.runs.load import load_translator
+    from heedful.runs.load import load_as
+    from heedful.tasks.translation.face import Translator
 
-    translator = load_translator(folder / "run")
+    translator = load_as(Translator, folder / "run", use="translates")
     sources, references = [s for s, _ in book.test], [t for _, t in book.test]
     found = [t.text for t in translator.translate(sources)]
     _say(f"\n{len(sources)} sentences about dates, times and numbers that were never in the training text:")

@@ -33,9 +33,10 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful score")
     reader = given.text.reader()
 
-    from heedful.runs.load import load_translator
+    from heedful.runs.load import load_as
+    from heedful.tasks.translation.face import Translator
 
-    translator = load_translator(*given.runs, device=given.device)
+    translator = load_as(Translator, *given.runs, use="translates", device=given.device)
     pairs = [(pair.source, pair.target) for pair in reader]
     for result in translator.score(pairs):
         if given.format == "text":

@@ -13,17 +13,7 @@ from typing import Annotated
 import tyro
 
 from heedful.cli.arguments import MaybeText, parse
-from heedful.recipes.run import dump, load_recipe
-
-_USES = {
-    "translation": ("translate", "text"),
-    "language_modelling": ("generate", "prompt"),
-    "pretraining": ("fill", "text"),
-    "tagging": ("tag", "text"),
-    "classification": ("classify", "text"),
-    "spans": ("answer", 'question "..." --context'),
-}
-"""The command that uses a trained model, and its option for a first try; none where there are several tasks."""
+from heedful.recipes.load import dump, load_recipe
 
 
 @dataclass(frozen=True)
@@ -68,7 +58,6 @@ def run(arguments: Sequence[str]) -> int:
         name = signal.Signals(outcome.signal).name
         print(f"{name}: saved; the same command goes on from here ({outcome.folder})", file=sys.stderr)
         return 128 + outcome.signal
-    use = _USES.get(recipe.task)
-    following = f'{use[0]} {outcome.folder} --{use[1]} "..."' if use else f"evaluate {outcome.folder}"
+    following = recipe.kind.trial.replace("RUN", str(outcome.folder))
     print(f"trained: {outcome.folder}\nnext: heedful {following}", file=sys.stderr)
     return 0

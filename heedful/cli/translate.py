@@ -70,25 +70,26 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.recipes.build_run import build_length, build_search
-    from heedful.runs.load import load_translator, translation_search
+    from heedful.runs.load import load_as
     from heedful.runs.memory import keep_pages
+    from heedful.tasks.searches import build_length, build_search
+    from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.unknown import replace_unknown
 
     keep_pages()
     if given.threads is not None:
         torch.set_num_threads(given.threads)
     chunks = _chunks(given)
-    config = given.searching.config(translation_search(given.runs[0]))
-    translator = load_translator(*given.runs, device=given.device, step=given.step)
+    translator = load_as(Translator, *given.runs, use="translates", device=given.device, step=given.step)
+    config = given.searching.config(translator.generation)
     search = build_search(config, translator.target.special, n_best=given.n_best, seed=given.seed)
-    translator.length = build_length(config)
     done = 0
     with destination(given.output) as out, _progress() as tick:
         for sentences, prefixes in chunks:
             found = translator.translate(
                 sentences,
                 search=search,
+                length=build_length(config),
                 prefixes=prefixes,
                 batch_tokens=given.batch_tokens,
                 tick=tick,

@@ -16,12 +16,11 @@ from heedful.cli.parallel import TextOptions
 from heedful.data.readers import Pair
 from heedful.errors import DataError, RecipeError
 from heedful.metrics.translation import bleu_metric
-from heedful.recipes.build_data import build_pairs
-from heedful.recipes.run import TranslationRecipe
 from heedful.runs.device import find_device
 from heedful.runs.facts import gather
 from heedful.runs.memory import keep_pages
 from heedful.tasks.translation.comparison import Scoring, translate
+from heedful.tasks.translation.recipe import TranslationRecipe
 
 if TYPE_CHECKING:
     from heedful.cli.compare import Arguments
@@ -105,7 +104,7 @@ def _shared_text(entries: Sequence[Entry]) -> tuple[str, list[Pair]]:
 
 def _own_text(folder: Path, recipe: TranslationRecipe) -> tuple[str, list[Pair]]:
     try:
-        reader = build_pairs(recipe.data.test or recipe.data.validation)
+        reader = recipe.data.reader(recipe.data.measured)
         return " and ".join(map(str, reader.paths)), list(reader)
     except DataError as error:
         raise DataError(f"{folder}: {error}; or name the text with --source and --target, or --data") from None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, final
 
 from heedful.data.corpus import Encoding
-from heedful.data.readers import json_texts, read_lines
+from heedful.data.readers import Reader, json_texts, read_lines
 from heedful.data.tokenizers import Tokenizer
 
 _PART = 2**20
@@ -22,22 +21,8 @@ class Document(NamedTuple):
     ends: bool
 
 
-class DocumentReader(ABC):
-    """Documents that can be read again and again, each time from the start, without holding the file in memory.
-
-    Iterating raises `DataError` where the policy of `heedful.data.readers` is broken.
-    """
-
-    def __init__(self, path: Path) -> None:
-        read_lines(path)  # which reports a missing file
-        self.paths = (path,)
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[Document]: ...
-
-
 @final
-class PlainText(DocumentReader):
+class PlainText(Reader[Document]):
     """One file as one document; its lines end with a line feed, whatever they ended with."""
 
     def __iter__(self) -> Iterator[Document]:
@@ -54,7 +39,7 @@ class PlainText(DocumentReader):
 
 
 @final
-class Lines(DocumentReader):
+class Lines(Reader[Document]):
     """A document on each line; empty lines are none."""
 
     def __iter__(self) -> Iterator[Document]:
@@ -62,7 +47,7 @@ class Lines(DocumentReader):
 
 
 @final
-class JsonlDocuments(DocumentReader):
+class JsonlDocuments(Reader[Document]):
     """A document in a field of each line's JSON object."""
 
     def __init__(self, path: Path, *, field: str) -> None:

@@ -10,8 +10,8 @@ from math import isfinite
 from pathlib import Path
 from typing import final
 
-from heedful.data.readers import json_object, read_lines
-from heedful.data.records import Reader, Record
+from heedful.data.readers import Reader, json_object, read_lines
+from heedful.data.records import Record
 from heedful.errors import DataError, RecipeError
 
 Column = str | int

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal, final
 
 from heedful.data.labelled import csv_rows
-from heedful.data.readers import json_object, read_lines
-from heedful.data.records import Reader, Record, json_file
+from heedful.data.readers import Reader, json_object, read_lines
+from heedful.data.records import Record, json_file
 from heedful.errors import DataError
 
 Misplaced = Literal["error", "nearest"]

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast, final
+from typing import BinaryIO, Generic, NamedTuple, TypeVar, cast, final
 
 from heedful.errors import DataError, RecipeError
 
@@ -34,29 +34,30 @@ class Pair(NamedTuple):
     place: str
 
 
-class PairReader(ABC):
-    """Parallel text that can be read again and again, each time from the start, without holding it in memory.
+T_co = TypeVar("T_co", covariant=True)
 
-    Iterating raises `DataError` where the policy of this module or the form of the file is broken; files that
-    are missing are reported when the reader is made.
+
+class Reader(ABC, Generic[T_co]):
+    """Examples that can be read again and again, each time from the start, without holding them in memory.
+
+    Iterating raises `DataError` where the policy of this module or the form of a file is broken; files that are missing
+    are reported when the reader is made.
+
+    Attributes:
+        paths: the files, so that their contents can be hashed.
     """
 
     def __init__(self, *paths: Path) -> None:
         for path in paths:
             _require_file(path)
-        self._paths = paths
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The files, so that their contents can be hashed."""
-        return self._paths
+        self.paths = paths
 
     @abstractmethod
-    def __iter__(self) -> Iterator[Pair]: ...
+    def __iter__(self) -> Iterator[T_co]: ...
 
 
 @final
-class LineAligned(PairReader):
+class LineAligned(Reader[Pair]):
     """Two files of which line n of one translates line n of the other."""
 
     def __init__(self, source: Path, target: Path) -> None:
@@ -79,7 +80,7 @@ class LineAligned(PairReader):
 
 
 @final
-class TabSeparated(PairReader):
+class TabSeparated(Reader[Pair]):
     """One file with a pair on each line, in two of its tab-separated columns, counted from 0.
 
     Other columns are ignored. A line of nothing but whitespace is a pair of empty sides. There is no quoting.
@@ -111,7 +112,7 @@ class TabSeparated(PairReader):
 
 
 @final
-class JsonLines(PairReader):
+class JsonLines(Reader[Pair]):
     """One file with a JSON object on each line, of which two fields are the pair; other fields are ignored.
 
     A line of nothing but whitespace is a pair of empty sides.

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Generic, TypeVar, cast, final
+from typing import cast, final
 
-from heedful.data.readers import json_object, read_lines, text_field
+from heedful.data.readers import Reader, T_co, json_object, read_lines, text_field
 from heedful.errors import DataError
-
-T_co = TypeVar("T_co", covariant=True)
-
-
-class Reader(ABC, Generic[T_co]):
-    """Examples that can be read again and again, each time from the start.
-
-    A missing file is reported when the reader is made; other faults are a `DataError` when their line is reached.
-    """
-
-    def __init__(self, path: Path) -> None:
-        read_lines(path)  # which reports a missing file
-        self.paths = (path,)
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[T_co]: ...
 
 
 @final

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, final
 
-from heedful.data.documents import Document, DocumentReader
-from heedful.data.readers import read_lines
+from heedful.data.documents import Document
+from heedful.data.readers import Reader, read_lines
 
 _TITLES = (
     "mr mrs ms mx dr prof st mme mlle sr sra hr fr rev hon gen col capt lt sgt cmdr maj pres gov sen rep supt messrs"
@@ -62,7 +62,7 @@ def sentences(text: str) -> list[str]:
 
 
 @final
-class BlankSeparated(DocumentReader):
+class BlankSeparated(Reader[Document]):
     """Documents with one or more empty lines between them, as BERT's pre-training data has them."""
 
     def __iter__(self) -> Iterator[Document]:

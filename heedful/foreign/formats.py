@@ -20,7 +20,7 @@ from heedful.models.encoders import TransformerEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.transformer_decoder import TransformerDecoder
 from heedful.runs.checkpoints import load_weights
-from heedful.runs.load import open_translation
+from heedful.runs.load import open_task
 from heedful.runs.origin import open_origin
 from heedful.values import Tokens
 
@@ -41,7 +41,7 @@ def export_marian(run: str | Path, folder: str | Path, *, step: int | None = Non
     Raises:
         RunError: the run cannot be read, uses an option that Marian has not, or `folder` holds something.
     """
-    _translating(open_translation(Path(run)).recipe.model, "MarianMT")
+    _translating(open_task("translation", Path(run)).recipe.model, "MarianMT")
     save_hugging_face(open_origin(Path(run), step=step), folder, family=MARIAN)
 
 
@@ -72,7 +72,7 @@ def export_ctranslate2(
         raise MissingExtraError(
             "exporting to CTranslate2 needs the package ctranslate2: pip install 'heedful[ct2]'"
         ) from None
-    opened = open_translation(Path(run))
+    opened = open_task("translation", Path(run))
     config = _translating(opened.recipe.model, "CTranslate2")
     require(config, "CTranslate2", _CTRANSLATE2_HAS)
     model = opened.model()
@@ -84,9 +84,10 @@ def export_ctranslate2(
         activation=getattr(specs.Activation, _ACTIVATIONS[config.activation]),
     )
     _fill_ctranslate2(spec, model)
-    spec.register_source_vocabulary(pieces(opened.source))
-    spec.register_target_vocabulary(pieces(opened.target))
-    names, special = pieces(opened.target), opened.target.special
+    source, target = (opened.text(file) for file in opened.kind.words)
+    spec.register_source_vocabulary(pieces(source))
+    spec.register_target_vocabulary(pieces(target))
+    names, special = pieces(target), target.special
     spec.config.bos_token = spec.config.decoder_start_token = names[special.bos]
     spec.config.eos_token, spec.config.unk_token = (
         names[special.eos],

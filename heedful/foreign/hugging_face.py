@@ -30,7 +30,6 @@ from heedful.models.encoders import FirstToken, TransformerEncoder
 from heedful.models.language_model import LanguageModel
 from heedful.models.layout import arrange_for_inference
 from heedful.models.masked_language_model import MaskedLanguageModel
-from heedful.recipes.build_run import build_continuation, build_length, build_search
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 from heedful.runs.checkpoints import fill
 from heedful.runs.origin import Origin
@@ -38,6 +37,7 @@ from heedful.tasks.embedder import Embedder
 from heedful.tasks.language.face import Writer
 from heedful.tasks.pretraining.build import build_masked_language_model
 from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.searches import build_continuation, build_length, build_search
 from heedful.tasks.translation.face import Translator
 
 FAMILIES: Final[Mapping[str, Family]] = {family.model_type: family for family in (BERT, GPT2, MARIAN, BART)}
@@ -154,7 +154,14 @@ class HuggingFaceFolder:
         match model:
             case LanguageModel():
                 search, limit = build_continuation(self.continuation, tokenizer.special)
-                return Writer(model, tokenizer=tokenizer, search=search, limit=limit, max_context=self.longest)
+                return Writer(
+                    model,
+                    tokenizer=tokenizer,
+                    search=search,
+                    limit=limit,
+                    max_context=self.longest,
+                    generation=self.continuation,
+                )
             case MaskedLanguageModel():
                 return Reader(model, tokenizer=tokenizer, max_length=self.longest)
         encoder = model.get_submodule("encoder")
@@ -170,6 +177,7 @@ class HuggingFaceFolder:
             length=build_length(self.generation),
             max_source=self.longest,
             max_target=self.longest,
+            generation=self.generation,
         )
 
     def _tokenizer(self, tensors: Mapping[str, Tensor]) -> Tokenizer | tuple[Tokenizer, Tokenizer]:

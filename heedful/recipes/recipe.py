@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, ValidationInfo
 
-from heedful.architectures.model import AnyModelConfig
-from heedful.recipes.data import AnyDataConfig, GivenTokenizerConfig, TokenizerConfig
-from heedful.recipes.section import AnyPath, Section
+from heedful.recipes.architecture import Architecture
+from heedful.recipes.section import AnyPath, InputPath, Mark, Section
+from heedful.recipes.text import GivenTokenizerConfig, TokenizerConfig
 from heedful.recipes.training import TrainingConfig
 
+if TYPE_CHECKING:
+    from heedful.data.readers import Reader
+    from heedful.tasks.kind import Kind
+
 FORMAT: Final = 1
+PARTS: Final = ("train", "validation", "test")
+
+
+class DataConfig(Section):
+    """What is learned from, and what is measured on.
+
+    Abstract: each task says what files hold, and how long an example may be.
+    """
+
+    if TYPE_CHECKING:  # each task has its own
+        train: Section
+        validation: Section
+        test: Section | None
+
+    @abstractmethod
+    def reader(self, part: str) -> Reader[Any]:
+        """The examples of a part, to be read as often as one likes; `DataError` where a file is missing."""
+
+    @property
+    def measured(self) -> str:
+        """The part that a finished model is measured on."""
+        return "validation" if self.test is None else "test"
 
 
 class Recipe(Section):
@@ -27,19 +54,50 @@ class Recipe(Section):
     """what is learned"""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     """where all randomness starts"""
-    output: AnyPath
+    output: Annotated[AnyPath, Mark.FREE]
     """the run folder, counted from the current folder; runs/<name of the recipe file> if not given"""
 
+    if TYPE_CHECKING:  # every recipe has them, each of its task, in an order in which they can be checked
+        data: DataConfig
+        tokenizer: TokenizerConfig | GivenTokenizerConfig
+        model: Architecture
+        training: TrainingConfig
+
     @property
-    def datasets(self) -> Mapping[str, AnyDataConfig]:
+    @abstractmethod
+    def kind(self) -> Kind[Any, Any]:
+        """What the task makes of its recipes."""
+
+    @property
+    def datasets(self) -> Mapping[str, DataConfig]:
         """What is learned from, by the name of the task where there are several; without a name where there is one."""
         return {"": self.data}
 
-    if TYPE_CHECKING:  # every recipe has them, each of its task, in an order in which they can be checked
-        data: AnyDataConfig
-        tokenizer: TokenizerConfig | GivenTokenizerConfig
-        model: AnyModelConfig
-        training: TrainingConfig
+    def drawn(self, part: str) -> int | None:
+        """How many of the examples of a part are taken, by chance; None where all are."""
+        return None
+
+
+class TunedRecipe(Recipe):
+    """A run that may begin with another model.
+
+    Abstract: each task says what its model and that one have in common.
+
+    Attributes:
+        body: attribute of the part that both have; empty where it is all of them.
+        origin: what the other one must be, in words.
+    """
+
+    body: ClassVar[str]
+    origin: ClassVar[str]
+
+    if TYPE_CHECKING:
+        init: InputPath | None
+
+    @classmethod
+    @abstractmethod
+    def begins_with(cls, model: Section) -> bool:
+        """Whether weights of such a model may be begun with."""
 
 
 def data_table(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -98,6 +99,14 @@ class Anchor:
     """Marks paths that are counted from the recipe's folder (on a command line from the current one)."""
 
 
+class Mark(Enum):
+    """What a key means for a run that has begun; tables hand it down to keys that have none of their own."""
+
+    FREE = "may change between two sittings: how they begin, end or look"
+    FIXED = "decides what is learned"
+    ENCODES = "says how text becomes ids"
+
+
 def _usable(path: Path) -> Path:
     text = str(path)
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
@@ -124,6 +133,30 @@ def keys(section: type[Section]) -> Mapping[str, Any]:
     known = {name: hints[name] for name in section.model_fields}
     known |= {name: known[names[0]] for name, names in section.shorthands.items()}
     return known
+
+
+def marked(section: type[Section], mark: Mark) -> set[str]:
+    """The keys of a table that have a mark."""
+    return {name for name, annotation in keys(section).items() if mark in parts(annotation)}
+
+
+def fixed(section: Section, *, mark: Mark = Mark.FIXED, above: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted keys in a table that may not change once a run has begun, and their values."""
+    annotations = keys(type(section))
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        own = next((part for part in parts(annotations[name]) if part in (Mark.FREE, Mark.FIXED)), mark)
+        yield from _fixed(value, own, f"{above}{name}")
+
+
+def _fixed(value: Any, mark: Mark, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Section):
+        yield from fixed(value, mark=mark, above=f"{key}.")
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _fixed(part, mark, f"{key}.{name}")
+    elif mark is Mark.FIXED:
+        yield key, value
 
 
 def parts(annotation: Any) -> Iterator[Any]:

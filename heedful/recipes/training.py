@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.recipes.section import Count, Probability, Section, default_kind, misfit
+from heedful.recipes.section import Count, Mark, Section, default_kind, misfit
 
 Warmup = Annotated[int, Field(ge=0)]
+
+
 Positive = Annotated[float, Field(gt=0)]
+
+
 Weight = Annotated[float, Field(ge=0)]
+
+
 Below1 = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -102,23 +108,9 @@ ScheduleConfig = Annotated[
     Field(discriminator="kind"),
     default_kind("noam"),
 ]
-FineTuningScheduleConfig = Annotated[
-    NoamConfig | InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig,
-    Field(discriminator="kind"),
-    default_kind("linear"),
-]
+
+
 OptimizerConfig = AdamConfig
-
-
-class ReinforceConfig(Section):
-    """What attention learns from its draws (Xu et al. 2015, 4.1); for model.reading.weights = "sampled" alone."""
-
-    reward: Weight = 1.0
-    """weight of what a sentence's draws earned: the log-likelihood of its target beyond a baseline"""
-    entropy: Weight = 0.002
-    """weight of the entropy that draws come from, which keeps attention from choosing too early"""
-    baseline_decay: Below1 = 0.9
-    """how long earlier updates last in the baseline, a moving mean of the log-likelihood"""
 
 
 class TrainingConfig(Section):
@@ -136,19 +128,19 @@ class TrainingConfig(Section):
     """passes over the training text"""
     minutes: Positive | None = None
     """time on the clock"""
-    batch_tokens: Count = 4096
+    batch_tokens: Annotated[Count, Mark.FIXED] = 4096
     """tokens in a batch, padding included; of translations, those of the target"""
-    accumulate: Count = 1
+    accumulate: Annotated[Count, Mark.FIXED] = 1
     """batches whose gradients make one update"""
-    optimizer: OptimizerConfig = AdamConfig()
+    optimizer: Annotated[OptimizerConfig, Mark.FIXED] = AdamConfig()
     """how gradients become steps"""
     schedule: ScheduleConfig = NoamConfig()
     """the learning rate of each step"""
     clip: Positive | None = None
     """largest norm of all gradients together; longer ones are shortened to it"""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    precision: Annotated[Literal["auto", "fp32", "bf16"], Mark.FIXED] = "auto"
     """number format of weights and activations; auto takes bf16 where the hardware is fast at it"""
-    ema: Annotated[float, Field(gt=0, lt=1)] | None = None
+    ema: Annotated[Annotated[float, Field(gt=0, lt=1)] | None, Mark.FIXED] = None
     """decay of an exponential moving average of the weights, which is then what is evaluated and saved"""
     average: Count = 1
     """checkpoints whose mean is the final model"""
@@ -192,78 +184,11 @@ class TrainingConfig(Section):
         return keep
 
 
-class TranslationTrainingConfig(TrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
-
-    label_smoothing: Below1 = 0.1
-    """probability taken from the right token and spread over all"""
-    decorrelation: Weight = 0.0
-    """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
-    reinforce: ReinforceConfig | None = None
-    """what attention learns from its draws, where model.reading.weights = "sampled"; only there"""
-    monitor: Literal["loss", "bleu"] = "loss"
-    """what finds the best checkpoint on the validation text: the likelihood, or BLEU of greedy translations"""
-
-
-class LanguageTrainingConfig(TrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
-
-    label_smoothing: Below1 = 0.0
-    """probability taken from the right token and spread over all"""
-    truncation: Count | None = None
-    """tokens after which gradients stop while the state goes on (truncated back-propagation through time)"""
-    monitor: Literal["loss"] = "loss"
-    """what finds the best checkpoint on the validation text: the likelihood"""
-
-
-class MaskingConfig(Section):
-    """Which tokens are hidden: 80 % of those chosen by a mask, 10 % by a random token, 10 % not at all."""
-
-    kind: Literal["tokens", "words", "spans"] = "tokens"
-    """single tokens, whole words, or stretches of words (Joshi et al. 2020)"""
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    """of all tokens; models are always measured on 15 % of single tokens, so that they can be compared"""
-
-
-class HiddenTokensConfig(Section):
-    """Hidden tokens are asked for, as in BERT (Devlin et al. 2019)."""
-
-    kind: Literal["hidden_tokens"] = "hidden_tokens"
-
-
-class ReplacedTokensConfig(Section):
-    """A small model fills what is hidden; each token is asked whether it was replaced (Clark et al. 2020, ELECTRA).
-
-    The small model has the width of the large one and shares its embeddings, but has fewer layers.
-    """
-
-    kind: Literal["replaced_tokens"] = "replaced_tokens"
-    generator_layers: Count = 1
-    """layers of the small model"""
-    weight: Weight = 50.0
-    """of the question, beside the small model's own learning"""
-
-
-ObjectiveConfig = Annotated[
-    HiddenTokensConfig | ReplacedTokensConfig, Field(discriminator="kind"), default_kind("hidden_tokens")
+FineTuningScheduleConfig = Annotated[
+    NoamConfig | InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig,
+    Field(discriminator="kind"),
+    default_kind("linear"),
 ]
-
-
-class PretrainingTrainingConfig(TrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
-
-    objective: ObjectiveConfig = HiddenTokensConfig()
-    """what is asked about passages with hidden tokens"""
-    masking: MaskingConfig = MaskingConfig()
-    """which tokens are hidden and asked for"""
-    pairing: Literal["next_sentence", "sentence_order", "alone"] = "next_sentence"
-    """what the second part of a passage is: in half of the cases one from another document, the two parts in the wrong
-    order (Lan et al. 2020), or no second part at all (Liu et al. 2019)"""
-    short: Probability = 0.1
-    """share of passages that are cut to a random smaller length"""
-    monitor: Literal["loss", "masked_accuracy"] = "loss"
-    """what finds the best checkpoint on the validation documents: both losses together, or the share of hidden tokens
-    that are found"""
 
 
 class FineTuningConfig(TrainingConfig):
@@ -272,13 +197,13 @@ class FineTuningConfig(TrainingConfig):
     Abstract: each task adds what it may minimise and monitor.
     """
 
-    freeze: Annotated[int, Field(ge=0)] | Literal["encoder"] = 0
+    freeze: Annotated[Annotated[int, Field(ge=0)] | Literal["encoder"], Mark.FIXED] = 0
     """what keeps the weights it begins with: the embeddings and as many layers, from the lowest on, or the whole
     "encoder"; 0 is nothing"""
     min_steps: Count | None = None
     """updates until which training goes on behind the last of `epochs`, so that few examples are seen often enough
     (Mosbach et al. 2021); `steps`, `minutes` and `patience` end it all the same"""
-    layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
+    layer_decay: Annotated[float, Field(gt=0, le=1), Mark.FIXED] = 1.0
     """what the learning rate is multiplied by from each layer to the one below it; the head has the full rate"""
 
     @field_validator("min_steps")
@@ -287,50 +212,3 @@ class FineTuningConfig(TrainingConfig):
         if min_steps is not None and "epochs" in info.data and info.data["epochs"] is None:
             raise ValueError("says how far to go behind training.epochs: give that too, or leave min_steps away")
         return min_steps
-
-
-class TaggingTrainingConfig(FineTuningConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
-
-    label_smoothing: Below1 = 0.0
-    """probability taken from the right tag and spread over all"""
-    monitor: Literal["loss", "accuracy", "f1"] = "loss"
-    """what finds the best checkpoint on the validation text: the likelihood, the share of right tags, or F1 of whole
-    entities where tags are such as B-person, I-person and O"""
-
-
-class ClassificationTrainingConfig(FineTuningConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
-
-    schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
-    """the learning rate of each step"""
-    label_smoothing: Below1 = 0.0
-    """probability taken from the right class and spread over all"""
-    decorrelation: Weight | None = None
-    """weight of the penalty |A A^T - I|^2 on hops that look at the same, for each text; 1 if not given where
-    model.summary.kind = "self_attentive" """
-    monitor: Literal["loss", "accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"] = "loss"
-    """what finds the best checkpoint on the validation texts: the likelihood or mean squared error, or one of the
-    metrics that classes or numbers have"""
-
-
-class SpansTrainingConfig(FineTuningConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
-
-    schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
-    """the learning rate of each step"""
-    monitor: Literal["loss", "exact_match", "f1"] = "loss"
-    """what finds the best checkpoint on the validation questions: the likelihood, exact match, or F1 of words"""
-
-
-class MultitaskTrainingConfig(FineTuningConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
-
-    schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
-    """the learning rate of each step"""
-    temperature: Annotated[float, Field(ge=1)] = 1.0
-    """T: of all batches a task with n batches gets the share n^(1/T) / sum n^(1/T); 1 is proportional to the tasks'
-    sizes, a large number gives all tasks the same"""
-    monitor: Annotated[str, Field(min_length=1)] = "mean"
-    """what finds the best checkpoint: the mean of what the tasks monitor, loss (the sum of weight times loss), or a
-    metric of one task, such as sst-2/accuracy"""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from heedful.data.readers import json_object, read_lines
-from heedful.data.records import Reader, Record, json_file
+from heedful.data.readers import Reader, json_object, read_lines
+from heedful.data.records import Record, json_file
 from heedful.errors import DataError, RecipeError
 
 

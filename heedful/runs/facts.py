@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from heedful.architectures.build_fine_tuning import freeze
 from heedful.errors import RunError
 from heedful.models.size import measure
-from heedful.recipes.run import Recipe
-from heedful.runs.load import AnyRun, open_run
+from heedful.recipes.recipe import Recipe
+from heedful.runs.load import open_run
+from heedful.runs.loop import freeze
 from heedful.store import Manifest, digest, read_manifest
+from heedful.tasks.kind import Run
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def _step(folder: Path, manifest: Manifest) -> int:
     return step
 
 
-def _sizes(run: AnyRun) -> tuple[int, int]:
+def _sizes(run: Run[Any, Any]) -> tuple[int, int]:
     """How many parameters there are, and how many of them are learned."""
     with torch.device("meta"):
         model: nn.Module = run.build()

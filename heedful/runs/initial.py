@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import torch
 from torch import nn
@@ -11,18 +11,19 @@ from torch import nn
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError, RunError
-from heedful.recipes.data import GivenTokenizerConfig
-from heedful.recipes.run import FineTuningRecipe, LanguageRecipe, MultitaskRecipe, Recipe, recipe_from
+from heedful.recipes.load import recipe_from
+from heedful.recipes.recipe import Recipe, TunedRecipe
+from heedful.recipes.text import GivenTokenizerConfig
 from heedful.runs.origin import Origin, open_origin
+from heedful.tasks.kind import Run
 
 _FREE: Final = (
     "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "initialisation", "summary", "d_hidden",
 )  # fmt: skip
 """Keys of a model that say nothing of what the weights of its body are."""
 _SHOWN: Final = 4
+_MODELS: Final[Mapping[type, str]] = {DecoderConfig: "a language model", EncoderConfig: "an encoder"}
 
-Tuned: TypeAlias = FineTuningRecipe | LanguageRecipe | MultitaskRecipe
-"""What may begin with another model."""
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
 
@@ -33,7 +34,7 @@ def resolved(recipe: AnyRecipe) -> AnyRecipe:
         RecipeError: a key of the recipe contradicts that model.
         RunError: there is no such model.
     """
-    if not isinstance(recipe, Tuned):
+    if not isinstance(recipe, TunedRecipe):
         return recipe
     if recipe.init is None:
         if isinstance(recipe.tokenizer, GivenTokenizerConfig):
@@ -53,29 +54,28 @@ def resolved(recipe: AnyRecipe) -> AnyRecipe:
 
 def given_tokenizer(recipe: Recipe) -> Tokenizer | None:
     """The vocabulary of the model that `init` names; None where the run learns its own."""
-    if not isinstance(recipe, Tuned) or recipe.init is None:
+    if not isinstance(recipe, TunedRecipe) or recipe.init is None:
         return None
     tokenizer = _origin(recipe).tokenizer
     assert isinstance(tokenizer, Tokenizer), "models of these kinds have one vocabulary"
     return tokenizer
 
 
-def warm(model: nn.Module, recipe: Recipe, *, body: str, say: Callable[[str], None]) -> None:
+def warm(model: nn.Module, recipe: Recipe, *, say: Callable[[str], None]) -> None:
     """Copies what `init` knows of a model's body, and says what is taken, what starts fresh and what is left behind.
 
     Args:
         model: freshly initialised.
-        recipe: a resolved one; without `init` nothing happens.
-        body: attribute of the part that both models have; empty where it is all of them. The summary that an encoder
-            makes of a text may be missing in the other model.
+        recipe: a resolved one; without `init` nothing happens. The summary that an encoder makes of a text may be
+            missing in the other model.
 
     Raises:
         RunError: a part of the body is missing there, or has another shape.
     """
-    if not isinstance(recipe, Tuned) or recipe.init is None:
+    if not isinstance(recipe, TunedRecipe) or recipe.init is None:
         return
     origin = _origin(recipe)
-    prefix = f"{body}." if body else ""
+    prefix = f"{recipe.body}." if recipe.body else ""
     wanted = {name: parameter for name, parameter in model.named_parameters() if name.startswith(prefix)}
     taken = {name: parameter for name, parameter in wanted.items() if name in origin.tensors}
     for name, parameter in wanted.items():
@@ -95,22 +95,28 @@ def warm(model: nn.Module, recipe: Recipe, *, body: str, say: Callable[[str], No
     say(f"{recipe.init}: {numbers:,} weights taken over; new: {_parts(fresh)}; left behind: {_parts(left)}")
 
 
-def _origin(recipe: Tuned) -> Origin:
+def fresh(run: Run[Any, Any], *, say: Callable[[str], None]) -> nn.Module:
+    """The model that training begins with."""
+    model: nn.Module = run.model()
+    warm(model, run.recipe, say=say)
+    run.kind.warm(run, model, say=say)
+    return model
+
+
+def _origin(recipe: TunedRecipe) -> Origin:
     assert recipe.init is not None
     if not recipe.init.is_dir():
         raise RunError(f"init = {recipe.init}: there is no such folder; name that of a run or of a downloaded model")
     origin = open_origin(recipe.init)
-    wanted = DecoderConfig if isinstance(recipe, LanguageRecipe) else EncoderConfig
-    if not isinstance(origin.model, wanted):
-        kinds = {DecoderConfig: "a language model", EncoderConfig: "an encoder"}
-        found = kinds.get(type(origin.model), "a model that translates")
+    if not recipe.begins_with(origin.model):
+        found = _MODELS.get(type(origin.model), "a model that translates")
         raise RecipeError(
-            f'init = {recipe.init}: is {found}, and task = "{recipe.task}" needs {kinds[wanted]}; name another one'
+            f'init = {recipe.init}: is {found}, and task = "{recipe.task}" needs {recipe.origin}; name another one'
         )
     return origin
 
 
-def _model(recipe: Tuned, origin: Origin) -> dict[str, Any]:
+def _model(recipe: TunedRecipe, origin: Origin) -> dict[str, Any]:
     """The architecture of the origin with what the recipe may change of it."""
     given, model = recipe.model, origin.model
     if given.kind != model.kind:

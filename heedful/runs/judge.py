@@ -10,8 +10,8 @@ from typing import Any
 from heedful.metrics.bootstrap import Comparison, Interval
 from heedful.metrics.weighted import comparisons, intervals
 from heedful.runs.load import load
-from heedful.tasks.build_exam import LabelledRecipe
 from heedful.tasks.exam import Exam
+from heedful.tasks.fine_tuning import FineTuningRecipe
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Judge:
         return comparisons(one, two, samples=self.samples, seed=self.seed)
 
 
-def start(recipe: LabelledRecipe) -> str:
+def start(recipe: FineTuningRecipe) -> str:
     """What a model begins with, and what of it stands still."""
     if recipe.init is None:
         return "scratch"
@@ -73,7 +73,7 @@ def start(recipe: LabelledRecipe) -> str:
             return f"{recipe.init.name}, {layers} frozen"
 
 
-def families(recipes: Sequence[LabelledRecipe]) -> list[list[int]]:
+def families(recipes: Sequence[FineTuningRecipe]) -> list[list[int]]:
     """The numbers of those recipes that differ in nothing but `data.examples` and `output`, in order of appearance."""
     found: dict[str, list[int]] = {}
     for number, recipe in enumerate(recipes):

@@ -10,12 +10,11 @@ import torch
 
 from heedful.recipes.recipe import data_table
 from heedful.runs.device import find_device
-from heedful.runs.load import open_run, open_task
-from heedful.runs.run import placed
+from heedful.runs.load import load, open_run, open_task
 from heedful.tasks.benchmarks.definitions import Prediction
-from heedful.tasks.build_exam import LabelledRecipe, build_exam
 from heedful.tasks.exam import Exam
-from heedful.tasks.multitask.run import MultitaskRun
+from heedful.tasks.fine_tuning import FineTuningRecipe
+from heedful.tasks.kind import placed
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,9 @@ def measure_labelled(folder: Path, *, device: str | torch.device | None = None, 
         RunError: the run is of another task, damaged or not trained yet.
     """
     run, place = open_run(folder), find_device(device)
-    assert isinstance(run.recipe, LabelledRecipe), f"{folder}: {run.recipe.task} has no labels"
+    assert isinstance(run.recipe, FineTuningRecipe), f"{folder}: {run.recipe.task} has no labels"
     part, exam = examined(run.recipe, say=say)  # says which example lacks its label before any is read by the model
-    metrics = exam.measured(exam.answers(run.user(device=place)))
+    metrics = exam.measured(exam.answers(load(folder, device=place)))
     return Measured(part, exam.size, metrics, exam.measured(exam.baseline), exam.constant)
 
 
@@ -65,8 +64,8 @@ def measure_tasks(
     Raises:
         RunError: there is no such task.
     """
-    run, place = open_task(MultitaskRun, folder), find_device(device)
-    heads = run.user(device=place)
+    run, place = open_task("multitask", folder), find_device(device)
+    heads = load(folder, device=place)
     found = {}
     for name in heads.names if task is None else (task,):
         face = heads.head(name)
@@ -77,7 +76,7 @@ def measure_tasks(
 
 
 def examined(
-    recipe: LabelledRecipe, *, say: Callable[[str], None] = lambda _: None, table: str = "data"
+    recipe: FineTuningRecipe, *, say: Callable[[str], None] = lambda _: None, table: str = "data"
 ) -> tuple[str, Exam]:
     """What a model of the recipe is asked, and of which part of the data that is.
 
@@ -87,4 +86,4 @@ def examined(
     part = "validation" if recipe.data.test is None else "test"
     say(f"measuring on {table}.{part}")
     with placed(f"{table}.{part}"):
-        return part, build_exam(recipe, part)
+        return part, recipe.kind.exam(recipe, part)

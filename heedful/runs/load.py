@@ -3,56 +3,49 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import torch
+from torch import nn
 
 from heedful.errors import RecipeError, RunError
 from heedful.foreign.hugging_face import HuggingFaceFolder, is_hugging_face, open_hugging_face
-from heedful.recipes.generation import ContinuationConfig, GenerationConfig
-from heedful.recipes.run import Recipe, recipe_from
+from heedful.models.layout import arrange_for_inference
+from heedful.recipes.load import recipe_from
+from heedful.recipes.recipe import Recipe
+from heedful.runs.checkpoints import load_weights
 from heedful.runs.device import find_device
-from heedful.runs.run import CONFIG, FORMAT
-from heedful.store import digest, read_manifest, verify
-from heedful.tasks.classification.run import ClassificationRun
+from heedful.runs.initial import given_tokenizer
+from heedful.store import MANIFEST, Manifest, digest, read_manifest, verify, write_json, write_manifest
 from heedful.tasks.embedder import Embedder, Embeds
-from heedful.tasks.language.face import Writer
-from heedful.tasks.language.run import LanguageRun
+from heedful.tasks.kind import Run
 from heedful.tasks.multitask.heads import Heads
-from heedful.tasks.multitask.run import MultitaskRun
-from heedful.tasks.pretraining.run import PretrainingRun
-from heedful.tasks.spans.run import SpansRun
-from heedful.tasks.tagging.run import TaggingRun
-from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.run import SOURCE, TARGET, TranslationRun, translator
 
-AnyRun = TranslationRun | LanguageRun | PretrainingRun | TaggingRun | ClassificationRun | SpansRun | MultitaskRun
-RUNS: Final[Mapping[str, type[AnyRun]]] = {
-    "translation": TranslationRun,
-    "language_modelling": LanguageRun,
-    "pretraining": PretrainingRun,
-    "tagging": TaggingRun,
-    "classification": ClassificationRun,
-    "spans": SpansRun,
-    "multitask": MultitaskRun,
-}
-"""What each task makes of a folder."""
-
+FORMAT: Final = 1
+CONFIG: Final = "config.json"
 User = TypeVar("User")
-Opened = TypeVar(
-    "Opened", TranslationRun, LanguageRun, PretrainingRun, TaggingRun, ClassificationRun, SpansRun, MultitaskRun
-)
 
 
-def begin_run(folder: Path, recipe: Recipe) -> AnyRun:
+def begin_run(folder: Path, recipe: Recipe) -> Run[Any, Any]:
     """A new run with freshly learned vocabularies; nothing is written."""
-    run: AnyRun = RUNS[recipe.task].begin(folder, recipe)  # type: ignore[arg-type]  # each takes its task's recipe
-    return run
+    return Run(folder, recipe, recipe.kind.learn(recipe, given=given_tokenizer(recipe)))
 
 
-def open_run(folder: Path, recipe: Recipe | None = None) -> AnyRun:
+def save_run(run: Run[Any, Any]) -> None:
+    """Writes what does not change while a run is trained; its manifest comes last and makes it a run."""
+    files = {}
+    for name, vocabulary in run.vocabularies.items():
+        (run.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        vocabulary.save(run.folder / name)
+        files[name] = digest(run.folder / name)
+    content = {"format": FORMAT, "recipe": run.recipe.model_dump(mode="json", exclude_none=True)}
+    write_json(run.folder / CONFIG, content)
+    files[CONFIG] = digest(run.folder / CONFIG)
+    write_manifest(run.folder, Manifest(files=files))
+
+
+def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
     """A run that exists.
 
     Args:
@@ -72,21 +65,24 @@ def open_run(folder: Path, recipe: Recipe | None = None) -> AnyRun:
     for name in sorted(name for name in manifest.files if name.startswith(("tokenizer/", "tasks/"))):
         verify(folder, name, manifest=manifest)
     recipe = recipe or _recipe(folder / CONFIG)
-    run: AnyRun = RUNS[recipe.task].open(folder, recipe)  # type: ignore[arg-type]  # each takes its task's recipe
-    return run
+    return Run(folder, recipe, recipe.kind.load(recipe, folder))
 
 
-def open_task(kind: type[Opened], folder: Path) -> Opened:
-    """A run of one kind that exists; see `open_run`.
+def is_begun(folder: Path) -> bool:
+    """Whether anything was trained in a folder."""
+    return (folder / MANIFEST).exists() and read_manifest(folder).last is not None
+
+
+def trained(run: Run[Any, Any], *, device: torch.device, step: int | None = None) -> nn.Module:
+    """A run's model with its trained weights, arranged for use.
 
     Raises:
-        RunError: its task is another one.
+        RunError: there are no weights yet, or a file is damaged.
     """
-    run = open_run(folder)
-    if not isinstance(run, kind):
-        wanted = next(task for task, known in RUNS.items() if known is kind)
-        raise _other_task(run, wanted)
-    return run
+    model: nn.Module = run.model()
+    load_weights(run.folder, model, step=step)
+    arrange_for_inference(model.to(device).eval())
+    return model
 
 
 def load(*folders: str | Path, device: str | torch.device | None = None, step: int | None = None) -> Any:
@@ -110,30 +106,40 @@ def load(*folders: str | Path, device: str | torch.device | None = None, step: i
     """
     if (foreign := _foreign(folders)) is not None:
         return foreign.user(device=find_device(device), step=step)
-    first = _opened(folders)[0]
-    if isinstance(first, TranslationRun):
-        return load_translator(*folders, device=device, step=step)
-    if len(folders) > 1:
-        raise RunError(f"{first.folder}: its task is {first.recipe.task}, and only translation runs work together")
-    return first.user(device=find_device(device), step=step)
+    if not folders:
+        raise RunError("no run folder was given; name at least one")
+    first, *others = runs = [open_run(Path(folder)) for folder in folders]
+    for other in others:
+        if other.recipe.task != first.recipe.task:
+            raise _other_task(other, first.recipe.task)
+    place = find_device(device)
+    models = [trained(run, device=place, step=step) for run in runs]
+    return first.kind.together(runs, models) if others else first.kind.face(first, models[0], step=step)
 
 
 def load_as(
-    kind: type[User], folder: Path, *, use: str, task: str | None = None, device: str | torch.device | None = None
+    kind: type[User],
+    *folders: str | Path,
+    use: str,
+    task: str | None = None,
+    device: str | torch.device | None = None,
+    step: int | None = None,
 ) -> User:
     """`load`, where only models of one kind will do.
 
     Args:
         kind: class or protocol of what is wanted.
-        folder: of the run.
+        folders: of the run, or of several that work together.
         use: what it does, in words.
         task: which task of a run that has several; the one of the kind unless given.
         device: where to compute; a GPU where there is one.
+        step: a kept checkpoint instead of the finished model.
 
     Raises:
         RunError: the model is of another kind, has no such task, or has several of the kind and none is named.
     """
-    user = load(folder, device=device)
+    user = load(*folders, device=device, step=step)
+    folder = Path(folders[0]) if folders else Path()
     if isinstance(user, Heads):
         return user.only(kind, use=use, name=task)
     if task is not None:
@@ -156,49 +162,15 @@ def load_embedder(folder: Path, *, task: str | None = None, device: str | torch.
     return load_as(Embeds, folder, use=use, task=task, device=device)  # type: ignore[type-abstract]  # protocol
 
 
-def load_translator(
-    *folders: str | Path, device: str | torch.device | None = None, step: int | None = None
-) -> Translator:
-    """The trained model of a translation run, or of several that translate together; see `load`."""
-    if (foreign := _foreign(folders)) is not None:
-        user = _of_task(foreign, "translation").user(device=find_device(device), step=step)
-        assert isinstance(user, Translator)
-        return user
-    runs = [_translation(run) for run in _opened(folders)]
-    first = runs[0]
-    for other in runs[1:]:
-        if any(digest(other.folder / n) != digest(first.folder / n) for n in (SOURCE, TARGET)):
-            raise RunError(
-                f"{other.folder}: has another vocabulary than {first.folder}; an ensemble needs the same one"
-            )
-    return translator(runs, device=find_device(device), step=step)
+def open_task(task: str, folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
+    """A run of one task that exists; see `open_run`.
 
-
-def translation_search(folder: Path) -> GenerationConfig:
-    """How a model that translates searches unless told otherwise; `RunError` where there is none."""
-    if (foreign := _foreign((folder,))) is not None:
-        return _of_task(foreign, "translation").generation
-    return open_translation(folder).recipe.generation
-
-
-def load_writer(folder: Path, *, device: str | torch.device | None = None) -> tuple[Writer, ContinuationConfig]:
-    """A language model as its users see it, and how it writes unless told otherwise; see `load`."""
-    if (foreign := _foreign((folder,))) is not None:
-        user = _of_task(foreign, "language_modelling").user(device=find_device(device))
-        assert isinstance(user, Writer)
-        return user, foreign.continuation
-    run = open_task(LanguageRun, folder)
-    return run.user(device=find_device(device)), run.recipe.generation
-
-
-def open_translation(folder: Path, recipe: Recipe | None = None) -> TranslationRun:
-    """A translation run that exists; see `open_run`."""
-    return _translation(open_run(folder, recipe))
-
-
-def _translation(run: AnyRun) -> TranslationRun:
-    if not isinstance(run, TranslationRun):
-        raise _other_task(run, "translation")
+    Raises:
+        RunError: its task is another one.
+    """
+    run = open_run(folder, recipe)
+    if run.recipe.task != task:
+        raise _other_task(run, task)
     return run
 
 
@@ -210,19 +182,7 @@ def _foreign(folders: tuple[str | Path, ...]) -> HuggingFaceFolder | None:
     return open_hugging_face(found[0]) if found else None
 
 
-def _of_task(foreign: HuggingFaceFolder, wanted: str) -> HuggingFaceFolder:
-    if foreign.task != wanted:
-        raise RunError(f"{foreign.folder}: is a {foreign.family.name}, where a model for {wanted} is needed")
-    return foreign
-
-
-def _opened(folders: tuple[str | Path, ...]) -> list[AnyRun]:
-    if not folders:
-        raise RunError("no run folder was given; name at least one")
-    return [open_run(Path(folder)) for folder in folders]
-
-
-def _other_task(run: AnyRun, wanted: str) -> RunError:
+def _other_task(run: Run[Any, Any], wanted: str) -> RunError:
     return RunError(f"{run.folder}: its task is {run.recipe.task} where {wanted} is needed; name a run of that task")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from heedful.runs.device import find_device
-from heedful.runs.load import open_run
+from heedful.runs.load import open_run, trained
 from heedful.runs.prepare import open_corpus
 
 
@@ -27,7 +27,7 @@ def measure(
     run, place = open_run(folder), find_device(device)
     part = "validation" if any(data.test is None for data in run.recipe.datasets.values()) else "test"
     corpora = {name: open_corpus(run, part, say=say, name=name) for name in run.members}
-    task = run.problem({name: (corpus, corpus) for name, corpus in corpora.items()}, device=place)
-    model = run.trained(device=place)
+    task = run.kind.whole(run, {name: (corpus, corpus) for name, corpus in corpora.items()}, device=place)
+    model = trained(run, device=place)
     with torch.inference_mode():
         return part, task.evaluate(model)

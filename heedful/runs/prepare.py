@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,34 +13,13 @@ from filelock import FileLock, Timeout
 
 from heedful.data.corpus import Corpus, fingerprint
 from heedful.errors import RunError
-from heedful.recipes.build_data import build_text
-from heedful.recipes.recipe import data_table
-from heedful.recipes.run import FineTuningRecipe, Recipe, TranslationRecipe
-from heedful.runs.load import AnyRun, begin_run, open_run
-from heedful.runs.run import placed
+from heedful.recipes.recipe import PARTS, Recipe, data_table
+from heedful.recipes.section import Anchor, Mark, Section, fixed, keys, marked, parts
+from heedful.runs.load import begin_run, is_begun, open_run, save_run
 from heedful.runs.tensorboard import writer_class
 from heedful.store import MANIFEST, digest
-from heedful.tasks.translation.run import check_translation
+from heedful.tasks.kind import Run, placed
 
-_FREE = ("output", "generation.", "training.")
-"""Keys of a recipe that may change between two sittings of a run, or how they begin ..."""
-_TEST = re.compile(r"(tasks\.[^.]+\.)?data\.test(\.|$)")
-"""... or how they look ..."""
-_FIXED = (
-    "training.batch_tokens",
-    "training.accumulate",
-    "training.label_smoothing",
-    "training.decorrelation",
-    "training.optimizer.",
-    "training.ema",
-    "training.precision",
-    "training.monitor",
-    "training.truncation",
-    "training.freeze",
-    "training.layer_decay",
-    "training.temperature",
-)
-"""... and those of them that may not."""
 _LOCK = ".lock"
 _MADE = (_LOCK, "config.json", "tokenizer")
 _TRAINED = ("checkpoints", "model.safetensors", "metrics.jsonl")
@@ -55,12 +33,10 @@ def require_inputs(recipe: Recipe) -> None:
         MissingExtraError: TensorBoard is wanted and not installed.
     """
     for data in recipe.datasets.values():
-        for part in ("train", "validation", "test"):
-            config = getattr(data, part)
-            if config is not None:
-                build_text(config)
-    if isinstance(recipe, TranslationRecipe):
-        check_translation(recipe)
+        for part in PARTS:
+            if getattr(data, part) is not None:
+                data.reader(part)
+    recipe.kind.require(recipe)
     if recipe.training.tensorboard:
         writer_class()
 
@@ -106,7 +82,7 @@ def _require_ours(folder: Path) -> None:
         raise RunError(f"{folder}: is not empty and holds no run; choose another folder with --output")
 
 
-def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
+def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run[Any, Any]:
     """The recipe's run: a new one with freshly learned vocabularies, or the one that is already there.
 
     Raises:
@@ -125,7 +101,7 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
         if _same_text(run, name, part)
     ]
     if different := _differences(old.recipe, recipe, besides=moved):
-        if not old.begun:
+        if not is_begun(folder):
             say(f"{folder}: nothing was trained with the earlier recipe; beginning again")
             for name in ("metrics.jsonl", MANIFEST):
                 (folder / name).unlink(missing_ok=True)
@@ -134,7 +110,7 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
             f"{folder}: holds a run whose recipe differs in {', '.join(different)}; choose another folder with "
             "--output, or remove this one"
         )
-    if old.begun:
+    if is_begun(folder):
         say("going on where this run was left")
     return run
 
@@ -144,17 +120,17 @@ def _asked(recipe: Recipe) -> tuple[str, Mapping[str, type]]:
     return recipe.task, {name: type(data) for name, data in recipe.datasets.items()}
 
 
-def _create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
+def _create(recipe: Recipe, *, say: Callable[[str], None]) -> Run[Any, Any]:
     say("learning the vocabulary")
     with ExitStack() as place:
         if "" in recipe.datasets:  # where there are several, each tells its own
             place.enter_context(placed("data.train"))
         run = begin_run(recipe.output, recipe)
-    run.save()
+    save_run(run)
     return run
 
 
-def open_corpus(run: AnyRun, part: str, *, say: Callable[[str], None], name: str = "") -> Corpus:
+def open_corpus(run: Run[Any, Any], part: str, *, say: Callable[[str], None], name: str = "") -> Corpus:
     """One part of the data, encoded with the run's vocabularies into memory-mapped arrays.
 
     Args:
@@ -176,27 +152,24 @@ def open_corpus(run: AnyRun, part: str, *, say: Callable[[str], None], name: str
         return member.encode(part, folder, fingerprint=mark)
 
 
-def _mark(run: AnyRun, name: str, part: str) -> str:
+def _mark(run: Run[Any, Any], name: str, part: str) -> str:
     """What an encoded text depends on, which is not where its files lie."""
-    data = run.recipe.datasets[name]
-    config = getattr(data, part)
+    data, member = run.recipe.datasets[name], run.members[name].recipe
+    config: Section = getattr(data, part)
+    paths = {
+        key for key, annotation in keys(type(config)).items() if any(isinstance(p, Anchor) for p in parts(annotation))
+    }
+    count = member.drawn(part)
     return fingerprint(
-        build_text(config).paths,
-        config.model_dump_json(exclude={"path", "source", "target", "folder"}),
-        data.model_dump_json(include={"max_length", "numbers", "max_question", "stride"}),
+        data.reader(part).paths,
+        config.model_dump_json(exclude=paths),
+        data.model_dump_json(include=marked(type(data), Mark.ENCODES)),
         *(digest(run.folder / file) for file in run.vocabularies),
-        *_drawn(run.members[name].recipe, part),
+        *(() if count is None else (f"{count} by {member.seed}",)),
     )
 
 
-def _drawn(recipe: Recipe, part: str) -> Sequence[str]:
-    """What decides which examples are learned from; nothing where all are."""
-    if part != "train" or not isinstance(recipe, FineTuningRecipe) or recipe.data.examples is None:
-        return ()
-    return (f"{recipe.data.examples} by {recipe.seed}",)
-
-
-def _same_text(run: AnyRun, name: str, part: str) -> bool:
+def _same_text(run: Run[Any, Any], name: str, part: str) -> bool:
     """Whether a run, which may have been moved with its text, has encoded this very part of the data."""
     try:
         Corpus.open(run.members[name].folder / "data" / part, fingerprint=_mark(run, name, part))
@@ -206,15 +179,6 @@ def _same_text(run: AnyRun, name: str, part: str) -> bool:
 
 
 def _differences(old: Recipe, new: Recipe, *, besides: Sequence[str]) -> list[str]:
-    before, after = (dict(_flat(recipe.model_dump(mode="json"))) for recipe in (old, new))
+    before, after = dict(fixed(old)), dict(fixed(new))
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-    free = (*_FREE, *besides)
-    return [key for key in keys if key.startswith(_FIXED) or not (_TEST.match(key) or key.startswith(free))]
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
+    return [key for key in keys if not key.startswith(tuple(besides))]

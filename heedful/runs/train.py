@@ -16,22 +16,20 @@ import torch
 from torch import nn
 
 from heedful import __version__
-from heedful.architectures.build_fine_tuning import freeze, rate_factors
 from heedful.data.corpus import Corpus, Report, fingerprint
 from heedful.errors import RecipeError
-from heedful.recipes.build_data import build_text
-from heedful.recipes.build_run import build_habits, build_limits, build_schedule, wants_half
-from heedful.recipes.run import Recipe
+from heedful.recipes.recipe import Recipe
 from heedful.recipes.training import CosineConfig, LinearConfig
 from heedful.runs.checkpoints import Checkpoints, finish, load_weights, resume
 from heedful.runs.device import find_device
-from heedful.runs.initial import resolved
-from heedful.runs.load import AnyRun
+from heedful.runs.initial import fresh, resolved
+from heedful.runs.loop import build_habits, build_limits, build_schedule, freeze, rate_factors, wants_half
 from heedful.runs.memory import keep_pages
 from heedful.runs.metrics_log import MetricsLog
 from heedful.runs.prepare import claimed, open_corpus, open_or_create, require_inputs
 from heedful.runs.tensorboard import EventFiles
 from heedful.store import write_json
+from heedful.tasks.kind import Run
 from heedful.tasks.task import Task
 from heedful.training.distributed import World, world
 from heedful.training.listeners import Broadcast, Listener, Progress
@@ -70,7 +68,7 @@ def train(
     Several processes started by torchrun train one model together, batch for batch as one process would.
 
     Args:
-        recipe: what to do; see `heedful.recipes.run.load_recipe`.
+        recipe: what to do; see `heedful.recipes.load.load_recipe`.
         listeners: told of updates and evaluations; metrics.jsonl is always written.
         say: told in one line what is being done.
         device: where to compute; a GPU where there is one.
@@ -89,7 +87,7 @@ def train(
         torch.set_num_threads(recipe.training.threads)
     with world(find_device(device)) as here, ExitStack() as held:
 
-        def begin() -> tuple[AnyRun, Corpora]:
+        def begin() -> tuple[Run[Any, Any], Corpora]:
             held.enter_context(claimed(recipe.output))
             opened = _open(recipe, say)
             _describe(*opened, device=here.device)
@@ -104,12 +102,12 @@ def _silent(_: str) -> None:
     """What processes say that do not lead."""
 
 
-def _open(recipe: Recipe, say: Callable[[str], None]) -> tuple[AnyRun, Corpora]:
+def _open(recipe: Recipe, say: Callable[[str], None]) -> tuple[Run[Any, Any], Corpora]:
     run = open_or_create(recipe, say=say)
     return run, {name: _corpora(run, name, say) for name in run.members}
 
 
-def _corpora(run: AnyRun, name: str, say: Callable[[str], None]) -> tuple[Corpus, Corpus]:
+def _corpora(run: Run[Any, Any], name: str, say: Callable[[str], None]) -> tuple[Corpus, Corpus]:
     """Both parts of what one task is learned from."""
     train_text, validation = (_told(run, name, part, say) for part in ("train", "validation"))
     report, *_, last = train_text.report, *train_text.sides.values()
@@ -124,11 +122,15 @@ def _corpora(run: AnyRun, name: str, say: Callable[[str], None]) -> tuple[Corpus
     return train_text, validation
 
 
-def _told(run: AnyRun, name: str, part: str, say: Callable[[str], None]) -> Corpus:
+def _told(run: Run[Any, Any], name: str, part: str, say: Callable[[str], None]) -> Corpus:
     corpus = open_corpus(run, part, say=say, name=name)
-    for remark in run.members[name].remarks(corpus):
+    for remark in _remarks(run.members[name], corpus):
         say(f"{_called(name)}{part}: {remark}")
     return corpus
+
+
+def _remarks(run: Run[Any, Any], corpus: Corpus) -> Sequence[str]:
+    return run.kind.remarks(run, corpus)
 
 
 def _called(name: str) -> str:
@@ -141,7 +143,7 @@ def _all(report: Report) -> int:
 
 
 def _train(
-    run: AnyRun,
+    run: Run[Any, Any],
     corpora: Corpora,
     *,
     here: World,
@@ -150,10 +152,10 @@ def _train(
 ) -> int:
     snapshot = resume(run.folder)
     progress = snapshot.progress if snapshot else Progress()
-    model: nn.Module = run.fresh(say=say) if snapshot is None else run.model()
+    model: nn.Module = fresh(run, say=say) if snapshot is None else run.model()
     model = model.to(here.device)
     freeze(model, run.recipe.training)
-    task = run.problem(corpora, device=here.device)
+    task = run.kind.whole(run, corpora, device=here.device)
     require_metric(task, run.recipe.training.monitor)
     log = MetricsLog(run.folder / "metrics.jsonl")
     with ExitStack() as files:
@@ -173,7 +175,7 @@ def _train(
     return signal
 
 
-def _trainer(run: AnyRun, model: nn.Module, task: Task[Any], *, here: World, listener: Listener) -> Trainer[Any]:
+def _trainer(run: Run[Any, Any], model: nn.Module, task: Task[Any], *, here: World, listener: Listener) -> Trainer[Any]:
     config = run.recipe.training
     precision = Half(model) if wants_half(config, here.device) else Exact(model)
     adam = config.optimizer
@@ -199,7 +201,13 @@ def _trainer(run: AnyRun, model: nn.Module, task: Task[Any], *, here: World, lis
 
 
 def _conclude(
-    run: AnyRun, model: nn.Module, task: Task[Any], *, progress: Progress, log: MetricsLog, say: Callable[[str], None]
+    run: Run[Any, Any],
+    model: nn.Module,
+    task: Task[Any],
+    *,
+    progress: Progress,
+    log: MetricsLog,
+    say: Callable[[str], None],
 ) -> None:
     """Makes the final model and measures it beside the best single checkpoint."""
     steps = finish(run.folder, average=run.recipe.training.average)
@@ -207,7 +215,7 @@ def _conclude(
     model.eval()
     with torch.no_grad():
         metrics = task.evaluate(model)
-    run.conclude(task)
+    run.kind.conclude(run, task)
     log.concluded(progress, metrics, steps=steps)
     measured = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
     made_of = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]}"
@@ -234,12 +242,12 @@ def _steps(recipe: Recipe, task: Task[Any]) -> int | None:
     return by_epochs if limits.steps is None else min(by_epochs, limits.steps)
 
 
-def _describe(run: AnyRun, corpora: Corpora, *, device: torch.device) -> None:
+def _describe(run: Run[Any, Any], corpora: Corpora, *, device: torch.device) -> None:
     """run.json: with what a run was made, for whoever wants to make it again."""
     texts: dict[str, Mapping[str, object]] = {
         name: {
             part: {"files": [path.name for path in text.paths], "sha256": fingerprint(text.paths)}
-            for part, text in (("train", build_text(data.train)), ("validation", build_text(data.validation)))
+            for part, text in (("train", data.reader("train")), ("validation", data.reader("validation")))
         }
         for name, data in run.recipe.datasets.items()
     }

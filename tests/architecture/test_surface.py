@@ -69,7 +69,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_recipes_are_read_without_torch() -> None:
     assert (
-        loaded_after("    import heedful.recipes.run, heedful.cli.arguments") & {"torch", "numpy", "sentencepiece"}
+        loaded_after("    import heedful.recipes.load, heedful.cli.arguments") & {"torch", "numpy", "sentencepiece"}
         == set()
     )
 

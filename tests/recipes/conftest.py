@@ -20,7 +20,7 @@ import pytest
 from heedful.__main__ import main
 from heedful.cli.arguments import parse
 from heedful.cli.commands import COMMANDS
-from heedful.recipes.run import load_recipe
+from heedful.recipes.load import load_recipe
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = """\

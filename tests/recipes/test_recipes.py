@@ -12,10 +12,13 @@ import torch
 import heedful
 from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.models.size import measure
-from heedful.recipes.fine_tuning import FineTuningRecipe
+from heedful.recipes.load import MultitaskRecipe, Recipe
 from heedful.recipes.recipe import data_table
-from heedful.recipes.run import LanguageRecipe, MultitaskRecipe, PretrainingRecipe, Recipe, TranslationRecipe
+from heedful.tasks.fine_tuning import FineTuningRecipe
+from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.pretraining.build import build_pretrained
+from heedful.tasks.pretraining.recipe import PretrainingRecipe
+from heedful.tasks.translation.recipe import TranslationRecipe
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))

@@ -36,7 +36,7 @@ from heedful.runs.origin import Origin, open_origin
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.pretraining.build import build_masked_language_model
 from heedful.tasks.pretraining.reader import Reader
-from heedful.tasks.translation.translations import Length
+from heedful.tasks.searches import Length
 from heedful.values import Tokens
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra: dev)")

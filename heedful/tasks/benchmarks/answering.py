@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from heedful.data.questions import Squad, SubjQA
-from heedful.data.records import Reader
+from heedful.data.readers import Reader
 from heedful.tasks.benchmarks.definitions import Definition, Example, Source, Split
 
 _SQUAD = "data: paragraphs: context, qas: question, id, answers: text, answer_start"

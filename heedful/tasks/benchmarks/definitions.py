@@ -14,7 +14,8 @@ from typing import Literal, TypeVar
 
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.questions import Question
-from heedful.data.records import JsonRecords, Reader, Record
+from heedful.data.readers import Reader
+from heedful.data.records import JsonRecords, Record
 from heedful.errors import DataError
 from heedful.metrics.answers import AnswerScore, answer_scores, token_f1
 from heedful.metrics.classes import Grouped, accuracy, binary_f1, grouped_decisions, macro_f1, matthews, parity

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from heedful.data.labelled import Column, LabelledTsv
-from heedful.data.records import Reader
+from heedful.data.readers import Reader
 from heedful.tasks.benchmarks.definitions import Definition, Example, Source, Split
 
 _TRAIN, _DEV, _TEST = "train.tsv", "dev.tsv", "test.tsv"

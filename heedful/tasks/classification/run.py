@@ -1,162 +1,153 @@
-"""A run whose task is classification."""
+"""What classification makes of a recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar, Final, final
 
 import numpy as np
 import torch
 
-from heedful.architectures.build_fine_tuning import BODY, build_text_classifier
-from heedful.data.corpus import Corpus, write_corpus
+from heedful.architectures.build_fine_tuning import build_text_classifier
+from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
-from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.models.text_classifier import TextClassifier
-from heedful.recipes.build_labelled import answered_by, build_labelled, definition_of, labels_of, positive_of, used
-from heedful.recipes.run import ClassificationRecipe
-from heedful.runs.fine_tuning_run import FineTuningRun, learned_vocabulary
-from heedful.runs.initial import warm
-from heedful.runs.run import Vocabulary
-from heedful.tasks.classification.examples import Answered, example_encoding
+from heedful.tasks.classification.exam import ClassExam, own_definition
+from heedful.tasks.classification.examples import example_encoding
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import METRICS, Classification
+from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
+from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
 
-TEXT, LABELS = "tokenizer/text", "tokenizer/labels"
+TEXT: Final = "tokenizer/text"
+LABELS: Final = "tokenizer/labels"
 
 
-@dataclass(frozen=True)
-class ClassificationRun(FineTuningRun[TextClassifier]):
-    """A run that learns the classes or numbers of texts.
+@final
+class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
+    """The classes or numbers of texts are learned; classes of the whole training text, whatever is learned from."""
 
-    Attributes:
-        labels: the classes; None where there are none.
-    """
+    words: ClassVar = (TEXT,)
+    outputs: ClassVar = "classes"
+    trial: ClassVar = 'classify RUN --text "..."'
 
-    folder: Path
-    recipe: ClassificationRecipe
-    tokenizer: Tokenizer
-    labels: Labels | None
+    def learn(self, recipe: ClassificationRecipe, *, given: Tokenizer | None) -> Vocabularies:
+        """Text, and classes where there are some."""
+        tokenizer, labels = learned(recipe, self.texts(recipe), given=given), labels_of(recipe.data)
+        return {TEXT: tokenizer} if labels is None else {TEXT: tokenizer, LABELS: labels}
 
-    @classmethod
-    def begin(
-        cls, folder: Path, recipe: ClassificationRecipe, *, tokenizer: Tokenizer | None = None
-    ) -> ClassificationRun:
-        """A new one; its vocabulary is that of the examples that it learns from, or of `init`.
+    def labels(self, recipe: ClassificationRecipe, folder: Path) -> Vocabularies:
+        """Classes, where there are some."""
+        return {LABELS: Labels.load(folder / LABELS)} if recipe.data.answered == "class" else {}
 
-        Its classes are those of the whole training text, whatever is learned from, or of the benchmark.
-        """
-        if tokenizer is None:
-            tokenizer = learned_vocabulary(recipe, cls.texts(recipe))
-        examples = build_labelled(recipe.data.train, numbers=recipe.data.numbers)
-        return cls(folder, recipe, tokenizer, labels_of(recipe.data, examples))
-
-    @classmethod
-    def open(
-        cls, folder: Path, recipe: ClassificationRecipe, *, tokenizer: Tokenizer | None = None
-    ) -> ClassificationRun:
-        """The one in a folder."""
-        labels = Labels.load(folder / LABELS) if answered_by(recipe.data) == "class" else None
-        return cls(folder, recipe, tokenizer or load_tokenizer(folder / TEXT), labels)
-
-    @classmethod
-    def texts(cls, recipe: ClassificationRecipe) -> Iterator[str]:
+    def texts(self, recipe: ClassificationRecipe) -> Iterator[str]:
         """Each text once, those that all candidates of a choice share too."""
-        examples: Iterable[Labelled | Choice] = build_labelled(recipe.data.train, numbers=recipe.data.numbers)
-        for example in used(examples, recipe, part="train"):
+        for example in examples(recipe, "train"):
             if isinstance(example, Labelled):
                 yield from example.texts
             else:
                 yield from dict.fromkeys(text for candidate in example.candidates for text in candidate)
 
-    @property
-    def answered(self) -> Answered:
-        """What is said of a text."""
-        return answered_by(self.recipe.data)
-
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """Text, and classes where there are some."""
-        found: dict[str, Vocabulary] = {TEXT: self.tokenizer}
-        return found if self.labels is None else found | {LABELS: self.labels}
-
-    def examples(self, part: str) -> Iterable[Labelled | Choice]:
-        """A part of the data; of the training text what is learned from."""
-        data = self.recipe.data
-        return used(build_labelled(getattr(data, part), numbers=data.numbers), self.recipe, part=part)
-
-    def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
-        """Writes a part of the labelled texts as ids."""
-        encoding = example_encoding(
-            self.tokenizer,
-            self.labels,
-            answered=self.answered,
-            max_length=self.recipe.data.max_length,
-            paired=self.recipe.model.paired,
+    def encoding(self, run: Run[ClassificationRecipe, TextClassifier]) -> Encoding[Labelled | Choice]:
+        """Texts and what is right of them."""
+        data = run.recipe.data
+        return example_encoding(
+            run.tokenizer,
+            _labels(run),
+            answered=data.answered,
+            max_length=data.max_length,
+            paired=run.recipe.model.paired,
         )
-        return write_corpus(folder, self.examples(part), encoding=encoding, fingerprint=fingerprint)
 
-    def remarks(self, corpus: Corpus) -> Sequence[str]:
+    def remarks(self, run: Run[ClassificationRecipe, TextClassifier], corpus: Corpus) -> Sequence[str]:
         """How many texts lost their ends."""
         cut = corpus["cut"].stream
         texts = int(np.count_nonzero(cut))
         if not texts:
             return ()
         return (
-            f"{texts:,} of {len(cut):,} texts have more than data.max_length = {self.recipe.data.max_length} tokens; "
+            f"{texts:,} of {len(cut):,} texts have more than data.max_length = {run.recipe.data.max_length} tokens; "
             f"their ends were cut off, {int(cut.sum(dtype=np.int64)):,} tokens",
         )
 
-    def build(self) -> TextClassifier:
+    def build(self, recipe: ClassificationRecipe, sizes: Entries) -> TextClassifier:
         """An encoder and a head."""
-        return build_text_classifier(
-            self.recipe.model,
-            vocabulary=self.tokenizer.size,
-            outputs=1 if self.labels is None else self.labels.size,
-            longest=self.recipe.data.max_length,
-        )
+        longest = recipe.data.max_length
+        outputs = sizes.get(LABELS, 1)
+        return build_text_classifier(recipe.model, vocabulary=sizes[TEXT], outputs=outputs, longest=longest)
 
-    def warm(self, model: TextClassifier, *, say: Callable[[str], None]) -> None:
-        """The encoder of `init`."""
-        warm(model, self.recipe, body=BODY, say=say)
-
-    def task(self, train: Corpus, validation: Corpus, *, device: torch.device) -> Classification:
+    def problem(
+        self,
+        run: Run[ClassificationRecipe, TextClassifier],
+        train: Corpus,
+        validation: Corpus,
+        *,
+        device: torch.device,
+    ) -> Classification:
         """Likelihood of the classes, or squared errors."""
-        config, positive = self.recipe.training, positive_of(self.recipe.data)
-        if positive is not None and (self.labels is None or self.labels.id(positive) is None):
+        config, data, labels = run.recipe.training, run.recipe.data, _labels(run)
+        positive = data.positive_class
+        if positive is not None and (labels is None or labels.id(positive) is None):
             raise RecipeError(
                 f'data.positive = "{positive}": the training text has no such class; name one that it has'
             )
         return Classification(
             train,
             validation,
-            answered=self.answered,
-            labels=self.labels,
+            answered=data.answered,
+            labels=labels,
             positive=positive,
             smoothing=config.label_smoothing,
             decorrelation=config.decorrelation or 0.0,
             batch_tokens=config.batch_tokens,
-            seed=self.recipe.seed,
+            seed=run.recipe.seed,
             device=device,
         )
 
-    @property
-    def primary(self) -> str:
-        """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
-        definition = definition_of(self.recipe.data)
-        own = definition.metrics if definition is not None else ()
-        return next((name for name in own if name in METRICS[self.answered] or name == "f1"), METRICS[self.answered][1])
+    def exam(self, recipe: ClassificationRecipe, part: str) -> ClassExam:
+        """Texts and what is right of them."""
+        data = recipe.data
+        train, examples = list(data.reader("train")), list(data.reader(part))
+        definition = data.definition(part) or own_definition(data, labels_of(data))
+        return ClassExam(definition, train=train, examples=examples)
 
-    def face(self, model: TextClassifier, *, step: int | None = None) -> Classifier:
-        """A trained model as its users see it."""
+    def primary(self, run: Run[ClassificationRecipe, TextClassifier]) -> str:
+        """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
+        definition, known = run.recipe.data.definition(), METRICS[run.recipe.data.answered]
+        own = definition.metrics if definition is not None else ()
+        return next((name for name in own if name in known or name == "f1"), known[1])
+
+    def face(
+        self, run: Run[ClassificationRecipe, TextClassifier], model: TextClassifier, *, step: int | None = None
+    ) -> Classifier:
+        """Texts in, classes out."""
         return Classifier(
             model,
-            tokenizer=self.tokenizer,
-            answered=self.answered,
-            labels=self.labels,
-            max_length=self.recipe.data.max_length,
-            paired=self.recipe.model.paired,
+            tokenizer=run.tokenizer,
+            answered=run.recipe.data.answered,
+            labels=_labels(run),
+            max_length=run.recipe.data.max_length,
+            paired=run.recipe.model.paired,
         )
+
+
+KIND: Final = ClassificationKind()
+
+
+def labels_of(data: ClassificationDataConfig) -> Labels | None:
+    """The classes of a benchmark task, or of all training examples; None where answers are no classes."""
+    if data.answered != "class":
+        return None
+    definition = data.definition()
+    if definition is not None:
+        return Labels(definition.labels)
+    labels = (each.label for each in data.reader("train") if isinstance(each, Labelled))
+    return Labels.learn(str(label) for label in labels if label is not None)
+
+
+def _labels(run: Run[ClassificationRecipe, TextClassifier]) -> Labels | None:
+    return run.vocabulary(LABELS, Labels) if LABELS in run.vocabularies else None

@@ -16,6 +16,7 @@ from heedful.generation.search import Greedy, Sampling, Search
 from heedful.inspection.record import Record
 from heedful.models.interface import Generative
 from heedful.models.language_model import LanguageModel
+from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
 from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
 from heedful.tasks.language.stop_strings import AtString, Ends, Following, complete
 from heedful.values import Tokens, move
@@ -65,6 +66,7 @@ class Writer:
         stop: strings before which a continuation ends, likewise.
         max_context: tokens that the model's positions are enough for, the one that begins a document included; None
             where they have no end.
+        generation: what `search`, `limit` and `stop` were made of.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Writer:
         limit: int,
         stop: Sequence[str] = (),
         max_context: int | None = None,
+        generation: ContinuationConfig = SampledContinuationConfig(),  # noqa: B008 - frozen
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
@@ -83,6 +86,7 @@ class Writer:
         self.limit = limit
         self.stop = tuple(stop)
         self.max_context = max_context
+        self.generation = generation
         self.device = next(model.parameters()).device
         self._reader: Generative[None] = model
         if max_context is not None:

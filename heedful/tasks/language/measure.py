@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from heedful.errors import RecipeError
-from heedful.recipes.build_data import build_documents
+from heedful.models.language_model import LanguageModel
 from heedful.runs.device import find_device
-from heedful.runs.load import open_task
+from heedful.runs.load import open_task, trained
 from heedful.runs.prepare import open_corpus
-from heedful.tasks.language.run import LanguageRun
+from heedful.tasks.language.problem import LanguageModelling
 from heedful.tasks.language.text_size import Likelihood, text_size
 
 
@@ -42,7 +42,7 @@ def measure_language(
         RecipeError: context or stride do not fit the model.
         RunError: the run is damaged or not trained yet.
     """
-    run, place = open_task(LanguageRun, folder), find_device(device)
+    run, place = open_task("language_modelling", folder), find_device(device)
     data, longest = run.recipe.data, run.recipe.model.longest
     context = data.length if context is None else context
     if context < 1 or (longest is not None and context > longest.tokens):
@@ -53,17 +53,18 @@ def measure_language(
         raise RecipeError(f"--stride: {stride}; must be from 1 to {context}, the tokens that are read at a time")
     part = "validation" if data.test is None else "test"
     corpus = open_corpus(run, part, say=say)
-    task, stream = run.task(corpus, corpus, device=place), corpus["text"].stream
-    model = run.trained(device=place)
+    task, stream = run.kind.problem(run, corpus, corpus, device=place), corpus["text"].stream
+    assert isinstance(task, LanguageModelling)
+    model = trained(run, device=place)
+    assert isinstance(model, LanguageModel)
     with torch.inference_mode():
         nats = task.nats(model, context=context, stride=stride)
     unknown = run.tokenizer.special.unk
-    config = data.validation if data.test is None else data.test
     return part, Likelihood(
         nats=nats,
         tokens=len(stream),
         unknown=0 if unknown is None else int(np.count_nonzero(stream == unknown)),
-        size=text_size(build_documents(config), run.tokenizer),
+        size=text_size(data.reader(part), run.tokenizer),
         context=context,
         stride=stride,
     )

@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.model import TaggerConfig
 from heedful.architectures.stack import EncoderConfig
-from heedful.recipes.data import FineTuningDataConfig, TaggingDataConfig, TokenizerConfig, WordsTokenizerConfig
-from heedful.recipes.fine_tuning import ClassificationRecipe, SpansRecipe, TaggingRecipe
-from heedful.recipes.labelled import ClassificationDataConfig, SpansDataConfig
-from heedful.recipes.recipe import Recipe, data_table, known
-from heedful.recipes.section import InputPath, Section, default_kind, misfit
+from heedful.recipes.recipe import TunedRecipe, data_table, known
+from heedful.recipes.section import InputPath, Mark, Section, default_kind, misfit
+from heedful.recipes.text import (
+    TokenizerConfig,
+    WordsTokenizerConfig,
+)
 from heedful.recipes.training import (
     Below1,
     FineTuningConfig,
-    MultitaskTrainingConfig,
+    FineTuningScheduleConfig,
+    LinearConfig,
     Weight,
+)
+from heedful.tasks.classification.recipe import (
+    ClassificationDataConfig,
+    ClassificationRecipe,
+)
+from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
+from heedful.tasks.spans.recipe import (
+    SpansDataConfig,
+    SpansRecipe,
+)
+from heedful.tasks.tagging.recipe import (
+    TaggingDataConfig,
+    TaggingRecipe,
 )
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+if TYPE_CHECKING:
+    from heedful.tasks.multitask.run import MultitaskKind
 
 
 class MemberConfig(Section):
@@ -75,16 +93,18 @@ AnyMemberConfig = Annotated[
     Field(discriminator="kind"),
     default_kind("classification"),
 ]
-Single: TypeAlias = ClassificationRecipe | TaggingRecipe | SpansRecipe
-_SINGLE: Final[Mapping[str, type[Single]]] = {
+_SINGLE: Final[Mapping[str, type[FineTuningRecipe]]] = {
     "classification": ClassificationRecipe,
     "tagging": TaggingRecipe,
     "spans": SpansRecipe,
 }
 
 
-class MultitaskRecipe(Recipe):
+class MultitaskRecipe(TunedRecipe):
     """Several tasks are learned by one encoder, each with a head of its own (Liu et al. 2019, MT-DNN)."""
+
+    body: ClassVar = "encoder"
+    origin: ClassVar = "an encoder"
 
     task: Literal["multitask"] = "multitask"
     """what is learned"""
@@ -96,15 +116,27 @@ class MultitaskRecipe(Recipe):
     """how the text of all tasks is cut into tokens; with `init` as that model does"""
     model: TaggerConfig = EncoderConfig()
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
-    training: MultitaskTrainingConfig
+    training: Annotated[MultitaskTrainingConfig, Mark.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
+
+    @property
+    def kind(self) -> MultitaskKind:
+        """What learning several tasks makes of it."""
+        from heedful.tasks.multitask.run import KIND
+
+        return KIND
+
+    @classmethod
+    def begins_with(cls, model: Section) -> bool:
+        """Only with an encoder."""
+        return isinstance(model, EncoderConfig)
 
     @property
     def datasets(self) -> Mapping[str, FineTuningDataConfig]:
         """What each task is learned from."""
         return {name: task.data for name, task in self.tasks.items()}
 
-    def single(self, name: str) -> Single:
+    def single(self, name: str) -> FineTuningRecipe:
         """The recipe of one of the tasks, were it learned alone and from scratch; its model must be known."""
         task = self.tasks[name]
         training: dict[str, Any] = {
@@ -165,3 +197,16 @@ class MultitaskRecipe(Recipe):
                 f'"{next(iter(tasks))}/accuracy"',
             )
         return training
+
+
+class MultitaskTrainingConfig(FineTuningConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
+    """the learning rate of each step"""
+    temperature: Annotated[float, Field(ge=1), Mark.FIXED] = 1.0
+    """T: of all batches a task with n batches gets the share n^(1/T) / sum n^(1/T); 1 is proportional to the tasks'
+    sizes, a large number gives all tasks the same"""
+    monitor: Annotated[str, Field(min_length=1), Mark.FIXED] = "mean"
+    """what finds the best checkpoint: the mean of what the tasks monitor, loss (the sum of weight times loss), or a
+    metric of one task, such as sst-2/accuracy"""

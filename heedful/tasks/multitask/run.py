@@ -1,94 +1,72 @@
-"""A run that learns several tasks at once."""
+"""What learning several tasks at once makes of a recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final, TypeAlias, final
 
 import torch
 
-from heedful.architectures.build_fine_tuning import BODY
-from heedful.data.corpus import Corpus
+from heedful.data.corpus import Corpus, Encoding
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
 from heedful.errors import RecipeError
 from heedful.models.multitask import Headed, MultitaskModel
 from heedful.models.text_classifier import TextClassifier
 from heedful.recipes.recipe import data_table
-from heedful.recipes.run import MultitaskRecipe
-from heedful.runs.fine_tuning_run import FineTuningRun, learned_vocabulary
-from heedful.runs.initial import warm
-from heedful.runs.run import Run, RunFolder, Vocabulary, placed
-from heedful.tasks.classification.run import ClassificationRun
+from heedful.tasks.kind import Entries, FineTuningKind, Kind, Run, Vocabularies, Vocabulary, learned, placed
 from heedful.tasks.multitask.heads import Heads
 from heedful.tasks.multitask.problem import Member, Multitask
-from heedful.tasks.spans.run import SpansRun
-from heedful.tasks.tagging.run import TaggingRun
+from heedful.tasks.multitask.recipe import MultitaskRecipe
 from heedful.tasks.task import Task
 
 TEXT: Final = "tokenizer/text"
-
-_RUNS: Final[Mapping[str, type[FineTuningRun[Any]]]] = {
-    "classification": ClassificationRun,
-    "tagging": TaggingRun,
-    "spans": SpansRun,
-}
+MultitaskRun: TypeAlias = Run[MultitaskRecipe, MultitaskModel]
 
 
-@dataclass(frozen=True)
-class MultitaskRun(RunFolder[MultitaskModel]):
-    """A run whose tasks share an encoder and a vocabulary.
+@final
+class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
+    """Tasks that share an encoder and a vocabulary.
 
-    Each task is a run of its own kind in a folder below, without weights: it encodes its text, makes its head and says
-    what is lost and measured.
-
-    Attributes:
-        runs: those of the tasks, by their names.
+    Each is a run of its own kind in a folder below, without weights: it encodes its text, makes its head and says what
+    is lost and measured.
     """
 
-    folder: Path
-    recipe: MultitaskRecipe
-    tokenizer: Tokenizer
-    runs: Mapping[str, FineTuningRun[Any]]
+    words: ClassVar = (TEXT,)
+    outputs: ClassVar = "classes"
 
-    @classmethod
-    def begin(cls, folder: Path, recipe: MultitaskRecipe) -> MultitaskRun:
-        """A new one; its vocabulary is that of the text of all tasks, or of `init`."""
-        tokenizer = learned_vocabulary(recipe, _texts(recipe))
-        runs = {}
-        for name, task in recipe.tasks.items():
+    def learn(self, recipe: MultitaskRecipe, *, given: Tokenizer | None) -> Vocabularies:
+        """The one of the text of all tasks, and classes and tags of each."""
+        tokenizer = learned(recipe, _texts(recipe), given=given)
+        found: dict[str, Vocabulary] = {TEXT: tokenizer}
+        for name in recipe.tasks:
+            member = recipe.single(name)
             with placed(f"{data_table(name)}.train"):
-                runs[name] = _RUNS[task.kind].begin(_below(folder, name), recipe.single(name), tokenizer=tokenizer)
-        return cls(folder, recipe, tokenizer, runs)
-
-    @classmethod
-    def open(cls, folder: Path, recipe: MultitaskRecipe) -> MultitaskRun:
-        """The one in a folder."""
-        tokenizer = load_tokenizer(folder / TEXT)
-        runs = {
-            name: _RUNS[task.kind].open(_below(folder, name), recipe.single(name), tokenizer=tokenizer)
-            for name, task in recipe.tasks.items()
-        }
-        return cls(folder, recipe, tokenizer, runs)
-
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """The one of text, and classes and tags of each task."""
-        found: dict[str, Vocabulary] = {TEXT: self.tokenizer}
-        for name, run in self.runs.items():
-            own = {file: each for file, each in run.vocabularies.items() if each is not self.tokenizer}
-            found |= {f"{_below(Path(), name).as_posix()}/{file}": each for file, each in own.items()}
+                own = member.kind.learn(member, given=tokenizer)
+            found |= {_below(name, file): each for file, each in own.items() if file not in member.kind.words}
         return found
 
-    @property
-    def members(self) -> Mapping[str, Run[Any]]:
-        """A run for each task."""
-        return self.runs
+    def load(self, recipe: MultitaskRecipe, folder: Path) -> Vocabularies:
+        """The one of the text of all tasks, and classes and tags of each."""
+        found: dict[str, Vocabulary] = {TEXT: load_tokenizer(folder / TEXT)}
+        for name in recipe.tasks:
+            member = recipe.single(name)
+            own = member.kind.labels(member, folder / "tasks" / name)
+            found |= {_below(name, file): each for file, each in own.items()}
+        return found
 
-    def build(self) -> MultitaskModel:
+    def encoding(self, run: MultitaskRun) -> Encoding[Any]:
+        """None: each task has its own."""
+        raise AssertionError("members encode")
+
+    def build(self, recipe: MultitaskRecipe, sizes: Entries) -> MultitaskModel:
         """The encoder of the first task that classifies texts, whose summary of a text the others need not have."""
-        heads: dict[str, Headed] = {name: run.build() for name, run in self.runs.items()}
+        heads: dict[str, Headed] = {}
+        for name in recipe.tasks:
+            member = recipe.single(name)
+            own = dict.fromkeys(member.kind.words, sizes[TEXT])
+            own |= {file.removeprefix(_below(name, "")): size for file, size in sizes.items() if file != TEXT}
+            heads[name] = member.kind.build(member, own)
         shared = next((head for head in heads.values() if isinstance(head, TextClassifier)), next(iter(heads.values())))
         for name, head in heads.items():
             if _shapes(head) != _shapes(shared):
@@ -98,48 +76,70 @@ class MultitaskRun(RunFolder[MultitaskModel]):
             head.encoder = shared.encoder
         return MultitaskModel(heads)
 
-    def warm(self, model: MultitaskModel, *, say: Callable[[str], None]) -> None:
-        """The encoder of `init`."""
-        warm(model, self.recipe, body=BODY, say=say)
+    def members(self, run: MultitaskRun) -> Mapping[str, Run[Any, Any]]:
+        """A run for each task."""
+        found: dict[str, Run[Any, Any]] = {}
+        for name in run.recipe.tasks:
+            recipe, above = run.recipe.single(name), _below(name, "")
+            own: dict[str, Vocabulary] = dict.fromkeys(recipe.kind.words, run.tokenizer)
+            own |= {file.removeprefix(above): each for file, each in run.vocabularies.items() if file.startswith(above)}
+            found[name] = Run(run.folder / "tasks" / name, recipe, own)
+        return found
 
-    def problem(self, corpora: Mapping[str, tuple[Corpus, Corpus]], *, device: torch.device) -> Multitask:
+    def problem(self, run: MultitaskRun, train: Corpus, validation: Corpus, *, device: torch.device) -> Multitask:
+        """None: see `whole`."""
+        raise AssertionError("members have problems")
+
+    def whole(
+        self, run: MultitaskRun, corpora: Mapping[str, tuple[Corpus, Corpus]], *, device: torch.device
+    ) -> Multitask:
         """The weighted sum of what the tasks minimise."""
-        members = {}
-        for name, run in self.runs.items():
+        found: dict[str, Member] = {}
+        for name, member in run.members.items():
             try:
-                task = run.task(*corpora[name], device=device)
+                task = member.kind.problem(member, *corpora[name], device=device)
             except RecipeError as error:
                 raise RecipeError(f"tasks.{name}: {error}") from None
-            config = self.recipe.tasks[name]
+            config = run.recipe.tasks[name]
             if config.monitor is not None and config.monitor not in task.metrics:
                 raise RecipeError(
                     f'tasks.{name}.monitor = "{config.monitor}": cannot be measured on these data; choose one of '
                     f"{', '.join(sorted(task.metrics - {'loss'}))}"
                 )
-            members[name] = Member(task, len(corpora[name][0]), config.weight, config.monitor or run.primary)
-        return Multitask(members, temperature=self.recipe.training.temperature, seed=self.recipe.seed)
+            found[name] = Member(
+                task, len(corpora[name][0]), config.weight, config.monitor or _kind(member).primary(member)
+            )
+        return Multitask(found, temperature=run.recipe.training.temperature, seed=run.recipe.seed)
 
-    def user(self, *, device: torch.device, step: int | None = None) -> Heads:
-        """The trained model as its users see it."""
-        model = self.trained(device=device, step=step)
-        faces = {name: run.face(model.head(name), step=step) for name, run in self.runs.items()}
-        return Heads(faces, place=str(self.folder))
+    def face(self, run: MultitaskRun, model: MultitaskModel, *, step: int | None = None) -> Heads:
+        """A face for each task."""
+        faces = {name: member.kind.face(member, model.head(name), step=step) for name, member in run.members.items()}
+        return Heads(faces, place=str(run.folder))
 
-    def conclude(self, task: Task[Any]) -> None:
+    def conclude(self, run: MultitaskRun, task: Task[Any]) -> None:
         """What each task has found out about the final model."""
         assert isinstance(task, Multitask)
-        for name, run in self.runs.items():
-            run.conclude(task.members[name].task)
+        for name, member in run.members.items():
+            member.kind.conclude(member, task.members[name].task)
 
 
-def _below(folder: Path, name: str) -> Path:
-    return folder / "tasks" / name
+KIND: Final = MultitaskKind()
+
+
+def _below(name: str, file: str) -> str:
+    return f"tasks/{name}/{file}"
+
+
+def _kind(run: Run[Any, Any]) -> FineTuningKind[Any, Any]:
+    assert isinstance(run.kind, FineTuningKind)
+    return run.kind
 
 
 def _texts(recipe: MultitaskRecipe) -> Iterator[str]:
-    for name, task in recipe.tasks.items():
+    for name in recipe.tasks:
+        member = recipe.single(name)
         with placed(f"{data_table(name)}.train"):
-            yield from _RUNS[task.kind].texts(recipe.single(name))
+            yield from member.kind.texts(member)
 
 
 def _shapes(head: Headed) -> dict[str, torch.Size]:

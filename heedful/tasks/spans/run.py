@@ -1,135 +1,120 @@
-"""A run whose task is to find answers in texts."""
+"""What question answering makes of a recipe."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Final, Literal, final
 
 import torch
+from pydantic import BaseModel
 
-from heedful.architectures.build_fine_tuning import BODY, build_span_finder
-from heedful.data.corpus import Corpus, write_corpus
+from heedful.architectures.build_fine_tuning import build_span_finder
+from heedful.data.corpus import Corpus, Encoding
 from heedful.data.questions import Question
-from heedful.data.tokenizers import Tokenizer, load_tokenizer
-from heedful.errors import RunError
+from heedful.data.tokenizers import Tokenizer
 from heedful.models.token_classifier import TokenClassifier
-from heedful.recipes.build_labelled import build_questions, used
-from heedful.recipes.run import SpansRecipe
-from heedful.runs.fine_tuning_run import FineTuningRun, learned_vocabulary
-from heedful.runs.initial import warm
-from heedful.store import write_json
+from heedful.store import stored, write_json
+from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
+from heedful.tasks.spans.exam import QuestionExam
 from heedful.tasks.spans.face import Answerer
 from heedful.tasks.spans.problem import Reading, Spans
-from heedful.tasks.spans.windows import NOWHERE, Cutting, target_encoding, targets
+from heedful.tasks.spans.recipe import SpansRecipe
+from heedful.tasks.spans.windows import NOWHERE, Cutting, Target, target_encoding, targets
 from heedful.tasks.task import Task
 
-TEXT, SILENCE = "tokenizer/text", "silence.json"
-_FORMAT = 1
+TEXT: Final = "tokenizer/text"
+SILENCE: Final = "silence.json"
 
 
-@dataclass(frozen=True)
-class SpansRun(FineTuningRun[TokenClassifier]):
-    """A run that learns to answer questions about texts."""
+class Silence(BaseModel, extra="forbid", allow_inf_nan=False):
+    """From which `silence` on a finished model says nothing; never where there is none."""
 
-    folder: Path
-    recipe: SpansRecipe
-    tokenizer: Tokenizer
+    format: Literal[1] = 1
+    threshold: float | None
 
-    @classmethod
-    def begin(cls, folder: Path, recipe: SpansRecipe, *, tokenizer: Tokenizer | None = None) -> SpansRun:
-        """A new one; its vocabulary is that of the questions and texts that it learns from, or of `init`."""
-        return cls(folder, recipe, tokenizer or learned_vocabulary(recipe, cls.texts(recipe)))
 
-    @classmethod
-    def open(cls, folder: Path, recipe: SpansRecipe, *, tokenizer: Tokenizer | None = None) -> SpansRun:
-        """The one in a folder."""
-        return cls(folder, recipe, tokenizer or load_tokenizer(folder / TEXT))
+@final
+class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
+    """Where the answers to questions stand is learned."""
 
-    @classmethod
-    def texts(cls, recipe: SpansRecipe) -> Iterator[str]:
+    words: ClassVar = (TEXT,)
+    trial: ClassVar = 'answer RUN --question "..." --context "..."'
+
+    def learn(self, recipe: SpansRecipe, *, given: Tokenizer | None) -> Vocabularies:
+        """Text."""
+        return {TEXT: learned(recipe, self.texts(recipe), given=given)}
+
+    def labels(self, recipe: SpansRecipe, folder: Path) -> Vocabularies:
+        """None."""
+        return {}
+
+    def texts(self, recipe: SpansRecipe) -> Iterator[str]:
         """Each question, and each context once where several questions in a row share it."""
         context = None
-        for question in used(build_questions(recipe.data.train), recipe, part="train"):
+        for question in examples(recipe, "train"):
             yield question.question
             if question.context != context:
                 context = question.context
                 yield context
 
-    @property
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        """The one."""
-        return {TEXT: self.tokenizer}
+    def prepared(self, run: Run[SpansRecipe, TokenClassifier], examples: Iterable[Question]) -> Iterable[Target]:
+        """The windows of all questions."""
+        return targets(run.tokenizer, examples, cutting=_reading(run).cutting)
 
-    @property
-    def reading(self) -> Reading:
-        """How questions are read."""
-        data = self.recipe.data
-        return Reading(self.tokenizer, Cutting(data.max_length, data.stride, data.max_question), data.max_answer)
+    def encoding(self, run: Run[SpansRecipe, TokenClassifier]) -> Encoding[Target]:
+        """Windows, and where an answer stands in them."""
+        return target_encoding(run.tokenizer, max_length=run.recipe.data.max_length)
 
-    def questions(self, part: str) -> Iterable[Question]:
-        """A part of the data; of the training text what is learned from."""
-        return used(build_questions(getattr(self.recipe.data, part)), self.recipe, part=part)
-
-    def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
-        """Writes the windows of a part of the questions as ids."""
-        found = targets(self.tokenizer, self.questions(part), cutting=self.reading.cutting)
-        encoding = target_encoding(self.tokenizer, max_length=self.recipe.data.max_length)
-        return write_corpus(folder, found, encoding=encoding, fingerprint=fingerprint)
-
-    def remarks(self, corpus: Corpus) -> Sequence[str]:
+    def remarks(self, run: Run[SpansRecipe, TokenClassifier], corpus: Corpus) -> Sequence[str]:
         """In how many windows there is an answer."""
         there = int((corpus["first"].stream != NOWHERE).sum())
         return (f"{len(corpus):,} windows, {there:,} with an answer",)
 
-    def build(self) -> TokenClassifier:
+    def build(self, recipe: SpansRecipe, sizes: Entries) -> TokenClassifier:
         """An encoder and two logits for each token."""
-        return build_span_finder(self.recipe.model, vocabulary=self.tokenizer.size, longest=self.recipe.data.max_length)
+        return build_span_finder(recipe.model, vocabulary=sizes[TEXT], longest=recipe.data.max_length)
 
-    def warm(self, model: TokenClassifier, *, say: Callable[[str], None]) -> None:
-        """The encoder of `init`."""
-        warm(model, self.recipe, body=BODY, say=say)
-
-    def task(self, train: Corpus, validation: Corpus, *, device: torch.device) -> Spans:
+    def problem(
+        self, run: Run[SpansRecipe, TokenClassifier], train: Corpus, validation: Corpus, *, device: torch.device
+    ) -> Spans:
         """Likelihood of where answers begin and end."""
-        config = self.recipe.training
         return Spans(
             train,
             validation,
-            questions=list(self.questions("validation")),
-            reading=self.reading,
-            batch_tokens=config.batch_tokens,
-            seed=self.recipe.seed,
+            questions=list(run.examples("validation")),
+            reading=_reading(run),
+            batch_tokens=run.recipe.training.batch_tokens,
+            seed=run.recipe.seed,
             device=device,
         )
 
-    def conclude(self, task: Task[Any]) -> None:
+    def conclude(self, run: Run[SpansRecipe, TokenClassifier], task: Task[Any]) -> None:
         """Keeps from which `silence` on the final model says nothing."""
         assert isinstance(task, Spans)
-        write_json(self.folder / SILENCE, {"format": _FORMAT, "threshold": task.threshold})
+        write_json(run.folder / SILENCE, Silence(threshold=task.threshold).model_dump())
 
-    @property
-    def primary(self) -> str:
+    def exam(self, recipe: SpansRecipe, part: str) -> QuestionExam:
+        """Questions about texts."""
+        total = sum(1 for _ in recipe.data.reader("train"))
+        return QuestionExam(total=total, questions=list(recipe.data.reader(part)))
+
+    def primary(self, run: Run[SpansRecipe, TokenClassifier]) -> str:
         """F1 of words."""
         return "f1"
 
-    def face(self, model: TokenClassifier, *, step: int | None = None) -> Answerer:
-        """A trained model as its users see it; one that is not finished says nothing where that is likelier."""
-        return self.reading.answerer(model, threshold=self._threshold(step))
+    def face(
+        self, run: Run[SpansRecipe, TokenClassifier], model: TokenClassifier, *, step: int | None = None
+    ) -> Answerer:
+        """Questions in, answers out; a model that is not finished says nothing where that is likelier."""
+        path = run.folder / SILENCE
+        finished = step is None and path.exists()
+        return _reading(run).answerer(model, threshold=stored(path, Silence).threshold if finished else 0.0)
 
-    def _threshold(self, step: int | None) -> float | None:
-        path = self.folder / SILENCE
-        if step is not None or not path.exists():
-            return 0.0
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            version, threshold = record["format"], record["threshold"]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            version, threshold = None, None
-        known = threshold is None or (isinstance(threshold, float | int) and math.isfinite(threshold))
-        if version != _FORMAT or not known:
-            raise RunError(f"{path}: is damaged or of another version; restore it, or train again")
-        return None if threshold is None else float(threshold)
+
+KIND: Final = SpansKind()
+
+
+def _reading(run: Run[SpansRecipe, TokenClassifier]) -> Reading:
+    data = run.recipe.data
+    return Reading(run.tokenizer, Cutting(data.max_length, data.stride, data.max_question), data.max_answer)

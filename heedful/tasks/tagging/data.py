@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +17,7 @@ from torch import Tensor
 from heedful.data.batches import tokens_of
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labels import Labels
-from heedful.data.readers import read_lines
+from heedful.data.readers import Reader, read_lines
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.values import Tokens
@@ -33,12 +33,11 @@ class TaggedSentence(NamedTuple):
     places: tuple[str, ...]
 
 
-class TaggedReader(ABC):
-    """Tagged sentences that can be read again and again, each time from the start."""
+class TaggedReader(Reader[TaggedSentence]):
+    """Tagged sentences, a word on each line.
 
-    def __init__(self, path: Path) -> None:
-        read_lines(path)  # which reports a missing file
-        self.paths = (path,)
+    Abstract: the columns belong to the format.
+    """
 
     def __iter__(self) -> Iterator[TaggedSentence]:
         words: list[tuple[str, str, str]] = []

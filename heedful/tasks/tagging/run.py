@@ -1,116 +1,102 @@
-"""A run whose task is tagging."""
+"""What tagging makes of a recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar, Final, final
 
 import torch
 
 from heedful.architectures.build import build_tagger
-from heedful.architectures.build_fine_tuning import BODY
-from heedful.data.corpus import Corpus, write_corpus
+from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labels import Labels
-from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.data.tokenizers import Tokenizer
 from heedful.metrics.entities import are_entities
 from heedful.models.token_classifier import TokenClassifier
-from heedful.recipes.build_data import build_tagged
-from heedful.recipes.build_labelled import used
-from heedful.recipes.run import TaggingRecipe
-from heedful.runs.fine_tuning_run import FineTuningRun, learned_vocabulary
-from heedful.runs.initial import warm
-from heedful.runs.run import Vocabulary
-from heedful.tasks.tagging.data import tagged_encoding
+from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
+from heedful.tasks.tagging.data import TaggedSentence, tagged_encoding
+from heedful.tasks.tagging.exam import TagExam
 from heedful.tasks.tagging.face import Tagger
 from heedful.tasks.tagging.problem import Tagging
+from heedful.tasks.tagging.recipe import TaggingRecipe
 
-WORDS, TAGS = "tokenizer/words", "tokenizer/tags"
+WORDS: Final = "tokenizer/words"
+TAGS: Final = "tokenizer/tags"
 
 
-@dataclass(frozen=True)
-class TaggingRun(FineTuningRun[TokenClassifier]):
-    """A run that learns the tags of words."""
+@final
+class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
+    """The tags of words are learned; those of the whole training text, whatever is learned from."""
 
-    folder: Path
-    recipe: TaggingRecipe
-    tokenizer: Tokenizer
-    tags: Labels
+    words: ClassVar = (WORDS,)
+    outputs: ClassVar = "tags"
+    trial: ClassVar = 'tag RUN --text "..."'
 
-    @classmethod
-    def begin(cls, folder: Path, recipe: TaggingRecipe, *, tokenizer: Tokenizer | None = None) -> TaggingRun:
-        """A new one; its vocabulary is that of the sentences that it learns from, or of `init`.
-
-        Its tags are those of the whole training text, whatever is learned from.
-        """
-        if tokenizer is None:
-            tokenizer = learned_vocabulary(recipe, cls.texts(recipe))
-        sentences = build_tagged(recipe.data.train)
-        return cls(folder, recipe, tokenizer, Labels.learn(tag for sentence in sentences for tag in sentence.tags))
-
-    @classmethod
-    def open(cls, folder: Path, recipe: TaggingRecipe, *, tokenizer: Tokenizer | None = None) -> TaggingRun:
-        """The one in a folder."""
-        return cls(folder, recipe, tokenizer or load_tokenizer(folder / WORDS), Labels.load(folder / TAGS))
-
-    @classmethod
-    def texts(cls, recipe: TaggingRecipe) -> Iterator[str]:
-        """Each sentence, its words with spaces between them."""
-        sentences = used(build_tagged(recipe.data.train), recipe, part="train")
-        return (" ".join(sentence.words) for sentence in sentences)
-
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
+    def learn(self, recipe: TaggingRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Words and tags."""
-        return {WORDS: self.tokenizer, TAGS: self.tags}
+        tokenizer = learned(recipe, self.texts(recipe), given=given)
+        sentences = recipe.data.reader("train")
+        return {WORDS: tokenizer, TAGS: Labels.learn(tag for sentence in sentences for tag in sentence.tags)}
 
-    def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
-        """Writes a part of the tagged text as ids."""
-        sentences = used(build_tagged(getattr(self.recipe.data, part)), self.recipe, part=part)
-        encoding = tagged_encoding(
-            self.tokenizer, self.tags, max_length=self.recipe.data.max_length, framed=self.recipe.model.framed
-        )
-        return write_corpus(folder, sentences, encoding=encoding, fingerprint=fingerprint)
+    def labels(self, recipe: TaggingRecipe, folder: Path) -> Vocabularies:
+        """Tags."""
+        return {TAGS: Labels.load(folder / TAGS)}
 
-    def build(self) -> TokenClassifier:
+    def texts(self, recipe: TaggingRecipe) -> Iterator[str]:
+        """Each sentence, its words with spaces between them."""
+        return (" ".join(sentence.words) for sentence in examples(recipe, "train"))
+
+    def encoding(self, run: Run[TaggingRecipe, TokenClassifier]) -> Encoding[TaggedSentence]:
+        """Words and their tags."""
+        length, framed = run.recipe.data.max_length, run.recipe.model.framed
+        return tagged_encoding(run.tokenizer, _tags(run), max_length=length, framed=framed)
+
+    def build(self, recipe: TaggingRecipe, sizes: Entries) -> TokenClassifier:
         """An encoder and a classifier."""
-        return build_tagger(
-            self.recipe.model,
-            vocabulary=self.tokenizer.size,
-            tags=self.tags.size,
-            longest=self.recipe.data.max_length,
-        )
+        longest = recipe.data.max_length
+        return build_tagger(recipe.model, vocabulary=sizes[WORDS], tags=sizes[TAGS], longest=longest)
 
-    def warm(self, model: TokenClassifier, *, say: Callable[[str], None]) -> None:
-        """The encoder of `init`."""
-        warm(model, self.recipe, body=BODY, say=say)
-
-    def task(self, train: Corpus, validation: Corpus, *, device: torch.device) -> Tagging:
+    def problem(
+        self, run: Run[TaggingRecipe, TokenClassifier], train: Corpus, validation: Corpus, *, device: torch.device
+    ) -> Tagging:
         """Likelihood of the tags."""
-        config = self.recipe.training
+        config = run.recipe.training
         return Tagging(
             train,
             validation,
             smoothing=config.label_smoothing,
             batch_tokens=config.batch_tokens,
-            seed=self.recipe.seed,
+            seed=run.recipe.seed,
             device=device,
-            tags=self.tags,
+            tags=_tags(run),
         )
 
-    @property
-    def primary(self) -> str:
-        """F1 where tags tell of entities, else accuracy."""
-        return "f1" if are_entities(self.tags.names) else "accuracy"
+    def exam(self, recipe: TaggingRecipe, part: str) -> TagExam:
+        """The tags of sentences."""
+        return TagExam(train=recipe.data.reader("train"), sentences=list(recipe.data.reader(part)))
 
-    def face(self, model: TokenClassifier, *, step: int | None = None) -> Tagger:
-        """A trained model as its users see it."""
-        framed = self.recipe.model.framed
+    def primary(self, run: Run[TaggingRecipe, TokenClassifier]) -> str:
+        """F1 where tags tell of entities, else accuracy."""
+        return "f1" if are_entities(_tags(run).names) else "accuracy"
+
+    def face(
+        self, run: Run[TaggingRecipe, TokenClassifier], model: TokenClassifier, *, step: int | None = None
+    ) -> Tagger:
+        """Sentences in, tags out."""
+        framed = run.recipe.model.framed
         return Tagger(
             model,
-            tokenizer=self.tokenizer,
-            tags=self.tags,
+            tokenizer=run.tokenizer,
+            tags=_tags(run),
             framed=framed,
             # places that training never reached mean nothing to most positions; recurrent networks read on
-            max_length=self.recipe.data.max_length if framed else None,
+            max_length=run.recipe.data.max_length if framed else None,
         )
+
+
+KIND: Final = TaggingKind()
+
+
+def _tags(run: Run[TaggingRecipe, TokenClassifier]) -> Labels:
+    return run.vocabulary(TAGS, Labels)

@@ -10,9 +10,10 @@ from pathlib import Path
 from heedful.metrics.bootstrap import Comparison, CountedBLEU, CountedChrF, Interval, bootstrap, paired_bootstrap
 from heedful.metrics.likelihood import perplexity
 from heedful.metrics.translation import bleu, bleu_by_length, chrf
-from heedful.recipes.build_run import build_length, build_search
 from heedful.recipes.generation import GenerationConfig
-from heedful.runs.load import load_translator
+from heedful.runs.load import load_as
+from heedful.tasks.searches import build_length, build_search
+from heedful.tasks.translation.face import Translator
 
 _WARM = 8
 _FEWEST = 10
@@ -45,11 +46,11 @@ def translate(
         DataError: a sentence is longer than the model reads.
         RunError: the run is damaged.
     """
-    translator = load_translator(folder, device=device)
-    translator.length = build_length(search)
-    translator.translate(sources[:_WARM], search=build_search(search, translator.target.special))
+    translator = load_as(Translator, folder, use="translates", device=device)
+    looked_for, length = build_search(search, translator.target.special), build_length(search)
+    translator.translate(sources[:_WARM], search=looked_for, length=length)
     began = time.perf_counter()
-    found = translator.translate(sources, search=build_search(search, translator.target.special))
+    found = translator.translate(sources, search=looked_for, length=length)
     seconds = time.perf_counter() - began
     best = [translation.candidates[0] for translation in found]
     scores = translator.score(list(zip(sources, references, strict=True)))

@@ -20,9 +20,11 @@ from heedful.generation.search import Search
 from heedful.inspection.record import Record
 from heedful.inspection.watch import watch
 from heedful.models.interface import Encoder, Generative
+from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
-from heedful.tasks.translation.translations import Alignment, Candidate, ForcedScore, Length, Translation
+from heedful.tasks.searches import Length
+from heedful.tasks.translation.translations import Alignment, Candidate, ForcedScore, Translation
 from heedful.tasks.translation.words import Links, link_words, words_of_pieces
 from heedful.values import Tokens, move
 
@@ -38,6 +40,7 @@ class Translator:
         length: how long they may become.
         max_source: longest source in tokens, the one that ends it included.
         max_target: longest translation, likewise; None where the model's positions have no end.
+        generation: what `search` and `length` were made of.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Translator:
         length: Length,
         max_source: int,
         max_target: int | None = None,
+        generation: GenerationConfig = BeamConfig(),  # noqa: B008 - frozen
     ) -> None:
         self.models = tuple(models)
         self.source = source
@@ -58,6 +62,7 @@ class Translator:
         self.length = length
         self.max_source = max_source
         self.max_target = max_target
+        self.generation = generation
         self.device = next(self.models[0].parameters()).device
 
     def translate(
@@ -65,6 +70,7 @@ class Translator:
         sentences: Sequence[str],
         *,
         search: Search | None = None,
+        length: Length | None = None,
         prefixes: Sequence[str] | None = None,
         batch_tokens: int = 4096,
         tick: Callable[[int], None] | None = None,
@@ -75,6 +81,7 @@ class Translator:
         Args:
             sentences: one string each; an empty one gives an empty translation.
             search: instead of the translator's own.
+            length: likewise.
             prefixes: how each translation must begin.
             batch_tokens: padded source tokens that are translated at one time.
             tick: told how many sentences each batch finished.
@@ -96,7 +103,11 @@ class Translator:
             rows = filled[places]
             prefix = None if forced is None else torch.from_numpy(padded([forced[i] for i in rows])).to(self.device)
             hypotheses = self._search(
-                [encoded[i] for i in rows], search or self.search, prefix=prefix, numbers=rows + first
+                [encoded[i] for i in rows],
+                search or self.search,
+                length=length or self.length,
+                prefix=prefix,
+                numbers=rows + first,
             )
             for row, best in zip(rows, hypotheses, strict=True):
                 found[row] = best
@@ -219,7 +230,8 @@ class Translator:
             raise DataError("no words to look at: give a sentence")
         if target is None:
             search, grown = growing(search or self.search)
-            wanted = list(self._search([ids], search, prefix=None, numbers=np.array([1]))[0][0].ids)
+            found = self._search([ids], search, length=self.length, prefix=None, numbers=np.array([1]))
+            wanted = list(found[0][0].ids)
         else:
             wanted = self._forcible(target, 1)
         memory = self._sources([ids])
@@ -279,11 +291,17 @@ class Translator:
         return ids
 
     def _search(
-        self, sources: list[list[int]], search: Search, *, prefix: Tensor | None, numbers: np.ndarray
+        self,
+        sources: list[list[int]],
+        search: Search,
+        *,
+        length: Length,
+        prefix: Tensor | None,
+        numbers: np.ndarray,
     ) -> Hypotheses:
         source = self._sources(sources)
         limit = torch.tensor(
-            [max(1, int(self.length.ratio * (len(ids) + 1)) + self.length.extra) for ids in sources],
+            [max(1, int(length.ratio * (len(ids) + 1)) + length.extra) for ids in sources],
             device=self.device,
         )
         if self.max_target is not None:

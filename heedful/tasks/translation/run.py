@@ -1,158 +1,166 @@
-"""A run whose task is translation."""
+"""What translation makes of a recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ClassVar, Final, TypeAlias, final
 
 import torch
 from torch import nn
 
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
-from heedful.data.corpus import Corpus, pair_encoding, write_corpus
+from heedful.data.corpus import Corpus, Encoding, pair_encoding
+from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
-from heedful.errors import DataError
+from heedful.errors import DataError, RunError
 from heedful.metrics.translation import bleu
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.recipes.build_data import build_pairs, learn_pair
-from heedful.recipes.build_run import build_length, build_search
 from heedful.recipes.generation import GreedyConfig
-from heedful.recipes.run import TranslationRecipe
-from heedful.runs.run import Run
-from heedful.runs.word_vectors import start_from_vectors
+from heedful.tasks.kind import Entries, Kind, Run, Vocabularies
+from heedful.tasks.searches import Length, build_length, build_search
 from heedful.tasks.translation.criterion import Criterion, Decorrelated, Likelihood
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.problem import Translation
+from heedful.tasks.translation.recipe import TranslationRecipe
 from heedful.tasks.translation.reinforcement import Reinforced
-from heedful.tasks.translation.translations import Length
+from heedful.tasks.word_vectors import start_from_vectors
 from heedful.values import Tokens
 
-SOURCE, TARGET = "tokenizer/source", "tokenizer/target"
+SOURCE: Final = "tokenizer/source"
+TARGET: Final = "tokenizer/target"
+Model: TypeAlias = SequenceToSequence[Tokens]
+TranslationRun: TypeAlias = Run[TranslationRecipe, Model]
 
 
-@dataclass(frozen=True)
-class TranslationRun(Run[SequenceToSequence[Tokens]]):
-    """A run that learns from parallel text."""
+@final
+class TranslationKind(Kind[TranslationRecipe, Model]):
+    """Translations are learned from parallel text."""
 
-    folder: Path
-    recipe: TranslationRecipe
-    source: Tokenizer
-    target: Tokenizer
+    words: ClassVar = (SOURCE, TARGET)
+    trial: ClassVar = 'translate RUN --text "..."'
 
-    @classmethod
-    def begin(cls, folder: Path, recipe: TranslationRecipe) -> TranslationRun:
-        """A new one, its vocabularies learned from the training text."""
-        return cls(folder, recipe, *learn_pair(recipe.tokenizer, build_pairs(recipe.data.train)))
-
-    @classmethod
-    def open(cls, folder: Path, recipe: TranslationRecipe) -> TranslationRun:
-        """The one in a folder."""
-        source = load_tokenizer(folder / SOURCE)
-        return cls(folder, recipe, source, source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET))
-
-    @property
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
+    def learn(self, recipe: TranslationRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Both languages', the same one twice where they share it."""
-        return {SOURCE: self.source, TARGET: self.target}
+        assert given is None, "nothing gives a translation run its vocabularies"
+        config, reader = recipe.tokenizer, recipe.data.reader("train")
+        if config.joint:
+            joint = config.learn(text for pair in reader for text in (pair.source, pair.target))
+            return {SOURCE: joint, TARGET: joint}
+        source = config.learn(pair.source for pair in reader)
+        return {SOURCE: source, TARGET: config.learn(pair.target for pair in reader)}
 
-    @property
-    def sizes(self) -> Sizes:
-        """What the model must know of its data."""
-        return Sizes(self.source.size, self.target.size, self.recipe.data.max_length)
+    def load(self, recipe: TranslationRecipe, folder: Path) -> Vocabularies:
+        """Both languages', the same one twice where they share it."""
+        source = load_tokenizer(folder / SOURCE)
+        return {SOURCE: source, TARGET: source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET)}
 
-    @property
-    def max_target(self) -> int | None:
-        """Tokens of the longest translation, its end included; None where positions have no end."""
-        longest = self.recipe.model.longest
-        return None if longest is None else longest.tokens
+    def require(self, recipe: TranslationRecipe) -> None:
+        """Looks for the files of word vectors."""
+        for name in ("source_vectors", "target_vectors"):
+            path = getattr(recipe.model, name)
+            if path is not None and not path.is_file():
+                raise DataError(f"{path}: there is no such file; check model.{name}")
 
-    def user(self, *, device: torch.device, step: int | None = None) -> Translator:
-        """The trained model as its users see it."""
-        return translator([self], device=device, step=step)
+    def encoding(self, run: TranslationRun) -> Encoding[Pair]:
+        """Both sides, each with its end."""
+        return pair_encoding(_source(run), run.tokenizer, max_length=run.recipe.data.max_length)
 
-    def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
-        """Writes a part of the parallel text as ids."""
-        encoding = pair_encoding(self.source, self.target, max_length=self.recipe.data.max_length)
-        return write_corpus(
-            folder, build_pairs(getattr(self.recipe.data, part)), encoding=encoding, fingerprint=fingerprint
-        )
-
-    def build(self) -> SequenceToSequence[Tokens]:
+    def build(self, recipe: TranslationRecipe, sizes: Entries) -> Model:
         """An encoder and a decoder."""
-        return build_sequence_to_sequence(self.recipe.model, self.sizes)
+        return build_sequence_to_sequence(recipe.model, Sizes(sizes[SOURCE], sizes[TARGET], recipe.data.max_length))
 
-    def warm(self, model: SequenceToSequence[Tokens], *, say: Callable[[str], None]) -> None:
+    def warm(self, run: TranslationRun, model: Model, *, say: Callable[[str], None]) -> None:
         """Puts the word vectors that the recipe names in the place of random embeddings."""
-        config = self.recipe.model
+        config = run.recipe.model
         for path, tokenizer, side in (
-            (config.source_vectors, self.source, model.encoder),
-            (config.target_vectors, self.target, model.decoder),
+            (config.source_vectors, _source(run), model.encoder),
+            (config.target_vectors, run.tokenizer, model.decoder),
         ):
             if path is not None:
                 start_from_vectors(side, tokenizer, path, say=say)
 
-    def task(self, train: Corpus, validation: Corpus, *, device: torch.device) -> Translation:
+    def problem(self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device) -> Translation:
         """Likelihood of the targets, BLEU where it is monitored, and REINFORCE where attention draws."""
-        config = self.recipe.training
+        config = run.recipe.training
         return Translation(
             train,
             validation,
-            bos=self.target.special.bos,
-            criterion=self._criterion(),
+            bos=run.tokenizer.special.bos,
+            criterion=_criterion(run.recipe),
             batch_tokens=config.batch_tokens,
-            seed=self.recipe.seed,
+            seed=run.recipe.seed,
             device=device,
-            translation_score=self._validation_bleu() if config.monitor == "bleu" else None,
+            translation_score=_validation_bleu(run) if config.monitor == "bleu" else None,
         )
 
-    def _criterion(self) -> Criterion:
-        config = self.recipe.training
-        likelihood = Likelihood(config.label_smoothing)
-        if (draws := config.reinforce) is not None:
-            return Reinforced(likelihood, reward=draws.reward, entropy=draws.entropy, decay=draws.baseline_decay)
-        return Decorrelated(likelihood, weight=config.decorrelation) if config.decorrelation else likelihood
+    def face(self, run: TranslationRun, model: Model, *, step: int | None = None) -> Translator:
+        """Sentences in, sentences out."""
+        return self.together([run], [model])
 
-    def _validation_bleu(self) -> Callable[[nn.Module], float]:
-        longest = self.recipe.data.max_length
-        read = build_pairs(self.recipe.data.validation)
-        pairs = [pair for pair in read if pair.source and pair.target]
-
-        def measure(model: nn.Module) -> float:
-            translator = Translator(
-                [model],
-                source=self.source,
-                target=self.target,
-                search=build_search(GreedyConfig(), self.target.special),
-                length=Length(1.5, 10),
-                max_source=longest,
-                max_target=self.max_target,
-            )
-            known = [p for p in pairs if len(self.source.encode(p.source)) < longest]
-            found = translator.translate([p.source for p in known])
-            references = [p.target for p in known]
-            return bleu([t.text for t in found], references, lowercase=self.recipe.tokenizer.lowercase).value
-
-        return measure
+    def together(self, runs: Sequence[TranslationRun], models: Sequence[Model]) -> Translator:
+        """Models of one vocabulary, which vote."""
+        first = runs[0]
+        for other in runs[1:]:
+            if any(_bytes(other, file) != _bytes(first, file) for file in self.words):
+                raise RunError(
+                    f"{other.folder}: has another vocabulary than {first.folder}; an ensemble needs the same one"
+                )
+        return Translator(
+            models,
+            source=_source(first),
+            target=first.tokenizer,
+            search=build_search(first.recipe.generation, first.tokenizer.special),
+            length=build_length(first.recipe.generation),
+            max_source=min(run.recipe.data.max_length for run in runs),
+            max_target=min((most for run in runs if (most := _max_target(run.recipe)) is not None), default=None),
+            generation=first.recipe.generation,
+        )
 
 
-def check_translation(recipe: TranslationRecipe) -> None:
-    """Looks for the files of word vectors, before any work is done."""
-    for name in ("source_vectors", "target_vectors"):
-        path = getattr(recipe.model, name)
-        if path is not None and not path.is_file():
-            raise DataError(f"{path}: there is no such file; check model.{name}")
+KIND: Final = TranslationKind()
 
 
-def translator(runs: Sequence[TranslationRun], *, device: torch.device, step: int | None = None) -> Translator:
-    """The trained models of runs with one vocabulary, which translate together."""
-    first = runs[0]
-    return Translator(
-        [run.trained(device=device, step=step) for run in runs],
-        source=first.source,
-        target=first.target,
-        search=build_search(first.recipe.generation, first.target.special),
-        length=build_length(first.recipe.generation),
-        max_source=min(run.recipe.data.max_length for run in runs),
-        max_target=min((run.max_target for run in runs if run.max_target is not None), default=None),
-    )
+def _source(run: TranslationRun) -> Tokenizer:
+    return run.text(SOURCE)
+
+
+def _bytes(run: TranslationRun, file: str) -> bytes:
+    return (run.folder / file).read_bytes()
+
+
+def _max_target(recipe: TranslationRecipe) -> int | None:
+    """Tokens of the longest translation, its end included; None where positions have no end."""
+    longest = recipe.model.longest
+    return None if longest is None else longest.tokens
+
+
+def _criterion(recipe: TranslationRecipe) -> Criterion:
+    config = recipe.training
+    likelihood = Likelihood(config.label_smoothing)
+    if (draws := config.reinforce) is not None:
+        return Reinforced(likelihood, reward=draws.reward, entropy=draws.entropy, decay=draws.baseline_decay)
+    return Decorrelated(likelihood, weight=config.decorrelation) if config.decorrelation else likelihood
+
+
+def _validation_bleu(run: TranslationRun) -> Callable[[nn.Module], float]:
+    longest, source = run.recipe.data.max_length, _source(run)
+    pairs = [pair for pair in run.examples("validation") if pair.source and pair.target]
+
+    def measure(model: nn.Module) -> float:
+        translator = Translator(
+            [model],
+            source=source,
+            target=run.tokenizer,
+            search=build_search(GreedyConfig(), run.tokenizer.special),
+            length=Length(1.5, 10),
+            max_source=longest,
+            max_target=_max_target(run.recipe),
+            generation=GreedyConfig(),
+        )
+        known = [pair for pair in pairs if len(source.encode(pair.source)) < longest]
+        found = translator.translate([pair.source for pair in known])
+        references = [pair.target for pair in known]
+        return bleu([each.text for each in found], references, lowercase=run.recipe.tokenizer.lowercase).value
+
+    return measure

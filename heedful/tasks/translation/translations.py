@@ -9,14 +9,6 @@ from jaxtyping import Float
 
 
 @dataclass(frozen=True)
-class Length:
-    """The longest translation: ratio times the source's tokens and `extra` more."""
-
-    ratio: float = 1.0
-    extra: int = 50
-
-
-@dataclass(frozen=True)
 class Candidate:
     """One translation of a sentence.
 

@@ -18,10 +18,10 @@ from heedful.errors import RunError
 from heedful.foreign.formats import export_ctranslate2, export_marian
 from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy
-from heedful.recipes.run import recipe_from
+from heedful.recipes.load import recipe_from
 from heedful.runs.checkpoints import Checkpoints, finish
 from heedful.runs.load import begin_run, open_translation
-from heedful.tasks.translation.translations import Length
+from heedful.tasks.searches import Length
 from heedful.training.listeners import Evaluation, Progress, Snapshot
 from heedful.values import Tokens
 

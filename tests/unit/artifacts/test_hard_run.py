@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from heedful import RecipeError, load_recipe, train
-from heedful.recipes.run import dump
+from heedful.recipes.load import dump
 from heedful.runs.checkpoints import resume
 from heedful.runs.load import open_run
 from heedful.store import read_manifest

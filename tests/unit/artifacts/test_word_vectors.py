@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from heedful.data.tokenizers import Tokenizer, Words, learn_sentencepiece
-from heedful.recipes.run import TranslationRecipe
+from heedful.tasks.translation.recipe import TranslationRecipe
 from heedful.tasks.translation.run import TranslationRun
 
 D_MODEL = 8

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from heedful.recipes.run import RECIPES, Recipe
+from heedful.recipes.load import RECIPES, Recipe
 from heedful.recipes.section import Section, keys, members, named, parts
 
 ODD_TEXTS = (

@@ -13,7 +13,7 @@ from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.attention import Learned, Rotary, causal, everything
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
 from heedful.errors import RecipeError
-from heedful.recipes.run import recipe_from
+from heedful.recipes.load import recipe_from
 from heedful.values import Tokens
 
 VOCABULARY = 11

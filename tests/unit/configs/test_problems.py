@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from heedful.errors import RecipeError
-from heedful.recipes.run import Recipe, load_recipe, recipe_from
+from heedful.recipes.load import Recipe, load_recipe, recipe_from
 
 MINIMAL = """
 [data]

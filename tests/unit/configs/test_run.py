@@ -10,7 +10,7 @@ import pytest
 
 from heedful.errors import RecipeError
 from heedful.recipes import toml
-from heedful.recipes.run import RECIPES, Recipe, dump, json_schema, load_recipe, recipe_from
+from heedful.recipes.load import RECIPES, Recipe, dump, json_schema, load_recipe, recipe_from
 from heedful.recipes.section import Section, complete, keys, members, named
 
 MINIMAL = """

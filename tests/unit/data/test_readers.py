@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from heedful.data import readers
-from heedful.data.readers import JsonLines, LineAligned, Pair, PairReader, TabSeparated, read_lines
+from heedful.data.readers import JsonLines, LineAligned, Pair, Reader, TabSeparated, read_lines
 from heedful.errors import DataError, RecipeError
 
 # Every one of these ends a line for str.splitlines, none does for wc -l.
@@ -46,7 +46,7 @@ def test_all_forms_read_the_same_pairs_again_and_again(
 
     tabs = [f"{number}\t{target}\t{source}" for number, (source, target) in enumerate(pairs)]
     objects = [json.dumps({"fr": target, "x": [1], "en": source}) for source, target in pairs]
-    every: list[PairReader] = [
+    every: list[Reader[Pair]] = [
         LineAligned(file("a.en", [s for s, _ in pairs]), file("a.fr", [t for _, t in pairs])),
         TabSeparated(file("a.tsv", tabs), source_column=2, target_column=1),
         JsonLines(file("a.jsonl", objects), source_field="en", target_field="fr"),

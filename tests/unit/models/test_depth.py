@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from heedful.architectures.build_fine_tuning import build_text_classifier, freeze, rate_factors
+from heedful.architectures.build_fine_tuning import build_text_classifier
 from heedful.architectures.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
 from heedful.architectures.model import ClassifierConfig
 from heedful.models.depth import depths
 from heedful.models.text_classifier import TextClassifier
-from heedful.recipes.training import ClassificationTrainingConfig
+from heedful.runs.loop import freeze, rate_factors
+from heedful.tasks.classification.recipe import ClassificationTrainingConfig
 
 HOPS = SelfAttentiveConfig(hops=2, d_alignment=3)
 CONFIGS: list[ClassifierConfig] = [

@@ -14,8 +14,11 @@ from heedful.data.questions import Answer, Question
 from heedful.errors import DataError
 from heedful.tasks.benchmarks.definitions import Definition
 from heedful.tasks.benchmarks.table import DEFINITIONS
-from heedful.tasks.exam import ClassExam, Exam, QuestionExam, TagExam
+from heedful.tasks.classification.exam import ClassExam
+from heedful.tasks.exam import Exam
+from heedful.tasks.spans.exam import QuestionExam
 from heedful.tasks.tagging.data import TaggedSentence
+from heedful.tasks.tagging.exam import TagExam
 
 WORDS = ("the", "red", "fox", "sees", "Anna", "Lee")
 TAGS = ("O", "B-x", "I-x", "B-y")

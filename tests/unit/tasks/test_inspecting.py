@@ -40,12 +40,12 @@ from heedful.tasks.inspecting import Scope
 from heedful.tasks.language.face import Writer
 from heedful.tasks.pretraining.build import build_masked_language_model
 from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.searches import Length
 from heedful.tasks.spans.face import Answerer
 from heedful.tasks.spans.windows import Cutting
 from heedful.tasks.tagging.face import Tagger
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.survey import heads_of, importance, survey
-from heedful.tasks.translation.translations import Length
 
 LETTERS = Characters("abcdef ", lowercase=False)
 SILENT = (Forbid((PAD, BOS)),)

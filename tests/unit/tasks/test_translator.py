@@ -17,8 +17,9 @@ from heedful.data.tokenizers import BOS, EOS, PAD, Characters
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Forbid, Wu
 from heedful.generation.search import Beam, Greedy, Search
+from heedful.tasks.searches import Length
 from heedful.tasks.translation.face import Translator, batched
-from heedful.tasks.translation.translations import Candidate, Length
+from heedful.tasks.translation.translations import Candidate
 
 LETTERS = Characters("abcdef", lowercase=False)
 MAX_SOURCE = 12

@@ -10,8 +10,9 @@ from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.data.tokenizers import EOS, UNK, Characters, Tokenizer, Words, learn_sentencepiece
 from heedful.generation.search import Greedy
+from heedful.tasks.searches import Length
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.translations import Candidate, Length, Translation
+from heedful.tasks.translation.translations import Candidate, Translation
 from heedful.tasks.translation.unknown import replace_unknown
 
 TARGET = Words(["ein", "Hund", "."], lowercase=False)

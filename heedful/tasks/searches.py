@@ -1,10 +1,9 @@
-"""From configs to what surrounds a model: schedules, limits, searches."""
+"""From configs to searches: how outputs are looked for, and how long they may become."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import assert_never
-
-import torch
 
 from heedful.data.special import Special
 from heedful.errors import RecipeError
@@ -19,60 +18,14 @@ from heedful.recipes.generation import (
     SampledContinuationConfig,
     SamplingConfig,
 )
-from heedful.recipes.training import (
-    ConstantConfig,
-    CosineConfig,
-    FineTuningConfig,
-    InverseSqrtConfig,
-    LinearConfig,
-    NoamConfig,
-    TrainingConfig,
-)
-from heedful.tasks.translation.translations import Length
-from heedful.training.precision import has_fast_bf16
-from heedful.training.schedules import Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
-from heedful.training.trainer import Habits, Limits
 
 
-def build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -> Schedule:
-    """The learning rate; `steps` is how many updates there will be, for schedules that must know."""
-    match config.schedule:
-        case NoamConfig(factor=factor, warmup=warmup):
-            return Noam(d_model, warmup, factor)
-        case InverseSqrtConfig(rate=rate, warmup=warmup):
-            return InverseSquareRoot(rate, warmup)
-        case CosineConfig(rate=rate, warmup=warmup, floor=floor):
-            assert steps is not None
-            return Cosine(rate, warmup, steps, floor)
-        case LinearConfig(rate=rate, warmup=warmup, warmup_share=share):
-            assert steps is not None
-            return Linear(rate, warmup if share is None else round(share * steps), steps)
-        case ConstantConfig(rate=rate, warmup=warmup):
-            return Constant(rate, warmup)
-    assert_never(config.schedule)
+@dataclass(frozen=True)
+class Length:
+    """The longest translation: ratio times the source's tokens and `extra` more."""
 
-
-def build_limits(config: TrainingConfig) -> Limits:
-    """When training ends."""
-    least = config.min_steps if isinstance(config, FineTuningConfig) else None
-    return Limits(config.steps, config.epochs, config.minutes, config.patience, least or 0)
-
-
-def build_habits(config: TrainingConfig, *, seed: int, monitor: str) -> Habits:
-    """How training goes on from update to update; `monitor` is one of the task's metrics."""
-    return Habits(
-        seed=seed,
-        accumulate=config.accumulate,
-        clip=config.clip,
-        evaluate_every=config.evaluate_every,
-        monitor=monitor,
-        higher_is_better=monitor.rpartition("/")[2] != "loss",
-    )
-
-
-def wants_half(config: TrainingConfig, device: torch.device) -> bool:
-    """Whether to train in bf16: where asked for, or where the hardware is fast at it."""
-    return config.precision == "bf16" or (config.precision == "auto" and has_fast_bf16(device))
+    ratio: float = 1.0
+    extra: int = 50
 
 
 def build_search(config: GenerationConfig, special: Special, *, n_best: int = 1, seed: int = 1) -> Search:

@@ -1,0 +1,47 @@
+"""Which tasks there are, and where each is defined.
+
+A task is its recipe, whose module waits until it is asked for. Installed packages add theirs by entry points of the
+group `heedful.tasks`, as in `multi_label = "own_task.recipe:MultiLabelRecipe"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Final
+
+from heedful.errors import RecipeError
+
+if TYPE_CHECKING:
+    from heedful.recipes.recipe import Recipe
+
+GROUP: Final = "heedful.tasks"
+_OWN: Final[Mapping[str, str]] = {
+    "translation": "heedful.tasks.translation.recipe:TranslationRecipe",
+    "language_modelling": "heedful.tasks.language.recipe:LanguageRecipe",
+    "pretraining": "heedful.tasks.pretraining.recipe:PretrainingRecipe",
+    "tagging": "heedful.tasks.tagging.recipe:TaggingRecipe",
+    "classification": "heedful.tasks.classification.recipe:ClassificationRecipe",
+    "spans": "heedful.tasks.spans.recipe:SpansRecipe",
+    "multitask": "heedful.tasks.multitask.recipe:MultitaskRecipe",
+}
+
+
+@cache
+def tasks() -> Mapping[str, str]:
+    """Where the recipe of each task is, as "module:name"; nobody can take the name of one of ours."""
+    return {point.name: point.value for point in entry_points(group=GROUP)} | dict(_OWN)
+
+
+def recipe_of(task: str) -> type[Recipe]:
+    """The recipe of a task; `RecipeError` where what an installed package says of it is not true."""
+    place = tasks()[task]
+    module, _, name = place.partition(":")
+    try:
+        found: Any = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise RecipeError(f"task = {task!r}: the package that has it cannot be used ({place}: {error})") from error
+    recipe: type[Recipe] = found
+    return recipe

@@ -1,0 +1,83 @@
+"""A whole run as data, and the one way from files and command lines to it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from heedful.catalogue import recipe_of, tasks
+from heedful.errors import RecipeError
+from heedful.recipes import toml
+from heedful.recipes.overrides import anchored, merge, read_overrides
+from heedful.recipes.problems import sentences
+from heedful.recipes.recipe import FORMAT, Recipe
+
+
+def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe in a TOML file, changed by `overrides` such as `["--training.steps", "2000"]`.
+
+    Paths in the file are counted from its folder, paths in `overrides` from the current one; `output`
+    always from the current one. RecipeError with one sentence a line for everything that is wrong.
+    """
+    path = Path(path)
+    content = _read(path)
+    kind = _kind(content, place=str(path))
+    table = {"output": str(Path("runs") / path.stem)} | anchored(content, kind, path.parent)
+    changes = read_overrides(overrides)
+    merged = merge(table, changes, kind)
+    return _validated(merged, kind, place=str(path), flags=[".".join(change.path) for change in changes])
+
+
+def recipe_from(table: Mapping[str, Any], *, place: str) -> Recipe:
+    """The recipe in a nest of plain values, as JSON and TOML hold them; a RecipeError names `place`."""
+    return _validated(table, _kind(table, place=place), place=place, flags=())
+
+
+def dump(recipe: Recipe) -> str:
+    """The recipe as TOML, with what was left to defaults written out; loading it gives the same recipe."""
+    return toml.document(recipe.model_dump(mode="json", exclude_none=True))
+
+
+def json_schema(task: str = "translation") -> str:
+    """The JSON Schema (2020-12) of a task's recipes, for editors and documentation."""
+    return json.dumps(recipe_of(task).model_json_schema(), indent=2) + "\n"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot read this recipe ({error.strerror}); give the path of a TOML file") from None
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: byte {error.start} is not UTF-8; save the recipe as UTF-8") from None
+    except RecursionError:
+        raise RecipeError(f"{path}: is nested too deeply for a recipe") from None
+    except ValueError as error:
+        raise RecipeError(f"{path}: is no valid TOML: {error}") from None
+
+
+def _kind(table: Mapping[str, Any], *, place: str) -> type[Recipe]:
+    task = table.get("task", "translation")
+    if not isinstance(task, str) or task not in tasks():
+        raise RecipeError(f"{place}: task = {task!r} is no task; choose one of {', '.join(map(toml.value, tasks()))}")
+    return recipe_of(task)
+
+
+def _validated(table: Mapping[str, Any], kind: type[Recipe], *, place: str, flags: Sequence[str]) -> Recipe:
+    version = table.get("format", FORMAT)
+    if version != FORMAT or isinstance(version, bool):
+        place = "command line" if "format" in flags else place
+        raise RecipeError(
+            f"{place}: format = {version!r} is a recipe format that this heedful does not know; "
+            f"set format = {FORMAT} or install the heedful that the recipe was written for"
+        )
+    try:
+        return kind.model_validate(dict(table))
+    except ValidationError as error:
+        found = sentences(error, root=kind, content=table, place=place, flags=flags)
+        raise RecipeError("\n".join(found)) from None

@@ -1,0 +1,41 @@
+"""Parts of benchmark tasks, as data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from heedful.errors import RecipeError
+from heedful.recipes.section import InputPath, Section
+from heedful.recipes.text import (
+    Name,
+)
+
+if TYPE_CHECKING:
+    from heedful.data.readers import Reader
+    from heedful.tasks.benchmarks.definitions import Definition, Example
+
+
+class BenchmarkConfig(Section):
+    """A split of a benchmark task, from the files as they are published (`heedful describe --tasks`)."""
+
+    kind: Literal["benchmark"] = "benchmark"
+    benchmark: Name
+    """name of the task, such as sst-2 or superglue/copa"""
+    folder: InputPath
+    """the folder with its files, or that of the whole benchmark"""
+    split: Literal["train", "dev", "test"]
+    """which part; test often has no labels"""
+
+    def definition(self, *heads: str) -> Definition:
+        """What is known of the task, if it asks for one of these."""
+        from heedful.tasks.benchmarks.table import find
+
+        found = find(self.benchmark)
+        if found.head not in heads:
+            task = "spans" if found.head == "spans" else "classification"
+            raise RecipeError(f'benchmark = "{self.benchmark}": is for recipes with task = "{task}"')
+        return found
+
+    def reader(self, *heads: str) -> Reader[Example]:
+        """The examples of the split."""
+        return self.definition(*heads).reader(self.folder, self.split)

@@ -1,0 +1,244 @@
+"""What a classification run is, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.architectures.classifiers import EncoderClassifierConfig
+from heedful.architectures.model import ClassifierConfig
+from heedful.errors import RecipeError
+from heedful.recipes.recipe import PARTS
+from heedful.recipes.section import Count, InputPath, Mark, Section, kind_from, misfit
+from heedful.recipes.text import Name
+from heedful.recipes.training import Below1, FineTuningConfig, FineTuningScheduleConfig, LinearConfig, Weight
+from heedful.tasks.benchmarks.recipe import BenchmarkConfig
+from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
+
+if TYPE_CHECKING:
+    from heedful.data.labelled import Choice, Column, Labelled
+    from heedful.data.readers import Reader
+    from heedful.tasks.benchmarks.definitions import Definition
+    from heedful.tasks.classification.run import ClassificationKind
+
+
+Answered = Literal["class", "number", "choice"]
+
+
+class LabelledJsonlConfig(Section):
+    """One file with a JSON object on each line, plain or gzipped."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    path: InputPath
+    """the file"""
+    text: Name = "text"
+    """name of the field that holds the text"""
+    pair: Name | None = None
+    """name of the field that holds a second text, where two are judged together"""
+    label: Name = "label"
+    """name of the field that holds the label"""
+
+    @property
+    def _texts(self) -> list[str]:
+        return [self.text] if self.pair is None else [self.text, self.pair]
+
+    def reader(self, *, numbers: bool = False) -> Reader[Labelled]:
+        """A text or two with a label for each line; `numbers` where labels are no classes."""
+        from heedful.data.labelled import LabelledJsonl
+
+        return LabelledJsonl(self.path, texts=self._texts, label=self.label, number=numbers)
+
+
+class LabelledTsvConfig(LabelledJsonlConfig):
+    """One file of tab-separated columns without any quoting, plain or gzipped."""
+
+    kind: Literal["tsv"] = "tsv"  # type: ignore[assignment]  # the keys are those of a JSONL file
+    header: bool = True
+    """whether the first line names the columns; else they are counted from 0, as in text = "0" """
+
+    @field_validator("header")
+    @classmethod
+    def _counted(cls, header: bool, info: ValidationInfo) -> bool:
+        for key in ("text", "pair", "label"):
+            column = info.data.get(key)
+            if not header and column is not None and not column.isdecimal():
+                raise ValueError(f'must be true where columns have names, and {key} = "{column}" is no number')
+        return header
+
+    def reader(self, *, numbers: bool = False) -> Reader[Labelled]:
+        """A text or two with a label for each line; `numbers` where labels are no classes."""
+        from heedful.data.labelled import LabelledCsv, LabelledTsv
+
+        kind = LabelledCsv if isinstance(self, LabelledCsvConfig) else LabelledTsv
+        names = [*self._texts, self.label]
+        columns: list[Column] = list(names) if self.header else [int(name) for name in names]
+        return kind(self.path, texts=columns[:-1], label=columns[-1], number=numbers, header=self.header)
+
+
+class LabelledCsvConfig(LabelledTsvConfig):
+    """One file of columns between commas, some perhaps in double quotes, plain or gzipped."""
+
+    kind: Literal["csv"] = "csv"  # type: ignore[assignment]  # the keys are those of a TSV file
+
+
+def _kind_of_labelled(table: Mapping[str, Any]) -> str:
+    """A benchmark where one is named, else what the file's name says."""
+    if "benchmark" in table or "folder" in table:
+        return "benchmark"
+    name = str(table.get("path", "")).removesuffix(".gz")
+    if name.endswith((".jsonl", ".ndjson")):
+        return "jsonl"
+    return "csv" if name.endswith(".csv") else "tsv"
+
+
+LabelledTextConfig = Annotated[
+    LabelledTsvConfig | LabelledCsvConfig | LabelledJsonlConfig | BenchmarkConfig,
+    Field(discriminator="kind"),
+    kind_from(_kind_of_labelled),
+]
+
+
+ANSWERED: Final[Mapping[str, Answered]] = {
+    "classes": "class",
+    "pair": "class",
+    "regression": "number",
+    "choice": "choice",
+}
+"""What is said of a text, by what a benchmark task asks for."""
+
+
+class ClassificationDataConfig(FineTuningDataConfig):
+    """Labelled texts to train on, to choose the best checkpoint by, and to report metrics of."""
+
+    train: LabelledTextConfig
+    """the labelled texts to learn from"""
+    validation: LabelledTextConfig
+    """the labelled texts that checkpoints are compared on"""
+    test: Annotated[LabelledTextConfig | None, Mark.FREE] = None
+    """the labelled texts that `heedful evaluate` takes, instead of those of validation"""
+    examples: Count | None = None
+    """how many of the examples in train are learned from, drawn by the seed, a smaller number among a larger one's;
+    all if not given"""
+    numbers: Annotated[bool, Mark.ENCODES] = False
+    """whether labels are numbers instead of classes (regression); a benchmark task knows by itself"""
+    positive: Name | None = None
+    """the class whose precision and recall the metric f1 is about; a benchmark task knows by itself"""
+    max_length: Annotated[int, Field(ge=8), Mark.ENCODES] = 128
+    """longest sequence, in tokens with its begin and ends; of longer texts the longer one loses its end"""
+
+    @field_validator("positive")
+    @classmethod
+    def _of_classes(cls, positive: str | None, info: ValidationInfo) -> str | None:
+        if positive is not None and info.data.get("numbers"):
+            raise ValueError("names a class, and where data.numbers = true there are none: leave one of them away")
+        return positive
+
+    def reader(self, part: str) -> Reader[Labelled | Choice]:
+        """Labelled texts, or candidates."""
+        config: LabelledTextConfig = getattr(self, part)
+        if isinstance(config, BenchmarkConfig):
+            return cast("Reader[Labelled | Choice]", config.reader(*ANSWERED))
+        return cast("Reader[Labelled | Choice]", config.reader(numbers=self.numbers))
+
+    def definition(self, part: str = "train") -> Definition | None:
+        """The benchmark task that a part is of; None for files of one's own."""
+        config = getattr(self, part)
+        return config.definition(*ANSWERED) if isinstance(config, BenchmarkConfig) else None
+
+    @property
+    def answered(self) -> Answered:
+        """What is said of each text.
+
+        Raises:
+            RecipeError: two parts are of different tasks.
+        """
+        found = {part: self._answered(part) for part in PARTS if getattr(self, part) is not None}
+        for part, answered in found.items():
+            if answered != found["train"]:
+                raise RecipeError(
+                    f"data.{part}: asks for a {answered} where data.train asks for a {found['train']}; take parts of "
+                    "one task, or set data.numbers"
+                )
+        return found["train"]
+
+    def _answered(self, part: str) -> Answered:
+        definition = self.definition(part)
+        return ("number" if self.numbers else "class") if definition is None else ANSWERED[definition.head]
+
+    @property
+    def positive_class(self) -> str | None:
+        """The class that F1 is about; None where that is not said."""
+        definition = self.definition()
+        if self.positive is not None or definition is None:
+            return self.positive
+        return definition.labels[-1] if {"f1", "f1a"} & {*definition.metrics} else None
+
+
+class ClassificationTrainingConfig(FineTuningConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
+    """the learning rate of each step"""
+    label_smoothing: Annotated[Below1, Mark.FIXED] = 0.0
+    """probability taken from the right class and spread over all"""
+    decorrelation: Annotated[Weight | None, Mark.FIXED] = None
+    """weight of the penalty |A A^T - I|^2 on hops that look at the same, for each text; 1 if not given where
+    model.summary.kind = "self_attentive" """
+    monitor: Annotated[Literal["loss", "accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"], Mark.FIXED] = (
+        "loss"
+    )
+    """what finds the best checkpoint on the validation texts: the likelihood or mean squared error, or one of the
+    metrics that classes or numbers have"""
+
+
+class ClassificationRecipe(FineTuningRecipe):
+    """A text, or two together, get a class or a number, or one of several candidates is chosen."""
+
+    task: Literal["classification"] = "classification"
+    """what is learned"""
+    data: ClassificationDataConfig
+    """the table [data] names the texts to train and validate on"""
+    model: ClassifierConfig = EncoderClassifierConfig()
+    """the architecture; with `init` that of that model, of which only dropout, summary and d_hidden can be changed"""
+    training: Annotated[ClassificationTrainingConfig, Mark.FREE]
+    """the table [training] says at least when training ends, as in steps = 10000"""
+
+    @property
+    def kind(self) -> ClassificationKind:
+        """What classification makes of it."""
+        from heedful.tasks.classification.run import KIND
+
+        return KIND
+
+    @field_validator("model")
+    @classmethod
+    def _is_given_pairs(cls, model: ClassifierConfig, info: ValidationInfo) -> ClassifierConfig:
+        data = info.data.get("data")
+        if data is None or not model.paired:
+            return model
+        for part in ("train", "validation", "test"):
+            text = getattr(data, part)
+            if text is not None and not isinstance(text, BenchmarkConfig) and text.pair is None:
+                raise misfit(
+                    f"data.{part}.pair",
+                    f'must name the second text: a model of kind "{model.kind}" reads two texts together',
+                )
+        return model
+
+    @field_validator("training")
+    @classmethod
+    def _has_hops(cls, training: ClassificationTrainingConfig, info: ValidationInfo) -> ClassificationTrainingConfig:
+        model = info.data.get("model")
+        if model is None:
+            return training
+        if model.has_hops and training.decorrelation is None:
+            return training.model_copy(update={"decorrelation": 1.0})
+        if training.decorrelation and not model.has_hops:
+            raise misfit(
+                "training.decorrelation",
+                f"= {training.decorrelation} pushes hops apart, and this model has none: set model.summary.kind = "
+                '"self_attentive" or leave training.decorrelation away',
+            )
+        return training

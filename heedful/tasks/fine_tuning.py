@@ -1,0 +1,81 @@
+"""Recipes of runs that may begin with a pre-trained encoder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import ValidationInfo, field_validator
+
+from heedful.architectures.model import ClassifierConfig, TaggerConfig
+from heedful.architectures.stack import EncoderConfig
+from heedful.recipes.recipe import DataConfig, TunedRecipe, known
+from heedful.recipes.section import InputPath, Mark, Section, misfit
+from heedful.recipes.text import (
+    TokenizerConfig,
+    WordsTokenizerConfig,
+)
+from heedful.recipes.training import (
+    FineTuningConfig,
+)
+
+if TYPE_CHECKING:
+    from heedful.tasks.kind import FineTuningKind
+
+
+class FineTuningDataConfig(DataConfig):
+    """What an encoder learns to label.
+
+    Abstract: each task says what files hold, and how long an example may be.
+    """
+
+    if TYPE_CHECKING:
+        examples: int | None
+        max_length: int
+
+
+class FineTuningRecipe(TunedRecipe):
+    """Texts, words or questions are labelled by an encoder that may have been pre-trained.
+
+    Abstract: what is labelled, and by what, belongs to the task.
+    """
+
+    body: ClassVar = "encoder"
+    origin: ClassVar = "an encoder"
+
+    data: FineTuningDataConfig
+    """the table [data] names the texts to train and validate on"""
+    init: InputPath | None = None
+    """folder of a pre-trained model whose vocabulary, architecture and weights training begins with"""
+    tokenizer: WordsTokenizerConfig = TokenizerConfig()
+    """how text is cut into tokens; with `init` as that model does"""
+    model: TaggerConfig | ClassifierConfig = EncoderConfig()
+    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
+    training: Annotated[FineTuningConfig, Mark.FREE]
+    """the table [training] says at least when training ends, as in steps = 10000"""
+
+    @field_validator("model")
+    @classmethod
+    def _fits(cls, model: TaggerConfig | ClassifierConfig, info: ValidationInfo) -> TaggerConfig | ClassifierConfig:
+        data, longest = info.data.get("data"), model.longest
+        if data is not None and longest is not None and known(info) and longest.tokens < data.max_length:
+            raise misfit(
+                longest.key,
+                f"= {longest.tokens} must be at least data.max_length = {data.max_length}, or a text has more tokens "
+                "than there are positions",
+            )
+        return model
+
+    if TYPE_CHECKING:
+
+        @property
+        def kind(self) -> FineTuningKind[Any, Any]:
+            """Each task has its own."""
+
+    @classmethod
+    def begins_with(cls, model: Section) -> bool:
+        """Only with an encoder."""
+        return isinstance(model, EncoderConfig)
+
+    def drawn(self, part: str) -> int | None:
+        """Of what is learned from as many as `data.examples` says."""
+        return self.data.examples if part == "train" else None

@@ -1,0 +1,260 @@
+"""What the frame knows of a task: how its text is read, what is learned from it, and how the model is used."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, final
+
+import torch
+from torch import nn
+
+from heedful.data.corpus import Corpus, Encoding, write_corpus
+from heedful.data.drawn import Drawn
+from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.errors import DataError, RunError
+from heedful.recipes.recipe import Recipe
+from heedful.recipes.text import (
+    TokenizerConfig,
+)
+from heedful.tasks.exam import Exam
+from heedful.tasks.task import Task
+
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
+AnyModel = TypeVar("AnyModel", bound=nn.Module)
+T = TypeVar("T")
+Entries: TypeAlias = Mapping[str, int]
+"""Entries of each vocabulary, by its file."""
+
+
+class Vocabulary(Protocol):
+    """What says what ids mean."""
+
+    @property
+    def size(self) -> int:
+        """How many ids there are."""
+        ...
+
+    def save(self, path: Path) -> None:
+        """One file."""
+        ...
+
+
+Vocabularies: TypeAlias = Mapping[str, Vocabulary]
+"""By their files in the run folder."""
+
+
+class Kind(ABC, Generic[AnyRecipe, AnyModel]):
+    """A task as the frame sees it.
+
+    Abstract: each task has one final child without state, `KIND` in its `run`.
+
+    Attributes:
+        words: files of the vocabularies of text.
+        outputs: what of the text, besides its words, decides how many outputs a model has; None where nothing does.
+        trial: how a trained model is tried first, behind `heedful`; the folder takes the place of RUN.
+    """
+
+    words: ClassVar[tuple[str, ...]]
+    outputs: ClassVar[str | None] = None
+    trial: ClassVar[str] = "evaluate RUN"
+
+    @abstractmethod
+    def learn(self, recipe: AnyRecipe, *, given: Tokenizer | None) -> Vocabularies:
+        """The vocabularies of what is learned from.
+
+        Args:
+            recipe: of the run.
+            given: the vocabulary of text that is used instead of learning one.
+
+        Raises:
+            DataError: a text cannot be read, or has nothing to learn from.
+        """
+
+    @abstractmethod
+    def load(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:
+        """The vocabularies in a run folder."""
+
+    @abstractmethod
+    def encoding(self, run: Run[AnyRecipe, AnyModel]) -> Encoding[Any]:
+        """How examples become ids."""
+
+    @abstractmethod
+    def build(self, recipe: AnyRecipe, sizes: Entries) -> AnyModel:
+        """The model with fresh random weights."""
+
+    @abstractmethod
+    def problem(
+        self, run: Run[AnyRecipe, AnyModel], train: Corpus, validation: Corpus, *, device: torch.device
+    ) -> Task[Any]:
+        """What training minimises, and measures on the validation part."""
+
+    @abstractmethod
+    def face(self, run: Run[AnyRecipe, AnyModel], model: AnyModel, *, step: int | None = None) -> Any:
+        """A trained model as its users see it.
+
+        Args:
+            run: what it is of.
+            model: in evaluation mode.
+            step: the kept checkpoint that it is of; None where it is the finished or the best one.
+        """
+
+    def require(self, recipe: AnyRecipe) -> None:
+        """Looks for the files that a recipe names besides its text; `DataError` where one is missing."""
+        return
+
+    def prepared(self, run: Run[AnyRecipe, AnyModel], examples: Iterable[Any]) -> Iterable[Any]:
+        """What is encoded of the examples that were read; most tasks encode each as it is."""
+        return examples
+
+    def remarks(self, run: Run[AnyRecipe, AnyModel], corpus: Corpus) -> Sequence[str]:
+        """What a user should know of an encoded part of the data besides how much was left out."""
+        return ()
+
+    def warm(self, run: Run[AnyRecipe, AnyModel], model: AnyModel, *, say: Callable[[str], None]) -> None:
+        """Gives a fresh model what it starts from besides chance and `init`."""
+        return
+
+    def conclude(self, run: Run[AnyRecipe, AnyModel], task: Task[Any]) -> None:
+        """Keeps what the task has found out about the final model, which it has just measured."""
+        return
+
+    def together(self, runs: Sequence[Run[AnyRecipe, AnyModel]], models: Sequence[AnyModel]) -> Any:
+        """Several trained models that work as one; `RunError` where they cannot."""
+        raise RunError(f"{runs[0].folder}: its task is {runs[0].recipe.task}, and its models work alone; name one run")
+
+    def members(self, run: Run[AnyRecipe, AnyModel]) -> Mapping[str, Run[Any, Any]]:
+        """Who encodes text and measures: a run for each of the recipe's `datasets`."""
+        return {"": run}
+
+    def whole(
+        self, run: Run[AnyRecipe, AnyModel], corpora: Mapping[str, tuple[Corpus, Corpus]], *, device: torch.device
+    ) -> Task[Any]:
+        """`problem`, given both parts of the data of each member."""
+        return self.problem(run, *corpora[""], device=device)
+
+
+@final
+@dataclass(frozen=True)
+class Run(Generic[AnyRecipe, AnyModel]):
+    """A recipe bound to its folder and to the vocabularies that came of its text.
+
+    Attributes:
+        folder: where it is.
+        recipe: what it was or will be made of.
+        vocabularies: what says what ids mean.
+    """
+
+    folder: Path
+    recipe: AnyRecipe
+    vocabularies: Vocabularies
+
+    @property
+    def kind(self) -> Kind[AnyRecipe, AnyModel]:
+        """The task."""
+        return self.recipe.kind
+
+    @property
+    def members(self) -> Mapping[str, Run[Any, Any]]:
+        """A run for each of the recipe's `datasets`, itself where there is one."""
+        return self.kind.members(self)
+
+    @property
+    def sizes(self) -> Entries:
+        """Entries of each vocabulary."""
+        return {file: vocabulary.size for file, vocabulary in self.vocabularies.items()}
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The vocabulary of text; of several the last, which is the one that is written in."""
+        return self.text(self.kind.words[-1])
+
+    def text(self, file: str) -> Tokenizer:
+        """One of the vocabularies of text."""
+        found = self.vocabularies[file]
+        assert isinstance(found, Tokenizer), f"{file} is {type(found).__name__}"
+        return found
+
+    def vocabulary(self, file: str, wanted: type[T]) -> T:
+        """One of the vocabularies, which is known to be of a class."""
+        found = self.vocabularies[file]
+        assert isinstance(found, wanted), f"{file} is {type(found).__name__}"
+        return found
+
+    def examples(self, part: str) -> Iterable[Any]:
+        """A part of the data; of the training text what is learned from."""
+        return examples(self.recipe, part)
+
+    def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
+        """Writes a part of the data as ids."""
+        prepared = self.kind.prepared(self, self.examples(part))
+        return write_corpus(folder, prepared, encoding=self.kind.encoding(self), fingerprint=fingerprint)
+
+    def build(self) -> AnyModel:
+        """The recipe's model with fresh random weights."""
+        return self.kind.build(self.recipe, self.sizes)
+
+    def model(self) -> AnyModel:
+        """The recipe's model, freshly initialised from its seed."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.recipe.seed)
+            return self.build()
+
+
+def examples(recipe: Recipe, part: str) -> Iterable[Any]:
+    """A part of the data; of the training text what is learned from."""
+    reader, count = recipe.data.reader(part), recipe.drawn(part)
+    return reader if count is None else Drawn(reader, count=count, seed=recipe.seed)
+
+
+def learned(recipe: Recipe, texts: Iterable[str], *, given: Tokenizer | None, masked: bool = False) -> Tokenizer:
+    """The vocabulary that was given, else one that is learned from texts; `masked` where tokens will be hidden."""
+    if given is not None:
+        return given
+    assert isinstance(recipe.tokenizer, TokenizerConfig)
+    return recipe.tokenizer.learn(texts, masked=masked)
+
+
+@contextmanager
+def placed(key: str) -> Iterator[None]:
+    """Tells of which part of a recipe an error about data speaks."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{key}: {error}") from None
+
+
+class FineTuningKind(Kind[AnyRecipe, AnyModel]):
+    """A task whose model is an encoder with a head, so that several can be learned by one encoder.
+
+    Abstract: as every kind.
+    """
+
+    @abstractmethod
+    def texts(self, recipe: AnyRecipe) -> Iterable[str]:
+        """What a vocabulary is learned from."""
+
+    @abstractmethod
+    def labels(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:
+        """The vocabularies in a folder that are not of text."""
+
+    @final
+    def load(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:
+        """Text, and what it is labelled with."""
+        return {file: load_tokenizer(folder / file) for file in self.words} | dict(self.labels(recipe, folder))
+
+    @abstractmethod
+    def exam(self, recipe: AnyRecipe, part: str) -> Exam:
+        """The examples of a part of the data, whatever is learned from.
+
+        Raises:
+            DataError: a file is missing, holds no examples, or none with labels.
+            RecipeError: parts of the data are of different tasks.
+        """
+
+    @abstractmethod
+    def primary(self, run: Run[AnyRecipe, AnyModel]) -> str:
+        """The metric that tells most, of which more is better."""

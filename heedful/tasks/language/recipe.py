@@ -1,0 +1,100 @@
+"""What a run of language modelling is, as data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import ValidationInfo, field_validator
+
+from heedful.architectures.model import LanguageModelConfig
+from heedful.architectures.stack import DecoderConfig
+from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
+from heedful.recipes.recipe import DataConfig, TunedRecipe, known
+from heedful.recipes.section import Count, InputPath, Mark, Section, misfit
+from heedful.recipes.text import TextConfig, TextTokenizerConfig, TextVocabularyConfig
+from heedful.recipes.training import (
+    Below1,
+    TrainingConfig,
+)
+
+if TYPE_CHECKING:
+    from heedful.data.documents import Document
+    from heedful.data.readers import Reader
+    from heedful.tasks.language.run import LanguageKind
+
+
+class LanguageDataConfig(DataConfig):
+    """Text to train on, to choose the best checkpoint by, and to report a perplexity of."""
+
+    train: TextConfig
+    """the text to learn from"""
+    validation: TextConfig
+    """the text that checkpoints are compared on"""
+    test: Annotated[TextConfig | None, Mark.FREE] = None
+    """the text that `heedful evaluate` takes unless it is given another"""
+    length: Count = 256
+    """tokens that are learned in one piece, at most"""
+    documents: Literal["packed", "apart"] = "packed"
+    """whether pieces are cut anywhere in the stream of all documents, or never hold tokens of two"""
+
+    def reader(self, part: str) -> Reader[Document]:
+        """Documents."""
+        config: TextConfig = getattr(self, part)
+        return config.reader()
+
+
+class LanguageTrainingConfig(TrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    label_smoothing: Annotated[Below1, Mark.FIXED] = 0.0
+    """probability taken from the right token and spread over all"""
+    truncation: Annotated[Count | None, Mark.FIXED] = None
+    """tokens after which gradients stop while the state goes on (truncated back-propagation through time)"""
+    monitor: Annotated[Literal["loss"], Mark.FIXED] = "loss"
+    """what finds the best checkpoint on the validation text: the likelihood"""
+
+
+class LanguageRecipe(TunedRecipe):
+    """A text is continued."""
+
+    body: ClassVar = ""
+    origin: ClassVar = "a language model"
+
+    task: Literal["language_modelling"] = "language_modelling"
+    """what is learned"""
+    data: LanguageDataConfig
+    """the table [data] names the texts to train and validate on"""
+    init: InputPath | None = None
+    """folder of a trained model whose vocabulary, architecture and weights training begins with"""
+    tokenizer: TextVocabularyConfig = TextTokenizerConfig()
+    """how text is cut into tokens; with `init` as that model does"""
+    model: LanguageModelConfig = DecoderConfig()
+    """the architecture"""
+    training: Annotated[LanguageTrainingConfig, Mark.FREE]
+    """the table [training] says at least when training ends, as in steps = 10000"""
+    generation: Annotated[ContinuationConfig, Mark.FREE] = SampledContinuationConfig()
+    """how the finished model writes unless a command is told otherwise"""
+
+    @property
+    def kind(self) -> LanguageKind:
+        """What language modelling makes of it."""
+        from heedful.tasks.language.run import KIND
+
+        return KIND
+
+    @classmethod
+    def begins_with(cls, model: Section) -> bool:
+        """Only with another language model."""
+        return isinstance(model, DecoderConfig)
+
+    @field_validator("model")
+    @classmethod
+    def _fits(cls, model: LanguageModelConfig, info: ValidationInfo) -> LanguageModelConfig:
+        data, longest = info.data.get("data"), model.longest
+        if data is not None and longest is not None and known(info) and longest.tokens < data.length:
+            raise misfit(
+                longest.key,
+                f"= {longest.tokens} must be at least data.length = {data.length}, or a piece has more tokens than "
+                "there are positions",
+            )
+        return model

@@ -1,0 +1,144 @@
+"""What a pre-training run is, as data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.architectures.stack import EncoderConfig
+from heedful.recipes.recipe import DataConfig, Recipe
+from heedful.recipes.section import Count, Mark, Probability, Section, default_kind, misfit
+from heedful.recipes.text import (
+    DocumentsConfig,
+    TokenizerConfig,
+)
+from heedful.recipes.training import (
+    TrainingConfig,
+    Weight,
+)
+
+if TYPE_CHECKING:
+    from heedful.data.documents import Document
+    from heedful.data.readers import Reader
+    from heedful.tasks.pretraining.run import PretrainingKind
+
+
+class PretrainingDataConfig(DataConfig):
+    """Documents to train on, to choose the best checkpoint by, and to report losses of."""
+
+    train: DocumentsConfig
+    """the documents to learn from"""
+    validation: DocumentsConfig
+    """the documents that checkpoints are compared on"""
+    test: Annotated[DocumentsConfig | None, Mark.FREE] = None
+    """the documents that `heedful evaluate` takes unless it is given others"""
+    max_length: Annotated[int, Field(ge=8), Mark.ENCODES] = 128
+    """longest passage, in tokens with its begin and ends; documents are cut into passages at sentences"""
+
+    def reader(self, part: str) -> Reader[Document]:
+        """Documents."""
+        config: DocumentsConfig = getattr(self, part)
+        return config.reader()
+
+
+class MaskingConfig(Section):
+    """Which tokens are hidden: 80 % of those chosen by a mask, 10 % by a random token, 10 % not at all."""
+
+    kind: Literal["tokens", "words", "spans"] = "tokens"
+    """single tokens, whole words, or stretches of words (Joshi et al. 2020)"""
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """of all tokens; models are always measured on 15 % of single tokens, so that they can be compared"""
+
+
+class HiddenTokensConfig(Section):
+    """Hidden tokens are asked for, as in BERT (Devlin et al. 2019)."""
+
+    kind: Literal["hidden_tokens"] = "hidden_tokens"
+
+
+class ReplacedTokensConfig(Section):
+    """A small model fills what is hidden; each token is asked whether it was replaced (Clark et al. 2020, ELECTRA).
+
+    The small model has the width of the large one and shares its embeddings, but has fewer layers.
+    """
+
+    kind: Literal["replaced_tokens"] = "replaced_tokens"
+    generator_layers: Count = 1
+    """layers of the small model"""
+    weight: Weight = 50.0
+    """of the question, beside the small model's own learning"""
+
+
+ObjectiveConfig = Annotated[
+    HiddenTokensConfig | ReplacedTokensConfig, Field(discriminator="kind"), default_kind("hidden_tokens")
+]
+
+
+class PretrainingTrainingConfig(TrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    objective: Annotated[ObjectiveConfig, Mark.FIXED] = HiddenTokensConfig()
+    """what is asked about passages with hidden tokens"""
+    masking: Annotated[MaskingConfig, Mark.FIXED] = MaskingConfig()
+    """which tokens are hidden and asked for"""
+    pairing: Annotated[Literal["next_sentence", "sentence_order", "alone"], Mark.FIXED] = "next_sentence"
+    """what the second part of a passage is: in half of the cases one from another document, the two parts in the wrong
+    order (Lan et al. 2020), or no second part at all (Liu et al. 2019)"""
+    short: Annotated[Probability, Mark.FIXED] = 0.1
+    """share of passages that are cut to a random smaller length"""
+    monitor: Annotated[Literal["loss", "masked_accuracy"], Mark.FIXED] = "loss"
+    """what finds the best checkpoint on the validation documents: both losses together, or the share of hidden tokens
+    that are found"""
+
+
+class PretrainingRecipe(Recipe):
+    """Hidden tokens are found, and passages that belong together."""
+
+    task: Literal["pretraining"] = "pretraining"
+    """what is learned"""
+    data: PretrainingDataConfig
+    """the table [data] names the texts to train and validate on"""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    """how text is cut into tokens"""
+    model: EncoderConfig = EncoderConfig()
+    """the architecture"""
+    training: Annotated[PretrainingTrainingConfig, Mark.FREE]
+    """the table [training] says at least when training ends, as in steps = 10000"""
+
+    @property
+    def kind(self) -> PretrainingKind:
+        """What pre-training makes of it."""
+        from heedful.tasks.pretraining.run import KIND
+
+        return KIND
+
+    @field_validator("model")
+    @classmethod
+    def _fits(cls, model: EncoderConfig, info: ValidationInfo) -> EncoderConfig:
+        data, longest = info.data.get("data"), model.longest
+        if data is not None and longest is not None and longest.tokens < data.max_length:
+            raise misfit(longest.key, f"= {longest.tokens} must not be below data.max_length = {data.max_length}")
+        return model
+
+    @field_validator("training")
+    @classmethod
+    def _asks_one_thing(cls, training: PretrainingTrainingConfig) -> PretrainingTrainingConfig:
+        if training.objective.kind == "replaced_tokens" and training.pairing != "alone":
+            raise misfit(
+                "training.pairing",
+                f'= "{training.pairing}" asks about passages, and training.objective.kind = "replaced_tokens" asks '
+                'about tokens alone: set training.pairing = "alone"',
+            )
+        return training
+
+    @field_validator("training")
+    @classmethod
+    def _has_parts(cls, training: PretrainingTrainingConfig, info: ValidationInfo) -> PretrainingTrainingConfig:
+        model = info.data.get("model")
+        if training.pairing != "alone" and model is not None and model.segments < 2:
+            raise misfit(
+                "model.segments",
+                f'= {model.segments} cannot tell two parts apart: set model.segments = 2 or training.pairing = "alone"',
+            )
+        return training

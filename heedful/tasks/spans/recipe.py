@@ -1,0 +1,162 @@
+"""What a run of question answering is, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.architectures.stack import EncoderConfig
+from heedful.recipes.section import Count, InputPath, Mark, Section, kind_from, misfit
+from heedful.recipes.training import FineTuningConfig, FineTuningScheduleConfig, LinearConfig
+from heedful.tasks.benchmarks.recipe import BenchmarkConfig
+from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
+
+if TYPE_CHECKING:
+    from heedful.data.questions import Question
+    from heedful.data.readers import Reader
+    from heedful.tasks.spans.run import SpansKind
+
+
+class SquadConfig(Section):
+    """SQuAD's JSON, 1.1 or 2.0, plain or gzipped."""
+
+    kind: Literal["squad"] = "squad"
+    path: InputPath
+    """the file"""
+
+    def reader(self) -> Reader[Question]:
+        """Question by question."""
+        from heedful.data.questions import Squad
+
+        return Squad(self.path)
+
+
+class QuestionsJsonlConfig(Section):
+    """One file with a question, a context and answers on each line, plain or gzipped."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    path: InputPath
+    """the file"""
+    misplaced: Literal["error", "nearest"] = "error"
+    """of an answer that does not stand where the file says: an error, or the nearest place where it does stand"""
+
+    def reader(self) -> Reader[Question]:
+        """Question by question."""
+        from heedful.data.questions import QuestionsJsonl
+
+        return QuestionsJsonl(self.path, misplaced=self.misplaced)
+
+
+class SubjqaConfig(Section):
+    """SubjQA's CSV, plain or gzipped."""
+
+    kind: Literal["subjqa"] = "subjqa"
+    path: InputPath
+    """the file"""
+
+    def reader(self) -> Reader[Question]:
+        """Question by question."""
+        from heedful.data.questions import SubjQA
+
+        return SubjQA(self.path)
+
+
+def _kind_of_questions(table: Mapping[str, Any]) -> str:
+    """A benchmark where one is named, else what the file's name says."""
+    if "benchmark" in table or "folder" in table:
+        return "benchmark"
+    name = str(table.get("path", "")).removesuffix(".gz")
+    if name.endswith((".jsonl", ".ndjson")):
+        return "jsonl"
+    return "subjqa" if name.endswith(".csv") else "squad"
+
+
+QuestionsConfig = Annotated[
+    SquadConfig | QuestionsJsonlConfig | SubjqaConfig | BenchmarkConfig,
+    Field(discriminator="kind"),
+    kind_from(_kind_of_questions),
+]
+
+
+class SpansDataConfig(FineTuningDataConfig):
+    """Questions about texts to train on, to choose the best checkpoint by, and to report metrics of."""
+
+    train: QuestionsConfig
+    """the questions to learn from"""
+    validation: QuestionsConfig
+    """the questions that checkpoints are compared on, and that tell when to say nothing"""
+    test: Annotated[QuestionsConfig | None, Mark.FREE] = None
+    """the questions that `heedful evaluate` takes, instead of those of validation"""
+    examples: Count | None = None
+    """how many of the questions in train are learned from, drawn by the seed, a smaller number among a larger one's;
+    all if not given"""
+    max_length: Annotated[int, Field(ge=16), Mark.ENCODES] = 256
+    """longest window, in tokens with question, begin and ends; longer contexts are read in several"""
+    max_question: Annotated[Count, Mark.ENCODES] = Field(
+        default_factory=lambda given: min(64, given["max_length"] // 3)
+    )
+    """tokens of a question at most, what is behind them is dropped; 64 or a third of max_length if not given"""
+    stride: Annotated[Count, Mark.ENCODES] = Field(
+        default_factory=lambda given: max(1, (given["max_length"] - given["max_question"] - 3) // 2)
+    )
+    """tokens between the begins of two windows; half of what a window has room for if not given"""
+    max_answer: Count = 30
+    """tokens of an answer at most"""
+
+    @field_validator("stride")
+    @classmethod
+    def _overlaps(cls, stride: int, info: ValidationInfo) -> int:
+        length, question = info.data.get("max_length"), info.data.get("max_question")
+        if length is None or question is None:
+            return stride
+        room = length - question - 3
+        if room < 1:
+            raise misfit(
+                "data.max_question",
+                f"= {question} leaves no room for context in windows of data.max_length = {length}: lower the first "
+                "or raise the second",
+            )
+        if stride > room:
+            raise ValueError(
+                f"must be at most {room}, the tokens of context in a window (data.max_length - data.max_question - 3), "
+                "or windows leave gaps"
+            )
+        return stride
+
+    def reader(self, part: str) -> Reader[Question]:
+        """Questions about texts."""
+        config: QuestionsConfig = getattr(self, part)
+        return cast(
+            "Reader[Question]", config.reader("spans") if isinstance(config, BenchmarkConfig) else config.reader()
+        )
+
+
+class SpansTrainingConfig(FineTuningConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
+    """the learning rate of each step"""
+    monitor: Annotated[Literal["loss", "exact_match", "f1"], Mark.FIXED] = "loss"
+    """what finds the best checkpoint on the validation questions: the likelihood, exact match, or F1 of words"""
+
+
+class SpansRecipe(FineTuningRecipe):
+    """Questions are answered by a part of a text, or by nothing."""
+
+    task: Literal["spans"] = "spans"
+    """what is learned"""
+    data: SpansDataConfig
+    """the table [data] names the questions to train and validate on"""
+    model: EncoderConfig = EncoderConfig()
+    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
+    training: Annotated[SpansTrainingConfig, Mark.FREE]
+    """the table [training] says at least when training ends, as in steps = 10000"""
+
+    @property
+    def kind(self) -> SpansKind:
+        """What question answering makes of it."""
+        from heedful.tasks.spans.run import KIND
+
+        return KIND
