@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from heedful.recipes.load import RECIPES, json_schema
+from heedful.catalogue import tasks
+from heedful.recipes.load import json_schema
 
 Schema = Mapping[str, Any]
 PAGE = Path(__file__).with_name("recipe.md")
@@ -47,7 +48,7 @@ def page() -> str:
     """The whole page as Markdown."""
     lines = [INTRODUCTION]
     told: dict[str, str] = {}
-    for task in RECIPES:
+    for task in tasks():
         schema = json.loads(json_schema(task))
         lines.append(f"## Task `{task}`\n")
         lines += _section("", schema, schema["$defs"], told=told, task=task)

@@ -12,10 +12,10 @@ import torch
 import heedful
 from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.models.size import measure
-from heedful.recipes.load import MultitaskRecipe, Recipe
-from heedful.recipes.recipe import data_table
+from heedful.recipes.recipe import Recipe, data_table
 from heedful.tasks.fine_tuning import FineTuningRecipe
 from heedful.tasks.language.recipe import LanguageRecipe
+from heedful.tasks.multitask.recipe import MultitaskRecipe
 from heedful.tasks.pretraining.build import build_pretrained
 from heedful.tasks.pretraining.recipe import PretrainingRecipe
 from heedful.tasks.translation.recipe import TranslationRecipe

@@ -20,7 +20,7 @@ from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy
 from heedful.recipes.load import recipe_from
 from heedful.runs.checkpoints import Checkpoints, finish
-from heedful.runs.load import begin_run, open_translation
+from heedful.runs.load import begin_run, open_run
 from heedful.tasks.searches import Length
 from heedful.training.listeners import Evaluation, Progress, Snapshot
 from heedful.values import Tokens
@@ -196,7 +196,7 @@ def test_marian_reads_text_as_we_do(tmp_path: Path) -> None:
         warnings.simplefilter("ignore")
         tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path / "marian")
     for sentence in SENTENCES:
-        ids = open_translation(run).source.encode(sentence)
+        ids = open_run(run).text("tokenizer/source").encode(sentence)
         assert tokenizer(sentence).input_ids == [*ids, EOS]
         assert tokenizer.decode([*ids, EOS], skip_special_tokens=True) == sentence
 

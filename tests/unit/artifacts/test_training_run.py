@@ -388,7 +388,7 @@ def test_a_run_that_was_cut_while_it_was_prepared_is_prepared_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("heedful.runs.run.write_manifest", cut)
+        patch.setattr("heedful.runs.load.write_manifest", cut)
         with pytest.raises(KeyboardInterrupt):
             fit(small)
     assert (small.parent / "run/tokenizer/source").exists()

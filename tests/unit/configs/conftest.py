@@ -12,7 +12,8 @@ import pytest
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from heedful.recipes.load import RECIPES, Recipe
+from heedful.catalogue import recipe_of, tasks
+from heedful.recipes.recipe import Recipe
 from heedful.recipes.section import Section, keys, members, named, parts
 
 ODD_TEXTS = (
@@ -97,7 +98,7 @@ def draw() -> Callable[[int], Recipe]:
 
     def one(seed: int) -> Recipe:
         dice = random.Random(seed)
-        kind = dice.choice(list(RECIPES.values()))
+        kind = recipe_of(dice.choice(list(tasks())))
         while True:
             table = _repaired(_table(kind, dice) | {"task": kind.model_fields["task"].default}, dice)
             try:

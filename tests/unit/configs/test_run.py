@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from heedful.catalogue import recipe_of, tasks
 from heedful.errors import RecipeError
 from heedful.recipes import toml
-from heedful.recipes.load import RECIPES, Recipe, dump, json_schema, load_recipe, recipe_from
+from heedful.recipes.load import dump, json_schema, load_recipe, recipe_from
+from heedful.recipes.recipe import Recipe
 from heedful.recipes.section import Section, complete, keys, members, named
 
 MINIMAL = """
@@ -208,7 +210,7 @@ def test_recipes_cannot_be_changed(minimal: Path) -> None:
 
 def test_defaults_and_default_kinds_agree() -> None:
     compared = 0
-    for section in (section for recipe in RECIPES.values() for section in sections(recipe)):
+    for section in (section for recipe in map(recipe_of, tasks()) for section in sections(recipe)):
         for name, annotation in keys(section).items():
             field = section.model_fields.get(name)
             if len(members(annotation)) > 1 and field is not None and isinstance(field.default, Section):
@@ -218,18 +220,18 @@ def test_defaults_and_default_kinds_agree() -> None:
 
 
 def test_every_key_is_explained() -> None:
-    for section in (section for recipe in RECIPES.values() for section in sections(recipe)):
+    for section in (section for recipe in map(recipe_of, tasks()) for section in sections(recipe)):
         for name, field in section.model_fields.items():
             assert name == "kind" or field.description, f"{section.__name__}.{name}"
 
 
-@pytest.mark.parametrize("task", RECIPES)
+@pytest.mark.parametrize("task", tasks())
 def test_the_schema_is_closed_and_knows_every_key(task: str) -> None:
     schema = json.loads(json_schema(task))
     objects = [schema, *schema["$defs"].values()]
     assert all(table["additionalProperties"] is False for table in objects)
     by_name = {table["title"]: table for table in objects}
-    for section in set(sections(RECIPES[task])):
+    for section in set(sections(recipe_of(task))):
         assert set(by_name[section.__name__]["properties"]) == set(keys(section))
 
 
