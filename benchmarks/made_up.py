@@ -11,7 +11,7 @@ from heedful.data.corpus import Corpus, Report, Sentences
 from heedful.data.tokenizers import EOS, UNK
 from heedful.recipes.load import recipe_from
 from heedful.runs.checkpoints import Checkpoints, finish
-from heedful.runs.load import begin_run
+from heedful.runs.initial import begin_run
 from heedful.training.listeners import Evaluation, Progress, Snapshot
 
 TYPICAL, SPREAD, DISAGREEMENT = 14.5, 0.3, 0.17

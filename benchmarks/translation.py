@@ -201,7 +201,7 @@ def _same(measured: dict[int, dict[str, list[dict[str, Any]]]], name: str) -> st
 
 def _subject(name: str, options: Options, folder: Path) -> Subject:
     from heedful.errors import MissingExtraError
-    from heedful.foreign.formats import export_ctranslate2, export_marian
+    from heedful.runs.export import export_ctranslate2, export_marian
 
     place = folder / name
     place.mkdir()

@@ -37,11 +37,14 @@ def tasks() -> Mapping[str, str]:
 
 def recipe_of(task: str) -> type[Recipe]:
     """The recipe of a task; `RecipeError` where what an installed package says of it is not true."""
-    place = tasks()[task]
+    found: type[Recipe] = find(tasks()[task], task=task)
+    return found
+
+
+def find(place: str, *, task: str) -> Any:
+    """What stands at "module:name"."""
     module, _, name = place.partition(":")
     try:
-        found: Any = getattr(import_module(module), name)
+        return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise RecipeError(f"task = {task!r}: the package that has it cannot be used ({place}: {error})") from error
-    recipe: type[Recipe] = found
-    return recipe

@@ -14,10 +14,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from pydantic import BaseModel, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from heedful.errors import RunError, TrainingError
 
@@ -208,3 +209,18 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def fill(model: nn.Module, weights: Mapping[str, Tensor], *, place: str) -> None:
+    """Gives a model all its parameters; `RunError` names `place` where these are not its own."""
+    parameters = dict(model.named_parameters())
+    if odd := sorted(weights.keys() ^ parameters.keys()):
+        raise RunError(f"{place}: does not fit the model of config.json (differs in {', '.join(odd[:3])})")
+    with torch.no_grad():
+        for key, parameter in parameters.items():
+            if parameter.shape != weights[key].shape:
+                raise RunError(
+                    f"{place}: {key} has shape {tuple(weights[key].shape)}, config.json asks for "
+                    f"{tuple(parameter.shape)}"
+                )
+            parameter.copy_(weights[key])

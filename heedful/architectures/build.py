@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-import torch
-
 from heedful.architectures.build_convolutional import convolutional
 from heedful.architectures.build_recurrent import recurrent, recurrent_language_model, recurrent_tagger
 from heedful.architectures.build_stack import transformer, transformer_encoder, transformer_language_model
@@ -76,8 +74,3 @@ def build_tagger(config: TaggerConfig, *, vocabulary: int, tags: int, longest: i
         case RecurrentEncoderConfig():
             return recurrent_tagger(config, vocabulary=vocabulary, tags=tags)
     assert_never(config)
-
-
-def default_device() -> torch.device:
-    """The GPU where there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

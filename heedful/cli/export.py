@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful export")
     if given.format == "ctranslate2":
-        from heedful.foreign.formats import export_ctranslate2
+        from heedful.runs.export import export_ctranslate2
 
         export_ctranslate2(given.run, given.folder, quantization=given.quantization, step=given.step)
     else:

@@ -149,9 +149,9 @@ def _record(given: Arguments) -> Record:
 
     from heedful.generation.search import Beam
     from heedful.runs.load import load
+    from heedful.tasks.heads import Heads
     from heedful.tasks.inspecting import Scope
     from heedful.tasks.language.face import Writer
-    from heedful.tasks.multitask.heads import Heads
     from heedful.tasks.translation.face import Translator
 
     assert given.run is not None

@@ -31,10 +31,10 @@ from heedful.models.language_model import LanguageModel
 from heedful.models.layout import arrange_for_inference
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
-from heedful.runs.checkpoints import fill
-from heedful.runs.origin import Origin
+from heedful.store import fill
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.language.face import Writer
+from heedful.tasks.origin import Origin
 from heedful.tasks.pretraining.build import build_masked_language_model
 from heedful.tasks.pretraining.reader import Reader
 from heedful.tasks.searches import build_continuation, build_length, build_search

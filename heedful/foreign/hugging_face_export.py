@@ -17,8 +17,9 @@ from heedful.foreign.families.family import Family
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.vocabularies import OWN, OWN_SIDES
-from heedful.runs.origin import Origin, open_origin
+from heedful.runs.origin import open_origin
 from heedful.store import save_tensors, write_json
+from heedful.tasks.origin import Origin
 
 _LONGEST: Final = 1024
 """Positions that an exported Marian model has; ours has no limit of its own where positions are computed."""

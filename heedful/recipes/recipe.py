@@ -15,7 +15,6 @@ from heedful.recipes.training import TrainingConfig
 
 if TYPE_CHECKING:
     from heedful.data.readers import Reader
-    from heedful.tasks.kind import Kind
 
 FORMAT: Final = 1
 PARTS: Final = ("train", "validation", "test")
@@ -46,7 +45,12 @@ class Recipe(Section):
     """Everything that decides a run: the same recipe, data and software give the same model.
 
     Abstract: what is learned from, the architecture and what is minimised belong to the task.
+
+    Attributes:
+        made_by: where the task's `Kind` is, as "module:NAME"; it needs torch, a recipe does not.
     """
+
+    made_by: ClassVar[str]
 
     format: Literal[1] = FORMAT
     """version of the recipe format"""
@@ -62,11 +66,6 @@ class Recipe(Section):
         tokenizer: TokenizerConfig | GivenTokenizerConfig
         model: Architecture
         training: TrainingConfig
-
-    @property
-    @abstractmethod
-    def kind(self) -> Kind[Any, Any]:
-        """What the task makes of its recipes."""
 
     @property
     def datasets(self) -> Mapping[str, DataConfig]:

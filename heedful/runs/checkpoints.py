@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from heedful.errors import RunError
 from heedful.store import (
     Manifest,
     digest,
+    fill,
     load_tensors,
     read_manifest,
     save_tensors,
@@ -149,21 +149,6 @@ def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> 
         RunError: there are no weights yet, a file is damaged, or the weights belong to another model.
     """
     fill(model, read_weights(folder, step=step), place=str(folder))
-
-
-def fill(model: nn.Module, weights: Mapping[str, Tensor], *, place: str) -> None:
-    """Gives a model all its parameters; `RunError` names `place` where these are not its own."""
-    parameters = dict(model.named_parameters())
-    if odd := sorted(weights.keys() ^ parameters.keys()):
-        raise RunError(f"{place}: does not fit the model of config.json (differs in {', '.join(odd[:3])})")
-    with torch.no_grad():
-        for key, parameter in parameters.items():
-            if parameter.shape != weights[key].shape:
-                raise RunError(
-                    f"{place}: {key} has shape {tuple(weights[key].shape)}, config.json asks for "
-                    f"{tuple(parameter.shape)}"
-                )
-            parameter.copy_(weights[key])
 
 
 def _best(folder: Path, manifest: Manifest) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from heedful.architectures.build import default_device
 from heedful.errors import RecipeError
 
 
@@ -25,3 +24,8 @@ def find_device(name: str | torch.device | None) -> torch.device:
             f"device {str(name)!r}: cannot be used here ({reason}); choose another one, or none"
         ) from None
     return device
+
+
+def default_device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

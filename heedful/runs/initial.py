@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import torch
@@ -14,8 +15,9 @@ from heedful.errors import RecipeError, RunError
 from heedful.recipes.load import recipe_from
 from heedful.recipes.recipe import Recipe, TunedRecipe
 from heedful.recipes.text import GivenTokenizerConfig
-from heedful.runs.origin import Origin, open_origin
-from heedful.tasks.kind import Run
+from heedful.runs.origin import open_origin
+from heedful.tasks.kind import Run, kind_of
+from heedful.tasks.origin import Origin
 
 _FREE: Final = (
     "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "initialisation", "summary", "d_hidden",
@@ -148,3 +150,8 @@ def _parts(names: list[str]) -> str:
 
 def _shape(tensor: torch.Tensor) -> str:
     return " x ".join(map(str, tensor.shape))
+
+
+def begin_run(folder: Path, recipe: Recipe) -> Run[Any, Any]:
+    """A new run with freshly learned vocabularies; nothing is written."""
+    return Run(folder, recipe, kind_of(recipe).learn(recipe, given=given_tokenizer(recipe)))

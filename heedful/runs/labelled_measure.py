@@ -14,7 +14,7 @@ from heedful.runs.load import load, open_run, open_task
 from heedful.tasks.benchmarks.definitions import Prediction
 from heedful.tasks.exam import Exam
 from heedful.tasks.fine_tuning import FineTuningRecipe
-from heedful.tasks.kind import placed
+from heedful.tasks.kind import fine_tuning_kind, placed
 
 
 @dataclass(frozen=True)
@@ -86,4 +86,4 @@ def examined(
     part = "validation" if recipe.data.test is None else "test"
     say(f"measuring on {table}.{part}")
     with placed(f"{table}.{part}"):
-        return part, recipe.kind.exam(recipe, part)
+        return part, fine_tuning_kind(recipe).exam(recipe, part)

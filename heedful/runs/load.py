@@ -16,20 +16,18 @@ from heedful.recipes.load import recipe_from
 from heedful.recipes.recipe import Recipe
 from heedful.runs.checkpoints import load_weights
 from heedful.runs.device import find_device
-from heedful.runs.initial import given_tokenizer
 from heedful.store import MANIFEST, Manifest, digest, read_manifest, verify, write_json, write_manifest
 from heedful.tasks.embedder import Embedder, Embeds
-from heedful.tasks.kind import Run
-from heedful.tasks.multitask.heads import Heads
+from heedful.tasks.heads import Heads
+from heedful.tasks.kind import Run, kind_of
 
 FORMAT: Final = 1
+
+
 CONFIG: Final = "config.json"
+
+
 User = TypeVar("User")
-
-
-def begin_run(folder: Path, recipe: Recipe) -> Run[Any, Any]:
-    """A new run with freshly learned vocabularies; nothing is written."""
-    return Run(folder, recipe, recipe.kind.learn(recipe, given=given_tokenizer(recipe)))
 
 
 def save_run(run: Run[Any, Any]) -> None:
@@ -65,7 +63,7 @@ def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
     for name in sorted(name for name in manifest.files if name.startswith(("tokenizer/", "tasks/"))):
         verify(folder, name, manifest=manifest)
     recipe = recipe or _recipe(folder / CONFIG)
-    return Run(folder, recipe, recipe.kind.load(recipe, folder))
+    return Run(folder, recipe, kind_of(recipe).load(recipe, folder))
 
 
 def is_begun(folder: Path) -> bool:

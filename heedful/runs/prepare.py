@@ -15,10 +15,11 @@ from heedful.data.corpus import Corpus, fingerprint
 from heedful.errors import RunError
 from heedful.recipes.recipe import PARTS, Recipe, data_table
 from heedful.recipes.section import Anchor, Mark, Section, fixed, keys, marked, parts
-from heedful.runs.load import begin_run, is_begun, open_run, save_run
+from heedful.runs.initial import begin_run
+from heedful.runs.load import is_begun, open_run, save_run
 from heedful.runs.tensorboard import writer_class
 from heedful.store import MANIFEST, digest
-from heedful.tasks.kind import Run, placed
+from heedful.tasks.kind import Run, kind_of, placed
 
 _LOCK = ".lock"
 _MADE = (_LOCK, "config.json", "tokenizer")
@@ -36,7 +37,7 @@ def require_inputs(recipe: Recipe) -> None:
         for part in PARTS:
             if getattr(data, part) is not None:
                 data.reader(part)
-    recipe.kind.require(recipe)
+    kind_of(recipe).require(recipe)
     if recipe.training.tensorboard:
         writer_class()
 

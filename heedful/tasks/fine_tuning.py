@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import ValidationInfo, field_validator
 
@@ -17,9 +17,6 @@ from heedful.recipes.text import (
 from heedful.recipes.training import (
     FineTuningConfig,
 )
-
-if TYPE_CHECKING:
-    from heedful.tasks.kind import FineTuningKind
 
 
 class FineTuningDataConfig(DataConfig):
@@ -64,12 +61,6 @@ class FineTuningRecipe(TunedRecipe):
                 "than there are positions",
             )
         return model
-
-    if TYPE_CHECKING:
-
-        @property
-        def kind(self) -> FineTuningKind[Any, Any]:
-            """Each task has its own."""
 
     @classmethod
     def begins_with(cls, model: Section) -> bool:

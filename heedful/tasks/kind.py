@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, final
 import torch
 from torch import nn
 
+from heedful.catalogue import find
 from heedful.data.corpus import Corpus, Encoding, write_corpus
 from heedful.data.drawn import Drawn
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
@@ -155,7 +156,7 @@ class Run(Generic[AnyRecipe, AnyModel]):
     @property
     def kind(self) -> Kind[AnyRecipe, AnyModel]:
         """The task."""
-        return self.recipe.kind
+        return kind_of(self.recipe)
 
     @property
     def members(self) -> Mapping[str, Run[Any, Any]]:
@@ -204,6 +205,12 @@ class Run(Generic[AnyRecipe, AnyModel]):
             return self.build()
 
 
+def kind_of(recipe: Recipe) -> Kind[Any, Any]:
+    """What the task makes of its recipes."""
+    kind: Kind[Any, Any] = find(recipe.made_by, task=recipe.task)
+    return kind
+
+
 def examples(recipe: Recipe, part: str) -> Iterable[Any]:
     """A part of the data; of the training text what is learned from."""
     reader, count = recipe.data.reader(part), recipe.drawn(part)
@@ -225,6 +232,13 @@ def placed(key: str) -> Iterator[None]:
         yield
     except DataError as error:
         raise DataError(f"{key}: {error}") from None
+
+
+def fine_tuning_kind(recipe: Recipe) -> FineTuningKind[Any, Any]:
+    """The same of a task that can be learned together with others."""
+    kind = kind_of(recipe)
+    assert isinstance(kind, FineTuningKind), f"{recipe.task} is learned alone"
+    return kind
 
 
 class FineTuningKind(Kind[AnyRecipe, AnyModel]):

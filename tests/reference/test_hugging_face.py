@@ -32,8 +32,9 @@ from heedful.foreign.hugging_face import open_hugging_face, ready
 from heedful.foreign.hugging_face_export import export_hugging_face, save_hugging_face
 from heedful.generation import Power
 from heedful.generation.search import Beam, Greedy
-from heedful.runs.origin import Origin, open_origin
+from heedful.runs.origin import open_origin
 from heedful.tasks.embedder import Embedder
+from heedful.tasks.origin import Origin
 from heedful.tasks.pretraining.build import build_masked_language_model
 from heedful.tasks.pretraining.reader import Reader
 from heedful.tasks.searches import Length

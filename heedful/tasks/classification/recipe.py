@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from heedful.data.labelled import Choice, Column, Labelled
     from heedful.data.readers import Reader
     from heedful.tasks.benchmarks.definitions import Definition
-    from heedful.tasks.classification.run import ClassificationKind
 
 
 Answered = Literal["class", "number", "choice"]
@@ -196,6 +195,8 @@ class ClassificationTrainingConfig(FineTuningConfig):
 class ClassificationRecipe(FineTuningRecipe):
     """A text, or two together, get a class or a number, or one of several candidates is chosen."""
 
+    made_by: ClassVar = "heedful.tasks.classification.run:KIND"
+
     task: Literal["classification"] = "classification"
     """what is learned"""
     data: ClassificationDataConfig
@@ -204,13 +205,6 @@ class ClassificationRecipe(FineTuningRecipe):
     """the architecture; with `init` that of that model, of which only dropout, summary and d_hidden can be changed"""
     training: Annotated[ClassificationTrainingConfig, Mark.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-
-    @property
-    def kind(self) -> ClassificationKind:
-        """What classification makes of it."""
-        from heedful.tasks.classification.run import KIND
-
-        return KIND
 
     @field_validator("model")
     @classmethod

@@ -20,7 +20,6 @@ from heedful.recipes.training import (
 if TYPE_CHECKING:
     from heedful.data.documents import Document
     from heedful.data.readers import Reader
-    from heedful.tasks.language.run import LanguageKind
 
 
 class LanguageDataConfig(DataConfig):
@@ -57,6 +56,7 @@ class LanguageTrainingConfig(TrainingConfig):
 class LanguageRecipe(TunedRecipe):
     """A text is continued."""
 
+    made_by: ClassVar = "heedful.tasks.language.run:KIND"
     body: ClassVar = ""
     origin: ClassVar = "a language model"
 
@@ -74,13 +74,6 @@ class LanguageRecipe(TunedRecipe):
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[ContinuationConfig, Mark.FREE] = SampledContinuationConfig()
     """how the finished model writes unless a command is told otherwise"""
-
-    @property
-    def kind(self) -> LanguageKind:
-        """What language modelling makes of it."""
-        from heedful.tasks.language.run import KIND
-
-        return KIND
 
     @classmethod
     def begins_with(cls, model: Section) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -38,9 +38,6 @@ from heedful.tasks.tagging.recipe import (
 )
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-
-if TYPE_CHECKING:
-    from heedful.tasks.multitask.run import MultitaskKind
 
 
 class MemberConfig(Section):
@@ -103,6 +100,7 @@ _SINGLE: Final[Mapping[str, type[FineTuningRecipe]]] = {
 class MultitaskRecipe(TunedRecipe):
     """Several tasks are learned by one encoder, each with a head of its own (Liu et al. 2019, MT-DNN)."""
 
+    made_by: ClassVar = "heedful.tasks.multitask.run:KIND"
     body: ClassVar = "encoder"
     origin: ClassVar = "an encoder"
 
@@ -118,13 +116,6 @@ class MultitaskRecipe(TunedRecipe):
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
     training: Annotated[MultitaskTrainingConfig, Mark.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-
-    @property
-    def kind(self) -> MultitaskKind:
-        """What learning several tasks makes of it."""
-        from heedful.tasks.multitask.run import KIND
-
-        return KIND
 
     @classmethod
     def begins_with(cls, model: Section) -> bool:

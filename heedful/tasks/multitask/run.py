@@ -14,8 +14,18 @@ from heedful.errors import RecipeError
 from heedful.models.multitask import Headed, MultitaskModel
 from heedful.models.text_classifier import TextClassifier
 from heedful.recipes.recipe import data_table
-from heedful.tasks.kind import Entries, FineTuningKind, Kind, Run, Vocabularies, Vocabulary, learned, placed
-from heedful.tasks.multitask.heads import Heads
+from heedful.tasks.heads import Heads
+from heedful.tasks.kind import (
+    Entries,
+    Kind,
+    Run,
+    Vocabularies,
+    Vocabulary,
+    fine_tuning_kind,
+    kind_of,
+    learned,
+    placed,
+)
 from heedful.tasks.multitask.problem import Member, Multitask
 from heedful.tasks.multitask.recipe import MultitaskRecipe
 from heedful.tasks.task import Task
@@ -42,8 +52,10 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
         for name in recipe.tasks:
             member = recipe.single(name)
             with placed(f"{data_table(name)}.train"):
-                own = member.kind.learn(member, given=tokenizer)
-            found |= {_below(name, file): each for file, each in own.items() if file not in member.kind.words}
+                own = fine_tuning_kind(member).learn(member, given=tokenizer)
+            found |= {
+                _below(name, file): each for file, each in own.items() if file not in fine_tuning_kind(member).words
+            }
         return found
 
     def load(self, recipe: MultitaskRecipe, folder: Path) -> Vocabularies:
@@ -51,7 +63,7 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
         found: dict[str, Vocabulary] = {TEXT: load_tokenizer(folder / TEXT)}
         for name in recipe.tasks:
             member = recipe.single(name)
-            own = member.kind.labels(member, folder / "tasks" / name)
+            own = fine_tuning_kind(member).labels(member, folder / "tasks" / name)
             found |= {_below(name, file): each for file, each in own.items()}
         return found
 
@@ -64,9 +76,9 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
         heads: dict[str, Headed] = {}
         for name in recipe.tasks:
             member = recipe.single(name)
-            own = dict.fromkeys(member.kind.words, sizes[TEXT])
+            own = dict.fromkeys(fine_tuning_kind(member).words, sizes[TEXT])
             own |= {file.removeprefix(_below(name, "")): size for file, size in sizes.items() if file != TEXT}
-            heads[name] = member.kind.build(member, own)
+            heads[name] = fine_tuning_kind(member).build(member, own)
         shared = next((head for head in heads.values() if isinstance(head, TextClassifier)), next(iter(heads.values())))
         for name, head in heads.items():
             if _shapes(head) != _shapes(shared):
@@ -81,7 +93,7 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
         found: dict[str, Run[Any, Any]] = {}
         for name in run.recipe.tasks:
             recipe, above = run.recipe.single(name), _below(name, "")
-            own: dict[str, Vocabulary] = dict.fromkeys(recipe.kind.words, run.tokenizer)
+            own: dict[str, Vocabulary] = dict.fromkeys(kind_of(recipe).words, run.tokenizer)
             own |= {file.removeprefix(above): each for file, each in run.vocabularies.items() if file.startswith(above)}
             found[name] = Run(run.folder / "tasks" / name, recipe, own)
         return found
@@ -107,7 +119,10 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
                     f"{', '.join(sorted(task.metrics - {'loss'}))}"
                 )
             found[name] = Member(
-                task, len(corpora[name][0]), config.weight, config.monitor or _kind(member).primary(member)
+                task,
+                len(corpora[name][0]),
+                config.weight,
+                config.monitor or fine_tuning_kind(member.recipe).primary(member),
             )
         return Multitask(found, temperature=run.recipe.training.temperature, seed=run.recipe.seed)
 
@@ -130,16 +145,11 @@ def _below(name: str, file: str) -> str:
     return f"tasks/{name}/{file}"
 
 
-def _kind(run: Run[Any, Any]) -> FineTuningKind[Any, Any]:
-    assert isinstance(run.kind, FineTuningKind)
-    return run.kind
-
-
 def _texts(recipe: MultitaskRecipe) -> Iterator[str]:
     for name in recipe.tasks:
         member = recipe.single(name)
         with placed(f"{data_table(name)}.train"):
-            yield from member.kind.texts(member)
+            yield from fine_tuning_kind(member).texts(member)
 
 
 def _shapes(head: Headed) -> dict[str, torch.Size]:

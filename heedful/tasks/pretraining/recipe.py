@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -21,7 +21,6 @@ from heedful.recipes.training import (
 if TYPE_CHECKING:
     from heedful.data.documents import Document
     from heedful.data.readers import Reader
-    from heedful.tasks.pretraining.run import PretrainingKind
 
 
 class PretrainingDataConfig(DataConfig):
@@ -95,6 +94,8 @@ class PretrainingTrainingConfig(TrainingConfig):
 class PretrainingRecipe(Recipe):
     """Hidden tokens are found, and passages that belong together."""
 
+    made_by: ClassVar = "heedful.tasks.pretraining.run:KIND"
+
     task: Literal["pretraining"] = "pretraining"
     """what is learned"""
     data: PretrainingDataConfig
@@ -105,13 +106,6 @@ class PretrainingRecipe(Recipe):
     """the architecture"""
     training: Annotated[PretrainingTrainingConfig, Mark.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-
-    @property
-    def kind(self) -> PretrainingKind:
-        """What pre-training makes of it."""
-        from heedful.tasks.pretraining.run import KIND
-
-        return KIND
 
     @field_validator("model")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -16,7 +16,6 @@ from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
 if TYPE_CHECKING:
     from heedful.data.questions import Question
     from heedful.data.readers import Reader
-    from heedful.tasks.spans.run import SpansKind
 
 
 class SquadConfig(Section):
@@ -145,6 +144,8 @@ class SpansTrainingConfig(FineTuningConfig):
 class SpansRecipe(FineTuningRecipe):
     """Questions are answered by a part of a text, or by nothing."""
 
+    made_by: ClassVar = "heedful.tasks.spans.run:KIND"
+
     task: Literal["spans"] = "spans"
     """what is learned"""
     data: SpansDataConfig
@@ -153,10 +154,3 @@ class SpansRecipe(FineTuningRecipe):
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
     training: Annotated[SpansTrainingConfig, Mark.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-
-    @property
-    def kind(self) -> SpansKind:
-        """What question answering makes of it."""
-        from heedful.tasks.spans.run import KIND
-
-        return KIND

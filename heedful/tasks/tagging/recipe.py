@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -21,7 +21,6 @@ from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
 if TYPE_CHECKING:
     from heedful.data.readers import Reader
     from heedful.tasks.tagging.data import TaggedSentence
-    from heedful.tasks.tagging.run import TaggingKind
 
 
 class ColumnsConfig(Section):
@@ -108,6 +107,8 @@ class TaggingTrainingConfig(FineTuningConfig):
 class TaggingRecipe(FineTuningRecipe):
     """Each word of a sentence gets a tag."""
 
+    made_by: ClassVar = "heedful.tasks.tagging.run:KIND"
+
     task: Literal["tagging"] = "tagging"
     """what is learned"""
     data: TaggingDataConfig
@@ -118,10 +119,3 @@ class TaggingRecipe(FineTuningRecipe):
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
     training: Annotated[TaggingTrainingConfig, Mark.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-
-    @property
-    def kind(self) -> TaggingKind:
-        """What tagging makes of it."""
-        from heedful.tasks.tagging.run import KIND
-
-        return KIND

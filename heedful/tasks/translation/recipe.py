@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -20,7 +20,6 @@ from heedful.recipes.training import (
 
 if TYPE_CHECKING:
     from heedful.data.readers import Pair, Reader
-    from heedful.tasks.translation.run import TranslationKind
 
 
 class LinesConfig(Section):
@@ -165,6 +164,8 @@ class TranslationTrainingConfig(TrainingConfig):
 class TranslationRecipe(Recipe):
     """Sentences become other sentences."""
 
+    made_by: ClassVar = "heedful.tasks.translation.run:KIND"
+
     task: Literal["translation"] = "translation"
     """what is learned"""
     data: TranslationDataConfig
@@ -177,13 +178,6 @@ class TranslationRecipe(Recipe):
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
     """how the finished model translates unless a command is told otherwise"""
-
-    @property
-    def kind(self) -> TranslationKind:
-        """What translation makes of it."""
-        from heedful.tasks.translation.run import KIND
-
-        return KIND
 
     @field_validator("training")
     @classmethod

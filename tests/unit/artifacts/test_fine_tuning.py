@@ -25,7 +25,7 @@ TASKS = ("classification", "tagging", "spans")
 
 def begun(tuning: Path, task: str, *words: str) -> tuple[dict[str, torch.Tensor], list[str]]:
     """The parameters that training would begin with, and what is said about them."""
-    from heedful.runs.load import begin_run
+    from heedful.runs.initial import begin_run
 
     said: list[str] = []
     recipe = resolved(heedful.load_recipe(tuning / f"{task}.toml", list(words)))

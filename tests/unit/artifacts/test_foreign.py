@@ -15,12 +15,13 @@ import heedful
 from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import BOS, EOS, PAD
 from heedful.errors import RunError
-from heedful.foreign.formats import export_ctranslate2, export_marian
 from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy
 from heedful.recipes.load import recipe_from
 from heedful.runs.checkpoints import Checkpoints, finish
-from heedful.runs.load import begin_run, open_run
+from heedful.runs.export import export_ctranslate2, export_marian
+from heedful.runs.initial import begin_run
+from heedful.runs.load import open_run
 from heedful.tasks.searches import Length
 from heedful.training.listeners import Evaluation, Progress, Snapshot
 from heedful.values import Tokens

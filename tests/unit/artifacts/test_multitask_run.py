@@ -165,8 +165,7 @@ def test_weight_0_leaves_a_head_as_it_was_and_measures_it(tuning: Path, pretrain
 
 
 def test_it_can_begin_from_another_and_others_from_it(tuning: Path, three: Path, tmp_path: Path) -> None:
-    from heedful.runs.initial import resolved
-    from heedful.runs.load import begin_run
+    from heedful.runs.initial import begin_run, resolved
 
     origin = read_weights(three)
     encoder = {name for name in origin if name.startswith("encoder.")}

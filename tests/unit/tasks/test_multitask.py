@@ -16,7 +16,7 @@ from heedful.errors import RunError
 from heedful.models.interface import Encoder
 from heedful.models.multitask import MultitaskModel
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.multitask.heads import Heads
+from heedful.tasks.heads import Heads
 from heedful.tasks.multitask.problem import Member, Multitask
 from heedful.tasks.task import Loss, Rows, Task
 from heedful.values import Memory, Tokens

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from heedful.errors import RunError
-from heedful.tasks.classification.face import Classifier
-from heedful.tasks.spans.face import Answerer
-from heedful.tasks.tagging.face import Tagger
 
-Face: TypeAlias = Classifier | Tagger | Answerer
-"""What one task has made of the model."""
 Wanted = TypeVar("Wanted")
 
 
@@ -23,7 +18,7 @@ class Heads:
         place: where the model is, for messages.
     """
 
-    def __init__(self, faces: Mapping[str, Face], *, place: str) -> None:
+    def __init__(self, faces: Mapping[str, Any], *, place: str) -> None:
         self._faces = dict(faces)
         self._place = place
 
@@ -32,7 +27,7 @@ class Heads:
         """The tasks, in the recipe's order."""
         return tuple(self._faces)
 
-    def head(self, name: str) -> Face:
+    def head(self, name: str) -> Any:
         """The model as it serves one task; `RunError` where there is no such task."""
         if name not in self._faces:
             raise RunError(f"{self._place}: has no task {name!r}; choose one of {', '.join(self.names)}")

@@ -1,0 +1,40 @@
+"""Where a model may come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
+from heedful.data.tokenizers import Tokenizer
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A trained model as another one can begin from it.
+
+    Attributes:
+        folder: where it is.
+        model: its architecture.
+        tokenizer: its vocabulary; those of both languages where it translates.
+        tensors: its parameters by our names; of several names for one, the first.
+        longest: tokens that it was made for where its positions themselves have no end, if anybody said.
+    """
+
+    folder: Path
+    model: EncoderConfig | DecoderConfig | TransformerConfig
+    tokenizer: Tokenizer | tuple[Tokenizer, Tokenizer]
+    tensors: Mapping[str, Tensor]
+    longest: int | None = None
+
+    @property
+    def size(self) -> int | tuple[int, int]:
+        """Entries of the vocabulary, or of both."""
+        if isinstance(self.tokenizer, Tokenizer):
+            return self.tokenizer.size
+        source, target = self.tokenizer
+        return source.size, target.size
