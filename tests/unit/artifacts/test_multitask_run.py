@@ -165,7 +165,7 @@ def test_weight_0_leaves_a_head_as_it_was_and_measures_it(tuning: Path, pretrain
 
 
 def test_it_can_begin_from_another_and_others_from_it(tuning: Path, three: Path, tmp_path: Path) -> None:
-    from heedful.runs.initial import begin_run, resolved
+    from heedful.runs.initial import begin_run, fresh, resolved
 
     origin = read_weights(three)
     encoder = {name for name in origin if name.startswith("encoder.")}
@@ -173,7 +173,7 @@ def test_it_can_begin_from_another_and_others_from_it(tuning: Path, three: Path,
     for path, own in ((tuning / "classification.toml", "output"), (again, "head-other.output, head-tone.output")):
         said: list[str] = []
         recipe = resolved(heedful.load_recipe(path, ["--init", str(three), "--output", str(tmp_path / "new")]))
-        weights = dict(begin_run(recipe.output, recipe).fresh(say=said.append).named_parameters())
+        weights = dict(fresh(begin_run(recipe.output, recipe), say=said.append).named_parameters())
         assert {name for name in weights if name.startswith("encoder.")} == encoder
         assert all(torch.equal(weights[name], origin[name]) for name in encoder)
         assert f"new: {own}; left behind: head-even.output, head-first.output, head-tone.output" in said[0]
@@ -183,7 +183,7 @@ def test_it_can_begin_from_another_and_others_from_it(tuning: Path, three: Path,
 def test_what_is_frozen_stays_and_heads_learn(tuning: Path, pretrained: Path, tmp_path: Path) -> None:
     path = written(tmp_path, tuning, {"tone": "classification", "even": "tagging"}, init=pretrained)
     run = fit(path, "--training.freeze=encoder", "--training.epochs=2", "--training.steps=none")
-    fresh = dict(open_run(run).fresh(say=lambda _: None).named_parameters())
+    fresh = dict(fresh(open_run(run), say=lambda _: None).named_parameters())
     moved = {
         name for name, tensor in read_weights(run, step=open_step(run)).items() if not torch.equal(tensor, fresh[name])
     }

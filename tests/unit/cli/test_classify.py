@@ -167,7 +167,7 @@ def test_each_command_finds_the_task_that_it_is_for(say: Say, several: Path) -> 
         (["evaluate", "--task", "x"], "has no task 'x'"),
         (["fill", "--text", "a [MASK]"], "none of its tasks fills gaps (tone, mood, even, first); name another run"),
         (["embed", "--task", "even", "--text", "a"], "even is no task that makes vectors of texts; choose one of tone"),
-        (["translate", "--text", "a"], "its task is multitask where translation is needed"),
+        (["translate", "--text", "a"], "none of its tasks translates"),
     ],
 )
 def test_a_task_that_is_not_there_is_told(say: Say, several: Path, words: list[str], complaint: str) -> None:
