@@ -1,7 +1,8 @@
-"""Which tasks there are, and where each is defined.
+"""Which tasks there are, where each is defined, and what installed packages add.
 
-A task is its recipe, whose module waits until it is asked for. Installed packages add theirs by entry points of the
-group `heedful.tasks`, as in `multi_label = "own_task.recipe:MultiLabelRecipe"`.
+A task is its recipe, whose module waits until it is asked for. Packages add theirs by entry points of the group
+`heedful.tasks`, as in `multi_label = "own_task.recipe:MultiLabelRecipe"`, and families of models by those of
+`heedful.architectures`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from heedful.errors import RecipeError
 if TYPE_CHECKING:
     from heedful.recipes.recipe import Recipe
 
-GROUP: Final = "heedful.tasks"
 _OWN: Final[Mapping[str, str]] = {
     "translation": "heedful.tasks.translation.recipe:TranslationRecipe",
     "language_modelling": "heedful.tasks.language.recipe:LanguageRecipe",
@@ -32,19 +32,26 @@ _OWN: Final[Mapping[str, str]] = {
 @cache
 def tasks() -> Mapping[str, str]:
     """Where the recipe of each task is, as "module:name"; nobody can take the name of one of ours."""
-    return {point.name: point.value for point in entry_points(group=GROUP)} | dict(_OWN)
+    return {point.name: point.value for point in entry_points(group="heedful.tasks")} | dict(_OWN)
+
+
+@cache
+def installed() -> tuple[type[Any], ...]:
+    """The families of models that installed packages add, as the classes of their tables."""
+    points = entry_points(group="heedful.architectures")
+    return tuple(find(point.value, about=f"model.kind = {point.name!r}") for point in points)
 
 
 def recipe_of(task: str) -> type[Recipe]:
-    """The recipe of a task; `RecipeError` where what an installed package says of it is not true."""
-    found: type[Recipe] = find(tasks()[task], task=task)
+    """The recipe of a task."""
+    found: type[Recipe] = find(tasks()[task], about=f"task = {task!r}")
     return found
 
 
-def find(place: str, *, task: str) -> Any:
-    """What stands at "module:name"."""
+def find(place: str, *, about: str) -> Any:
+    """What stands at "module:name"; `RecipeError` where what an installed package says of itself is not true."""
     module, _, name = place.partition(":")
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise RecipeError(f"task = {task!r}: the package that has it cannot be used ({place}: {error})") from error
+        raise RecipeError(f"{about}: the package that has it cannot be used ({place}: {error}); mend it") from error

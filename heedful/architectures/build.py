@@ -1,49 +1,36 @@
-"""From configs to objects: the one place that knows every family and both sides."""
+"""From configs to models: the front doors, which know no family."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, Final
 
-from heedful.architectures.build_convolutional import convolutional
-from heedful.architectures.build_recurrent import recurrent, recurrent_language_model, recurrent_tagger
-from heedful.architectures.build_stack import transformer, transformer_encoder, transformer_language_model
-from heedful.architectures.convolutional import ConvolutionalConfig
-from heedful.architectures.model import LanguageModelConfig, ModelConfig, TaggerConfig, TransformerConfig
-from heedful.architectures.recurrent import RecurrentConfig, RecurrentDecoderConfig, RecurrentEncoderConfig
-from heedful.architectures.stack import DecoderConfig, EncoderConfig
+from heedful.architectures.interface import (
+    ClassifierArchitecture,
+    EncoderArchitecture,
+    LanguageArchitecture,
+    Sizes,
+    TranslationArchitecture,
+)
 from heedful.blocks.linear import xavier_linear
-from heedful.models.encoders import TransformerEncoder
+from heedful.catalogue import find
+from heedful.models.interface import Encoder
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
+from heedful.recipes.architecture import Architecture
 from heedful.values import Tokens
 
-_LONGEST = 512
+_LONGEST: Final = 512
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What a model must know of its data: entries of both vocabularies, and the longest sentence in tokens."""
-
-    source: int
-    target: int
-    max_length: int
-
-
-def build_sequence_to_sequence(config: ModelConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
+def build_sequence_to_sequence(config: TranslationArchitecture, sizes: Sizes) -> SequenceToSequence[Tokens]:
     """A freshly initialised model; `torch.device("meta")` as the default device builds it without memory."""
-    match config:
-        case TransformerConfig():
-            return transformer(config, sizes)
-        case RecurrentConfig():
-            return recurrent(config, sizes)
-        case ConvolutionalConfig():
-            return convolutional(config, sizes)
-    assert_never(config)
+    model: SequenceToSequence[Tokens] = _built(config, sizes)
+    return model
 
 
-def build_language_model(config: LanguageModelConfig, *, vocabulary: int, longest: int = _LONGEST) -> LanguageModel:
+def build_language_model(config: LanguageArchitecture, *, vocabulary: int, longest: int = _LONGEST) -> LanguageModel:
     """A freshly initialised decoder that looks at nothing but its own past.
 
     Args:
@@ -52,25 +39,31 @@ def build_language_model(config: LanguageModelConfig, *, vocabulary: int, longes
         longest: tokens of the longest text; parts that have something for each place and no length of their own, such
             as location scores, are made for as many.
     """
-    match config:
-        case DecoderConfig():
-            return transformer_language_model(config, vocabulary=vocabulary, longest=longest)
-        case RecurrentDecoderConfig():
-            return recurrent_language_model(config, vocabulary=vocabulary)
-    assert_never(config)
+    model: LanguageModel = _built(config, vocabulary=vocabulary, longest=longest)
+    return model
 
 
-def build_encoder(config: EncoderConfig, *, vocabulary: int, longest: int = _LONGEST) -> TransformerEncoder:
+def build_encoder(config: EncoderArchitecture, *, vocabulary: int, longest: int = _LONGEST) -> Encoder[Tokens]:
     """A freshly initialised encoder without a head, as pre-training and fine-tuning share it; see above."""
-    return transformer_encoder(config, vocabulary=vocabulary, longest=longest)
+    encoder: Encoder[Tokens] = _built(config, vocabulary=vocabulary, longest=longest)
+    return encoder
 
 
-def build_tagger(config: TaggerConfig, *, vocabulary: int, tags: int, longest: int = _LONGEST) -> TokenClassifier:
+def build_tagger(
+    config: EncoderArchitecture, *, vocabulary: int, tags: int, longest: int = _LONGEST
+) -> TokenClassifier:
     """A freshly initialised encoder with a classifier on every token; see above."""
-    match config:
-        case EncoderConfig():
-            encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)
-            return TokenClassifier(encoder, output=xavier_linear(config.d_model, tags))
-        case RecurrentEncoderConfig():
-            return recurrent_tagger(config, vocabulary=vocabulary, tags=tags)
-    assert_never(config)
+    encoder = build_encoder(config, vocabulary=vocabulary, longest=longest)
+    return TokenClassifier(encoder, output=xavier_linear(config.d_output, tags))
+
+
+def build_text_classifier(
+    config: ClassifierArchitecture, *, vocabulary: int, outputs: int, longest: int
+) -> TextClassifier:
+    """A freshly initialised encoder with a head on what it says of the whole text."""
+    model: TextClassifier = _built(config, vocabulary=vocabulary, outputs=outputs, longest=longest)
+    return model
+
+
+def _built(config: Architecture, *sizes: Sizes, **named: int) -> Any:
+    return find(config.built_by, about=f"model.kind = {config.kind!r}")(config, *sizes, **named)

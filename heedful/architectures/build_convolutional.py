@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from heedful.architectures.build_attention import build_choice, build_score
 from heedful.architectures.convolutional import ConvolutionalConfig
+from heedful.architectures.interface import Sizes
 from heedful.attention import Attention, Learned
 from heedful.blocks.convolution import CausalConvolution, CentredConvolution
 from heedful.blocks.embedding import TokenEmbedding
@@ -18,9 +18,6 @@ from heedful.models.convolutional_decoder import ConvolutionalDecoder, Convoluti
 from heedful.models.convolutional_encoder import ConvolutionalEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
-
-if TYPE_CHECKING:
-    from heedful.architectures.build import Sizes
 
 _EMBEDDING_STD = 0.1
 """Of all embeddings at first (Gehring et al. 2017, 3.5)."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from torch import nn
 
 from heedful.architectures.build_recurrent import conditional_encoder, recurrent_encoder
@@ -17,7 +15,6 @@ from heedful.architectures.classifiers import (
     RecurrentClassifierConfig,
     SelfAttentiveConfig,
 )
-from heedful.architectures.model import ClassifierConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.blocks.linear import xavier_linear
 from heedful.models.encoders import FirstToken, MeanOfTokens, SelfAttentive
@@ -25,20 +22,9 @@ from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
 
 
-def build_text_classifier(config: ClassifierConfig, *, vocabulary: int, outputs: int, longest: int) -> TextClassifier:
-    """A freshly initialised encoder with a head on what it says of the whole text."""
-    match config:
-        case EncoderClassifierConfig():
-            return _on_stack(config, vocabulary=vocabulary, outputs=outputs, longest=longest)
-        case RecurrentClassifierConfig():
-            return _on_recurrence(config, vocabulary=vocabulary, outputs=outputs)
-        case ConditionalConfig():
-            encoder = conditional_encoder(config, vocabulary=vocabulary)
-            return TextClassifier(encoder, output=xavier_linear(config.d_model, outputs), dropout=config.dropout)
-    assert_never(config)
-
-
-def _on_stack(config: EncoderClassifierConfig, *, vocabulary: int, outputs: int, longest: int) -> TextClassifier:
+def classifier_on_stack(
+    config: EncoderClassifierConfig, *, vocabulary: int, outputs: int, longest: int
+) -> TextClassifier:
     """What an encoder has in common with a pre-trained one is initialised alike, and so is the output."""
     pooler = FirstToken(config.d_model) if isinstance(config.summary, FirstTokenConfig) else None
     encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=pooler)
@@ -52,8 +38,11 @@ def _on_stack(config: EncoderClassifierConfig, *, vocabulary: int, outputs: int,
     return TextClassifier(encoder, output=output, summary=summary, hidden=hidden, dropout=config.dropout)
 
 
-def _on_recurrence(config: RecurrentClassifierConfig, *, vocabulary: int, outputs: int) -> TextClassifier:
-    reader = recurrent_encoder(config, vocabulary=vocabulary)
+def classifier_on_recurrence(
+    config: RecurrentClassifierConfig, *, vocabulary: int, outputs: int, longest: int
+) -> TextClassifier:
+    """A recurrent network reads texts of any length."""
+    reader = recurrent_encoder(config, vocabulary=vocabulary, longest=longest)
     width = reader.stack.d_output
     summary: MeanOfTokens | SelfAttentive | None
     match config.summary:
@@ -71,6 +60,12 @@ def _on_recurrence(config: RecurrentClassifierConfig, *, vocabulary: int, output
         hidden=_hidden(width, config.d_hidden),
         dropout=config.dropout,
     )
+
+
+def conditional_classifier(config: ConditionalConfig, *, vocabulary: int, outputs: int, longest: int) -> TextClassifier:
+    """A reader of two texts with a head; it reads texts of any length."""
+    encoder = conditional_encoder(config, vocabulary=vocabulary)
+    return TextClassifier(encoder, output=xavier_linear(config.d_model, outputs), dropout=config.dropout)
 
 
 def _hops(config: SelfAttentiveConfig, d_model: int) -> SelfAttentive:

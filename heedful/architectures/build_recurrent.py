@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from torch import nn
 
 from heedful.architectures.build_attention import build_choice, build_score
 from heedful.architectures.classifiers import ConditionalConfig
+from heedful.architectures.interface import Sizes
 from heedful.architectures.recurrent import (
     BahdanauConfig,
     ContextConfig,
@@ -18,7 +19,6 @@ from heedful.architectures.recurrent import (
 )
 from heedful.attention import Attention, Focus, PredictedWindow, Sampled, everything, window
 from heedful.blocks.embedding import TokenEmbedding, embedding_table
-from heedful.blocks.linear import xavier_linear
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
 from heedful.models.conditional_encoder import AttentionOfLast, ConditionalEncoder, LastOutput, WordByWord
@@ -50,11 +50,7 @@ from heedful.models.recurrent_encoder import (
     last_output,
 )
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.models.token_classifier import TokenClassifier
 from heedful.values import Tokens
-
-if TYPE_CHECKING:
-    from heedful.architectures.build import Sizes
 
 _CELLS: dict[str, type[Elman | GRU | LSTM]] = {"elman": Elman, "gru": GRU, "lstm": LSTM}
 _ORDERS: dict[str, type[SourceOrder]] = {"as_written": AsWritten, "reversed": Reversed, "doubled": Doubled}
@@ -88,8 +84,8 @@ def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Token
     return model
 
 
-def recurrent_language_model(config: RecurrentDecoderConfig, *, vocabulary: int) -> LanguageModel:
-    """A freshly initialised recurrent language model."""
+def recurrent_language_model(config: RecurrentDecoderConfig, *, vocabulary: int, longest: int = 0) -> LanguageModel:
+    """A freshly initialised recurrent language model, for texts of any length."""
     table = embedding_table(vocabulary, config.d_embedding)
     layers = [Forward(_cell(config, config.d_model if n else config.d_embedding)) for n in range(config.layers)]
     decoder = RecurrentDecoder(
@@ -106,13 +102,7 @@ def recurrent_language_model(config: RecurrentDecoderConfig, *, vocabulary: int)
     return LanguageModel(decoder, output=output)
 
 
-def recurrent_tagger(config: RecurrentEncoderConfig, *, vocabulary: int, tags: int) -> TokenClassifier:
-    """A freshly initialised recurrent tagger."""
-    encoder = recurrent_encoder(config, vocabulary=vocabulary)
-    return TokenClassifier(encoder, output=xavier_linear(encoder.stack.d_output, tags))
-
-
-def recurrent_encoder(config: RecurrentEncoderConfig, *, vocabulary: int) -> RecurrentEncoder:
+def recurrent_encoder(config: RecurrentEncoderConfig, *, vocabulary: int, longest: int = 0) -> RecurrentEncoder:
     """A freshly initialised recurrent encoder without a head; its summary is where it ends, in both directions."""
     table = embedding_table(vocabulary, config.d_embedding)
     return RecurrentEncoder(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from torch import nn
 
 from heedful.architectures.attention import HeadsConfig
 from heedful.architectures.build_attention import build_weigher
+from heedful.architectures.interface import Sizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.positions import (
     CausalConfig,
@@ -53,9 +54,6 @@ from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.transformer_decoder import TransformerDecoder
 from heedful.values import Tokens
-
-if TYPE_CHECKING:
-    from heedful.architectures.build import Sizes
 
 _INITIALISATIONS: dict[str, Initialisation] = {"xavier": Modern(), "gpt2": Gpt2(), "bert": Bert()}
 

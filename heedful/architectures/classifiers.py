@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from heedful.architectures.interface import (
+    ClassifierArchitecture,
+)
 from heedful.architectures.recurrent import RecurrentEncoderConfig
 from heedful.architectures.stack import EncoderConfig
-from heedful.recipes.architecture import Architecture
 from heedful.recipes.section import Count, Probability, Section, default_kind
 
 
@@ -62,28 +64,29 @@ class SummarisedConfig(Section):
         """Whether the summary has hops that may look alike."""
         return isinstance(self.summary, SelfAttentiveConfig)
 
-    @property
-    def paired(self) -> bool:
-        """Whether only two texts together can be read."""
-        return False
 
-
-class EncoderClassifierConfig(SummarisedConfig, EncoderConfig):
+class EncoderClassifierConfig(SummarisedConfig, EncoderConfig, ClassifierArchitecture):
     """The encoder-only Transformer with a classifier of whole texts (Devlin et al. 2019, BERT)."""
+
+    built_by: ClassVar = "heedful.architectures.build_fine_tuning:classifier_on_stack"
 
     summary: EncoderSummaryConfig = FirstTokenConfig()
     """how the text becomes one vector"""
 
 
-class RecurrentClassifierConfig(SummarisedConfig, RecurrentEncoderConfig):
+class RecurrentClassifierConfig(SummarisedConfig, RecurrentEncoderConfig, ClassifierArchitecture):
     """Recurrent layers over a text with a classifier of the whole."""
+
+    built_by: ClassVar = "heedful.architectures.build_fine_tuning:classifier_on_recurrence"
 
     summary: RecurrentSummaryConfig = EndsConfig()
     """how the text becomes one vector"""
 
 
-class ConditionalConfig(Architecture):
+class ConditionalConfig(ClassifierArchitecture):
     """An LSTM reads the second text with what the memory of another one kept of the first (Rocktäschel et al. 2016)."""
+
+    built_by: ClassVar = "heedful.architectures.build_fine_tuning:conditional_classifier"
 
     kind: Literal["conditional"] = "conditional"
     d_model: Count = 100
@@ -98,15 +101,6 @@ class ConditionalConfig(Architecture):
     """dropout between layers, of the outputs and before the output"""
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
     """dropout of the embeddings; dropout if not given"""
-
-    @property
-    def longest(self) -> None:
-        """Nothing: a recurrent network has no end."""
-
-    @property
-    def has_hops(self) -> bool:
-        """Whether the summary has hops that may look alike."""
-        return False
 
     @property
     def paired(self) -> bool:

@@ -1,21 +1,26 @@
 """What a convolutional model is, as data."""
 
 from __future__ import annotations
+from pathlib import Path
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from heedful.architectures.attention import ScoreName, WeightsName
-from heedful.recipes.architecture import Architecture
-from heedful.recipes.section import Count, InputPath, Layered, Longest, Probability
+from heedful.architectures.interface import (
+    TranslationArchitecture,
+)
+from heedful.recipes.section import Count, InputPath, Longest, Probability
 
 
-class ConvolutionalConfig(Layered, Architecture):
+class ConvolutionalConfig(TranslationArchitecture):
     """Convolutional sequence to sequence learning (Gehring et al. 2017).
 
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
     """
+
+    built_by: ClassVar = "heedful.architectures.build_convolutional:convolutional"
 
     kind: Literal["convolutional"] = "convolutional"
     d_model: Count = 256
@@ -60,6 +65,16 @@ class ConvolutionalConfig(Layered, Architecture):
         if kernel_width % 2 == 0:
             raise ValueError("must be odd, so that the encoder's windows have a middle")
         return kernel_width
+
+    @property
+    def one_table(self) -> bool:
+        """Whether both languages share a table of embeddings."""
+        return self.tie == "three_way"
+
+    @property
+    def vectors(self) -> tuple[Path | None, Path | None]:
+        """Files of word vectors."""
+        return self.source_vectors, self.target_vectors
 
     @property
     def has_heads(self) -> bool:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from heedful.architectures.attention import HeadsConfig
 from heedful.architectures.classifiers import ConditionalConfig, EncoderClassifierConfig, RecurrentClassifierConfig
 from heedful.architectures.convolutional import ConvolutionalConfig
+from heedful.architectures.interface import (
+    ClassifierArchitecture,
+    EncoderArchitecture,
+    LanguageArchitecture,
+    TranslationArchitecture,
+    one_of,
+)
 from heedful.architectures.positions import (
     CausalConfig,
     DecoderVisibilityConfig,
@@ -17,14 +23,16 @@ from heedful.architectures.positions import (
 )
 from heedful.architectures.recurrent import RecurrentConfig, RecurrentDecoderConfig, RecurrentEncoderConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig
-from heedful.recipes.section import Count, InputPath, Layered, default_kind
+from heedful.recipes.section import Count, InputPath
 
 
-class TransformerConfig(StackConfig, Layered):
+class TransformerConfig(StackConfig, TranslationArchitecture):
     """The encoder-decoder Transformer (Vaswani et al. 2017) and its variations.
 
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
     """
+
+    built_by: ClassVar = "heedful.architectures.build_stack:transformer"
 
     encoder_layers: Count = 3
     """layers of the encoder"""
@@ -47,19 +55,26 @@ class TransformerConfig(StackConfig, Layered):
     target_vectors: InputPath | None = None
     """pre-trained word vectors that the target embeddings start from"""
 
+    @property
+    def one_table(self) -> bool:
+        """Whether both languages share a table of embeddings."""
+        return self.tie == "three_way"
 
-ModelConfig = Annotated[
-    TransformerConfig | RecurrentConfig | ConvolutionalConfig, Field(discriminator="kind"), default_kind("transformer")
-]
-LanguageModelConfig = Annotated[
-    DecoderConfig | RecurrentDecoderConfig, Field(discriminator="kind"), default_kind("transformer")
-]
-TaggerConfig = Annotated[
-    EncoderConfig | RecurrentEncoderConfig, Field(discriminator="kind"), default_kind("transformer")
-]
-ClassifierConfig = Annotated[
-    EncoderClassifierConfig | RecurrentClassifierConfig | ConditionalConfig,
-    Field(discriminator="kind"),
-    default_kind("transformer"),
-]
-AnyModelConfig = ModelConfig | LanguageModelConfig | EncoderConfig | TaggerConfig | ClassifierConfig
+    @property
+    def vectors(self) -> tuple[Path | None, Path | None]:
+        """Files of word vectors."""
+        return self.source_vectors, self.target_vectors
+
+
+if TYPE_CHECKING:
+    ModelConfig = TranslationArchitecture
+    LanguageModelConfig = LanguageArchitecture
+    TaggerConfig = EncoderArchitecture
+    ClassifierConfig = ClassifierArchitecture
+else:
+    ModelConfig = one_of(TranslationArchitecture, TransformerConfig, RecurrentConfig, ConvolutionalConfig)
+    LanguageModelConfig = one_of(LanguageArchitecture, DecoderConfig, RecurrentDecoderConfig)
+    TaggerConfig = one_of(EncoderArchitecture, EncoderConfig, RecurrentEncoderConfig)
+    ClassifierConfig = one_of(
+        ClassifierArchitecture, EncoderClassifierConfig, RecurrentClassifierConfig, ConditionalConfig
+    )

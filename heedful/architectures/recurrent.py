@@ -1,14 +1,19 @@
 """The table [model] of recurrent models."""
 
 from __future__ import annotations
+from pathlib import Path
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.attention import ScoreName, WeightsName
-from heedful.recipes.architecture import Architecture
-from heedful.recipes.section import Count, InputPath, Layered, Probability, Section, default_kind, misfit
+from heedful.architectures.interface import (
+    EncoderArchitecture,
+    LanguageArchitecture,
+    TranslationArchitecture,
+)
+from heedful.recipes.section import Count, InputPath, Probability, Section, default_kind, misfit
 
 ReadingWeightsName = Literal[WeightsName, "sampled"]
 _ONE_WIDTH = ("dot", "scaled_dot", "exp_dot")
@@ -57,11 +62,13 @@ ReadingConfig = Annotated[
 ]
 
 
-class RecurrentConfig(Layered, Architecture):
+class RecurrentConfig(TranslationArchitecture):
     """Recurrent sequence to sequence, without and with attention.
 
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
     """
+
+    built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent"
 
     kind: Literal["recurrent"] = "recurrent"
     d_model: Count = 256
@@ -154,6 +161,16 @@ class RecurrentConfig(Layered, Architecture):
         return tie
 
     @property
+    def one_table(self) -> bool:
+        """Whether both languages share a table of embeddings."""
+        return self.tie == "three_way"
+
+    @property
+    def vectors(self) -> tuple[Path | None, Path | None]:
+        """Files of word vectors."""
+        return self.source_vectors, self.target_vectors
+
+    @property
     def has_heads(self) -> bool:
         """One attention is one head."""
         return False
@@ -163,13 +180,12 @@ class RecurrentConfig(Layered, Architecture):
         """Whether attention is left to chance, and to REINFORCE."""
         return not isinstance(self.reading, ContextConfig) and self.reading.weights == "sampled"
 
-    @property
-    def longest(self) -> None:
-        """Nothing: a recurrent network has no end."""
 
 
-class RecurrentDecoderConfig(Architecture):
+class RecurrentDecoderConfig(LanguageArchitecture):
     """The vanilla recurrent language model: it looks at nothing but its own past (Mikolov et al. 2010)."""
+
+    built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_language_model"
 
     kind: Literal["recurrent"] = "recurrent"
     d_model: Count = 256
@@ -196,12 +212,15 @@ class RecurrentDecoderConfig(Architecture):
         return tie
 
     @property
-    def longest(self) -> None:
-        """Nothing: a recurrent network has no end."""
+    def endless(self) -> bool:
+        """A state has no end."""
+        return True
 
 
-class RecurrentEncoderConfig(Architecture):
+class RecurrentEncoderConfig(EncoderArchitecture):
     """Recurrent layers over a sentence, with an output for each token."""
+
+    built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_encoder"
 
     kind: Literal["recurrent"] = "recurrent"
     d_model: Count = 256
@@ -219,9 +238,6 @@ class RecurrentEncoderConfig(Architecture):
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
     """dropout of the embeddings; dropout if not given"""
 
-    @property
-    def longest(self) -> None:
-        """Nothing: a recurrent network has no end."""
 
     @property
     def framed(self) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.attention import HeadsConfig
+from heedful.architectures.interface import (
+    EncoderArchitecture,
+    LanguageArchitecture,
+)
 from heedful.architectures.positions import (
     CausalConfig,
     DecoderVisibilityConfig,
@@ -98,8 +102,10 @@ class StackConfig(Architecture):
         return Longest("model.positions.length", self.positions.length)
 
 
-class DecoderConfig(StackConfig):
+class DecoderConfig(StackConfig, LanguageArchitecture):
     """The decoder-only Transformer: each token sees those before it (Radford et al. 2019, GPT-2)."""
+
+    built_by: ClassVar = "heedful.architectures.build_stack:transformer_language_model"
 
     layers: Count = 4
     """layers on top of each other"""
@@ -126,8 +132,10 @@ class DecoderConfig(StackConfig):
     Xavier's rule"""
 
 
-class EncoderConfig(StackConfig):
+class EncoderConfig(StackConfig, EncoderArchitecture):
     """The encoder-only Transformer: each token sees all others (Devlin et al. 2019, BERT)."""
+
+    built_by: ClassVar = "heedful.architectures.build_stack:transformer_encoder"
 
     layers: Count = 4
     """layers on top of each other"""

@@ -207,7 +207,7 @@ class Run(Generic[AnyRecipe, AnyModel]):
 
 def kind_of(recipe: Recipe) -> Kind[Any, Any]:
     """What the task makes of its recipes."""
-    kind: Kind[Any, Any] = find(recipe.made_by, task=recipe.task)
+    kind: Kind[Any, Any] = find(recipe.made_by, about=f"task = {recipe.task!r}")
     return kind
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Final, final
 import numpy as np
 import torch
 
-from heedful.architectures.build_fine_tuning import build_text_classifier
+from heedful.architectures.build import build_text_classifier
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels

@@ -84,7 +84,7 @@ KIND: Final = LanguageKind()
 
 def _context(recipe: LanguageRecipe) -> int | None:
     """Tokens that the model was taught to read at a time; None where it can go on for ever."""
-    if not isinstance(recipe.model, DecoderConfig):
+    if recipe.model.endless:
         return None
     # what it begins with may have learned from longer pieces
     longest = recipe.model.longest if recipe.init is not None else None

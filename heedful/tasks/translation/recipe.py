@@ -209,7 +209,7 @@ class TranslationRecipe(Recipe):
     @classmethod
     def _fits(cls, model: ModelConfig, info: ValidationInfo) -> ModelConfig:
         tokenizer, data = info.data.get("tokenizer"), info.data.get("data")
-        if tokenizer is not None and not tokenizer.joint and model.tie == "three_way":
+        if tokenizer is not None and not tokenizer.joint and model.one_table:
             raise misfit(
                 "model.tie",
                 '= "three_way" needs one vocabulary for both languages: set model.tie = "two_way" or '

@@ -1,6 +1,7 @@
 """What translation makes of a recipe."""
 
 from __future__ import annotations
+from heedful.architectures.interface import Sizes
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import ClassVar, Final, TypeAlias, final
 import torch
 from torch import nn
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import build_sequence_to_sequence
 from heedful.data.corpus import Corpus, Encoding, pair_encoding
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
@@ -57,10 +58,9 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 
     def require(self, recipe: TranslationRecipe) -> None:
         """Looks for the files of word vectors."""
-        for name in ("source_vectors", "target_vectors"):
-            path = getattr(recipe.model, name)
+        for side, path in zip(("source", "target"), recipe.model.vectors, strict=True):
             if path is not None and not path.is_file():
-                raise DataError(f"{path}: there is no such file; check model.{name}")
+                raise DataError(f"{path}: there is no such file; check model.{side}_vectors")
 
     def encoding(self, run: TranslationRun) -> Encoding[Pair]:
         """Both sides, each with its end."""
@@ -72,10 +72,10 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 
     def warm(self, run: TranslationRun, model: Model, *, say: Callable[[str], None]) -> None:
         """Puts the word vectors that the recipe names in the place of random embeddings."""
-        config = run.recipe.model
+        source, target = run.recipe.model.vectors
         for path, tokenizer, side in (
-            (config.source_vectors, _source(run), model.encoder),
-            (config.target_vectors, run.tokenizer, model.decoder),
+            (source, _source(run), model.encoder),
+            (target, run.tokenizer, model.decoder),
         ):
             if path is not None:
                 start_from_vectors(side, tokenizer, path, say=say)

@@ -1,0 +1,102 @@
+"""What families of models promise to the tasks that use them, as data.
+
+Installed packages add families by entry points of the group `heedful.architectures`, as in
+`averaging = "own.model:AveragingConfig"`; which tasks may use one is told by the class that it is a child of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Union
+
+from pydantic import Field
+
+from heedful.catalogue import installed
+from heedful.recipes.architecture import Architecture
+from heedful.recipes.section import Layered, default_kind
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a model must know of its data: entries of both vocabularies, and the longest sentence in tokens."""
+
+    source: int
+    target: int
+    max_length: int
+
+
+class TranslationArchitecture(Layered, Architecture):
+    """An encoder and a decoder; `built_by(config, sizes)` gives a `SequenceToSequence`.
+
+    Abstract: as every architecture.
+    """
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether attention has several heads that may look alike."""
+        return False
+
+    @property
+    def one_table(self) -> bool:
+        """Whether both languages share a table of embeddings, and so need one vocabulary."""
+        return False
+
+    @property
+    def vectors(self) -> tuple[Any, Any]:
+        """Files of word vectors that the embeddings of source and target start from; None where they do not."""
+        return None, None
+
+
+class LanguageArchitecture(Architecture):
+    """A decoder alone; `built_by(config, vocabulary=, longest=)` gives a `LanguageModel`.
+
+    Abstract: as every architecture.
+    """
+
+    @property
+    def endless(self) -> bool:
+        """Whether it reads on for ever, however short the pieces were that it learned from."""
+        return False
+
+
+class EncoderArchitecture(Architecture):
+    """An encoder alone; `built_by(config, vocabulary=, longest=)` gives an `Encoder` whose outputs are `d_output` wide.
+
+    Abstract: as every architecture.
+    """
+
+    @property
+    def d_output(self) -> int:
+        """Width of what is said of each token."""
+        return self.d_model
+
+    @property
+    def framed(self) -> bool:
+        """Whether texts are read between a begin and an end."""
+        return False
+
+
+class ClassifierArchitecture(Architecture):
+    """A reader of whole texts; `built_by(config, vocabulary=, outputs=, longest=)` gives a `TextClassifier`.
+
+    Abstract: as every architecture.
+    """
+
+    @property
+    def has_hops(self) -> bool:
+        """Whether the summary has hops that may look alike."""
+        return False
+
+    @property
+    def paired(self) -> bool:
+        """Whether only two texts together can be read."""
+        return False
+
+
+def one_of(promise: type[Architecture], *own: type[Architecture]) -> Any:
+    """Any family that keeps a promise, the first one unless a table says otherwise: ours, and installed ones."""
+    families = (*own, *(each for each in installed() if issubclass(each, promise) and each not in own))
+    if len(families) == 1:
+        return families[0]
+    kind = own[0].model_fields["kind"].default
+    return Annotated[Union[families], Field(discriminator="kind"), default_kind(kind)]  # noqa: UP007 - not known before
