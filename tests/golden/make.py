@@ -1,0 +1,603 @@
+"""Makes the golden runs beside this file: one tiny trained run of each task and family, with what it answers.
+
+The folders that are here were made by the code before the second house, which wrote run folders and recipes of format
+1. They are kept so that later code can be shown to read old runs, to give the same answers, and to go on training them;
+so they are never made again by later code, which would then be compared with itself. A new run, such as one of a new
+task, is a new entry of `RUNS`; nothing that exists is touched:
+
+    PYTHONPATH=tests python -m golden.make
+
+Each folder holds
+
+    recipe.toml     as a user wrote it, and the texts that it names
+    run/            the run folder; without checkpoints and encoded text, unless it is to be trained on: its manifest
+                    names them all the same, as after a user has removed them
+    expected.json   what the run was asked and answered, in Python and on the command line; its resolved recipe; and for
+                    complete runs what two more updates give
+
+Numbers in expected.json have all their digits. They were computed in fp32 on a processor with one thread; texts were
+checked to stay the same when each weight is moved by 1e-5 of itself, so that other kernels do not change them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, product
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from golden.asking import ask, differences, plain, printed
+from safetensors.torch import load_file, save_file
+
+import heedful
+from heedful.__main__ import main
+from heedful.artifacts.files import MANIFEST, digest
+from heedful.artifacts.load import open_run
+from heedful.configs.run import recipe_from
+
+HERE: Final = Path(__file__).parent
+STEPS: Final = 80
+EVERY: Final = 20
+MOVED: Final = 1e-5
+
+# --- texts ------------------------------------------------------------------------------------------------
+
+SUBJECTS = (("the dog", "der Hund"), ("the cat", "die Katze"), ("a child", "ein Kind"), ("my friend", "mein Freund"))
+VERBS = (("sees", "sieht"), ("hears", "hört"), ("likes", "mag"))
+OBJECTS = (("the dog", "den Hund"), ("the cat", "die Katze"), ("a bird", "einen Vogel"), ("the sea", "das Meer"))
+PAIRS = [(f"{s[0]} {v[0]} {o[0]} .", f"{s[1]} {v[1]} {o[1]} .") for s, v, o in product(SUBJECTS, VERBS, OBJECTS)]
+SENTENCES = [f"{source[0].upper()}{source[1:-2]}." for source, _ in PAIRS]
+TAGS = {"the": "DET", "a": "DET", "my": "PRON", ".": "PUNCT"} | {verb: "VERB" for verb, _ in VERBS}
+ENTITIES = {"my": "B-person", "friend": "I-person", "sea": "B-place"}
+OUTSIDE = ("bird", "sea")
+
+
+def parted(lines: Sequence[str], *, train: str, validation: str, head: str = "") -> dict[str, str]:
+    """Every fifth line to validate on, the others to learn from."""
+    ends = {
+        train: [line for n, line in enumerate(lines) if n % 5],
+        validation: [line for n, line in enumerate(lines) if not n % 5],
+    }
+    return {name: head + "".join(f"{line}\n" for line in kept) for name, kept in ends.items()}
+
+
+def parallel() -> dict[str, str]:
+    """English and German."""
+    sides = (
+        parted([pair[side] for pair in PAIRS], train=f"train.{name}", validation=f"validation.{name}")
+        for side, name in enumerate(("en", "de"))
+    )
+    return {name: text for side in sides for name, text in side.items()}
+
+
+def documents() -> dict[str, str]:
+    """Four sentences each, an empty line between them."""
+    mixed = [SENTENCES[n * 7 % len(SENTENCES)] for n in range(len(SENTENCES))]
+    whole = ["\n".join(mixed[n : n + 4]) + "\n" for n in range(0, len(mixed), 4)]
+    return parted(whole, train="train.txt", validation="validation.txt")
+
+
+def columns() -> dict[str, str]:
+    """Words and parts of speech."""
+    tagged = ["".join(f"{w}\t{TAGS.get(w, 'NOUN')}\n" for w in source.split()) for source, _ in PAIRS]
+    return parted(tagged, train="train.tsv", validation="validation.tsv")
+
+
+def entities() -> dict[str, str]:
+    """CoNLL-U with tags of entities where the language's own parts of speech stand."""
+    tagged = [
+        "".join(
+            f"{n}\t{w}\t_\t{TAGS.get(w, 'NOUN')}\t{ENTITIES.get(w, 'O')}\t_\t_\t_\t_\t_\n"
+            for n, w in enumerate(source.split(), 1)
+        )
+        for source, _ in PAIRS
+    ]
+    return parted(tagged, train="train.conllu", validation="validation.conllu")
+
+
+def labelled() -> dict[str, str]:
+    """Where that is which somebody perceives."""
+    rows = [f"{s}\t{'outside' if s.split()[-2] in OUTSIDE else 'home'}" for s, _ in PAIRS]
+    return parted(rows, train="train.tsv", validation="validation.tsv", head="text\tlabel\n")
+
+
+def numbered() -> dict[str, str]:
+    """Two sentences and the share of words that they have in common."""
+    rows = []
+    for n, (first, _) in enumerate(PAIRS):
+        second = PAIRS[(n * 11 + 5) % len(PAIRS)][0]
+        common = len(set(first.split()) & set(second.split())) / len(set(first.split()))
+        rows.append(json.dumps({"one": first, "two": second, "alike": round(common, 3)}))
+    return parted(rows, train="train.jsonl", validation="validation.jsonl")
+
+
+def entailed() -> dict[str, str]:
+    """Two sentences and whether they have the same subject."""
+    rows = []
+    for n, (first, _) in enumerate(PAIRS):
+        second = PAIRS[(n * 7 + 3) % len(PAIRS)][0]
+        rows.append(f"{first},{second},{'yes' if first.split()[1] == second.split()[1] else 'no'}")
+    return parted(rows, train="train.csv", validation="validation.csv", head="premise,hypothesis,label\n")
+
+
+def alternatives() -> dict[str, str]:
+    """SuperGLUE's COPA: the sea, or what is not the sea."""
+    rows = []
+    for n, (first, _) in enumerate(PAIRS):
+        both = [PAIRS[n // 4 * 4 + n % 3][0], PAIRS[n // 4 * 4 + 3][0]]
+        if n % 2:
+            both.reverse()
+        question = "cause" if n % 3 else "effect"
+        row = {"premise": first, "choice1": both[0], "choice2": both[1], "question": question, "label": 1 - n % 2}
+        rows.append(json.dumps(row | {"idx": n}))
+    return parted(rows, train="train.jsonl", validation="val.jsonl")
+
+
+def questions() -> dict[str, str]:
+    """Who does something, in two sentences; nobody does in each third case."""
+    rows = []
+    for n, ((s, _), (v, _), (o, _)) in enumerate(product(SUBJECTS, VERBS, OBJECTS)):
+        other = SENTENCES[(n * 13 + 6) % len(SENTENCES)]
+        context = f"{s.capitalize()} {v} {o}. {other}"
+        answers = [] if n % 3 == 2 else [{"text": s.capitalize(), "start": 0}]
+        asked = f"Who {v} {o}?" if answers else "Who sleeps?"
+        rows.append(json.dumps({"question": asked, "context": context, "answers": answers}))
+    return parted(rows, train="train.jsonl", validation="validation.jsonl")
+
+
+def two_tasks() -> dict[str, str]:
+    """The files of a classifier and of a tagger."""
+    named = (("labels", labelled()), ("tags", columns()))
+    return {f"{task}-{file}": text for task, files in named for file, text in files.items()}
+
+
+# --- recipes ----------------------------------------------------------------------------------------------
+
+
+def sitting(*more: str, batch_tokens: int = 200) -> str:
+    """The table [training], small, in fp32."""
+    lines = [
+        f"steps = {STEPS}",
+        f"batch_tokens = {batch_tokens}",
+        f"evaluate_every = {EVERY}",
+        'precision = "fp32"',
+        "threads = 1",
+        *more,
+    ]
+    if not any(line.startswith("schedule") for line in more):
+        lines.append('schedule = { kind = "constant", rate = 3e-2 }')
+    return "\n[training]\n" + "".join(f"{line}\n" for line in lines)
+
+
+def data(train: str, validation: str, *more: str) -> str:
+    """The table [data], each part in curly brackets."""
+    lines = [f"train = {{ {train} }}", f"validation = {{ {validation} }}", *more]
+    return "\n[data]\n" + "".join(f"{line}\n" for line in lines)
+
+
+def paths(suffix: str, *more: str, keys: str = "") -> str:
+    """The table [data] of files that are called train and validation."""
+    return data(f'path = "train.{suffix}"{keys}', f'path = "validation.{suffix}"{keys}', *more)
+
+
+WORDS = '\n[tokenizer]\nkind = "words"\n'
+LOWER = WORDS + "lowercase = true\n"
+CHARACTERS = '\n[tokenizer]\nkind = "characters"\n'
+TRANSLATION = data(
+    'source = "train.en", target = "train.de"',
+    'source = "validation.en", target = "validation.de"',
+    "max_length = 16",
+)
+SMALL = "\n[model]\nd_model = 8\nheads = 2\nd_ff = 16\nlayers = 1\n"
+ENCODER = SMALL + 'positions = { kind = "learned", length = 32 }\n'
+BEAM = "\n[generation]\nwidth = 3\nmax_extra = 5\n"
+
+# --- what is asked ----------------------------------------------------------------------------------------
+
+NEW = ["the dog hears the sea .", "my friend likes a child .", "", "a bird sees the cat ."]
+GREEDY = {"kind": "greedy"}
+TRANSLATED: list[dict[str, Any]] = [
+    {"call": "translate", "asked": [NEW]},
+    {"call": "translate", "asked": [NEW], "given": {"search": GREEDY}},
+    {
+        "call": "translate",
+        "asked": [NEW],
+        "given": {"search": {"kind": "beam", "width": 5, "alpha": 1.0, "n_best": 3}},
+    },
+    {
+        "call": "translate",
+        "asked": [NEW],
+        "given": {"search": {"kind": "sampling", "temperature": 0.7, "seed": 5, "n": 2}},
+    },
+    {
+        "call": "translate",
+        "asked": [NEW[:2]],
+        "given": {"prefixes": ["die Katze", "mein"], "search": GREEDY},
+    },
+    {"call": "score", "asked": [[*map(list, PAIRS[3:6]), ["a sea sees", "das Meer hört xyz"]]]},
+    {"call": "embed", "asked": [NEW]},
+    {"call": "align", "asked": ["my friend sees a", "mein Freund sieht"]},
+    {"call": "inspect", "asked": ["a child likes", "ein Kind"]},
+]
+TRANSLATE = [
+    ["translate", "run", "--text", *NEW],
+    ["translate", "run", "--text", *NEW, "--search", "greedy", "--format", "jsonl"],
+    ["translate", "run", "--text", *NEW, "--format", "jsonl", "--n-best", "2", "--align"],
+    ["score", "run", "--source", "validation.en", "--target", "validation.de", "--format", "jsonl"],
+    ["evaluate", "run", "--format", "json", "--samples", "10"],
+]
+PROMPTS = ["The dog", "", "My friend hears the", "A child likes"]
+WRITTEN: list[dict[str, Any]] = [
+    {"call": "write", "asked": [PROMPTS], "given": {"search": GREEDY, "limit": 20}},
+    {"call": "write", "asked": [PROMPTS], "given": {"search": GREEDY, "limit": 30, "stop": [".\n"]}},
+    {
+        "call": "write",
+        "asked": [PROMPTS],
+        "given": {"search": {"kind": "sampling", "temperature": 0.8, "seed": 5, "n": 2}, "limit": 12},
+    },
+    {"call": "write", "asked": [PROMPTS[:1]]},
+    {"call": "surprise", "asked": [[*SENTENCES[:3], "", "Zebras? The cat sees my friend."]]},
+]
+WRITE = [
+    ["generate", "run", "--prompt", "The dog", "--search", "greedy", "--tokens", "12"],
+    ["generate", "run", "--prompt", *PROMPTS, "--search", "greedy", "--tokens", "12", "--format", "jsonl"],
+    ["evaluate", "run", "--format", "json"],
+]
+GAPS = ["The dog [MASK] the sea.", "[MASK] friend hears a [MASK]."]
+EMBEDDED = {"call": "embed", "asked": [[*SENTENCES[:3], "", "An unknown cat."]]}
+WORDS_ASKED = [["my", "friend", "sees", "the", "sea", "."], [], ["a", "zebra", "likes", "a", "dog"]]
+MEASURE = ["evaluate", "run", "--format", "json"]
+ASKED_CLASSES = ["the dog hears the sea .", "the sea hears the dog", "", "a child likes a zebra ."]
+ASKED_PAIRS = [["the dog hears the sea .", "the dog sees a bird ."], ["my friend sees", "a cat likes a bird ."]]
+ASKED_SPANS = [
+    ["Who hears a bird?", "The dog sees the sea. My friend hears a bird."],
+    ["Who sleeps?", "The cat likes the sea. A child hears the dog."],
+    ["Who likes the cat?", "A child likes the cat. " + " ".join(SENTENCES[5:13])],
+    ["Who?", ""],
+    ["Who like?", "My friend hears a bird. The cat likes the sea."],  # an answer, if the silence learned were 0
+]
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A run, and what it is asked.
+
+    Attributes:
+        recipe: as TOML.
+        texts: the files that it names.
+        questions: for `ask`.
+        commands: words of the command line, in the folder where the run is `run`.
+        complete: whether checkpoints and encoded text stay, so that it can be trained on.
+    """
+
+    recipe: str
+    texts: dict[str, str]
+    questions: list[dict[str, Any]]
+    commands: list[list[str]] = field(default_factory=list)
+    complete: bool = False
+
+
+def at_step(question: dict[str, Any]) -> dict[str, Any]:
+    """The same, asked of the last checkpoint but one."""
+    return question | {"step": STEPS - EVERY}
+
+
+RUNS: Final[dict[str, Golden]] = {
+    "translation-transformer": Golden(
+        "seed = 3\n" + TRANSLATION + LOWER + SMALL + 'dropout = 0.0\nresidual = "pre_norm"\n'
+        + sitting("average = 2", "keep = 2", 'monitor = "bleu"') + BEAM,
+        parallel(), [*TRANSLATED, at_step(TRANSLATED[0])],
+        [*TRANSLATE, ["translate", "run", "--text", *NEW, "--step", str(STEPS - EVERY)]], complete=True,
+    ),
+    "translation-recurrent": Golden(
+        TRANSLATION + WORDS + "joint = false\n"
+        + '\n[model]\nkind = "recurrent"\nd_model = 8\ncell = "gru"\ntie = "two_way"\n'
+        + 'reading = { kind = "bahdanau", score = "additive" }\n' + sitting("clip = 1.0") + BEAM,
+        parallel(), TRANSLATED, TRANSLATE,
+    ),
+    "translation-sampled": Golden(
+        TRANSLATION + WORDS
+        + '\n[model]\nkind = "recurrent"\nd_model = 8\ncell = "lstm"\ndropout = 0.0\nbidirectional = false\n'
+        + 'source_order = "reversed"\nreading = { kind = "luong", weights = "sampled" }\n'
+        + sitting("keep = 1") + '\n[generation]\nkind = "greedy"\n',
+        parallel(), TRANSLATED, TRANSLATE[:2], complete=True,
+    ),
+    "translation-convolutional": Golden(
+        TRANSLATION + WORDS + '\n[model]\nkind = "convolutional"\nd_model = 8\nlayers = 1\npositions_length = 24\n'
+        + sitting() + "\n[generation]\nwidth = 2\nmax_ratio = 0.5\nmax_extra = 1\nlength_penalty = 1.0\n",
+        parallel(), TRANSLATED, TRANSLATE,
+    ),
+    "language-transformer": Golden(
+        'task = "language_modelling"\n' + paths("txt", "length = 48") + CHARACTERS
+        + SMALL + 'positions = { kind = "learned", length = 48 }\n' + sitting(batch_tokens=400)
+        + "\n[generation]\ntemperature = 0.5\ntop_k = 5\ntokens = 30\nrepetition_penalty = 1.1\n",
+        documents(), [*WRITTEN, {"call": "inspect", "asked": ["The cat"], "given": {"limit": 0}}], WRITE,
+    ),
+    "language-lstm": Golden(
+        'task = "language_modelling"\n' + paths("txt", "length = 32", 'documents = "apart"')
+        + WORDS + '\n[model]\nkind = "recurrent"\ncell = "lstm"\nd_model = 8\nlayers = 1\ndropout = 0.0\n'
+        + sitting("ema = 0.8", "keep = 1", "truncation = 8", "accumulate = 2")
+        + '\n[generation]\nkind = "greedy"\ntokens = 15\nstop = ["sea"]\n',
+        documents(), WRITTEN, WRITE, complete=True,
+    ),
+    "pretraining-hidden-tokens": Golden(
+        'task = "pretraining"\n' + paths("txt", "max_length = 32") + LOWER + ENCODER
+        + 'initialisation = "xavier"\n' + sitting('masking = { kind = "words", share = 0.3 }'),
+        documents(),
+        [
+            {"call": "fill", "asked": [GAPS]},
+            EMBEDDED,
+            {"call": "inspect", "asked": ["The [MASK] sees.", "The sea."]},
+        ],
+        [["fill", "run", "--text", *GAPS, "--format", "jsonl"], ["embed", "run", "--text", *SENTENCES[:2]], MEASURE],
+    ),
+    "pretraining-replaced-tokens": Golden(
+        'task = "pretraining"\n' + paths("txt", "max_length = 32") + LOWER + ENCODER + "segments = 1\n"
+        + sitting('objective = { kind = "replaced_tokens" }', 'pairing = "alone"'),
+        documents(),
+        [{"call": "detect", "asked": [[*SENTENCES[:2], "The dog sees friend bird.", ""]]}, EMBEDDED],
+        [["embed", "run", "--text", *SENTENCES[:2], "--normalise"], MEASURE],
+    ),
+    "tagging-transformer": Golden(
+        'task = "tagging"\n' + paths("tsv", "max_length = 16") + CHARACTERS.replace("characters", "words")
+        + SMALL + 'positions = { kind = "rotary" }\n' + sitting('monitor = "accuracy"'),
+        columns(),
+        [{"call": "tag", "asked": [WORDS_ASKED]}, {"call": "inspect", "asked": [WORDS_ASKED[0]]}],
+        [["tag", "run", "--text", *map(" ".join, WORDS_ASKED), "--format", "jsonl"], MEASURE],
+    ),
+    "tagging-recurrent": Golden(
+        'task = "tagging"\n' + paths("conllu", keys=', tag = "xpos"') + WORDS
+        + '\n[model]\nkind = "recurrent"\nd_model = 8\ncell = "lstm"\n' + sitting('monitor = "f1"'),
+        entities(), [{"call": "tag", "asked": [WORDS_ASKED]}],
+        [["tag", "run", "--text", *map(" ".join, WORDS_ASKED)], MEASURE],
+    ),
+    "classification": Golden(
+        'task = "classification"\ninit = "../pretraining-hidden-tokens/run"\n' + paths("tsv", "max_length = 16")
+        + sitting('schedule = { kind = "linear", rate = 3e-2, warmup_share = 0.1 }', 'monitor = "accuracy"'),
+        labelled(),
+        [
+            {"call": "classify", "asked": [ASKED_CLASSES]},
+            {"call": "embed", "asked": [ASKED_CLASSES]},
+            {"call": "inspect", "asked": [ASKED_CLASSES[0]]},
+        ],
+        [["classify", "run", "--text", *ASKED_CLASSES, "--format", "jsonl"], MEASURE],
+    ),
+    "classification-self-attentive": Golden(
+        'task = "classification"\n' + paths("tsv", "max_length = 16") + WORDS
+        + '\n[model]\nkind = "recurrent"\ncell = "lstm"\nd_model = 8\nd_hidden = 8\n'
+        + 'summary = { kind = "self_attentive", hops = 2, d_alignment = 8 }\n' + sitting(),
+        labelled(),
+        [
+            {"call": "classify", "asked": [ASKED_CLASSES[:2]]},
+            {"call": "embed", "asked": [ASKED_CLASSES[:2]]},
+            {"call": "inspect", "asked": [ASKED_CLASSES[0]]},
+        ],
+        [["classify", "run", "--text", *ASKED_CLASSES[:2], "--format", "jsonl"], MEASURE],
+    ),
+    "classification-numbers": Golden(
+        'task = "classification"\n'
+        + paths("jsonl", "numbers = true", "max_length = 24", keys=', text = "one", pair = "two", label = "alike"')
+        + WORDS + ENCODER + 'summary = { kind = "mean" }\n' + sitting('monitor = "pearson"'),
+        numbered(), [{"call": "classify", "asked": [ASKED_PAIRS]}],
+        [
+            [
+                "classify", "run", "--text", *(one for one, _ in ASKED_PAIRS),
+                "--pair", *(two for _, two in ASKED_PAIRS), "--format", "jsonl",
+            ],
+            MEASURE,
+        ],
+    ),
+    "classification-conditional": Golden(
+        'task = "classification"\n'
+        + paths("csv", "max_length = 24", 'positive = "yes"', keys=', text = "premise", pair = "hypothesis"')
+        + WORDS + '\n[model]\nkind = "conditional"\nd_model = 8\n' + sitting('monitor = "f1"'),
+        entailed(), [{"call": "classify", "asked": [ASKED_PAIRS]}, {"call": "inspect", "asked": [ASKED_PAIRS[0]]}],
+        [
+            [
+                "classify", "run", "--text", *(one for one, _ in ASKED_PAIRS),
+                "--pair", *(two for _, two in ASKED_PAIRS), "--format", "jsonl",
+            ],
+            MEASURE,
+        ],
+    ),
+    "classification-choice": Golden(
+        'task = "classification"\n'
+        + data(
+            'benchmark = "superglue/copa", folder = ".", split = "train"',
+            'benchmark = "superglue/copa", folder = ".", split = "dev"',
+            "max_length = 32",
+        )
+        + WORDS + ENCODER + sitting(),
+        alternatives(),
+        [{"call": "choose", "asked": [[[[one, one], [one, two]] for one, two in ASKED_PAIRS]]}],
+        [
+            ["classify", "run", "--text", ASKED_PAIRS[0][0], "--pair", *ASKED_PAIRS[0], "--format", "jsonl"],
+            MEASURE,
+        ],
+    ),
+    "spans": Golden(
+        'task = "spans"\n' + paths("jsonl", "max_length = 32", "max_question = 10", "max_answer = 6")
+        + '\n[tokenizer]\nkind = "bpe"\nsize = 60\n' + ENCODER + sitting(batch_tokens=400),
+        questions(),
+        [
+            {"call": "answer_all", "asked": [ASKED_SPANS], "given": {"n_best": 3}},
+            {"call": "inspect", "asked": ["Who sees?", "The cat sees."]},
+        ],
+        [
+            ["answer", "run", "--question", ASKED_SPANS[0][0], "--context", ASKED_SPANS[0][1]],
+            [
+                "answer", "run", "--question", ASKED_SPANS[2][0], "--context", ASKED_SPANS[2][1],
+                "--format", "jsonl", "--n-best", "2",
+            ],
+            MEASURE,
+        ],
+    ),
+    "multitask": Golden(
+        'task = "multitask"\n'
+        + '\n[tasks.kind-of-thing]\n'
+        + 'data = { train = { path = "labels-train.tsv" }, validation = { path = "labels-validation.tsv" }, '
+        + "max_length = 16 }\n"
+        + '\n[tasks.speech]\nkind = "tagging"\nweight = 0.5\n'
+        + 'data = { train = { path = "tags-train.tsv" }, validation = { path = "tags-validation.tsv" }, '
+        + "max_length = 16 }\n"
+        + WORDS + SMALL
+        + 'dropout = 0.0\ninitialisation = "xavier"\npositions = { kind = "learned", length = 16 }\n'
+        + sitting(
+            "temperature = 2.0", "keep = 1", 'monitor = "loss"', 'schedule = { kind = "constant", rate = 1e-2 }'
+        ),
+        two_tasks(),
+        [
+            {"head": "kind-of-thing", "call": "classify", "asked": [ASKED_CLASSES]},
+            {"head": "speech", "call": "tag", "asked": [WORDS_ASKED]},
+        ],
+        [
+            ["classify", "run", "--text", *ASKED_CLASSES, "--format", "jsonl"],
+            ["tag", "run", "--text", *map(" ".join, WORDS_ASKED), "--format", "jsonl"],
+            MEASURE,
+        ],
+        complete=True,
+    ),
+}  # fmt: skip
+
+
+# --- making -----------------------------------------------------------------------------------------------
+
+
+def command(*words: str) -> tuple[str, str]:
+    """What a command prints and says; it must end well."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(list(words))
+    said, told = (stream.buffer.getvalue().decode() for stream in (out, err))
+    assert code == 0, (words, told)
+    return said, told
+
+
+@contextlib.contextmanager
+def copied(folder: Path) -> Iterator[Path]:
+    """A copy of all golden folders, which init may need, as the current folder the copy of one."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as place:
+        shutil.copytree(HERE, Path(place) / "golden")
+        os.chdir(Path(place) / "golden" / folder.name)
+        try:
+            yield Path.cwd()
+        finally:
+            os.chdir(before)
+
+
+def train(name: str, golden: Golden) -> Path:
+    """The folder, trained in itself, so that all paths are counted from it."""
+    folder = HERE / name
+    folder.mkdir()
+    for file, text in golden.texts.items():
+        (folder / file).write_text(text, encoding="utf-8", newline="\n")
+    (folder / "recipe.toml").write_text(golden.recipe, encoding="utf-8", newline="\n")
+    os.chdir(folder)
+    sys.argv = ["heedful", "train", "recipe.toml"]  # which run.json keeps
+    # load_recipe would make the paths absolute, and so name the machine
+    recipe = recipe_from({"output": "run", **tomllib.loads(golden.recipe)}, place=name)
+    heedful.train(recipe, device="cpu", say=print)
+    os.chdir(HERE)
+    strip(folder / "run", complete=golden.complete)
+    return folder
+
+
+def strip(run: Path, *, complete: bool) -> None:
+    """Without what tells of this machine, and without what only training needs."""
+    (run / ".lock").unlink()
+    about = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    about |= {"platform": "Linux", "device": "cpu"}
+    (run / "run.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if not complete:
+        for place in (run / "checkpoints", run / "data", *run.glob("tasks/*/data")):
+            shutil.rmtree(place)
+
+
+def expect(folder: Path, golden: Golden) -> dict[str, Any]:
+    """All answers."""
+    recipe = open_run(folder / "run").recipe
+    expected: dict[str, Any] = {
+        "made_by": f"heedful {heedful.__version__} before the second house, torch {torch.__version__}",
+        "recipe": recipe.model_dump(mode="json", exclude_none=True),
+        "answers": [
+            {"question": question, "answer": answered(folder / "run", question)} for question in golden.questions
+        ],
+    }
+    with copied(folder):
+        expected["commands"] = [
+            {"words": words, "printed": printed(command(*words, "--device", "cpu")[0])} for words in golden.commands
+        ]
+    if golden.complete:
+        with copied(folder):
+            more = ("--output", "run", "--training.steps", str(STEPS + 2))
+            command("train", "recipe.toml", *more, "--device", "cpu")
+            *_, last = Path("run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
+            expected["resumed"] = {"steps": STEPS + 2, "final": json.loads(last)}
+    return json.loads(json.dumps(plain(expected)))  # type: ignore[no-any-return]  # as it will be read
+
+
+def written(expected: dict[str, Any]) -> str:
+    """As JSON with a line for each answer, so that a difference can be found."""
+    parts = []
+    for key, value in expected.items():
+        text = json.dumps(value, ensure_ascii=False)
+        if isinstance(value, list):
+            text = "[\n" + ",\n".join(json.dumps(each, ensure_ascii=False) for each in value) + "\n]"
+        parts.append(f'"{key}": {text}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def answered(run: Path, question: dict[str, Any]) -> Any:
+    """Asked of a run, or of one of its checkpoints."""
+    return ask(heedful.load(run, device="cpu", step=question.get("step")), question)
+
+
+def steady(folder: Path, expected: dict[str, Any]) -> None:
+    """Refuses answers that other kernels might change: moved weights must give the same texts."""
+    with copied(folder):
+        run = Path("run")
+        for name in [path for path in run.rglob("*.safetensors") if "training" not in path.name]:
+            generator = torch.Generator().manual_seed(1)
+            moved = {
+                key: weight * (1 + MOVED * torch.randn(weight.shape, generator=generator))
+                for key, weight in load_file(name).items()
+            }
+            save_file(moved, name)
+            manifest = json.loads((run / MANIFEST).read_text(encoding="utf-8"))
+            manifest["files"][name.relative_to(run).as_posix()] = digest(name)
+            (run / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+        for each in expected["answers"]:
+            found = json.loads(json.dumps(answered(run, each["question"])))
+            other = [*islice(differences(found, each["answer"], relative=0.1, absolute=0.05), 3)]
+            assert not other, (folder.name, each["question"], other)
+
+
+def make() -> None:
+    """Each run that is not here yet."""
+    torch.set_num_threads(1)
+    for name, golden in RUNS.items():
+        if (HERE / name / "expected.json").exists():
+            print(f"{name}: is here and stays as it is")
+            continue
+        shutil.rmtree(HERE / name, ignore_errors=True)
+        folder = train(name, golden)
+        expected = expect(folder, golden)
+        steady(folder, expected)
+        (folder / "expected.json").write_text(written(expected), encoding="utf-8", newline="\n")
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        print(f"{name}: {size:,} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    make()
