@@ -62,7 +62,13 @@ def classifier_on_recurrence(
     )
 
 
-def conditional_classifier(config: ConditionalConfig, *, vocabulary: int, outputs: int, longest: int) -> TextClassifier:
+def conditional_classifier(
+    config: ConditionalConfig,
+    *,
+    vocabulary: int,
+    outputs: int,
+    longest: int,  # noqa: ARG001 - a recurrent network has no end
+) -> TextClassifier:
     """A reader of two texts with a head; it reads texts of any length."""
     encoder = conditional_encoder(config, vocabulary=vocabulary)
     return TextClassifier(encoder, output=xavier_linear(config.d_model, outputs), dropout=config.dropout)

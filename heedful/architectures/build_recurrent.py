@@ -84,7 +84,12 @@ def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Token
     return model
 
 
-def recurrent_language_model(config: RecurrentDecoderConfig, *, vocabulary: int, longest: int = 0) -> LanguageModel:
+def recurrent_language_model(
+    config: RecurrentDecoderConfig,
+    *,
+    vocabulary: int,
+    longest: int = 0,  # noqa: ARG001 - a recurrent network has no end
+) -> LanguageModel:
     """A freshly initialised recurrent language model, for texts of any length."""
     table = embedding_table(vocabulary, config.d_embedding)
     layers = [Forward(_cell(config, config.d_model if n else config.d_embedding)) for n in range(config.layers)]
@@ -102,7 +107,12 @@ def recurrent_language_model(config: RecurrentDecoderConfig, *, vocabulary: int,
     return LanguageModel(decoder, output=output)
 
 
-def recurrent_encoder(config: RecurrentEncoderConfig, *, vocabulary: int, longest: int = 0) -> RecurrentEncoder:
+def recurrent_encoder(
+    config: RecurrentEncoderConfig,
+    *,
+    vocabulary: int,
+    longest: int = 0,  # noqa: ARG001 - as above
+) -> RecurrentEncoder:
     """A freshly initialised recurrent encoder without a head; its summary is where it ends, in both directions."""
     table = embedding_table(vocabulary, config.d_embedding)
     return RecurrentEncoder(

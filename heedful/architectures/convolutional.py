@@ -1,8 +1,8 @@
 """What a convolutional model is, as data."""
 
 from __future__ import annotations
-from pathlib import Path
 
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator

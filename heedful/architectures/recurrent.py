@@ -1,8 +1,8 @@
 """The table [model] of recurrent models."""
 
 from __future__ import annotations
-from pathlib import Path
 
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -181,7 +181,6 @@ class RecurrentConfig(TranslationArchitecture):
         return not isinstance(self.reading, ContextConfig) and self.reading.weights == "sampled"
 
 
-
 class RecurrentDecoderConfig(LanguageArchitecture):
     """The vanilla recurrent language model: it looks at nothing but its own past (Mikolov et al. 2010)."""
 
@@ -238,8 +237,7 @@ class RecurrentEncoderConfig(EncoderArchitecture):
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
     """dropout of the embeddings; dropout if not given"""
 
-
     @property
-    def framed(self) -> bool:
-        """Whether words are read between a begin and an end: the first and last word need none."""
-        return False
+    def d_output(self) -> int:
+        """That of both directions."""
+        return self.d_model * (1 + self.bidirectional)

@@ -50,8 +50,8 @@ def _measured(published: Published, *, length: int) -> Size:
     import torch
 
     from heedful.architectures.build import build_language_model, build_sequence_to_sequence
-    from heedful.architectures.interface import Sizes
     from heedful.architectures.build_stack import transformer_encoder
+    from heedful.architectures.interface import Sizes
     from heedful.models.encoders import FirstToken
     from heedful.models.size import measure
 

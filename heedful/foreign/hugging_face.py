@@ -1,7 +1,6 @@
 """Folders as Hugging Face's transformers keeps them: config.json, safetensors and a vocabulary."""
 
 from __future__ import annotations
-from heedful.architectures.interface import Sizes
 
 import json
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from heedful.architectures.build import build_encoder, build_language_model, build_sequence_to_sequence
+from heedful.architectures.interface import Sizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer, load_tokenizer

@@ -1,6 +1,7 @@
 """What every architecture is, as data."""
 
 from __future__ import annotations
+
 from typing import ClassVar
 
 from heedful.recipes.section import Longest, Section

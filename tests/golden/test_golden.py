@@ -18,7 +18,7 @@ from golden.asking import ask, differences, printed
 
 import heedful
 from heedful.__main__ import main
-from heedful.artifacts.load import open_run
+from heedful.runs.load import open_run
 
 HERE = Path(__file__).resolve().parent
 EXPECTED: dict[str, Any] = {

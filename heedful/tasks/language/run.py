@@ -8,7 +8,6 @@ from typing import ClassVar, Final, final
 import torch
 
 from heedful.architectures.build import build_language_model
-from heedful.architectures.stack import DecoderConfig
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document, document_encoding
 from heedful.data.tokenizers import Tokenizer, load_tokenizer

@@ -1,7 +1,6 @@
 """What translation makes of a recipe."""
 
 from __future__ import annotations
-from heedful.architectures.interface import Sizes
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import build_sequence_to_sequence
+from heedful.architectures.interface import Sizes
 from heedful.data.corpus import Corpus, Encoding, pair_encoding
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
