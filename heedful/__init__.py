@@ -17,8 +17,7 @@ from heedful.errors import (
     RunError,
     TrainingError,
 )
-
-__version__ = "0.1.0"
+from heedful.version import __version__
 
 if TYPE_CHECKING:
     from heedful.inspection.record_files import load_record as load_record

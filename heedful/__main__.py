@@ -8,8 +8,9 @@ import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from heedful import HeedfulError, __version__
 from heedful.cli.commands import COMMANDS
+from heedful.errors import HeedfulError
+from heedful.version import __version__
 
 _MISUSED = 2
 _INTERRUPTED = 130

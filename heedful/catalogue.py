@@ -18,6 +18,8 @@ from heedful.errors import RecipeError
 if TYPE_CHECKING:
     from heedful.recipes.recipe import Recipe
 
+DEFAULT: Final = "translation"
+"""The task of a recipe that names none."""
 _OWN: Final[Mapping[str, str]] = {
     "translation": "heedful.tasks.translation.recipe:TranslationRecipe",
     "language_modelling": "heedful.tasks.language.recipe:LanguageRecipe",

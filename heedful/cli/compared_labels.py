@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from heedful import __version__
 from heedful.cli.comparison import Compared
 from heedful.cli.comparison_tables import NONE, difference_table, number, unfinished
 from heedful.inspection.page import Table, html_page
@@ -19,6 +18,7 @@ from heedful.runs.facts import Facts, differences, kinds
 from heedful.runs.judge import Judge, Judgement, families, start
 from heedful.tasks.benchmarks.definitions import Prediction
 from heedful.tasks.fine_tuning import FineTuningRecipe
+from heedful.version import __version__
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from heedful import __version__
 from heedful.cli.comparison import Compared
 from heedful.cli.comparison_tables import NONE, difference_table, number, unfinished
 from heedful.inspection.page import Table, html_page
@@ -17,6 +16,7 @@ from heedful.inspection.plots import Line, line_plot
 from heedful.runs.facts import Facts, differences, kinds
 from heedful.tasks.translation.comparison import Band, Scores, Scoring, Translated
 from heedful.tasks.translation.recipe import TranslationRecipe
+from heedful.version import __version__
 
 
 @dataclass(frozen=True)

@@ -55,10 +55,9 @@ def run(arguments: Sequence[str]) -> int:
     import numpy as np
     import torch
 
-    from heedful.data.readers import read_lines
+    from heedful.data.readers import batched, read_lines
     from heedful.inspection.picture_files import write_array
     from heedful.runs.load import load_embedder
-    from heedful.tasks.translation.face import batched
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)

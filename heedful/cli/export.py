@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         if given.quantization is not None:
             raise RecipeError("--quantization: belongs to --format ctranslate2; Hugging Face's weights are fp32")
 
-        from heedful.foreign.hugging_face_export import export_hugging_face
+        from heedful.runs.export import export_hugging_face
 
         for note in export_hugging_face(given.run, given.folder, step=given.step):
             print(f"heedful export: {note}", file=sys.stderr)

@@ -127,8 +127,7 @@ def _orderings(index: PassageIndex, given: Arguments) -> tuple[Ordering, ...]:
 
 def _found(index: PassageIndex, given: Arguments) -> Iterator[Found]:
     from heedful.cli.found import found
-    from heedful.data.readers import read_lines
-    from heedful.tasks.translation.face import batched
+    from heedful.data.readers import batched, read_lines
 
     orderings = _orderings(index, given)
     answerer = None if given.answers is None else _answerer(given.answers, device=given.device)

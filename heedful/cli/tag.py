@@ -53,10 +53,9 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.data.readers import read_lines
+    from heedful.data.readers import batched, read_lines
     from heedful.runs.load import load_as
     from heedful.tasks.tagging.face import Tagger
-    from heedful.tasks.translation.face import batched
 
     if given.threads is not None:
         torch.set_num_threads(given.threads)

@@ -144,7 +144,7 @@ def _chunks(given: Arguments) -> Iterator[tuple[list[str], list[str] | None]]:
 def _paired(
     lines: Iterator[str], beginnings: Iterator[str] | None, *, given: Arguments
 ) -> Iterator[tuple[list[str], list[str] | None]]:
-    from heedful.tasks.translation.face import batched
+    from heedful.data.readers import batched
 
     for sentences in batched(lines, _CHUNK):
         if given.prefix is not None:

@@ -241,3 +241,15 @@ def text_field(record: Mapping[str, object], name: str, *, place: str) -> str:
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise DataError(f"{place}: field {name!r} holds NUL or half a surrogate pair; mend the line")
     return _side(value)
+
+
+def batched(sentences: Iterator[str], size: int) -> Iterator[list[str]]:
+    """Lists of `size` sentences, so that a stream of any length can be translated."""
+    batch: list[str] = []
+    for sentence in sentences:
+        batch.append(sentence)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 import sentencepiece
@@ -24,20 +24,45 @@ from heedful.data.special import Special
 from heedful.errors import DataError, RecipeError, RunError
 
 PAD = 0
+
+
 BOS = 1
+
+
 EOS = 2
+
+
 UNK = 3
+
+
 MASK = 4
 
+
 _SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
+
+
 _MASK = "<mask>"
+
+
 UNKNOWN = "⁇"
+
+
 _SPACE = "▁"
+
+
 _HOLE = "\ue000"  # for private use, so no vocabulary knows it
+
+
 _LINE_END = "↵"
-_FORMAT = 1
+
+
+FORMAT = 1
+
+
 FOREIGN = ("hugging_face", "marian")
 """Kinds of vocabularies that other projects learned; see `foreign_tokenizers`."""
+
+
 # Sentencepiece keeps positions inside a word in 16 bits, so long text without spaces must come in parts.
 _LONGEST_PART = 10_000
 
@@ -361,67 +386,6 @@ def learn_words(texts: Iterable[str], *, size: int | None, lowercase: bool, mask
     return Words(_most_frequent(counts, size=size, masked=masked), lowercase=lowercase, masked=masked)
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer that `save` wrote; `RunError` where there is none, or a damaged or unknown one."""
-    try:
-        contents = path.read_bytes()
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
-    return _from_json(contents, path=path) if contents[:1] == b"{" else _from_model(contents, path=path)
-
-
-def _from_model(contents: bytes, *, path: Path) -> SentencePiece:
-    if not contents:  # which sentencepiece takes for a model
-        raise _damaged(path)
-    try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=contents)
-    except (RuntimeError, OSError, ValueError):
-        raise _damaged(path) from None
-    found = (processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id())
-    if found != (PAD, BOS, EOS, UNK):
-        raise RunError(
-            f"{path}: padding, begin, end and unknown have the ids {found} where heedful needs "
-            f"{(PAD, BOS, EOS, UNK)}; learn the model with heedful"
-        )
-    return SentencePiece(contents)
-
-
-def _from_json(contents: bytes, *, path: Path) -> Tokenizer:
-    try:
-        record: dict[str, Any] = json.loads(contents)
-    except (ValueError, RecursionError):
-        raise _damaged(path) from None
-    if record.get("format") != _FORMAT:
-        raise RunError(
-            f"{path}: tokenizer format {record.get('format')!r}, but this heedful reads {_FORMAT}; use one "
-            "that knows it or learn the tokenizer again"
-        )
-    if record.get("kind") in FOREIGN:
-        from heedful.data.foreign_tokenizers import tokenizer_from  # which needs what is here
-
-        return tokenizer_from(record, damaged=lambda: _damaged(path))
-    lowercase, pieces, masked = record.get("lowercase"), record.get("pieces"), record.get("masked", False)
-    if not (
-        isinstance(lowercase, bool)
-        and isinstance(masked, bool)
-        and isinstance(pieces, list)
-        and all(isinstance(piece, str) and piece for piece in pieces)
-        and len(set(pieces)) == len(pieces)
-    ):
-        raise _damaged(path)
-    match record.get("kind"):
-        case "characters" | "verbatim" as kind:
-            return Characters(pieces, lowercase=lowercase, verbatim=kind == "verbatim", masked=masked)
-        case "words":
-            return Words(pieces, lowercase=lowercase, masked=masked)
-        case _:
-            raise _damaged(path)
-
-
-def _damaged(path: Path) -> RunError:
-    return RunError(f"{path}: not a tokenizer, or a damaged one; restore it or learn it again")
-
-
 def _reading(*, lowercase: bool, verbatim: bool) -> Callable[[str], str]:
     if not verbatim:
         return normaliser(lowercase=lowercase)
@@ -437,7 +401,7 @@ def _special(*, masked: bool) -> Special:
 
 
 def _as_json(kind: str, pieces: list[str], *, lowercase: bool, masked: bool) -> bytes:
-    record = {"format": _FORMAT, "kind": kind, "lowercase": lowercase, **({"masked": True} if masked else {})}
+    record = {"format": FORMAT, "kind": kind, "lowercase": lowercase, **({"masked": True} if masked else {})}
     record["pieces"] = pieces
     return (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,13 +17,15 @@ from heedful.architectures.build import build_encoder, build_language_model, bui
 from heedful.architectures.interface import Sizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
-from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
 from heedful.foreign.families.family import Family
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.marian import MARIAN
+from heedful.foreign.folders import CONFIG
 from heedful.foreign.generation import forbidden, generation_settings, token, translating, writing
 from heedful.foreign.vocabularies import OWN, OWN_SIDES, Side, read_json, read_marian, read_text_vocabulary
 from heedful.models.encoders import FirstToken, TransformerEncoder
@@ -43,11 +44,20 @@ from heedful.tasks.translation.face import Translator
 
 FAMILIES: Final[Mapping[str, Family]] = {family.model_type: family for family in (BERT, GPT2, MARIAN, BART)}
 """By the model_type of config.json."""
-_CONFIG: Final = "config.json"
+
+
 _SOURCE: Final = "encoder.stack.embedding.table.weight"
+
+
 _TARGET: Final = "decoder.stack.embedding.table.weight"
+
+
 _WEIGHTS: Final = "model.safetensors"
+
+
 _INDEX: Final = "model.safetensors.index.json"
+
+
 _PICKLED: Final = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
@@ -57,30 +67,17 @@ _PICKLED: Final = (
 )
 
 
-def is_hugging_face(folder: Path) -> bool:
-    """Whether a folder holds a model of Hugging Face, as far as its config.json says."""
-    try:
-        content = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return (
-        isinstance(content, dict)
-        and "recipe" not in content
-        and ("model_type" in content or "architectures" in content)
-    )
-
-
 def open_hugging_face(folder: Path) -> HuggingFaceFolder:
     """The model in a folder; weights and vocabulary are read when asked for.
 
     Raises:
         RunError: heedful knows no such kind of model.
     """
-    content = read_json(folder / _CONFIG)
+    content = read_json(folder / CONFIG)
     kind = content.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         known = ", ".join(FAMILIES)
-        raise RunError(f"{folder / _CONFIG}: model_type = {kind!r}: heedful reads {known}; take a model of these kinds")
+        raise RunError(f"{folder / CONFIG}: model_type = {kind!r}: heedful reads {known}; take a model of these kinds")
     return HuggingFaceFolder(folder, content, FAMILIES[kind])
 
 
@@ -108,7 +105,7 @@ class HuggingFaceFolder:
         """
         place = str(self.folder)
         tensors = read_tensors(self.folder)
-        config = self.family.read(self.content, frozenset(tensors), str(self.folder / _CONFIG))
+        config = self.family.read(self.content, frozenset(tensors), str(self.folder / CONFIG))
         ours = self.family.table(config).read(tensors, place=place)
         return Origin(self.folder, config, self._tokenizer(ours), ours, self.longest)
 
@@ -122,7 +119,7 @@ class HuggingFaceFolder:
         """Tokens that its positions are enough for."""
         value = self.content.get("max_position_embeddings", self.content.get("n_positions"))
         if not isinstance(value, int):
-            raise RunError(f"{self.folder / _CONFIG}: says nothing of max_position_embeddings; take a complete copy")
+            raise RunError(f"{self.folder / CONFIG}: says nothing of max_position_embeddings; take a complete copy")
         return value
 
     @cached_property
@@ -194,7 +191,7 @@ class HuggingFaceFolder:
         if start is None:
             start = token(self.settings, "pad_token_id" if kind == "marian" else "eos_token_id")
         if start is None:
-            raise RunError(f"{self.folder / _CONFIG}: says nothing of decoder_start_token_id; take a complete copy")
+            raise RunError(f"{self.folder / CONFIG}: says nothing of decoder_start_token_id; take a complete copy")
         silent = forbidden(self.settings)
         if kind == "marian":
             return read_marian(self.folder, sizes=sizes, start=start, silent=silent)

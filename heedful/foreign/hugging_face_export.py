@@ -17,34 +17,14 @@ from heedful.foreign.families.family import Family
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.vocabularies import OWN, OWN_SIDES
-from heedful.runs.origin import open_origin
 from heedful.store import save_tensors, write_json
 from heedful.tasks.origin import Origin
 
 _LONGEST: Final = 1024
 """Positions that an exported Marian model has; ours has no limit of its own where positions are computed."""
+
+
 _CLASSES: Final = {"bert": "BertTokenizer", "gpt2": "GPT2Tokenizer", "bart": "BartTokenizer"}
-
-
-def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
-    """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
-
-    A pre-trained encoder becomes BERT, a language model GPT-2, a translation model Marian where its positions are
-    sinusoidal and BART where they are learned. What they compute stays the same; the numbers are the same, up to their
-    order. The vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
-
-    Args:
-        run: a run folder, or one of Hugging Face.
-        folder: where to write; new or empty.
-        step: a kept checkpoint instead of the finished (or, so far, the best) model.
-
-    Returns:
-        What the other side cannot do with it, one sentence each.
-
-    Raises:
-        RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
-    """
-    return save_hugging_face(open_origin(Path(run), step=step), folder)
 
 
 def save_hugging_face(origin: Origin, folder: str | Path, *, family: Family | None = None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from heedful.catalogue import recipe_of, tasks
+from heedful.catalogue import DEFAULT, recipe_of, tasks
 from heedful.errors import RecipeError
 from heedful.recipes import toml
 from heedful.recipes.overrides import anchored, merge, read_overrides
@@ -43,7 +43,7 @@ def dump(recipe: Recipe) -> str:
     return toml.document(recipe.model_dump(mode="json", exclude_none=True))
 
 
-def json_schema(task: str = "translation") -> str:
+def json_schema(task: str = DEFAULT) -> str:
     """The JSON Schema (2020-12) of a task's recipes, for editors and documentation."""
     return json.dumps(recipe_of(task).model_json_schema(), indent=2) + "\n"
 
@@ -62,7 +62,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _kind(table: Mapping[str, Any], *, place: str) -> type[Recipe]:
-    task = table.get("task", "translation")
+    task = table.get("task", DEFAULT)
     if not isinstance(task, str) or task not in tasks():
         raise RecipeError(f"{place}: task = {task!r} is no task; choose one of {', '.join(map(toml.value, tasks()))}")
     return recipe_of(task)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from filelock import FileLock, Timeout
 
+from heedful.data.readers import batched
 from heedful.errors import DataError, RunError, TrainingError
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.manifest import (
@@ -30,7 +31,6 @@ from heedful.retrieval.terms import terms
 from heedful.retrieval.words import WordsIndex, bm25s
 from heedful.store import MANIFEST, digest, write_json
 from heedful.tasks.embedder import Embeds
-from heedful.tasks.translation.face import batched
 
 _LOCK: Final = ".lock"
 _CHUNK: Final = 256

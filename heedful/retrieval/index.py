@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from heedful.data.readers import batched
 from heedful.errors import RunError
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.manifest import (
@@ -30,7 +31,6 @@ from heedful.retrieval.terms import terms
 from heedful.retrieval.words import WordsIndex
 from heedful.runs.load import load_embedder
 from heedful.tasks.embedder import Embeds
-from heedful.tasks.translation.face import batched
 
 _QUERIES: Final = 64
 """Queries whose cosines are in memory at a time."""

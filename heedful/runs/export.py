@@ -15,7 +15,11 @@ from heedful.data.tokenizers import UNK
 from heedful.errors import MissingExtraError, RunError
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.settings import SCALED_SOFTMAX, require
-from heedful.foreign.hugging_face_export import fresh, pieces, save_hugging_face
+from heedful.foreign.hugging_face_export import (
+    fresh,
+    pieces,
+    save_hugging_face,
+)
 from heedful.models.encoders import TransformerEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.transformer_decoder import TransformerDecoder
@@ -179,3 +183,24 @@ def _inside(spec: Any, path: str) -> Any:
     for part in path.split("."):
         spec = spec[int(part)] if part.isdigit() else getattr(spec, part)
     return spec
+
+
+def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
+    """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
+
+    A pre-trained encoder becomes BERT, a language model GPT-2, a translation model Marian where its positions are
+    sinusoidal and BART where they are learned. What they compute stays the same; the numbers are the same, up to their
+    order. The vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
+
+    Args:
+        run: a run folder, or one of Hugging Face.
+        folder: where to write; new or empty.
+        step: a kept checkpoint instead of the finished (or, so far, the best) model.
+
+    Returns:
+        What the other side cannot do with it, one sentence each.
+
+    Raises:
+        RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
+    """
+    return save_hugging_face(open_origin(Path(run), step=step), folder)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import torch
 from torch import nn
 
 from heedful.errors import RecipeError, RunError
-from heedful.foreign.hugging_face import HuggingFaceFolder, is_hugging_face, open_hugging_face
+from heedful.foreign.folders import is_hugging_face
 from heedful.models.layout import arrange_for_inference
 from heedful.recipes.load import recipe_from
 from heedful.recipes.recipe import Recipe
@@ -26,6 +26,9 @@ FORMAT: Final = 1
 
 CONFIG: Final = "config.json"
 
+
+if TYPE_CHECKING:
+    from heedful.foreign.hugging_face import HuggingFaceFolder
 
 User = TypeVar("User")
 
@@ -177,7 +180,11 @@ def _foreign(folders: tuple[str | Path, ...]) -> HuggingFaceFolder | None:
     found = [Path(folder) for folder in folders if is_hugging_face(Path(folder))]
     if found and len(folders) > 1:
         raise RunError(f"{found[0]}: is a model of Hugging Face, and only runs of heedful work together")
-    return open_hugging_face(found[0]) if found else None
+    if not found:
+        return None
+    from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
+
+    return open_hugging_face(found[0])
 
 
 def _other_task(run: Run[Any, Any], wanted: str) -> RunError:

@@ -8,7 +8,10 @@ from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
+from heedful.foreign.folders import is_hugging_face
+from heedful.foreign.hugging_face import open_hugging_face
 from heedful.runs.checkpoints import read_weights
+from heedful.runs.load import open_run
 from heedful.tasks.origin import Origin
 
 
@@ -19,10 +22,6 @@ def open_origin(folder: Path, *, step: int | None = None) -> Origin:
         RunError: there is none, it is damaged, or heedful cannot represent it.
         MissingExtraError: its vocabulary needs a package that is not installed.
     """
-    # runs may begin from origins, so that neither module can wait for the other
-    from heedful.foreign.hugging_face import is_hugging_face, open_hugging_face
-    from heedful.runs.load import open_run
-
     if is_hugging_face(folder):
         if step is not None:
             raise RunError(f"{folder}: is no run of heedful and keeps no checkpoint of step {step}")

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from heedful import __version__
 from heedful.data.corpus import Corpus, Report, fingerprint
 from heedful.errors import RecipeError
 from heedful.recipes.recipe import Recipe
@@ -36,6 +35,7 @@ from heedful.training.listeners import Broadcast, Listener, Progress
 from heedful.training.optimizers import Adam, MovingAverage
 from heedful.training.precision import Exact, Half
 from heedful.training.trainer import Trainer
+from heedful.version import __version__
 
 Corpora: TypeAlias = Mapping[str, tuple[Corpus, Corpus]]
 """What is learned from and what is measured on, of each member of a run."""

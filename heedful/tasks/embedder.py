@@ -12,12 +12,12 @@ from torch import nn
 
 from heedful.data.batches import padded, tokens_of
 from heedful.data.bucketing import plan_by_length
+from heedful.data.framing import paired_tokens
 from heedful.data.sequences import joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Record
 from heedful.models.interface import Encoder
-from heedful.tasks.classification.examples import paired_tokens
 from heedful.tasks.inspecting import Scope, encoded
 from heedful.values import Tokens, move
 

@@ -37,13 +37,13 @@ from typing import Any, Final
 
 import torch
 from golden.asking import ask, differences, plain, printed
-from heedful.artifacts.files import MANIFEST, digest
-from heedful.configs.run import recipe_from
 from safetensors.torch import load_file, save_file
 
 import heedful
 from heedful.__main__ import main
+from heedful.recipes.load import recipe_from
 from heedful.runs.load import open_run
+from heedful.store import MANIFEST, digest
 
 HERE: Final = Path(__file__).parent
 STEPS: Final = 80

@@ -11,17 +11,17 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from heedful.data.batches import padded, tokens_of
-from heedful.data.corpus import CHARACTERS_PER_TOKEN, Corpus, Encoding
+from heedful.data.corpus import Corpus, Encoding
+from heedful.data.framing import frame, paired_tokens
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
-from heedful.data.sequences import Joined, joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.values import Tokens
 
 Answered = Literal["class", "number", "choice"]
 """What is said of a text: a class, a number, or which of several candidates is right."""
+
 
 _NUMBERS = 2**32
 """Values of a side that keeps what has no vocabulary, such as the bits of a number."""
@@ -41,12 +41,6 @@ class ExampleBatch:
     tokens: Tokens
     counts: Int[Tensor, " B"]
     labels: Int[Tensor, " N"] | Float[Tensor, " N"]
-
-
-def frame(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int) -> Joined:
-    """One or two texts as a model reads them; of what is too long the longer text loses its end."""
-    ids = [tokenizer.encode(text[: CHARACTERS_PER_TOKEN * max_length]) for text in texts]
-    return joined(ids[0], ids[1] if len(ids) > 1 else None, special=tokenizer.special, max_length=max_length)
 
 
 def example_encoding(
@@ -97,14 +91,6 @@ def collate_examples(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answere
     flat = np.concatenate(labels) if labels else np.zeros(0, dtype=np.uint32)
     known = flat.view(np.float32) if answered == "number" else flat.astype(np.int64)
     return ExampleBatch(paired_tokens(ids, firsts), torch.tensor(counts), torch.from_numpy(known.copy()))
-
-
-def paired_tokens(rows: Sequence[Sequence[int] | np.ndarray], firsts: Sequence[int]) -> Tokens:
-    """Rows of ids of which the first ones, as many as `firsts` says, are the first part."""
-    tokens = tokens_of(padded(rows))
-    columns = torch.arange(tokens.ids.size(1))
-    segments = (columns >= torch.tensor(firsts, dtype=torch.long).unsqueeze(1)) & (tokens.positions >= 0)
-    return Tokens(tokens.ids, tokens.positions, segments.long())
 
 
 def example_lengths(corpus: Corpus) -> Int[np.ndarray, "N 2"]:

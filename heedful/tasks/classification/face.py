@@ -11,13 +11,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from heedful.data.bucketing import plan_by_length
+from heedful.data.framing import frame, paired_tokens
 from heedful.data.labels import Labels
 from heedful.data.sequences import Joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.text_classifier import TextClassifier
-from heedful.tasks.classification.examples import Answered, frame, paired_tokens
+from heedful.tasks.classification.examples import Answered
 from heedful.tasks.inspecting import Scope, best_options, encoded
 from heedful.values import Tokens, move
 

@@ -12,12 +12,12 @@ from jaxtyping import Bool, Int, Integer
 from torch import Tensor
 
 from heedful.data.corpus import Corpus, Encoding
+from heedful.data.framing import paired_tokens
 from heedful.data.offsets import offsets
 from heedful.data.questions import Question
 from heedful.data.sequences import Window, windows
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
-from heedful.tasks.classification.examples import paired_tokens
 from heedful.values import Tokens
 
 NOWHERE: Final = 0

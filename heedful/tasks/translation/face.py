@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -354,15 +354,3 @@ def _over_heads(calls: list[Tensor]) -> Float[np.ndarray, "B T S"]:
     """The mean over heads, if there are several; recurrent models attend in one call for each token."""
     steps = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
     return steps.float().cpu().numpy()
-
-
-def batched(sentences: Iterator[str], size: int) -> Iterator[list[str]]:
-    """Lists of `size` sentences, so that a stream of any length can be translated."""
-    batch: list[str] = []
-    for sentence in sentences:
-        batch.append(sentence)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -12,12 +12,7 @@ from pathlib import Path
 import pytest
 
 from heedful.data.offsets import offsets
-from heedful.data.tokenizers import (
-    Tokenizer,
-    learn_characters,
-    learn_sentencepiece,
-    learn_words,
-)
+from heedful.data.tokenizers import Tokenizer, learn_characters, learn_sentencepiece, learn_words
 from heedful.errors import DataError
 
 DATA = Path(__file__).parents[4] / "shared/data"

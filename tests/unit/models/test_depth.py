@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from heedful.architectures.build_fine_tuning import build_text_classifier
+from heedful.architectures.build import build_text_classifier
 from heedful.architectures.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
 from heedful.architectures.model import ClassifierConfig
 from heedful.models.depth import depths

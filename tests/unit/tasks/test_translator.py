@@ -13,12 +13,13 @@ from torch import nn
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.architectures.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
+from heedful.data.readers import batched
 from heedful.data.tokenizers import BOS, EOS, PAD, Characters
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Forbid, Wu
 from heedful.generation.search import Beam, Greedy, Search
 from heedful.tasks.searches import Length
-from heedful.tasks.translation.face import Translator, batched
+from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.translations import Candidate
 
 LETTERS = Characters("abcdef", lowercase=False)

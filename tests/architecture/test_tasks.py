@@ -1,0 +1,160 @@
+"""A task is one folder: nothing generic knows it, nobody imports all; and no files import each other in a circle."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from architecture.test_direction import PACKAGE, imported, modules
+
+from heedful.catalogue import _OWN
+
+FOLDERS = {task: place.split(".")[2] for task, place in _OWN.items()}
+"""Each task's folder below heedful/tasks."""
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+# Who may know a task by its folder or its name, besides the task itself.
+KNOWN: dict[str, tuple[str, ...]] = {
+    # commands that belong to one task
+    "cli.quickstart": ("translation",),
+    "cli.translate": ("translation",),
+    "cli.score": ("translation",),
+    "cli.align": ("translation",),
+    "cli.inspected": ("translation",),
+    "cli.generate": ("language",),
+    "cli.fill": ("pretraining",),
+    "cli.tag": ("tagging",),
+    "cli.classify": ("classification",),
+    "cli.answer": ("spans",),
+    # which of our tasks a model of somebody else's is for
+    "foreign": ("translation", "language", "pretraining"),
+    "runs.export": ("translation",),
+    # one task that is made of others
+    "tasks.multitask": ("classification", "tagging", "spans"),
+    # masks of tokens, words and spans of words
+    "tasks.pretraining": ("spans",),
+    # benchmarks are tables that two tasks read
+    "tasks.benchmarks": ("classification", "spans"),
+}
+
+
+def knows(module: str) -> tuple[str, ...]:
+    return tuple(task for known, tasks in KNOWN.items() if _within(module, known) for task in tasks)
+
+
+def _within(module: str, room: str) -> bool:
+    return module == room or module.startswith(f"{room}.")
+
+
+def named(source: str, *, module: str, is_package: bool = False) -> Iterator[str]:
+    """The folders of tasks that a module imports, or whose task it names in a string of its own."""
+    for name in imported(source, module=module, is_package=is_package):
+        parts = name.split(".")
+        if parts[0] == "tasks" and len(parts) > 1 and parts[1] in FOLDERS.values():
+            yield parts[1]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and node.value in FOLDERS:
+            yield FOLDERS[str(node.value)]
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name != "catalogue"])
+def test_nobody_knows_a_task_but_itself(module: str) -> None:
+    path = modules()[module]
+    own = module.split(".")[1] if module.startswith("tasks.") else ""
+    found = set(named(path.read_text(encoding="utf-8"), module=module, is_package=path.name == "__init__.py"))
+    odd = found - {own, *knows(module)}
+    assert not odd, f"heedful/{module.replace('.', '/')} knows {', '.join(sorted(odd))}"
+
+
+def test_whoever_may_know_a_task_does() -> None:
+    for known, tasks in KNOWN.items():
+        if known == "tasks.benchmarks":  # whose heads are called as the tasks that answer them
+            continue
+        sources = [(name, path) for name, path in modules().items() if _within(name, known)]
+        found = {task for name, path in sources for task in named(path.read_text(encoding="utf-8"), module=name)}
+        assert set(tasks) <= found, f"{known} need not know {', '.join(sorted(set(tasks) - found))}"
+
+
+@pytest.mark.parametrize("task", FOLDERS)
+def test_a_task_has_its_recipe_and_its_kind(task: str) -> None:
+    folder = PACKAGE / "tasks" / FOLDERS[task]
+    assert {"recipe.py", "run.py", "problem.py"} <= {path.name for path in folder.glob("*.py")}
+    assert "KIND: Final" in (folder / "run.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "found"),
+    [
+        ("runs.load", "from heedful.tasks.translation.face import Translator", {"translation"}),
+        ("runs.load", "def f():\n    import heedful.tasks.spans.run", {"spans"}),
+        ("cli.train", "USES = {'language_modelling': 'generate'}", {"language"}),
+        ("runs.load", "from heedful.tasks.kind import Run", set()),
+    ],
+)
+def test_the_rule_finds_each_way_of_knowing(module: str, source: str, found: set[str]) -> None:
+    assert set(named(source, module=module)) == found
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Groups of nodes that lead to each other (Tarjan 1972)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    open_: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        open_.append(node)
+        for other in sorted(graph[node]):
+            if other not in order:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in open_:
+                low[node] = min(low[node], order[other])
+        if low[node] == order[node]:
+            group = open_[open_.index(node) :]
+            del open_[open_.index(node) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in graph:
+        if node not in order:
+            visit(node)
+    return found
+
+
+def imports() -> dict[str, set[str]]:
+    """Which file imports which, wherever in the file, also for type checkers alone."""
+    known = modules()
+    graph: dict[str, set[str]] = {}
+    for module, path in known.items():
+        names = imported(path.read_text(encoding="utf-8"), module=module, is_package=path.name == "__init__.py")
+        targets = {name if name in known else name.rpartition(".")[0] for name in names}
+        graph[module] = {target for target in targets if target in known and target != module}
+    return graph
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circles(imports()) == []
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+    assert circles({"a": {"b"}, "b": set()}) == []
+
+
+def test_to_translate_a_sentence_no_other_task_is_imported() -> None:
+    script = (
+        "import sys\nfrom heedful.__main__ import main\ncode = main(sys.argv[1:])\n"
+        "print(*(name for name in sys.modules if name.startswith('heedful.')))\nsys.exit(code)"
+    )
+    words = ["translate", str(GOLDEN / "translation-transformer/run"), "--text", "a", "--device", "cpu"]
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = done.stdout.splitlines()[-1].split()
+    others = {folder for task, folder in FOLDERS.items() if task != "translation"}
+    assert not [name for name in loaded if name.startswith("heedful.tasks.") and name.split(".")[2] in others]
