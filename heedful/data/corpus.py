@@ -2,15 +2,17 @@
 
 A corpus is written once, example by example in constant memory, into a folder beside its own that is renamed when
 everything is on the disk: an interrupted write leaves no corpus, and the older one, if any, as it was. An example
-has a sequence of ids on each side: source and target of a translation, words and their tags, or a document alone.
-The folder holds for each side the ids of all examples one after the other, and where each begins; `corpus.json`
-says how to read them.
+has a sequence on each side: the ids of source and target of a translation, words and their tags, or a document alone;
+or arrays of one shape, such as the features of a picture's regions. The folder holds for each side what all examples
+have, one after the other, and where each begins; `corpus.json` says how to read them, and by which sha256 a changed
+byte is noticed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,8 +22,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, SupportsIndex, TypeVar, final
 
 import numpy as np
-from jaxtyping import Int, Integer
+from jaxtyping import Bool, Int, Integer, Shaped
 
+from heedful.data.leftovers import left_behind
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
@@ -29,11 +32,19 @@ from heedful.errors import DataError, RunError
 CHARACTERS_PER_TOKEN = 64
 """A text with more characters than this for each id it may have is too long, without being cut first."""
 
+
 Example = TypeVar("Example")
 
+
 _FORMAT = 2
+
+
 _DESCRIPTION = "corpus.json"
+
+
 _START = np.dtype("<i8")
+
+
 _BETWEEN_TICKS = 1000
 
 
@@ -46,58 +57,87 @@ class Report:
     too_long: int
 
 
-@final
-class Sentences:
-    """One side of a corpus: the ids of each example."""
+@dataclass(frozen=True)
+class Items:
+    """What a side of arrays holds: of each example any number of items of one type and shape.
 
-    def __init__(self, ids: Integer[np.ndarray, " tokens"], starts: Int[np.ndarray, " bounds"]) -> None:
-        self._ids = ids
+    Attributes:
+        dtype: as numpy writes it, such as "<f4".
+        shape: of an item; none for single numbers.
+    """
+
+    dtype: str
+    shape: tuple[int, ...] = ()
+
+
+@final
+class Side:
+    """One side of a corpus: the ids of each example, or its arrays."""
+
+    def __init__(self, items: Shaped[np.ndarray, "items ..."], starts: Int[np.ndarray, " bounds"]) -> None:
+        self._items = items
         self._starts = starts
 
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def __getitem__(self, row: SupportsIndex) -> Integer[np.ndarray, " T"]:
+    def __getitem__(self, row: SupportsIndex) -> Shaped[np.ndarray, "T ..."]:
         number = range(len(self))[row]
-        return self._ids[self._starts[number] : self._starts[number + 1]]
+        return self._items[self._starts[number] : self._starts[number + 1]]
 
     @property
     def lengths(self) -> Int[np.ndarray, " N"]:
-        """Ids in each example."""
+        """Ids, or items, in each example."""
         return np.diff(self._starts)
 
     @property
-    def stream(self) -> Integer[np.ndarray, " tokens"]:
+    def stream(self) -> Shaped[np.ndarray, "items ..."]:
         """All of them one after the other."""
-        return self._ids
+        return self._items
 
     def padded(self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1) -> Int[np.ndarray, "B T"]:
         """The ids of some examples, -1 behind them; T is the longest, up to a multiple of `pad_to`.
 
         No rows give B = 0 and T = `pad_to`.
         """
+        real, places = self._places(rows, pad_to=pad_to)
+        block = np.full(real.shape, -1, dtype=np.int64)
+        block[real] = self._items[places]
+        return block
+
+    def block(
+        self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1
+    ) -> tuple[Shaped[np.ndarray, "B T ..."], Int[np.ndarray, "B T"]]:
+        """The arrays of some examples, zeros behind them, and the number of each item, -1 where there is none."""
+        real, places = self._places(rows, pad_to=pad_to)
+        block = np.zeros((*real.shape, *self._items.shape[1:]), dtype=self._items.dtype)
+        block[real] = self._items[places]
+        return block, np.where(real, np.arange(real.shape[1]), -1)
+
+    def _places(
+        self, rows: Integer[np.ndarray, " B"], *, pad_to: int
+    ) -> tuple[Bool[np.ndarray, "B T"], Int[np.ndarray, " real"]]:
+        """Where there is an item of the rows side by side, and which item of the stream each of those is."""
         starts = np.asarray(self._starts[rows])
         lengths = np.asarray(self._starts[np.asarray(rows) + 1]) - starts
         width = -(-int(lengths.max(initial=1)) // pad_to) * pad_to
         columns = np.arange(width)
         real = columns < lengths[:, None]
-        block = np.full(real.shape, -1, dtype=np.int64)
-        block[real] = self._ids[(starts[:, None] + columns)[real]]
-        return block
+        return real, (starts[:, None] + columns)[real]
 
 
 @dataclass(frozen=True)
 class Encoding(Generic[Example]):
-    """How examples become ids.
+    """How examples become ids or arrays.
 
     Attributes:
-        sizes: of each side, by its name; ids are below it.
-        encode: the ids of an example on each side; none where there is nothing to read, None where they would be too
-            many.
+        sizes: of each side, by its name; ids are below it. What the items of a side of arrays are.
+        encode: the ids or items of an example on each side; none where there is nothing to read, None where they would
+            be too many.
     """
 
-    sizes: Mapping[str, int]
-    encode: Callable[[Example], Sequence[list[int] | None]]
+    sizes: Mapping[str, int | Items]
+    encode: Callable[[Example], Sequence[Sequence[Any] | np.ndarray | None]]
 
 
 @final
@@ -107,17 +147,20 @@ class Corpus:
     Attributes:
         folder: where it lies.
         report: what was kept and dropped when it was written.
-        sides: the ids of all examples, by the side's name.
+        sides: the ids or arrays of all examples, by the side's name.
     """
 
-    def __init__(self, folder: Path, *, report: Report, sides: Mapping[str, Sentences]) -> None:
+    def __init__(self, folder: Path, *, report: Report, sides: Mapping[str, Side]) -> None:
         self.folder = folder
         self.report = report
         self.sides = sides
 
     @classmethod
     def open(cls, folder: Path, *, fingerprint: str | None = None) -> Corpus:
-        """The corpus in a folder; `RunError` where it is missing, damaged or of another fingerprint."""
+        """The corpus in a folder; `RunError` where it is missing, damaged or of another fingerprint.
+
+        Every byte is read once, so that none that was changed is learned from.
+        """
         try:
             record: dict[str, Any] = json.loads((folder / _DESCRIPTION).read_bytes())
             version = record["format"]
@@ -143,7 +186,7 @@ class Corpus:
     def __len__(self) -> int:
         return self.report.kept
 
-    def __getitem__(self, side: str) -> Sentences:
+    def __getitem__(self, side: str) -> Side:
         return self.sides[side]
 
     @property
@@ -197,7 +240,8 @@ def write_corpus(
     try:
         if folder.exists() and not (folder / _DESCRIPTION).exists() and any(folder.iterdir()):
             raise RunError(f"{folder}: holds files but no corpus; choose a folder that is empty or new")
-        shutil.rmtree(beside, ignore_errors=True)
+        for left in left_behind(whole):
+            shutil.rmtree(left, ignore_errors=True)
         beside.mkdir(parents=True)
         try:
             with ExitStack() as files:
@@ -236,27 +280,37 @@ def fingerprint(paths: Iterable[Path], *more: str) -> str:
 class _Growing:
     """The two growing files of one side."""
 
-    def __init__(self, files: ExitStack, stem: Path, *, size: int) -> None:
-        self._dtype = np.dtype("<u2" if size <= 2**16 else "<u4")
+    def __init__(self, files: ExitStack, stem: Path, *, size: int | Items) -> None:
+        plain = Items("<u2" if size <= 2**16 else "<u4") if isinstance(size, int) else size
+        self._dtype, self._shape = np.dtype(plain.dtype), plain.shape
         self._tokens = 0
-        self._ids = files.enter_context(stem.with_suffix(".ids").open("wb", buffering=2**20))
-        self._starts = files.enter_context(stem.with_suffix(".starts").open("wb", buffering=2**20))
-        self._starts.write(np.array(0, dtype=_START).tobytes())
+        self._sums = {name: hashlib.sha256() for name in ("ids", "starts")}
+        self._files = {
+            name: files.enter_context(stem.with_suffix(f".{name}").open("wb", buffering=2**20)) for name in self._sums
+        }
+        self._write("starts", np.array(0, dtype=_START))
 
-    def add(self, ids: list[int]) -> None:
-        self._tokens += len(ids)
-        self._ids.write(np.array(ids, dtype=self._dtype).tobytes())
-        self._starts.write(np.array(self._tokens, dtype=_START).tobytes())
+    def add(self, items: Sequence[Any] | np.ndarray) -> None:
+        self._tokens += len(items)
+        self._write("ids", np.asarray(items, dtype=self._dtype).reshape(len(items), *self._shape))
+        self._write("starts", np.array(self._tokens, dtype=_START))
 
-    def finish(self) -> dict[str, str | int]:
-        _sync(self._ids)
-        _sync(self._starts)
-        return {"dtype": self._dtype.str, "tokens": self._tokens}
+    def finish(self) -> dict[str, Any]:
+        for file in self._files.values():
+            _sync(file)
+        shape = {"shape": list(self._shape)} if self._shape else {}
+        sums = {name: each.hexdigest() for name, each in self._sums.items()}
+        return {"dtype": self._dtype.str, "tokens": self._tokens, **shape, "sha256": sums}
+
+    def _write(self, name: str, array: np.ndarray) -> None:
+        content = array.tobytes()
+        self._sums[name].update(content)
+        self._files[name].write(content)
 
 
 def _encode(
     examples: Iterable[Example],
-    encode: Callable[[Example], Sequence[list[int] | None]],
+    encode: Callable[[Example], Sequence[Sequence[Any] | np.ndarray | None]],
     sides: Sequence[_Growing],
     *,
     tick: Callable[[int], None] | None,
@@ -264,14 +318,14 @@ def _encode(
     kept = empty = too_long = read = 0
     for read, example in enumerate(examples, 1):
         encoded = encode(example)
-        if [] in encoded:
+        if any(items is not None and len(items) == 0 for items in encoded):
             empty += 1
-        elif None in encoded:
+        elif any(items is None for items in encoded):
             too_long += 1
         else:
             kept += 1
-            for ids, side in zip(encoded, sides, strict=True):
-                side.add(ids or [])
+            for items, side in zip(encoded, sides, strict=True):
+                side.add([] if items is None else items)
         if tick is not None and read % _BETWEEN_TICKS == 0:
             tick(read)
     if tick is not None:
@@ -303,17 +357,34 @@ def _replace(folder: Path, newer: Path) -> None:
     shutil.rmtree(older, ignore_errors=True)
 
 
-def _map(folder: Path, side: str, *, count: int, dtype: str, tokens: int) -> Sentences:
-    ids = _array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens)
+def _map(
+    folder: Path,
+    side: str,
+    *,
+    count: int,
+    dtype: str,
+    tokens: int,
+    shape: Sequence[int] = (),
+    sha256: Mapping[str, str] | None = None,
+) -> Side:
+    for name, expected in (sha256 or {}).items():  # older versions wrote none
+        if _digest(folder / f"{side}.{name}") != expected:
+            raise ValueError(f"{side}.{name} is not what was written")
+    ids = _array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens, shape=shape)
     starts = _array(folder / f"{side}.starts", dtype=_START, count=count + 1)
     if starts[0] != 0 or starts[-1] != tokens or np.diff(starts).min(initial=1) < 1:
         raise ValueError(f"{side}.starts does not fit {side}.ids")
-    return Sentences(ids, starts)
+    return Side(ids, starts)
 
 
-def _array(path: Path, *, dtype: np.dtype[Any], count: int) -> np.ndarray:
-    found, needed = path.stat().st_size, count * dtype.itemsize
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _array(path: Path, *, dtype: np.dtype[Any], count: int, shape: Sequence[int] = ()) -> np.ndarray:
+    found, needed = path.stat().st_size, count * dtype.itemsize * math.prod(shape)
     if found != needed:
         raise ValueError(f"{path.name} has {found} bytes instead of {needed}")
     # A plain view of the mapping: indexing a np.memmap costs several times as much.
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count, *shape)))

@@ -19,6 +19,7 @@ import numpy as np
 import sentencepiece
 from jaxtyping import Bool
 
+from heedful.data.leftovers import left_behind
 from heedful.data.normalisation import normaliser, rules, spaced, valid, word_pattern
 from heedful.data.special import Special
 from heedful.errors import DataError, RecipeError, RunError
@@ -143,6 +144,8 @@ class Tokenizer(ABC):
     def save(self, path: Path) -> None:
         """One file that `load_tokenizer` reads, written whole or not at all; `RunError` where it cannot."""
         beside = path.with_name(f".{path.name}.{os.getpid()}")
+        for left in left_behind(path):
+            left.unlink(missing_ok=True)
         try:
             try:
                 with beside.open("wb") as file:

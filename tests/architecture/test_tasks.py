@@ -30,6 +30,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.tag": ("tagging",),
     "cli.classify": ("classification",),
     "cli.answer": ("spans",),
+    "cli.search": ("spans",),
+    "cli.found": ("spans",),
     # which of our tasks a model of somebody else's is for
     "foreign": ("translation", "language", "pretraining"),
     "runs.export": ("translation",),

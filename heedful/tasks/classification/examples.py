@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from heedful.data.corpus import Corpus, Encoding
+from heedful.data.corpus import Corpus, Encoding, Items
 from heedful.data.framing import frame, paired_tokens
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
@@ -24,7 +24,7 @@ Answered = Literal["class", "number", "choice"]
 
 
 _NUMBERS = 2**32
-"""Values of a side that keeps what has no vocabulary, such as the bits of a number."""
+"""Values of a side that keeps what has no vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def example_encoding(
         paired: whether the model reads nothing but two texts together; encoding a single one is then a `DataError`.
     """
 
-    def encode(example: Labelled | Choice) -> Sequence[list[int] | None]:
+    def encode(example: Labelled | Choice) -> Sequence[Sequence[float]]:
         texts = example.candidates if isinstance(example, Choice) else (example.texts,)
         if paired and any(len(each) < 2 for each in texts):
             raise DataError(
@@ -74,8 +74,9 @@ def example_encoding(
             [number for row in rows for number in row.ids],
         )
 
-    sizes = {"label": _NUMBERS, "lengths": max_length + 1, "first": max_length + 1, "cut": _NUMBERS}
-    return Encoding(sizes | {"tokens": tokenizer.size}, encode)
+    said = Items("<f4") if answered == "number" else _NUMBERS
+    sizes = {"lengths": max_length + 1, "first": max_length + 1, "cut": _NUMBERS, "tokens": tokenizer.size}
+    return Encoding({"label": said, **sizes}, encode)
 
 
 def collate_examples(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answered: Answered) -> ExampleBatch:
@@ -89,6 +90,7 @@ def collate_examples(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answere
         counts.append(len(lengths))
         labels.append(corpus["label"][row])
     flat = np.concatenate(labels) if labels else np.zeros(0, dtype=np.uint32)
+    # older corpora keep the bits of a number as a whole one
     known = flat.view(np.float32) if answered == "number" else flat.astype(np.int64)
     return ExampleBatch(paired_tokens(ids, firsts), torch.tensor(counts), torch.from_numpy(known.copy()))
 
@@ -101,7 +103,7 @@ def example_lengths(corpus: Corpus) -> Int[np.ndarray, "N 2"]:
     return np.stack([longest, longest], 1)
 
 
-def _label(example: Labelled | Choice, labels: Labels | None, *, answered: Answered) -> list[int]:
+def _label(example: Labelled | Choice, labels: Labels | None, *, answered: Answered) -> list[int] | list[float]:
     if isinstance(example, Choice):
         if example.right is None:
             raise _unlabelled(example.place)
@@ -109,7 +111,7 @@ def _label(example: Labelled | Choice, labels: Labels | None, *, answered: Answe
     if example.label is None:
         raise _unlabelled(example.place)
     if answered == "number":
-        return [int(np.float32(example.label).view(np.uint32))]
+        return [float(example.label)]
     assert labels is not None, "classes have names"
     number = labels.id(str(example.label))
     if number is None:

@@ -14,7 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heedful.data.corpus import CHARACTERS_PER_TOKEN, Corpus, Report, fingerprint, pair_encoding, write_corpus
+from heedful.data.corpus import (
+    CHARACTERS_PER_TOKEN,
+    Corpus,
+    Encoding,
+    Items,
+    Report,
+    fingerprint,
+    pair_encoding,
+    write_corpus,
+)
 from heedful.data.readers import LineAligned, Pair
 from heedful.data.special import Special
 from heedful.data.tokenizers import EOS, Characters, Tokenizer, Words, learn_sentencepiece
@@ -379,3 +388,76 @@ def test_real_text_survives_the_way_to_ids_and_back(tmp_path: Path) -> None:
         source, target = (tokenizer.decode(ids) for ids in (corpus["source"][row], corpus["target"][row]))
         assert source == tokenizer.normalise(english[row])
         assert target == tokenizer.normalise(german[row])
+
+
+def pictures(count: int, *, seed: int = 1) -> list[tuple[np.ndarray, list[int]]]:
+    """Features of regions, 2 x 3 each, any number of regions, and a caption."""
+    rng = np.random.default_rng(seed)
+    return [
+        (rng.normal(size=(int(rng.integers(1, 5)), 2, 3)).astype(np.float32), rng.integers(1, 9, size=2).tolist())
+        for _ in range(count)
+    ]
+
+
+def write_pictures(folder: Path, examples: list[tuple[np.ndarray, list[int]]]) -> Corpus:
+    encoding = Encoding[tuple[np.ndarray, list[int]]](
+        {"regions": Items("<f4", (2, 3)), "caption": 9}, lambda each: each
+    )
+    return write_corpus(folder, examples, encoding=encoding)
+
+
+def test_a_side_may_hold_arrays(tmp_path: Path) -> None:
+    examples = pictures(200)
+    corpus = write_pictures(tmp_path / "corpus", examples)
+    for again in (corpus, Corpus.open(corpus.folder)):
+        assert all(np.array_equal(again["regions"][row], each) for row, (each, _) in enumerate(examples))
+        assert [again["caption"][row].tolist() for row in range(200)] == [caption for _, caption in examples]
+        assert again["regions"].stream.shape == (sum(len(each) for each, _ in examples), 2, 3)
+        assert again.lengths[:, 0].tolist() == [len(each) for each, _ in examples]
+
+
+def test_arrays_of_several_examples_stand_side_by_side_with_zeros_behind(tmp_path: Path) -> None:
+    examples = pictures(50)
+    rows = np.array([7, 3, 3, 49])
+    block, numbers = write_pictures(tmp_path / "corpus", examples)["regions"].block(rows, pad_to=4)
+    assert block.shape == (4, 4, 2, 3)
+    assert block.dtype == np.float32
+    for row, found, positions in zip(rows, block, numbers, strict=True):
+        mine = examples[row][0]
+        assert np.array_equal(found[: len(mine)], mine)
+        assert not found[len(mine) :].any()
+        assert positions.tolist() == [*range(len(mine)), *[-1] * (4 - len(mine))]
+
+
+def test_a_picture_without_regions_is_left_out(tmp_path: Path) -> None:
+    empty = (np.zeros((0, 2, 3), dtype=np.float32), [1])
+    assert write_pictures(tmp_path / "corpus", [*pictures(3), empty]).report == Report(kept=3, empty=1, too_long=0)
+
+
+@pytest.mark.parametrize("name", ["source.ids", "target.ids", "source.starts"])
+def test_a_changed_byte_is_noticed(tmp_path: Path, name: str) -> None:
+    corpus = write(tmp_path / "corpus", make_pairs(50))
+    content = bytearray((corpus.folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (corpus.folder / name).write_bytes(content)
+    with pytest.raises(RunError, match=r"damaged corpus .*encode the text again"):
+        Corpus.open(corpus.folder)
+
+
+def test_a_corpus_of_an_older_version_has_no_digests_and_is_read(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "corpus", make_pairs(50))
+    path = corpus.folder / "corpus.json"
+    about = json.loads(path.read_text())
+    for side in about["sides"].values():
+        del side["sha256"]
+    path.write_text(json.dumps(about))
+    assert_holds(Corpus.open(corpus.folder), make_pairs(50))
+
+
+def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    for process in (gone.pid, os.getppid()):
+        (tmp_path / f".corpus.{process}").mkdir()
+    write(tmp_path / "corpus", make_pairs(5))
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [f".corpus.{os.getppid()}"]

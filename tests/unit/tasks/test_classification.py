@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.architectures.build import build_span_finder, build_text_classifier
+from heedful.architectures.build import build_text_classifier
+from heedful.architectures.build_fine_tuning import build_span_finder
 from heedful.architectures.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
 from heedful.architectures.model import ClassifierConfig
 from heedful.architectures.stack import EncoderConfig
