@@ -251,7 +251,7 @@ def test_starts_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         wrong = whole.copy()
         wrong[place] = value
         path.write_bytes(wrong.tobytes())
-        with pytest.raises(RunError, match=r"target.starts does not fit"):
+        with pytest.raises(RunError, match=r"target.starts is not what was written"):
             Corpus.open(tmp_path / "c")
 
 
