@@ -88,6 +88,8 @@ PRETRAINED = "tests/unit/tasks/test_pretraining.py"
 MULTITASK = "tests/unit/tasks/test_multitask.py"
 DRAWN = "tests/unit/data/test_drawn.py"
 WEIGHTED = "tests/unit/evaluation/test_weighted.py"
+OLDER = "tests/unit/artifacts/test_older_runs.py"
+STORED = "tests/unit/configs/test_stored.py"
 LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
 TAGGED = "tests/unit/data/test_tagged.py"
 TAGGING = "tests/unit/tasks/test_tagging.py"
@@ -99,6 +101,58 @@ SCHEDULES = "tests/unit/training/test_schedules.py"
 TRAINER = "tests/unit/training/test_trainer.py"
 
 ATTENTION = (
+    Mutant(
+        "a sentence's last word is not 1",
+        "attention/positions.py",
+        "places.amax(1, keepdim=True).clamp(min=1)",
+        "(places.amax(1, keepdim=True) + 1)",
+        (f"{POSITIONS}::test_the_first_rejected_idea",),
+    ),
+    Mutant(
+        "all sentences of a batch are as long as its longest",
+        "attention/positions.py",
+        "places.amax(1, keepdim=True).clamp(min=1)",
+        "places.amax().clamp(min=1)",
+        (f"{POSITIONS}::test_the_first_rejected_idea",),
+    ),
+    Mutant(
+        "a decoder takes what it has read for the whole sentence",
+        "configs/build_stack.py",
+        'None if whole and of == "sentence" else longest',
+        'None if of == "sentence" else longest',
+        (
+            f"{LAWS}::test_chunk_law[unit_interval-post_norm-inference-3 4]",
+            f"{BUILD}::test_who_cannot_know_the_end_counts_to_the_longest_sentence",
+        ),
+    ),
+    Mutant(
+        "words are counted from 0 in new runs",
+        "configs/positions.py",
+        "    first: Literal[0, 1] = 1",
+        "    first: Literal[0, 1] = 0",
+        (f"{BUILD}::test_who_cannot_know_the_end_counts_to_the_longest_sentence",),
+    ),
+    Mutant(
+        "an older run is read as one of today",
+        "configs/run.py",
+        "recipe_from(completed(table, _kind(table, place=place)), place=place)",
+        "recipe_from(table, place=place)",
+        (OLDER,),
+    ),
+    Mutant(
+        "an older run can only go on with new keys",
+        "artifacts/prepare.py",
+        "    recipe = taking_up_run(folder, recipe)\n",
+        "",
+        (OLDER,),
+    ),
+    Mutant(
+        "what was asked for gives way to what an older run meant",
+        "configs/stored.py",
+        "and name not in found.model_fields_set",
+        "and True",
+        (OLDER, STORED),
+    ),
     Mutant(
         "explained scores lack the relative bias",
         "attention/multihead.py",

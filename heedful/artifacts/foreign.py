@@ -17,6 +17,7 @@ from heedful.artifacts.load import open_translation
 from heedful.artifacts.origin import open_origin
 from heedful.attention.positions import Learned
 from heedful.configs.model import ModelConfig, TransformerConfig
+from heedful.configs.positions import UnitIntervalConfig
 from heedful.data.tokenizers import UNK
 from heedful.errors import MissingExtraError, RunError
 from heedful.models.encoders import TransformerEncoder
@@ -75,6 +76,11 @@ def export_ctranslate2(
     opened = open_translation(Path(run))
     config = _translating(opened.recipe.model, "CTranslate2")
     require(config, "CTranslate2", _CTRANSLATE2_HAS)
+    if isinstance(config.positions, UnitIntervalConfig) and config.positions.of == "sentence":
+        raise RunError(
+            "model.positions.of = sentence: CTranslate2 has one vector for each position, whatever the length of its "
+            'sentence; train a model with model.positions.of = "longest" to export it'
+        )
     model = opened.model()
     load_weights(opened.folder, model, step=step)
     spec = specs.TransformerSpec.from_config(

@@ -21,7 +21,7 @@ from heedful.artifacts.spans_run import SpansRun
 from heedful.artifacts.tagging_run import TaggingRun
 from heedful.artifacts.translation_run import SOURCE, TARGET, TranslationRun, translator
 from heedful.configs.generation import ContinuationConfig, GenerationConfig
-from heedful.configs.run import Recipe, recipe_from
+from heedful.configs.run import Recipe, stored_recipe, taking_up
 from heedful.errors import RecipeError, RunError
 from heedful.tasks.embedder import Embedder, Embeds
 from heedful.tasks.heads import Heads
@@ -226,7 +226,20 @@ def _other_task(run: AnyRun, wanted: str) -> RunError:
     return RunError(f"{run.folder}: its task is {run.recipe.task} where {wanted} is needed; name a run of that task")
 
 
+def taking_up_run(folder: Path, recipe: Recipe) -> Recipe:
+    """A recipe as it goes on with the run in a folder, which may be older than some of its keys."""
+    return taking_up(recipe, _stored(folder / CONFIG)) if read_manifest(folder).last is not None else recipe
+
+
 def _recipe(path: Path) -> Recipe:
+    table = _stored(path)
+    try:
+        return stored_recipe(table, place=str(path))
+    except RecipeError as error:
+        raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
+
+
+def _stored(path: Path) -> Mapping[str, Any]:
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         version, table = content["format"], content["recipe"]
@@ -236,7 +249,6 @@ def _recipe(path: Path) -> Recipe:
         raise RunError(
             f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; install the version that wrote it"
         )
-    try:
-        return recipe_from(table, place=str(path))
-    except RecipeError as error:
-        raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
+    if not isinstance(table, dict):
+        raise RunError(f"{path}: holds no recipe; restore it from a copy or train again")
+    return table

@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from heedful.artifacts.files import MANIFEST, digest
-from heedful.artifacts.load import AnyRun, begin_run, open_run
+from heedful.artifacts.load import AnyRun, begin_run, open_run, taking_up_run
 from heedful.artifacts.run import placed
 from heedful.artifacts.tensorboard import writer_class
 from heedful.artifacts.translation_run import check_translation
@@ -116,6 +116,7 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> AnyRun:
     if not (folder / MANIFEST).exists():
         return _create(recipe, say=say)
     old = open_run(folder)
+    recipe = taking_up_run(folder, recipe)
     alike = _asked(old.recipe) == _asked(recipe)
     run = open_run(folder, recipe) if alike else old
     moved = [

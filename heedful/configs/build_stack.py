@@ -66,13 +66,13 @@ def transformer(config: TransformerConfig, sizes: Sizes) -> SequenceToSequence[T
     target = embedding_table(sizes.target, config.d_model)
     source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_model)
     encoder = TransformerStack(
-        _embedding(config, source, longest=longest),
+        _embedding(config, source, longest=longest, whole=True),
         [_layer(config, longest=longest) for _ in range(config.encoder_layers)],
         visibility=_visibility(config.encoder_visibility),
         final_norm=_final_norm(config),
     )
     decoder = TransformerStack(
-        _embedding(config, target, longest=longest),
+        _embedding(config, target, longest=longest, whole=False),
         [_layer(config, longest=longest, across=config.cross_attention) for _ in range(config.decoder_layers)],
         visibility=_visibility(config.decoder_visibility),
         final_norm=_final_norm(config),
@@ -85,7 +85,7 @@ def transformer_language_model(config: DecoderConfig, *, vocabulary: int, longes
     """A freshly initialised decoder-only Transformer; `longest` is of its texts, in tokens."""
     table = embedding_table(vocabulary, config.d_model)
     stack = TransformerStack(
-        _embedding(config, table, longest=longest),
+        _embedding(config, table, longest=longest, whole=False),
         [_layer(config, longest=longest) for _ in range(config.layers)],
         visibility=_visibility(config.visibility),
         final_norm=_final_norm(config),
@@ -102,7 +102,7 @@ def transformer_encoder(
     """A freshly initialised encoder-only Transformer, without any head; `longest` is of its texts, in tokens."""
     table = embedding_table(vocabulary, config.d_model)
     stack = TransformerStack(
-        _embedding(config, table, longest=longest),
+        _embedding(config, table, longest=longest, whole=True),
         [_layer(config, longest=longest) for _ in range(config.layers)],
         visibility=_visibility(config.visibility),
         final_norm=_final_norm(config),
@@ -129,7 +129,8 @@ def _output(table: nn.Embedding, *, bias: bool, tied: bool) -> nn.Linear:
     return output
 
 
-def _embedding(config: StackConfig, table: nn.Embedding, *, longest: int) -> TokenEmbedding:
+def _embedding(config: StackConfig, table: nn.Embedding, *, longest: int, whole: bool) -> TokenEmbedding:
+    """`whole` says whether it always gets texts from begin to end, as a decoder does not."""
     segments = norm = None
     if isinstance(config, EncoderConfig) and config.segments > 1:
         segments = embedding_table(config.segments, config.d_model)
@@ -137,7 +138,7 @@ def _embedding(config: StackConfig, table: nn.Embedding, *, longest: int) -> Tok
         norm = _norm(config)
     return TokenEmbedding(
         table,
-        position=_absolute(config, longest=longest),
+        position=_absolute(config, longest=longest, whole=whole),
         segments=segments,
         norm=norm,
         scaled=config.scale_embedding,
@@ -224,16 +225,16 @@ def _has_bias(config: StackConfig) -> bool:
     return config.bias if isinstance(config, DecoderConfig | EncoderConfig) else True
 
 
-def _absolute(config: StackConfig, *, longest: int) -> AbsolutePosition | None:
+def _absolute(config: StackConfig, *, longest: int, whole: bool) -> AbsolutePosition | None:
     match config.positions:
         case SinusoidalConfig():
             return Sinusoidal(config.d_model)
         case LearnedConfig(length=length, offset=offset):
             return Learned(length, config.d_model, offset=offset)
-        case UnitIntervalConfig():
-            return UnitInterval(config.d_model, longest)
-        case IntegerConfig():
-            return Integer(config.d_model)
+        case UnitIntervalConfig(of=of):
+            return UnitInterval(config.d_model, None if whole and of == "sentence" else longest)
+        case IntegerConfig(first=first):
+            return Integer(config.d_model, first=first)
         case RotaryConfig() | ShawConfig() | NoPositionsConfig():
             return None
     assert_never(config.positions)

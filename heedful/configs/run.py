@@ -29,6 +29,7 @@ from heedful.configs.problems import sentences
 from heedful.configs.recipe import FORMAT, Recipe, known
 from heedful.configs.section import InputPath, misfit
 from heedful.configs.stack import DecoderConfig, EncoderConfig
+from heedful.configs.stored import completed, taken_up
 from heedful.configs.training import (
     LanguageTrainingConfig,
     PretrainingTrainingConfig,
@@ -53,6 +54,8 @@ __all__ = [
     "json_schema",
     "load_recipe",
     "recipe_from",
+    "stored_recipe",
+    "taking_up",
 ]
 
 
@@ -227,6 +230,20 @@ def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
 def recipe_from(table: Mapping[str, Any], *, place: str) -> Recipe:
     """The recipe in a nest of plain values, as JSON and TOML hold them; a RecipeError names `place`."""
     return _validated(table, _kind(table, place=place), place=place, flags=())
+
+
+def stored_recipe(table: Mapping[str, Any], *, place: str) -> Recipe:
+    """`recipe_from` of the table that a run keeps, which may be older than some keys."""
+    return recipe_from(completed(table, _kind(table, place=place)), place=place)
+
+
+def taking_up(recipe: Recipe, stored: Mapping[str, Any]) -> Recipe:
+    """A recipe as it goes on with the run that keeps `stored`: where neither says a word, all stays as it began."""
+    table = taken_up(recipe, stored)
+    try:
+        return recipe if table is None else recipe_from(table, place="")
+    except RecipeError:  # it asks for something else, as the one who takes up the run will tell
+        return recipe
 
 
 def dump(recipe: Recipe) -> str:

@@ -24,8 +24,8 @@ from heedful.attention import (
 )
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
-from heedful.configs.build import Sizes, build_sequence_to_sequence
-from heedful.configs.model import TransformerConfig
+from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.configs.model import DecoderConfig, TransformerConfig
 from heedful.tasks.likelihood import cross_entropy
 from heedful.values import Tokens
 
@@ -107,6 +107,20 @@ def test_positions_stand_on_both_sides_and_never_between_them(kind: str) -> None
             assert layer.across is None or type(layer.across.relative) is Unaware
     vectors = [attention.relative for attention in of(model, MultiHeadAttention) if kind == "shaw"]
     assert len({id(each) for each in vectors}) == len(vectors), "each layer learns its own"
+
+
+def test_who_cannot_know_the_end_counts_to_the_longest_sentence() -> None:
+    """A decoder must say the same of a token whatever follows; an encoder sees where its sentence ends."""
+    model = build(positions={"kind": "unit_interval"})
+    encoder, decoder = (stack.embedding.position for stack in (model.encoder.stack, model.decoder.stack))
+    assert (encoder.length, decoder.length) == (None, 21)
+    model = build(positions={"kind": "unit_interval", "of": "longest"})
+    assert model.encoder.stack.embedding.position.length == 21
+    config = DecoderConfig.model_validate({"d_model": 8, "heads": 2, "positions": {"kind": "unit_interval"}})
+    model = build_language_model(config, vocabulary=7, longest=30)
+    assert model.decoder.stack.embedding.position.length == 30
+    assert build(positions={"kind": "integer"}).encoder.stack.embedding.position.first == 1
+    assert build(positions={"kind": "integer", "first": 0}).decoder.stack.embedding.position.first == 0
 
 
 @pytest.mark.parametrize(
