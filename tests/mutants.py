@@ -102,6 +102,27 @@ TRAINER = "tests/unit/training/test_trainer.py"
 
 ATTENTION = (
     Mutant(
+        "additive scores have a bias that nobody asked for",
+        "configs/build_recurrent.py",
+        "bias=reading.alignment_bias",
+        "bias=True",
+        (f"{BUILD}::test_additive_scores_have_a_bias_where_it_is_asked_for",),
+    ),
+    Mutant(
+        "additive scores of an older run lose their bias",
+        "configs/attention.py",
+        'return {"alignment_bias": table.get("score") == "additive"}',
+        "return {}",
+        (OLDER,),
+    ),
+    Mutant(
+        "the mean of heads with W_k = W_v is of narrow values",
+        "attention/multihead.py",
+        "self.d_k = self.d_v if shared_key_value else d_model // heads",
+        "self.d_k = self.d_v = d_model // heads if shared_key_value else d_model // heads",
+        (f"{LOOPS}::test_equals_the_loops",),
+    ),
+    Mutant(
         "a sentence's last word is not 1",
         "attention/positions.py",
         "places.amax(1, keepdim=True).clamp(min=1)",

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ValidationInfo
 
 from heedful.configs.section import Count, Section
 
 ScoreName = Literal["dot", "scaled_dot", "exp_dot", "general", "concat", "additive", "location"]
 WeightsName = Literal["softmax", "proportional", "straight_through", "linear_chain"]
+
+
+def _of_additive(bias: bool, info: ValidationInfo) -> bool:
+    if bias and info.data.get("score", "additive") != "additive":
+        raise ValueError('is for score = "additive" alone: leave it away')
+    return bias
+
+
+AlignmentBias = Annotated[bool, AfterValidator(_of_additive)]
+"""Stands behind the key `score`."""
+
+
+def former_bias(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Additive scores had one before there was the key `alignment_bias`."""
+    return {"alignment_bias": table.get("score") == "additive"}
 
 
 class HeadsConfig(Section):
@@ -17,5 +35,12 @@ class HeadsConfig(Section):
     """how a query is compared with a key"""
     d_alignment: Count | None = None
     """hidden width of additive and concat scores; the width of a head if not given"""
+    alignment_bias: AlignmentBias = False
+    """add a learned bias inside the tanh of additive scores, which the paper has not"""
     weights: WeightsName = "softmax"
     """how scores become weights"""
+
+    @classmethod
+    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Additive scores had a bias."""
+        return former_bias(table)

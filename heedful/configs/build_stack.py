@@ -186,7 +186,7 @@ def _attention(
         config.heads,
         aggregation=_aggregation(config),
         relative=relative,
-        weigher=build_weigher(heads, d_k=config.d_model // config.heads, longest=longest),
+        weigher=build_weigher(heads, d_k=config.d_key, longest=longest),
         shared_key_value=config.shared_key_value,
         dropout=config.attention_dropout,
         bias=_has_bias(config),
@@ -241,13 +241,12 @@ def _absolute(config: StackConfig, *, longest: int, whole: bool) -> AbsolutePosi
 
 
 def _relative(config: StackConfig) -> RelativePosition | None:
-    d_k = config.d_model // config.heads
     match config.positions:
         case RotaryConfig():
-            return Rotary(d_k)
+            return Rotary(config.d_key)
         case ShawConfig(clip=clip, values=values):
-            d_v = config.d_model if config.aggregation == "mean" else d_k
-            return Shaw(d_k, d_v if values else None, clip=clip)
+            d_v = config.d_model if config.aggregation == "mean" else config.d_key
+            return Shaw(config.d_key, d_v if values else None, clip=clip)
     return None
 
 

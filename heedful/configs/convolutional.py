@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from heedful.configs.attention import ScoreName, WeightsName
+from heedful.configs.attention import AlignmentBias, ScoreName, WeightsName, former_bias
 from heedful.configs.section import Count, InputPath, Layered, Longest, Probability
 
 
@@ -33,6 +34,8 @@ class ConvolutionalConfig(Layered):
     """layers after which that distance starts again at 1"""
     score: ScoreName = "dot"
     """how a decoder layer compares a token with a memory slot"""
+    alignment_bias: AlignmentBias = False
+    """add a learned bias inside the tanh of additive scores, which the paper has not"""
     weights: WeightsName = "softmax"
     """how scores become weights"""
     dropout: Probability = 0.2
@@ -52,6 +55,11 @@ class ConvolutionalConfig(Layered):
     """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
     target_vectors: InputPath | None = None
     """pre-trained word vectors that the target embeddings start from"""
+
+    @classmethod
+    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Additive scores had a bias."""
+        return former_bias(table)
 
     @field_validator("kernel_width")
     @classmethod

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.configs.attention import ScoreName, WeightsName
+from heedful.configs.attention import AlignmentBias, ScoreName, WeightsName, former_bias
 from heedful.configs.section import Count, InputPath, Layered, Probability, Section, default_kind, misfit
 
 ReadingWeightsName = Literal[WeightsName, "sampled"]
@@ -29,8 +30,15 @@ class BahdanauConfig(Section):
     """how a state is compared with a memory slot"""
     d_alignment: Count | None = None
     """hidden width of additive and concat scores; model.d_model if not given"""
+    alignment_bias: AlignmentBias = False
+    """add a learned bias inside the tanh of additive scores, which the paper has not"""
     weights: ReadingWeightsName = "softmax"
     """how scores become weights"""
+
+    @classmethod
+    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Additive scores had a bias."""
+        return former_bias(table)
 
 
 class LuongConfig(Section):
@@ -41,6 +49,8 @@ class LuongConfig(Section):
     """how a state is compared with a memory slot"""
     d_alignment: Count | None = None
     """hidden width of additive and concat scores; model.d_model if not given"""
+    alignment_bias: AlignmentBias = False
+    """add a learned bias inside the tanh of additive scores, which the paper has not"""
     weights: ReadingWeightsName = "softmax"
     """how scores become weights"""
     window: Literal["global", "monotonic", "predicted"] = "global"
@@ -49,6 +59,11 @@ class LuongConfig(Section):
     """D, how many slots a window reaches to both sides"""
     input_feeding: bool = True
     """whether the attentional vector enters the next step"""
+
+    @classmethod
+    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Additive scores had a bias."""
+        return former_bias(table)
 
 
 ReadingConfig = Annotated[

@@ -50,6 +50,13 @@ TRANSFORMERS: dict[str, dict[str, Any]] = (
     | {
         "mean": {"aggregation": "mean"},
         "mean-shaw": {"aggregation": "mean", "positions": {"kind": "shaw", "clip": 3}},
+        "mean-shared": {"aggregation": "mean", "shared_key_value": True, "positions": {"kind": "rotary"}},
+        "mean-shared-shaw": {
+            "aggregation": "mean",
+            "shared_key_value": True,
+            "positions": {"kind": "shaw", "clip": 3},
+            "self_attention": {"score": "additive", "alignment_bias": True},
+        },
         "concat": {"aggregation": "concat"},
         "shared-key-value": {"shared_key_value": True, "positions": {"kind": "rotary"}},
         "windows": {
@@ -97,6 +104,7 @@ RECURRENT: dict[str, dict[str, Any]] = {
         "reading": {"kind": "luong", "score": "exp_dot", "weights": "proportional"},
     },
     "tanh-untied": {"tie": "none", "readout": "tanh", "d_embedding": 6},
+    "bahdanau-bias": {"reading": {"kind": "bahdanau", "alignment_bias": True}},
     "bahdanau-sampled": {"reading": {"kind": "bahdanau", "weights": "sampled"}},
     "bahdanau-state": {"readout": "state", "cell": "lstm"},
     "sutskever": {

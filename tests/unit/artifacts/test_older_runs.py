@@ -16,7 +16,11 @@ from heedful.artifacts.files import digest, read_manifest, write_json, write_man
 from heedful.artifacts.load import open_run
 
 RECURRENT = ("--model.kind", "recurrent", "--model.d_model", "8")
+LUONG = ("--model.reading.kind", "luong", "--model.reading.score", "additive")
 OLDER = {
+    "bahdanau": ((*RECURRENT, "--model.reading.kind", "bahdanau"), "reading", "alignment_bias", True),
+    "luong": ((*RECURRENT, *LUONG), "reading", "alignment_bias", True),
+    "heads": (("--model.self_attention.score", "additive"), "self_attention", "alignment_bias", True),
     "integer": (("--model.positions.kind", "integer"), "positions", "first", 0),
     "unit_interval": (("--model.positions.kind", "unit_interval"), "positions", "of", "longest"),
 }

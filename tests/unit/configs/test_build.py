@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 
 from heedful.attention import (
+    Additive,
     Concatenation,
     Dropout,
     Integer,
@@ -25,7 +27,7 @@ from heedful.attention import (
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
 from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
-from heedful.configs.model import DecoderConfig, TransformerConfig
+from heedful.configs.model import DecoderConfig, ModelConfig, TransformerConfig
 from heedful.tasks.likelihood import cross_entropy
 from heedful.values import Tokens
 
@@ -173,6 +175,41 @@ def test_numbers_arrive() -> None:
     assert all(
         isinstance(s.final_norm, nn.LayerNorm) for s in of(build(residual="pre_norm"), type(model.encoder.stack))
     )
+
+
+def test_one_matrix_for_keys_and_values_makes_keys_as_wide_as_the_mean_of_heads() -> None:
+    """The lecture's c = (1/J) sum_j c_j with W_k = W_v: every projection has J d_model rows."""
+    model = build(aggregation="mean", shared_key_value=True, positions={"kind": "rotary"})
+    for attention in of(model, MultiHeadAttention):
+        assert (attention.d_k, attention.d_v) == (16, 16)
+        assert attention.query.weight.shape == attention.key_value.weight.shape == (4 * 16, 16)
+    assert build(aggregation="mean").encoder.stack.layers[0].attention.d_k == 4
+    # pairs are turned, and what a head turns is as wide as the model here
+    odd = {"d_model": 12, "heads": 4, "aggregation": "mean", "positions": {"kind": "rotary"}}
+    TransformerConfig.model_validate({**odd, "shared_key_value": True})
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"self_attention": {"score": "additive"}, "cross_attention": {"score": "additive"}},
+        {"kind": "recurrent", "reading": {"kind": "bahdanau"}},
+        {"kind": "recurrent", "reading": {"kind": "luong", "score": "additive"}},
+        {"kind": "convolutional", "score": "additive"},
+    ],
+    ids=["heads", "bahdanau", "luong", "convolutional"],
+)
+def test_additive_scores_have_a_bias_where_it_is_asked_for(given: dict[str, Any], bias: bool) -> None:
+    def biased(table: dict[str, Any]) -> dict[str, Any]:
+        inner = {key: biased(part) if isinstance(part, dict) else part for key, part in table.items()}
+        additive = table.get("score") == "additive" or table.get("kind") == "bahdanau"
+        return inner | ({"alignment_bias": True} if additive else {})
+
+    config = TypeAdapter(ModelConfig).validate_python(biased(given) if bias else given)
+    scores = of(build_sequence_to_sequence(config, Sizes(7, 7, 20)), Additive)
+    assert scores
+    assert all((score.query.bias is not None) == bias for score in scores)
 
 
 def test_vocabularies_of_two_sizes() -> None:

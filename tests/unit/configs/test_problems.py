@@ -59,6 +59,10 @@ def problems(path: Path, text: str, *words: str) -> list[str]:
             "--model.kind recurrent --model.bidirectional true --model.reading.kind luong --model.reading.score dot",
             'model.reading.score = "dot" needs states and memory slots of one width',
         ),
+        (
+            "--model.kind recurrent --model.reading.kind luong --model.reading.alignment_bias",
+            'model.reading.alignment_bias = true is for score = "additive" alone: leave it away',
+        ),
         ("--model.kind recurrent --model.heads 4", "model.heads = 4 is no known key"),
         (
             "--model.kind recurrent --model.start carried",
@@ -83,6 +87,15 @@ def problems(path: Path, text: str, *words: str) -> list[str]:
             'training.decorrelation = 0.1 pushes attention heads apart, and a model of kind "recurrent" has no heads',
         ),
         ("--model.encoder_visibility.kind window --model.encoder_visibility.before 1", "after is missing"),
+        (
+            "--model.d_model 12 --model.positions.kind rotary --model.aggregation mean",
+            "model.heads = 4 gives each head 3 numbers, but rotary positions turn pairs",
+        ),
+        (
+            "--model.d_model 9 --model.heads 3 --model.positions.kind rotary --model.aggregation mean "
+            "--model.shared_key_value",
+            "model.heads = 3 gives each head 9 numbers, but rotary positions turn pairs",
+        ),
         ("--tokenizer.joint false", 'model.tie = "three_way" needs one vocabulary'),
         ("--tokenizer.kind words --tokenizer.character_coverage 0.99", "= 0.99 has no meaning for"),
         ("--tokenizer.size none", 'must be a number for tokenizer.kind = "bpe", as in size = 8000'),
