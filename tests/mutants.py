@@ -88,6 +88,7 @@ PRETRAINED = "tests/unit/tasks/test_pretraining.py"
 MULTITASK = "tests/unit/tasks/test_multitask.py"
 DRAWN = "tests/unit/data/test_drawn.py"
 WEIGHTED = "tests/unit/evaluation/test_weighted.py"
+PROBLEMS = "tests/unit/configs/test_problems.py"
 OLDER = "tests/unit/artifacts/test_older_runs.py"
 STORED = "tests/unit/configs/test_stored.py"
 LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
@@ -101,6 +102,16 @@ SCHEDULES = "tests/unit/training/test_schedules.py"
 TRAINER = "tests/unit/training/test_trainer.py"
 
 ATTENTION = (
+    Mutant(
+        "a risk is seen in the first table alone",
+        "configs/problems.py",
+        "                yield from risks(each, f",
+        "                yield from each.risks(f",
+        (
+            f"{PROBLEMS}::test_exponentials_of_exponentials_are_a_risk",
+            f"{PROBLEMS}::test_the_risk_of_one_of_several_tasks_is_named_after_it",
+        ),
+    ),
     Mutant(
         "additive scores have a bias that nobody asked for",
         "configs/build_recurrent.py",

@@ -28,6 +28,7 @@ from heedful.artifacts.tensorboard import EventFiles
 from heedful.configs.build_data import build_text
 from heedful.configs.build_fine_tuning import freeze, rate_factors
 from heedful.configs.build_run import build_habits, build_limits, build_schedule, wants_half
+from heedful.configs.problems import risks
 from heedful.configs.run import Recipe
 from heedful.configs.training import CosineConfig, LinearConfig
 from heedful.data.corpus import Corpus, Report, fingerprint
@@ -91,6 +92,8 @@ def train(
 
         def begin() -> tuple[AnyRun, Corpora]:
             held.enter_context(claimed(recipe.output))
+            for risk in risks(recipe):
+                say(f"warning: {risk}")
             opened = _open(recipe, say)
             _describe(*opened, device=here.device)
             return opened

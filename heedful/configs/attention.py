@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ValidationInfo
@@ -28,6 +28,15 @@ def former_bias(table: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"alignment_bias": table.get("score") == "additive"}
 
 
+def overflow(score: str, weights: str, above: str) -> Iterator[str]:
+    """The risk of a score that is an exponential already, where the weights take another one of it."""
+    if score == "exp_dot" and weights != "proportional":
+        yield (
+            f'{above}weights = "{weights}" takes exponentials of the exponentials of {above}score = "exp_dot", whose '
+            f'gradients overflow where states are wide: set {above}weights = "proportional", or {above}score = "dot"'
+        )
+
+
 class HeadsConfig(Section):
     """How each head weighs what it sees; the defaults are the paper's and have fast kernels."""
 
@@ -44,3 +53,7 @@ class HeadsConfig(Section):
     def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
         """Additive scores had a bias."""
         return former_bias(table)
+
+    def risks(self, above: str) -> Iterator[str]:
+        """Exponentials of exponentials."""
+        return overflow(self.score, self.weights, above)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from heedful.configs.attention import AlignmentBias, ScoreName, WeightsName, former_bias
+from heedful.configs.attention import AlignmentBias, ScoreName, WeightsName, former_bias, overflow
 from heedful.configs.section import Count, InputPath, Layered, Longest, Probability
 
 
@@ -60,6 +60,10 @@ class ConvolutionalConfig(Layered):
     def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
         """Additive scores had a bias."""
         return former_bias(table)
+
+    def risks(self, above: str) -> Iterator[str]:
+        """Exponentials of exponentials."""
+        return overflow(self.score, self.weights, above)
 
     @field_validator("kernel_width")
     @classmethod

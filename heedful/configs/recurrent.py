@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.configs.attention import AlignmentBias, ScoreName, WeightsName, former_bias
+from heedful.configs.attention import AlignmentBias, ScoreName, WeightsName, former_bias, overflow
 from heedful.configs.section import Count, InputPath, Layered, Probability, Section, default_kind, misfit
 
 ReadingWeightsName = Literal[WeightsName, "sampled"]
@@ -40,6 +40,10 @@ class BahdanauConfig(Section):
         """Additive scores had a bias."""
         return former_bias(table)
 
+    def risks(self, above: str) -> Iterator[str]:
+        """Exponentials of exponentials."""
+        return overflow(self.score, self.weights, above)
+
 
 class LuongConfig(Section):
     """Attention after each step (Luong et al. 2015)."""
@@ -64,6 +68,10 @@ class LuongConfig(Section):
     def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
         """Additive scores had a bias."""
         return former_bias(table)
+
+    def risks(self, above: str) -> Iterator[str]:
+        """Exponentials of exponentials."""
+        return overflow(self.score, self.weights, above)
 
 
 ReadingConfig = Annotated[

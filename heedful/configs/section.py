@@ -43,6 +43,10 @@ class Section(BaseModel):
         """
         return {}
 
+    def risks(self, above: str) -> Iterator[str]:
+        """What is allowed and likely to go wrong, in sentences; `above` is what stands before a key of this table."""
+        return iter(())
+
 
 def _layers_schema(schema: dict[str, Any]) -> None:
     schema["properties"]["layers"] = {

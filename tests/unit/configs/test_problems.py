@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from heedful.configs import Recipe, load_recipe, recipe_from
+from heedful.configs.problems import risks
+from heedful.configs.section import Section
 from heedful.errors import RecipeError
 
 MINIMAL = """
@@ -28,6 +30,48 @@ def problems(path: Path, text: str, *words: str) -> list[str]:
     with pytest.raises(RecipeError) as caught:
         load_recipe(path, words)
     return [line.removeprefix(f"{path}: ") for line in str(caught.value).splitlines()]
+
+
+RECURRENT = "--model.kind recurrent --model.bidirectional false"
+
+
+@pytest.mark.parametrize(
+    ("words", "table", "weights"),
+    [
+        (f"{RECURRENT} --model.reading.score exp_dot", "model.reading.", "softmax"),
+        (
+            f"{RECURRENT} --model.reading.kind luong --model.reading.score exp_dot --model.reading.weights sampled",
+            "model.reading.",
+            "sampled",
+        ),
+        ("--model.cross_attention.score exp_dot", "model.cross_attention.", "softmax"),
+        (
+            "--model.kind convolutional --model.score exp_dot --model.weights straight_through",
+            "model.",
+            "straight_through",
+        ),
+    ],
+)
+def test_exponentials_of_exponentials_are_a_risk(tmp_path: Path, words: str, table: str, weights: str) -> None:
+    (tmp_path / "r.toml").write_text(MINIMAL)
+    assert list(risks(load_recipe(tmp_path / "r.toml", words.split()))) == [
+        f'{table}weights = "{weights}" takes exponentials of the exponentials of {table}score = "exp_dot", whose '
+        f'gradients overflow where states are wide: set {table}weights = "proportional", or {table}score = "dot"'
+    ]
+    mended = [*words.split(), f"--{table}weights", "proportional"]
+    assert list(risks(load_recipe(tmp_path / "r.toml", mended))) == []
+
+
+def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
+    class Risky(Section):
+        def risks(self, above: str) -> Iterator[str]:
+            yield f"{above}x"
+
+    class Whole(Section):
+        parts: dict[str, Risky]
+        part: Risky
+
+    assert list(risks(Whole(parts={"a": Risky(), "b": Risky()}, part=Risky()))) == ["parts.a.x", "parts.b.x", "part.x"]
 
 
 @pytest.mark.parametrize(
