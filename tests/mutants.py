@@ -89,6 +89,7 @@ MULTITASK = "tests/unit/tasks/test_multitask.py"
 DRAWN = "tests/unit/data/test_drawn.py"
 WEIGHTED = "tests/unit/evaluation/test_weighted.py"
 PROBLEMS = "tests/unit/configs/test_problems.py"
+CHECKPOINTS = "tests/unit/artifacts/test_checkpoints.py"
 OLDER = "tests/unit/artifacts/test_older_runs.py"
 STORED = "tests/unit/configs/test_stored.py"
 LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
@@ -102,6 +103,34 @@ SCHEDULES = "tests/unit/training/test_schedules.py"
 TRAINER = "tests/unit/training/test_trainer.py"
 
 ATTENTION = (
+    Mutant(
+        "a moment of another shape goes to the kernel",
+        "training/optimizers.py",
+        "        require_alike(tensors, wanted, place=place, prefix=prefix)\n",
+        "",
+        (f"{OPTIMIZERS}::test_moments_that_are_not_those_of_a_parameter_are_refused",),
+    ),
+    Mutant(
+        "a weight is spread over a parameter of another shape",
+        "training/trainer.py",
+        "        require_alike(snapshot.weights, parameters, place=weights)\n",
+        "",
+        (f"{TRAINER}::test_a_snapshot_of_another_shape_is_refused_before_anything_changes",),
+    ),
+    Mutant(
+        "types of restored tensors are not looked at",
+        "training/restoring.py",
+        "if (tensor.shape, tensor.dtype) != (wanted[name].shape, wanted[name].dtype):",
+        "if tensor.shape != wanted[name].shape:",
+        (f"{OPTIMIZERS}::test_moments_that_are_not_those_of_a_parameter_are_refused",),
+    ),
+    Mutant(
+        "checkpoints of several shapes are averaged",
+        "artifacts/checkpoints.py",
+        "        require_alike(model, models[0], place=str(folder / _weights(step)))\n",
+        "        pass\n",
+        (f"{CHECKPOINTS}::test_checkpoints_that_differ_in_shape_are_not_averaged",),
+    ),
     Mutant(
         "a risk is seen in the first table alone",
         "configs/problems.py",
@@ -1119,16 +1148,16 @@ GENERATION = (
 TRAINING = (
     Mutant(
         "accumulation divides by batches",
-        "training/trainer.py",
+        "training/gradients.py",
         "factor = 1 / count",
-        "factor = 1 / self.habits.accumulate",
+        "factor = 1 / len(gradients)",
         (f"{TRAINER}::test_accumulated_batches_are_the_big_batch",),
     ),
     Mutant(
         "the sum of gradients is clipped, not their mean",
-        "training/trainer.py",
-        "if self.habits.clip is not None and norm > self.habits.clip:",
-        "if self.habits.clip is not None and norm * count > self.habits.clip:",
+        "training/gradients.py",
+        "if clip is not None and norm > clip:",
+        "if clip is not None and norm * count > clip:",
         (f"{CHANCE}::test_a_mean_gradient_within_the_limit_is_left_alone",),
     ),
     Mutant(
@@ -1148,7 +1177,7 @@ TRAINING = (
     Mutant(
         "resuming forgets the moments",
         "training/trainer.py",
-        'self.optimizer.restore(_under("adam.", snapshot.training))',
+        'self.optimizer.restore(_under("adam.", snapshot.training), place=training, prefix="adam.")',
         "self.optimizer.restore({})",
         (f"{TRAINER}::test_going_on_from_any_checkpoint_is_as_if_nothing_happened",),
     ),
@@ -1260,7 +1289,7 @@ TRAINING = (
     Mutant(
         "resuming forgets what the task remembers",
         "training/trainer.py",
-        'self.task.restore(_under("task.", snapshot.training))',
+        "self.task.restore(taught)",
         "self.task.restore(self.task.tensors())",
         (f"{TRAINER}::test_what_a_task_remembers_is_saved_and_taken_up",),
     ),
