@@ -1148,9 +1148,9 @@ GENERATION = (
 TRAINING = (
     Mutant(
         "accumulation divides by batches",
-        "training/gradients.py",
-        "factor = 1 / count",
-        "factor = 1 / len(gradients)",
+        "training/trainer.py",
+        "norm = scaled(gradients, count=count, clip",
+        "norm = scaled(gradients, count=self.habits.accumulate, clip",
         (f"{TRAINER}::test_accumulated_batches_are_the_big_batch",),
     ),
     Mutant(
