@@ -127,7 +127,6 @@ def feeding_model(vocabulary: int, d_model: int, *, d_embedding: int) -> Sequenc
         reading=reading,
         readout=DeepOutput((d_model, 2 * d_model), d_model, activation=nn.Tanh()),
     )
-    nn.init.zeros_(reading.across.score.query.bias)  # which Joey NMT has not
     return SequenceToSequence(encoder, decoder, output=nn.Linear(d_model, vocabulary, bias=False))
 
 

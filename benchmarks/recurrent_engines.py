@@ -30,7 +30,8 @@ FORBIDDEN = [PAD, BOS, EOS]
 
 def bahdanau(model: dict[str, Any], vocabulary: int) -> SequenceToSequence[Tokens]:
     """Ours, freshly initialised."""
-    config = RecurrentConfig.model_validate({**model, "cell": "gru", "reading": {"kind": "bahdanau"}})
+    reading = {"kind": "bahdanau", "alignment_bias": True}
+    config = RecurrentConfig.model_validate({**model, "cell": "gru", "reading": reading})
     return build_sequence_to_sequence(config, Sizes(vocabulary, vocabulary, 128))
 
 

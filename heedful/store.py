@@ -223,4 +223,6 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], *, place: str) -> None
                     f"{place}: {key} has shape {tuple(weights[key].shape)}, config.json asks for "
                     f"{tuple(parameter.shape)}"
                 )
+            if not weights[key].is_floating_point():
+                raise RunError(f"{place}: {key} holds {weights[key].dtype}, which are no weights; take another copy")
             parameter.copy_(weights[key])

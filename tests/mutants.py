@@ -88,6 +88,10 @@ PRETRAINED = "tests/unit/tasks/test_pretraining.py"
 MULTITASK = "tests/unit/tasks/test_multitask.py"
 DRAWN = "tests/unit/data/test_drawn.py"
 WEIGHTED = "tests/unit/evaluation/test_weighted.py"
+PROBLEMS = "tests/unit/configs/test_problems.py"
+CHECKPOINTS = "tests/unit/artifacts/test_checkpoints.py"
+OLDER = "tests/unit/artifacts/test_older_runs.py"
+STORED = "tests/unit/configs/test_stored.py"
 LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
 TAGGED = "tests/unit/data/test_tagged.py"
 TAGGING = "tests/unit/tasks/test_tagging.py"
@@ -99,6 +103,117 @@ SCHEDULES = "tests/unit/training/test_schedules.py"
 TRAINER = "tests/unit/training/test_trainer.py"
 
 ATTENTION = (
+    Mutant(
+        "a moment of another shape goes to the kernel",
+        "training/optimizers.py",
+        "        require_alike(tensors, wanted, place=place, prefix=prefix)\n",
+        "",
+        (f"{OPTIMIZERS}::test_moments_that_are_not_those_of_a_parameter_are_refused",),
+    ),
+    Mutant(
+        "a weight is spread over a parameter of another shape",
+        "training/trainer.py",
+        "        require_alike(snapshot.weights, parameters, place=weights)\n",
+        "",
+        (f"{TRAINER}::test_a_snapshot_of_another_shape_is_refused_before_anything_changes",),
+    ),
+    Mutant(
+        "types of restored tensors are not looked at",
+        "training/restoring.py",
+        "if (tensor.shape, tensor.dtype) != (wanted[name].shape, wanted[name].dtype):",
+        "if tensor.shape != wanted[name].shape:",
+        (f"{OPTIMIZERS}::test_moments_that_are_not_those_of_a_parameter_are_refused",),
+    ),
+    Mutant(
+        "checkpoints of several shapes are averaged",
+        "runs/checkpoints.py",
+        "        require_alike(model, models[0], place=str(folder / _weights(step)))\n",
+        "        pass\n",
+        (f"{CHECKPOINTS}::test_checkpoints_that_differ_in_shape_are_not_averaged",),
+    ),
+    Mutant(
+        "a risk is seen in the first table alone",
+        "recipes/problems.py",
+        "                yield from risks(each, f",
+        "                yield from each.risks(f",
+        (
+            f"{PROBLEMS}::test_exponentials_of_exponentials_are_a_risk",
+            f"{PROBLEMS}::test_the_risk_of_one_of_several_tasks_is_named_after_it",
+        ),
+    ),
+    Mutant(
+        "additive scores have a bias that nobody asked for",
+        "architectures/build_recurrent.py",
+        "bias=reading.alignment_bias",
+        "bias=True",
+        (f"{BUILD}::test_additive_scores_have_a_bias_where_it_is_asked_for",),
+    ),
+    Mutant(
+        "additive scores of an older run lose their bias",
+        "architectures/attention.py",
+        'return {"alignment_bias": table.get("score") == "additive"}',
+        "return {}",
+        (OLDER,),
+    ),
+    Mutant(
+        "the mean of heads with W_k = W_v is of narrow values",
+        "attention/multihead.py",
+        "self.d_k = self.d_v if shared_key_value else d_model // heads",
+        "self.d_k = self.d_v = d_model // heads if shared_key_value else d_model // heads",
+        (f"{LOOPS}::test_equals_the_loops",),
+    ),
+    Mutant(
+        "a sentence's last word is not 1",
+        "attention/positions.py",
+        "places.amax(1, keepdim=True).clamp(min=1)",
+        "(places.amax(1, keepdim=True) + 1)",
+        (f"{POSITIONS}::test_the_first_rejected_idea",),
+    ),
+    Mutant(
+        "all sentences of a batch are as long as its longest",
+        "attention/positions.py",
+        "places.amax(1, keepdim=True).clamp(min=1)",
+        "places.amax().clamp(min=1)",
+        (f"{POSITIONS}::test_the_first_rejected_idea",),
+    ),
+    Mutant(
+        "a decoder takes what it has read for the whole sentence",
+        "architectures/build_stack.py",
+        'None if whole and of == "sentence" else longest',
+        'None if of == "sentence" else longest',
+        (
+            f"{LAWS}::test_chunk_law[unit_interval-post_norm-inference-3 4]",
+            f"{BUILD}::test_who_cannot_know_the_end_counts_to_the_longest_sentence",
+        ),
+    ),
+    Mutant(
+        "words are counted from 0 in new runs",
+        "architectures/positions.py",
+        "    first: Literal[0, 1] = 1",
+        "    first: Literal[0, 1] = 0",
+        (f"{BUILD}::test_who_cannot_know_the_end_counts_to_the_longest_sentence",),
+    ),
+    Mutant(
+        "an older run is read as one of today",
+        "recipes/run.py",
+        "recipe_from(completed(table, _kind(table, place=place)), place=place)",
+        "recipe_from(table, place=place)",
+        (OLDER,),
+    ),
+    Mutant(
+        "an older run can only go on with new keys",
+        "runs/prepare.py",
+        "    recipe = taking_up_run(folder, recipe)\n",
+        "",
+        (OLDER,),
+    ),
+    Mutant(
+        "what was asked for gives way to what an older run meant",
+        "configs/stored.py",
+        "and name not in found.model_fields_set",
+        "and True",
+        (OLDER, STORED),
+    ),
     Mutant(
         "explained scores lack the relative bias",
         "attention/multihead.py",
@@ -1034,15 +1149,15 @@ TRAINING = (
     Mutant(
         "accumulation divides by batches",
         "training/trainer.py",
-        "factor = 1 / count",
-        "factor = 1 / self.habits.accumulate",
+        "norm = scaled(gradients, count=count, clip",
+        "norm = scaled(gradients, count=self.habits.accumulate, clip",
         (f"{TRAINER}::test_accumulated_batches_are_the_big_batch",),
     ),
     Mutant(
         "the sum of gradients is clipped, not their mean",
-        "training/trainer.py",
-        "if self.habits.clip is not None and norm > self.habits.clip:",
-        "if self.habits.clip is not None and norm * count > self.habits.clip:",
+        "training/gradients.py",
+        "if clip is not None and norm > clip:",
+        "if clip is not None and norm * count > clip:",
         (f"{CHANCE}::test_a_mean_gradient_within_the_limit_is_left_alone",),
     ),
     Mutant(
@@ -1062,7 +1177,7 @@ TRAINING = (
     Mutant(
         "resuming forgets the moments",
         "training/trainer.py",
-        'self.optimizer.restore(_under("adam.", snapshot.training))',
+        'self.optimizer.restore(_under("adam.", snapshot.training), place=training, prefix="adam.")',
         "self.optimizer.restore({})",
         (f"{TRAINER}::test_going_on_from_any_checkpoint_is_as_if_nothing_happened",),
     ),
@@ -1174,7 +1289,7 @@ TRAINING = (
     Mutant(
         "resuming forgets what the task remembers",
         "training/trainer.py",
-        'self.task.restore(_under("task.", snapshot.training))',
+        "self.task.restore(taught)",
         "self.task.restore(self.task.tensors())",
         (f"{TRAINER}::test_what_a_task_remembers_is_saved_and_taken_up",),
     ),

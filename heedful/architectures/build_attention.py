@@ -25,7 +25,7 @@ from heedful.attention import (
 )
 
 
-def build_score(name: ScoreName, *, d_query: int, d_key: int, d_hidden: int, longest: int) -> Score:
+def build_score(name: ScoreName, *, d_query: int, d_key: int, d_hidden: int, bias: bool, longest: int) -> Score:
     """A score of queries and keys of these widths; `longest` is how many positions `Location` knows."""
     made: dict[ScoreName, Callable[[], Score]] = {
         "dot": Dot,
@@ -33,7 +33,7 @@ def build_score(name: ScoreName, *, d_query: int, d_key: int, d_hidden: int, lon
         "exp_dot": ExpDot,
         "general": lambda: General(d_query, d_key),
         "concat": lambda: Concat(d_query, d_key, d_hidden),
-        "additive": lambda: Additive(d_query, d_key, d_hidden),
+        "additive": lambda: Additive(d_query, d_key, d_hidden, bias=bias),
         "location": lambda: Location(d_query, longest),
     }
     return made[name]()
@@ -57,5 +57,12 @@ def build_weigher(config: HeadsConfig, *, d_k: int, longest: int) -> Weigher | N
     """How heads of this width weigh keys; None is the usual way."""
     if (config.score, config.weights) == ("scaled_dot", "softmax"):
         return None
-    score = build_score(config.score, d_query=d_k, d_key=d_k, d_hidden=config.d_alignment or d_k, longest=longest)
+    score = build_score(
+        config.score,
+        d_query=d_k,
+        d_key=d_k,
+        d_hidden=config.d_alignment or d_k,
+        bias=config.alignment_bias,
+        longest=longest,
+    )
     return Scored(score, build_choice(config.weights))

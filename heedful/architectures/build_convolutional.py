@@ -55,7 +55,9 @@ def convolutional(config: ConvolutionalConfig, sizes: Sizes) -> SequenceToSequen
 
 def _attention(config: ConvolutionalConfig, sizes: Sizes) -> Attention:
     d = config.d_model
-    score = build_score(config.score, d_query=d, d_key=d, d_hidden=d, longest=sizes.max_length + 1)
+    score = build_score(
+        config.score, d_query=d, d_key=d, d_hidden=d, bias=config.alignment_bias, longest=sizes.max_length + 1
+    )
     return Attention(score, build_choice(config.weights))
 
 

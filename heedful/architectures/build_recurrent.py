@@ -230,6 +230,7 @@ def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, 
         d_query=d_query,
         d_key=d_key,
         d_hidden=reading.d_alignment or d_query,
+        bias=reading.alignment_bias,
         longest=sizes.max_length + 1,
     )
     choice = Sampled() if reading.weights == "sampled" else build_choice(reading.weights)

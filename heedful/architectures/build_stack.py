@@ -64,13 +64,13 @@ def transformer(config: TransformerConfig, sizes: Sizes) -> SequenceToSequence[T
     target = embedding_table(sizes.target, config.d_model)
     source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_model)
     encoder = TransformerStack(
-        _embedding(config, source, longest=longest),
+        _embedding(config, source, longest=longest, whole=True),
         [_layer(config, longest=longest) for _ in range(config.encoder_layers)],
         visibility=_visibility(config.encoder_visibility),
         final_norm=_final_norm(config),
     )
     decoder = TransformerStack(
-        _embedding(config, target, longest=longest),
+        _embedding(config, target, longest=longest, whole=False),
         [_layer(config, longest=longest, across=config.cross_attention) for _ in range(config.decoder_layers)],
         visibility=_visibility(config.decoder_visibility),
         final_norm=_final_norm(config),
@@ -83,7 +83,7 @@ def transformer_language_model(config: DecoderConfig, *, vocabulary: int, longes
     """A freshly initialised decoder-only Transformer; `longest` is of its texts, in tokens."""
     table = embedding_table(vocabulary, config.d_model)
     stack = TransformerStack(
-        _embedding(config, table, longest=longest),
+        _embedding(config, table, longest=longest, whole=False),
         [_layer(config, longest=longest) for _ in range(config.layers)],
         visibility=_visibility(config.visibility),
         final_norm=_final_norm(config),
@@ -100,7 +100,7 @@ def transformer_encoder(
     """A freshly initialised encoder-only Transformer, without any head; `longest` is of its texts, in tokens."""
     table = embedding_table(vocabulary, config.d_model)
     stack = TransformerStack(
-        _embedding(config, table, longest=longest),
+        _embedding(config, table, longest=longest, whole=True),
         [_layer(config, longest=longest) for _ in range(config.layers)],
         visibility=_visibility(config.visibility),
         final_norm=_final_norm(config),
@@ -127,7 +127,8 @@ def _output(table: nn.Embedding, *, bias: bool, tied: bool) -> nn.Linear:
     return output
 
 
-def _embedding(config: StackConfig, table: nn.Embedding, *, longest: int) -> TokenEmbedding:
+def _embedding(config: StackConfig, table: nn.Embedding, *, longest: int, whole: bool) -> TokenEmbedding:
+    """`whole` says whether it always gets texts from begin to end, as a decoder does not."""
     segments = norm = None
     if isinstance(config, EncoderConfig) and config.segments > 1:
         segments = embedding_table(config.segments, config.d_model)
@@ -135,7 +136,7 @@ def _embedding(config: StackConfig, table: nn.Embedding, *, longest: int) -> Tok
         norm = _norm(config)
     return TokenEmbedding(
         table,
-        position=_absolute(config, longest=longest),
+        position=_absolute(config, longest=longest, whole=whole),
         segments=segments,
         norm=norm,
         scaled=config.scale_embedding,
@@ -183,7 +184,7 @@ def _attention(
         config.heads,
         aggregation=_aggregation(config),
         relative=relative,
-        weigher=build_weigher(heads, d_k=config.d_model // config.heads, longest=longest),
+        weigher=build_weigher(heads, d_k=config.d_key, longest=longest),
         shared_key_value=config.shared_key_value,
         dropout=config.attention_dropout,
         bias=_has_bias(config),
@@ -222,29 +223,28 @@ def _has_bias(config: StackConfig) -> bool:
     return config.bias if isinstance(config, DecoderConfig | EncoderConfig) else True
 
 
-def _absolute(config: StackConfig, *, longest: int) -> AbsolutePosition | None:
+def _absolute(config: StackConfig, *, longest: int, whole: bool) -> AbsolutePosition | None:
     match config.positions:
         case SinusoidalConfig():
             return Sinusoidal(config.d_model)
         case LearnedConfig(length=length, offset=offset):
             return Learned(length, config.d_model, offset=offset)
-        case UnitIntervalConfig():
-            return UnitInterval(config.d_model, longest)
-        case IntegerConfig():
-            return Integer(config.d_model)
+        case UnitIntervalConfig(of=of):
+            return UnitInterval(config.d_model, None if whole and of == "sentence" else longest)
+        case IntegerConfig(first=first):
+            return Integer(config.d_model, first=first)
         case RotaryConfig() | ShawConfig() | NoPositionsConfig():
             return None
     assert_never(config.positions)
 
 
 def _relative(config: StackConfig) -> RelativePosition | None:
-    d_k = config.d_model // config.heads
     match config.positions:
         case RotaryConfig():
-            return Rotary(d_k)
+            return Rotary(config.d_key)
         case ShawConfig(clip=clip, values=values):
-            d_v = config.d_model if config.aggregation == "mean" else d_k
-            return Shaw(d_k, d_v if values else None, clip=clip)
+            d_v = config.d_model if config.aggregation == "mean" else config.d_key
+            return Shaw(config.d_key, d_v if values else None, clip=clip)
     return None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from heedful.architectures.attention import ScoreName, WeightsName
+from heedful.architectures.attention import AlignmentBias, ScoreName, WeightsName, former_bias, overflow
 from heedful.architectures.interface import (
     TranslationArchitecture,
 )
@@ -39,6 +40,8 @@ class ConvolutionalConfig(TranslationArchitecture):
     """layers after which that distance starts again at 1"""
     score: ScoreName = "dot"
     """how a decoder layer compares a token with a memory slot"""
+    alignment_bias: AlignmentBias = False
+    """add a learned bias inside the tanh of additive scores, which the paper has not"""
     weights: WeightsName = "softmax"
     """how scores become weights"""
     dropout: Probability = 0.2
@@ -58,6 +61,15 @@ class ConvolutionalConfig(TranslationArchitecture):
     """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
     target_vectors: InputPath | None = None
     """pre-trained word vectors that the target embeddings start from"""
+
+    @classmethod
+    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Additive scores had a bias."""
+        return former_bias(table)
+
+    def risks(self, above: str) -> Iterator[str]:
+        """Exponentials of exponentials."""
+        return overflow(self.score, self.weights, above)
 
     @field_validator("kernel_width")
     @classmethod

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -28,15 +29,30 @@ class LearnedConfig(Section):
 
 
 class UnitIntervalConfig(Section):
-    """The position divided by data.max_length: a rejected idea of the lectures, for comparison; pre-norm hides it."""
+    """0 at the first token and 1 at the last: a rejected idea of the lectures, for comparison; pre-norm hides it."""
 
     kind: Literal["unit_interval"] = "unit_interval"
+    of: Literal["sentence", "longest"] = "sentence"
+    """where 1 is: at the end of each sentence, as in the lectures, or at data.max_length; in a decoder, which cannot
+    know how long its sentence will be, always at data.max_length"""
+
+    @classmethod
+    def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Encoders, too, counted to the longest sentence."""
+        return {"of": "longest"}
 
 
 class IntegerConfig(Section):
     """The position itself: a rejected idea of the lectures, for comparison; pre-norm hides it."""
 
     kind: Literal["integer"] = "integer"
+    first: Literal[0, 1] = 1
+    """the number of the first token; the lectures count from 1"""
+
+    @classmethod
+    def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Tokens were counted from 0."""
+        return {"first": 0}
 
 
 class RotaryConfig(Section):

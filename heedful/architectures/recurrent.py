@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.attention import ScoreName, WeightsName
+from heedful.architectures.attention import AlignmentBias, ScoreName, WeightsName, former_bias, overflow
 from heedful.architectures.interface import (
     EncoderArchitecture,
     LanguageArchitecture,
@@ -35,8 +36,19 @@ class BahdanauConfig(Section):
     """how a state is compared with a memory slot"""
     d_alignment: Count | None = None
     """hidden width of additive and concat scores; model.d_model if not given"""
+    alignment_bias: AlignmentBias = False
+    """add a learned bias inside the tanh of additive scores, which the paper has not"""
     weights: ReadingWeightsName = "softmax"
     """how scores become weights"""
+
+    @classmethod
+    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Additive scores had a bias."""
+        return former_bias(table)
+
+    def risks(self, above: str) -> Iterator[str]:
+        """Exponentials of exponentials."""
+        return overflow(self.score, self.weights, above)
 
 
 class LuongConfig(Section):
@@ -47,6 +59,8 @@ class LuongConfig(Section):
     """how a state is compared with a memory slot"""
     d_alignment: Count | None = None
     """hidden width of additive and concat scores; model.d_model if not given"""
+    alignment_bias: AlignmentBias = False
+    """add a learned bias inside the tanh of additive scores, which the paper has not"""
     weights: ReadingWeightsName = "softmax"
     """how scores become weights"""
     window: Literal["global", "monotonic", "predicted"] = "global"
@@ -55,6 +69,15 @@ class LuongConfig(Section):
     """D, how many slots a window reaches to both sides"""
     input_feeding: bool = True
     """whether the attentional vector enters the next step"""
+
+    @classmethod
+    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Additive scores had a bias."""
+        return former_bias(table)
+
+    def risks(self, above: str) -> Iterator[str]:
+        """Exponentials of exponentials."""
+        return overflow(self.score, self.weights, above)
 
 
 ReadingConfig = Annotated[

@@ -59,7 +59,8 @@ class StackConfig(Architecture):
     self_attention: HeadsConfig = HeadsConfig()
     """how tokens weigh each other"""
     shared_key_value: bool = False
-    """one matrix for keys and values, W_k = W_v"""
+    """one matrix for keys and values, W_k = W_v; with the mean of heads, keys are then as wide as the model, as values
+    are"""
     positions: PositionsConfig = SinusoidalConfig()
     """how the model knows where a token is"""
     scale_embedding: bool = True
@@ -81,13 +82,24 @@ class StackConfig(Architecture):
             return positions
         if isinstance(positions, SinusoidalConfig) and d_model % 2:
             raise misfit("model.d_model", f"= {d_model} must be even, sinusoidal positions pair sines with cosines")
-        if isinstance(positions, RotaryConfig) and d_model // heads % 2:
+        width = _d_key(
+            d_model,
+            heads,
+            aggregation=info.data.get("aggregation", "project"),
+            shared=info.data.get("shared_key_value", False),
+        )
+        if isinstance(positions, RotaryConfig) and width % 2:
             raise misfit(
                 "model.heads",
-                f"= {heads} gives each head {d_model // heads} numbers, but rotary positions turn pairs: "
+                f"= {heads} gives each head {width} numbers, but rotary positions turn pairs: "
                 "choose heads such that d_model / heads is even",
             )
         return positions
+
+    @property
+    def d_key(self) -> int:
+        """Width of a query and a key of each head."""
+        return _d_key(self.d_model, self.heads, aggregation=self.aggregation, shared=self.shared_key_value)
 
     @property
     def has_heads(self) -> bool:
@@ -100,6 +112,10 @@ class StackConfig(Architecture):
         if not isinstance(self.positions, LearnedConfig):
             return None
         return Longest("model.positions.length", self.positions.length)
+
+
+def _d_key(d_model: int, heads: int, *, aggregation: str, shared: bool) -> int:
+    return d_model if shared and aggregation == "mean" else d_model // heads
 
 
 class DecoderConfig(StackConfig, LanguageArchitecture):

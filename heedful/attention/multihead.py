@@ -97,7 +97,8 @@ class MultiHeadAttention(nn.Module):
         d_model: width of what asks and of the result.
         heads: number of heads; divides d_model.
         d_memory: width of what is attended to; the same as d_model unless given.
-        aggregation: how heads are joined; W_O unless given. `Mean` makes each value d_model wide.
+        aggregation: how heads are joined; W_O unless given. `Mean` makes each value d_model wide, and with W_k = W_v
+            each query and key as well.
         relative: what attention does with positions; nothing unless given.
         weigher: how queries weigh keys; the softmax of scaled dot products unless given.
         shared_key_value: the lecture's simplification W_k = W_v.
@@ -121,9 +122,8 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         assert d_model % heads == 0, f"{heads} heads do not divide d_model={d_model}"
         self.heads = heads
-        self.d_k = d_model // heads
-        self.d_v = d_model if isinstance(aggregation, Mean) else self.d_k
-        assert not shared_key_value or self.d_v == self.d_k, "W_k = W_v needs keys and values of one width"
+        self.d_v = d_model if isinstance(aggregation, Mean) else d_model // heads
+        self.d_k = self.d_v if shared_key_value else d_model // heads
         self.shared_key_value = shared_key_value
         width = self.d_k if shared_key_value else self.d_k + self.d_v
         self.query = nn.Linear(d_model, heads * self.d_k, bias=bias)

@@ -61,34 +61,45 @@ class Learned(AbsolutePosition):
 class UnitInterval(AbsolutePosition):
     """The lecture's first rejected idea: the number t / (length - 1) in [0, 1], the same in every dimension.
 
-    A decoder does not know how long its sentence will be, so `length` is that of the longest sentence a model reads.
-    The step between neighbours is then small, so a position says little beside an embedding, and behind a pre-norm,
-    which takes away what all entries share, nothing at all; it is here to be compared.
+    The lecture's length is that of the sentence: its first token has 0 and its last one 1, so that a step means
+    something else in each sentence. A decoder does not know how long its sentence will be, and must give a token the
+    same number whatever follows; it takes the longest sentence that a model reads, whose step is always the same but
+    small. Behind a pre-norm, which takes away what all entries share, neither says anything; both are here to be
+    compared.
+
+    Args:
+        d_model: width of the vectors.
+        length: tokens that are counted to 1; None takes each sentence's own, of which the whole must then be given.
     """
 
-    def __init__(self, d_model: int, length: int) -> None:
+    def __init__(self, d_model: int, length: int | None = None) -> None:
         super().__init__()
         self.d_model, self.length = d_model, length
 
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
-        """The share of `length` that lies before each position."""
-        share = positions.unsqueeze(-1).to(torch.get_default_dtype()) / (self.length - 1)
-        return share.expand(-1, -1, self.d_model)
+        """The share of the length that lies before each position; a sentence of one token has 0."""
+        places = positions.unsqueeze(-1).to(torch.get_default_dtype())
+        last = places.amax(1, keepdim=True).clamp(min=1) if self.length is None else self.length - 1
+        return (places / last).expand(-1, -1, self.d_model)
 
 
 class Integer(AbsolutePosition):
-    """The lecture's second rejected idea: the number t itself in every dimension; it grows without bound.
+    """The lecture's second rejected idea: the words counted 1, 2, 3 ... in every dimension; it grows without bound.
 
     As with `UnitInterval`, a pre-norm does not see it.
+
+    Args:
+        d_model: width of the vectors.
+        first: the number of the token at position 0.
     """
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, *, first: int = 1) -> None:
         super().__init__()
-        self.d_model = d_model
+        self.d_model, self.first = d_model, first
 
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
         """Each position as a number."""
-        return positions.unsqueeze(-1).to(torch.get_default_dtype()).expand(-1, -1, self.d_model)
+        return (positions + self.first).unsqueeze(-1).to(torch.get_default_dtype()).expand(-1, -1, self.d_model)
 
 
 class RelativePosition(nn.Module, ABC):

@@ -90,11 +90,18 @@ class General(Score):
 
 
 class Additive(Score):
-    """v . tanh(W q + U k) (Bahdanau et al. 2015, A.1.2); the widths of query and key may differ."""
+    """v . tanh(W q + U k) (Bahdanau et al. 2015, A.1.2); the widths of query and key may differ.
 
-    def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
+    Args:
+        d_query: width of a query.
+        d_key: width of a key.
+        d_hidden: width of the hidden layer.
+        bias: whether one is added inside the tanh, which the paper does not do.
+    """
+
+    def __init__(self, d_query: int, d_key: int, d_hidden: int, *, bias: bool = False) -> None:
         super().__init__()
-        self.query = nn.Linear(d_query, d_hidden)
+        self.query = nn.Linear(d_query, d_hidden, bias=bias)
         self.key = nn.Linear(d_key, d_hidden, bias=False)
         self.energy = nn.Linear(d_hidden, 1, bias=False)
 
@@ -113,7 +120,7 @@ class Additive(Score):
 
 
 class Concat(Score):
-    """v . tanh(W [q; k]) (Luong et al. 2015, eq. 8, concat): `Additive` without a bias, its two maps one matrix."""
+    """v . tanh(W [q; k]) (Luong et al. 2015, eq. 8, concat): `Additive` whose two maps are one matrix."""
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
         super().__init__()

@@ -16,6 +16,7 @@ from heedful.recipes import toml
 from heedful.recipes.overrides import anchored, merge, read_overrides
 from heedful.recipes.problems import sentences
 from heedful.recipes.recipe import FORMAT, Recipe
+from heedful.recipes.stored import completed, taken_up
 
 
 def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
@@ -36,6 +37,20 @@ def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
 def recipe_from(table: Mapping[str, Any], *, place: str) -> Recipe:
     """The recipe in a nest of plain values, as JSON and TOML hold them; a RecipeError names `place`."""
     return _validated(table, _kind(table, place=place), place=place, flags=())
+
+
+def stored_recipe(table: Mapping[str, Any], *, place: str) -> Recipe:
+    """`recipe_from` of the table that a run keeps, which may be older than some keys."""
+    return recipe_from(completed(table, _kind(table, place=place)), place=place)
+
+
+def taking_up(recipe: Recipe, stored: Mapping[str, Any]) -> Recipe:
+    """A recipe as it goes on with the run that keeps `stored`: where neither says a word, all stays as it began."""
+    table = taken_up(recipe, stored)
+    try:
+        return recipe if table is None else recipe_from(table, place="")
+    except RecipeError:  # it asks for something else, as the one who takes up the run will tell
+        return recipe
 
 
 def dump(recipe: Recipe) -> str:

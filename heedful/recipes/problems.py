@@ -57,6 +57,17 @@ def sentences(
     return list(found)
 
 
+def risks(section: Section, above: str = "") -> Iterator[str]:
+    """What a recipe allows and is likely to go wrong, one sentence each."""
+    yield from section.risks(above)
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        inside = {name: value} if isinstance(value, Section) else value if isinstance(value, Mapping) else {}
+        for own, each in inside.items():
+            if isinstance(each, Section):
+                yield from risks(each, f"{above}{name}." if each is value else f"{above}{name}.{own}.")
+
+
 def _as_written(path: Sequence[str], root: type[Section], content: Mapping[str, Any]) -> Sequence[str]:
     """The key with the shorthand that was really given in the place of what it stands for."""
     *tables, last = path

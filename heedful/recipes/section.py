@@ -36,6 +36,18 @@ class Section(BaseModel):
     )
     shorthands: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
+    @classmethod
+    def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """What was done before there were the youngest keys, so that the tables of older runs mean what they meant.
+
+        It may depend on the table of such a run, which holds all keys that there were when it began.
+        """
+        return {}
+
+    def risks(self, above: str) -> Iterator[str]:
+        """What is allowed and likely to go wrong, in sentences; `above` is what stands before a key of this table."""
+        return iter(())
+
 
 def _layers_schema(schema: dict[str, Any]) -> None:
     schema["properties"]["layers"] = {

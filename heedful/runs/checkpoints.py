@@ -23,6 +23,7 @@ from heedful.store import (
     write_manifest,
 )
 from heedful.training.listeners import Evaluation, Keeper, Progress, Snapshot
+from heedful.training.restoring import require_alike
 
 MODEL = "model.safetensors"
 
@@ -84,7 +85,10 @@ def finish(folder: Path, *, average: int) -> tuple[int, ...]:
     """
     manifest = read_manifest(folder)
     steps = manifest.checkpoints[-average:] if average > 1 else (_best(folder, manifest),)
-    weights = mean([load_tensors(folder, _weights(step), manifest=manifest) for step in steps])
+    models = [load_tensors(folder, _weights(step), manifest=manifest) for step in steps]
+    for step, model in zip(steps, models, strict=True):
+        require_alike(model, models[0], place=str(folder / _weights(step)))
+    weights = mean(models)
     if MODEL in manifest.files:
         manifest = manifest.without(MODEL)
         write_manifest(folder, manifest)
@@ -122,6 +126,7 @@ def resume(folder: Path) -> Snapshot | None:
         load_tensors(folder, _weights(step), manifest=manifest),
         load_tensors(folder, _training(step), manifest=manifest),
         progress,
+        (str(folder / _weights(step)), str(folder / _training(step))),
     )
 
 
@@ -131,15 +136,7 @@ def read_weights(folder: Path, *, step: int | None = None) -> dict[str, Tensor]:
     Raises:
         RunError: there are none yet, or a file is damaged.
     """
-    manifest = read_manifest(folder)
-    if step is not None and step not in (*manifest.checkpoints, manifest.best, manifest.last):
-        kept = ", ".join(str(s) for s in manifest.checkpoints)
-        raise RunError(f"{folder}: keeps no checkpoint of step {step}; it keeps {kept or 'none'}")
-    if step is None and MODEL in manifest.files:
-        name = MODEL
-    else:
-        name = _weights(_best(folder, manifest) if step is None else step)
-    return load_tensors(folder, name, manifest=manifest)
+    return _read(folder, step)[1]
 
 
 def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> None:
@@ -148,7 +145,21 @@ def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> 
     Raises:
         RunError: there are no weights yet, a file is damaged, or the weights belong to another model.
     """
-    fill(model, read_weights(folder, step=step), place=str(folder))
+    name, weights = _read(folder, step)
+    fill(model, weights, place=str(folder / name))
+
+
+def _read(folder: Path, step: int | None) -> tuple[str, dict[str, Tensor]]:
+    """A file of weights and what is in it; see `read_weights`."""
+    manifest = read_manifest(folder)
+    if step is not None and step not in (*manifest.checkpoints, manifest.best, manifest.last):
+        kept = ", ".join(str(s) for s in manifest.checkpoints)
+        raise RunError(f"{folder}: keeps no checkpoint of step {step}; it keeps {kept or 'none'}")
+    if step is None and MODEL in manifest.files:
+        name = MODEL
+    else:
+        name = _weights(_best(folder, manifest) if step is None else step)
+    return name, load_tensors(folder, name, manifest=manifest)
 
 
 def _best(folder: Path, manifest: Manifest) -> int:

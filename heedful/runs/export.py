@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from heedful.architectures.model import ModelConfig, TransformerConfig
+from heedful.architectures.positions import UnitIntervalConfig
 from heedful.attention.positions import Learned
 from heedful.data.tokenizers import UNK
 from heedful.errors import MissingExtraError, RunError
@@ -79,6 +80,11 @@ def export_ctranslate2(
     opened = open_task("translation", Path(run))
     config = _translating(opened.recipe.model, "CTranslate2")
     require(config, "CTranslate2", _CTRANSLATE2_HAS)
+    if isinstance(config.positions, UnitIntervalConfig) and config.positions.of == "sentence":
+        raise RunError(
+            "model.positions.of = sentence: CTranslate2 has one vector for each position, whatever the length of its "
+            'sentence; train a model with model.positions.of = "longest" to export it'
+        )
     model = opened.model()
     load_weights(opened.folder, model, step=step)
     spec = specs.TransformerSpec.from_config(

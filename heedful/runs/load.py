@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -12,7 +13,7 @@ from torch import nn
 from heedful.errors import RecipeError, RunError
 from heedful.foreign.folders import is_hugging_face
 from heedful.models.layout import arrange_for_inference
-from heedful.recipes.load import recipe_from
+from heedful.recipes.load import stored_recipe, taking_up
 from heedful.recipes.recipe import Recipe
 from heedful.runs.checkpoints import load_weights
 from heedful.runs.device import find_device
@@ -191,7 +192,20 @@ def _other_task(run: Run[Any, Any], wanted: str) -> RunError:
     return RunError(f"{run.folder}: its task is {run.recipe.task} where {wanted} is needed; name a run of that task")
 
 
+def taking_up_run(folder: Path, recipe: Recipe) -> Recipe:
+    """A recipe as it goes on with the run in a folder, which may be older than some of its keys."""
+    return taking_up(recipe, _stored(folder / CONFIG)) if read_manifest(folder).last is not None else recipe
+
+
 def _recipe(path: Path) -> Recipe:
+    table = _stored(path)
+    try:
+        return stored_recipe(table, place=str(path))
+    except RecipeError as error:
+        raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
+
+
+def _stored(path: Path) -> Mapping[str, Any]:
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         version, table = content["format"], content["recipe"]
@@ -201,7 +215,6 @@ def _recipe(path: Path) -> Recipe:
         raise RunError(
             f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; install the version that wrote it"
         )
-    try:
-        return recipe_from(table, place=str(path))
-    except RecipeError as error:
-        raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
+    if not isinstance(table, dict):
+        raise RunError(f"{path}: holds no recipe; restore it from a copy or train again")
+    return table

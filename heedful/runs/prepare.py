@@ -16,7 +16,7 @@ from heedful.errors import RunError
 from heedful.recipes.recipe import PARTS, Recipe, data_table
 from heedful.recipes.section import Anchor, Mark, Section, fixed, keys, marked, parts
 from heedful.runs.initial import begin_run
-from heedful.runs.load import is_begun, open_run, save_run
+from heedful.runs.load import is_begun, open_run, save_run, taking_up_run
 from heedful.runs.tensorboard import writer_class
 from heedful.store import MANIFEST, digest
 from heedful.tasks.kind import Run, kind_of, placed
@@ -93,6 +93,7 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run[Any, An
     if not (folder / MANIFEST).exists():
         return _create(recipe, say=say)
     old = open_run(folder)
+    recipe = taking_up_run(folder, recipe)
     alike = _asked(old.recipe) == _asked(recipe)
     run = open_run(folder, recipe) if alike else old
     moved = [

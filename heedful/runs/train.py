@@ -17,6 +17,7 @@ from torch import nn
 
 from heedful.data.corpus import Corpus, Report, fingerprint
 from heedful.errors import RecipeError
+from heedful.recipes.problems import risks
 from heedful.recipes.recipe import Recipe
 from heedful.recipes.training import CosineConfig, LinearConfig
 from heedful.runs.checkpoints import Checkpoints, finish, load_weights, resume
@@ -89,6 +90,8 @@ def train(
 
         def begin() -> tuple[Run[Any, Any], Corpora]:
             held.enter_context(claimed(recipe.output))
+            for risk in risks(recipe):
+                say(f"warning: {risk}")
             opened = _open(recipe, say)
             _describe(*opened, device=here.device)
             return opened

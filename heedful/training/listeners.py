@@ -45,11 +45,13 @@ class Snapshot:
         weights: the model as it is to be used, fp32: the running average where there is one.
         training: what only training needs: moments, and the masters where they differ from the weights.
         progress: how far it is.
+        places: the files that weights and training were read from, for whoever must complain.
     """
 
     weights: Mapping[str, Tensor]
     training: Mapping[str, Tensor]
     progress: Progress
+    places: tuple[str, str] = ("weights", "training")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
+from heedful.training.restoring import require_alike
+
 
 @dataclass(frozen=True)
 class _Group:
@@ -105,13 +107,30 @@ class Adam:
             for moment in self._MOMENTS
         }
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes up moments that `tensors` gave."""
-        for name, parameter in self._parameters.items():
-            if f"{name}.step" in tensors:
-                self._moments[name] = {
-                    moment: tensors[f"{name}.{moment}"].clone().to(parameter.device) for moment in self._MOMENTS
-                }
+    def restore(self, tensors: Mapping[str, Tensor], *, place: str = "moments", prefix: str = "") -> None:
+        """Takes up moments that `tensors` gave.
+
+        Args:
+            tensors: those.
+            place: the file that they come from.
+            prefix: of their names there.
+
+        Raises:
+            RunError: a moment is missing, unknown, or not like its parameter.
+        """
+        stepped = {name.rpartition(".")[0] for name in tensors}
+        known = {name: parameter for name, parameter in self._parameters.items() if name in stepped}
+        wanted = {f"{name}.{each}": like for name, p in known.items() for each, like in _moments_like(p).items()}
+        require_alike(tensors, wanted, place=place, prefix=prefix)
+        for name, parameter in known.items():
+            self._moments[name] = {
+                each: tensors[f"{name}.{each}"].clone().to(parameter.device) for each in self._MOMENTS
+            }
+
+
+def _moments_like(parameter: Tensor) -> dict[str, Tensor]:
+    """Something of the shape and type of each moment."""
+    return {"exp_avg": parameter, "exp_avg_sq": parameter, "step": torch.empty((), dtype=torch.float32)}
 
 
 class MovingAverage:

@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from heedful.errors import TrainingError
 from heedful.tasks.task import Batch, Rows, Task
 from heedful.training.distributed import World
+from heedful.training.gradients import scaled, summed
 from heedful.training.interruption import interruption
 from heedful.training.listeners import Evaluation, Keeper, Listener, Progress, Snapshot, Update
 from heedful.training.optimizers import Adam, MovingAverage
 from heedful.training.precision import Precision
+from heedful.training.restoring import require_alike
 from heedful.training.schedules import Schedule
 
 
@@ -144,17 +146,24 @@ class Trainer(Generic[Batch]):
         return Snapshot(self.average.weights, training, self.progress)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Goes on where a snapshot was taken."""
-        masters = _under("master.", snapshot.training)
-        with torch.no_grad():
-            for name, parameter in self.precision.masters.items():
-                parameter.copy_((masters or snapshot.weights)[name])
-            if self.average is not None:
-                for name, weight in self.average.weights.items():
-                    weight.copy_(snapshot.weights[name])
+        """Goes on where a snapshot was taken.
+
+        Raises:
+            RunError: a tensor is missing or not like what it is for; nothing was changed.
+        """
+        weights, training = snapshot.places
+        parameters, masters = self.precision.masters, _under("master.", snapshot.training)
+        require_alike(snapshot.weights, parameters, place=weights)
+        if masters or self.average is not None:
+            require_alike(masters, parameters, place=training, prefix="master.")
+        taught = _under("task.", snapshot.training)
+        require_alike(taught, self.task.tensors(), place=training, prefix="task.")
+        self.optimizer.restore(_under("adam.", snapshot.training), place=training, prefix="adam.")
+        _copy(masters or snapshot.weights, parameters)
+        if self.average is not None:
+            _copy(snapshot.weights, self.average.weights)
         self.precision.publish()
-        self.optimizer.restore(_under("adam.", snapshot.training))
-        self.task.restore(_under("task.", snapshot.training))
+        self.task.restore(taught)
         self.progress = snapshot.progress
 
     def _updates(self) -> Iterator[Sequence[Rows]]:
@@ -190,9 +199,11 @@ class Trainer(Generic[Batch]):
             share = rows[self.world.rank :: self.world.size]
             if len(share):
                 sums += self._backward(share)
-        gradients = self._gradients()
-        loss, nll, count = (float(x) for x in self._sum(sums, gradients))
-        norm = self._prepare(gradients, count)
+        gradients = summed(self.precision.trainable, self.world)
+        everywhere = sums.to(self.world.device)
+        self.world.sum_([everywhere])
+        loss, nll, count = everywhere.tolist()
+        norm = scaled(gradients, count=count, clip=self.habits.clip)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise self._diverged(f"update {step}: the {'gradient' if math.isfinite(loss) else 'loss'}")
         rate = self.schedule.rate(step)
@@ -224,33 +235,6 @@ class Trainer(Generic[Batch]):
         self.precision.collect()
         nll = loss.parts.get("nll", loss.total)
         return torch.tensor([float(loss.total.detach()), float(nll.detach()), float(loss.count)], dtype=torch.float64)
-
-    def _gradients(self) -> list[Tensor]:
-        masters = list(self.precision.trainable.values())
-        if self.world.size > 1:
-            # A process whose share was empty must send zeros; what no process has a gradient for must get none, as one
-            # process alone would leave it: a zero would make the optimizer decay and move it.
-            reached = torch.tensor([float(master.grad is not None) for master in masters], device=self.world.device)
-            self.world.sum_([reached])
-            for master, processes in zip(masters, reached.tolist(), strict=True):
-                if processes and master.grad is None:
-                    master.grad = torch.zeros_like(master)
-        return [master.grad for master in masters if master.grad is not None]
-
-    def _sum(self, sums: Tensor, gradients: Sequence[Tensor]) -> Tensor:
-        self.world.sum_(gradients)
-        everywhere = sums.to(self.world.device)
-        self.world.sum_([everywhere])
-        return everywhere
-
-    def _prepare(self, gradients: Sequence[Tensor], count: float) -> float:
-        """Divides summed gradients by the labels, clips them, and returns their norm before clipping."""
-        norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(gradients))))) / count
-        factor = 1 / count
-        if self.habits.clip is not None and norm > self.habits.clip:
-            factor *= self.habits.clip / norm
-        torch._foreach_mul_(list(gradients), factor)
-        return norm
 
     def _look_up(self, signal: int) -> int:
         """Notes the time and returns the largest signal any process got; all go by the leading process's clock."""

@@ -19,6 +19,8 @@ POSITIONS: dict[str, dict[str, Any]] = {
     "sinusoidal": {"kind": "sinusoidal"},
     "rotary": {"kind": "rotary"},
     "shaw": {"kind": "shaw", "clip": 3},
+    "unit_interval": {"kind": "unit_interval"},
+    "integer": {"kind": "integer"},
 }
 VARIANTS: dict[str, dict[str, Any]] = {name: {"positions": positions} for name, positions in POSITIONS.items()} | {
     "pre-norm": {"residual": "pre_norm"},

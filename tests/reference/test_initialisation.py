@@ -40,7 +40,9 @@ def matrices(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"aggregation": "mean"}, {"shared_key_value": True}], ids=["project", "mean", "W_k = W_v"]
+    "given",
+    [{}, {"aggregation": "mean"}, {"shared_key_value": True}, {"aggregation": "mean", "shared_key_value": True}],
+    ids=["project", "mean", "W_k = W_v", "mean with W_k = W_v"],
 )
 def test_matrices_are_uniform_within_xaviers_bounds(given: dict[str, object]) -> None:
     """U(-a, a) with a = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010, eq. 16)."""

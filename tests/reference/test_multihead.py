@@ -31,14 +31,14 @@ COLUMNS = 3
 RELATIVES = ("unaware", "rotary", "shaw", "shaw-keys", "quadratic")
 
 
-def relative_position(kind: str, d_v: int = D_K) -> RelativePosition:
+def relative_position(kind: str, d_v: int = D_K, d_k: int = D_K) -> RelativePosition:
     match kind:
         case "rotary":
-            return Rotary(D_K)
+            return Rotary(d_k)
         case "shaw":
-            return Shaw(D_K, d_v, clip=2)
+            return Shaw(d_k, d_v, clip=2)
         case "shaw-keys":
-            return Shaw(D_K, None, clip=1)
+            return Shaw(d_k, None, clip=1)
         case "quadratic":
             return Quadratic(HEADS, COLUMNS)
     return Unaware()
@@ -64,8 +64,9 @@ class Longhand:
     def __init__(self, attention: MultiHeadAttention) -> None:
         self.relative: RelativePosition = attention.relative
         self.aggregation = attention.aggregation
-        cut = HEADS * D_K
         shared = attention.shared_key_value
+        self.d_k = D_MODEL if shared and isinstance(attention.aggregation, Mean) else D_K
+        cut = HEADS * self.d_k
         self.W_q, self.b_q = attention.query.weight, attention.query.bias
         self.W_k, self.b_k = attention.key_value.weight[:cut], attention.key_value.bias[:cut]
         self.W_v = self.W_k if shared else attention.key_value.weight[cut:]
@@ -75,7 +76,8 @@ class Longhand:
     def head(
         self, number: int, x: Tensor, *, keys: Tensor, values: Tensor, at: list[int], t: int, sees: Tensor
     ) -> Tensor:
-        part, wide = slice(number * D_K, (number + 1) * D_K), slice(number * self.d_v, (number + 1) * self.d_v)
+        part = slice(number * self.d_k, (number + 1) * self.d_k)
+        wide = slice(number * self.d_v, (number + 1) * self.d_v)
         query = self.W_q[part] @ x + self.b_q[part]
         exponents, contents = [], []
         for j in range(len(keys)):
@@ -92,11 +94,11 @@ class Longhand:
 
     def score(self, query: Tensor, key: Tensor, *, t: int, s: int) -> Tensor:
         if isinstance(self.relative, Rotary):
-            return turned(query, t) @ turned(key, s) / math.sqrt(D_K)
+            return turned(query, t) @ turned(key, s) / math.sqrt(self.d_k)
         if isinstance(self.relative, Shaw):  # eq. 4
             limit = self.relative.clip
-            return query @ (key + self.relative.key[clip(s - t, limit) + limit]) / math.sqrt(D_K)
-        return query @ key / math.sqrt(D_K)
+            return query @ (key + self.relative.key[clip(s - t, limit) + limit]) / math.sqrt(self.d_k)
+        return query @ key / math.sqrt(self.d_k)
 
     def nearness(self, head: int, *, t: int, s: int) -> Tensor:
         """Cordonnier et al. 2020, eq. 9: -alpha (|delta|^2 - 2 <delta, centre>), delta from the query to the key."""
@@ -125,11 +127,12 @@ class Longhand:
 @pytest.mark.parametrize("relative", RELATIVES)
 @pytest.mark.parametrize(
     ("aggregation", "shared"),
-    [("mean", False), ("concat", False), ("project", False), ("concat", True), ("project", True)],
+    [(name, shared) for name in AGGREGATIONS for shared in (False, True)],
 )
 def test_equals_the_loops(aggregation: str, shared: bool, relative: str) -> None:
     d_v = D_MODEL if aggregation == "mean" else D_K
-    made: dict[str, Any] = {"aggregation": AGGREGATIONS[aggregation](), "relative": relative_position(relative, d_v)}
+    position = relative_position(relative, d_v, d_v if shared else D_K)
+    made: dict[str, Any] = {"aggregation": AGGREGATIONS[aggregation](), "relative": position}
     attention = MultiHeadAttention(D_MODEL, HEADS, d_memory=7, shared_key_value=shared, **made)
     for parameter in attention.parameters():
         nn.init.normal_(parameter, std=0.5)

@@ -79,19 +79,33 @@ def test_learned_positions_are_rows_of_a_trained_table() -> None:
         learned(torch.tensor([[9]]))
 
 
-def test_rejected_ideas() -> None:
-    """One number in every dimension: the share of the longest sentence, or the position itself."""
-    at = torch.tensor([[0, 1, 4, 8]])
-    for row, t in zip(UnitInterval(3, 9)(at)[0], (0, 1, 4, 8), strict=True):
+def test_the_first_rejected_idea() -> None:
+    """0 at the first word and 1 at the last of every sentence, in every dimension, wherever padding is."""
+    at = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, -1, -1], [-1, -1, -1, 0, 1], [-1, 0, -1, -1, -1]])
+    expected = [[0.0, 1 / 4, 2 / 4, 3 / 4, 1.0], [0.0, 1 / 2, 1.0], [0.0, 1.0], [0.0]]
+    for row, positions, shares in zip(UnitInterval(3)(at), at, expected, strict=True):
+        torch.testing.assert_close(row[positions >= 0], torch.tensor(shares).unsqueeze(1).expand(-1, 3))
+
+
+def test_the_first_rejected_idea_where_the_end_is_not_known() -> None:
+    """The share of a given length: the same number whatever follows."""
+    at = torch.tensor([[0, 1, 4, 8], [0, 1, 2, -1]])
+    found = UnitInterval(3, 9)(at)
+    for row, t in zip((*found[0], *found[1, :3]), (0, 1, 4, 8, 0, 1, 2), strict=True):
         torch.testing.assert_close(row, torch.full((3,), t / 8))
-    for row, t in zip(Integer(3)(at)[0], (0.0, 1.0, 4.0, 8.0), strict=True):
-        torch.testing.assert_close(row, torch.full((3,), t))
+
+
+@pytest.mark.parametrize(("first", "given"), [(1, {}), (0, {"first": 0})])
+def test_the_second_rejected_idea(first: int, given: dict[str, int]) -> None:
+    """The lecture gives 1 to the first word, 2 to the second."""
+    for row, t in zip(Integer(3, **given)(torch.tensor([[0, 1, 4, 8]]))[0], (0, 1, 4, 8), strict=True):
+        torch.testing.assert_close(row, torch.full((3,), float(t + first)))
 
 
 @pytest.mark.parametrize(
     "position",
-    [Sinusoidal(4), UnitInterval(4, 9), Integer(4)],
-    ids=["sinusoidal", "unit interval", "integer"],
+    [Sinusoidal(4), UnitInterval(4), UnitInterval(4, 9), Integer(4)],
+    ids=["sinusoidal", "unit interval", "unit interval of the longest", "integer"],
 )
 def test_only_learned_positions_learn(position: nn.Module) -> None:
     assert list(position.parameters()) == []

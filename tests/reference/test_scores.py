@@ -40,7 +40,9 @@ def energy(score: Score, query: Tensor, key: Tensor, *, place: int = 0) -> Tenso
                 (query[i] * matrix[i, j] * key[j] for i in range(D_QUERY) for j in range(D_KEY)), torch.tensor(0.0)
             )
         case Additive():
-            hidden = score.query.weight @ query + score.query.bias + score.key.weight @ key
+            hidden = score.query.weight @ query + score.key.weight @ key
+            if score.query.bias is not None:
+                hidden = hidden + score.query.bias
             found = product(score.energy.weight[0], hidden.tanh())
         case Concat():
             both = torch.cat((query, key))
@@ -62,6 +64,7 @@ SCORES: dict[str, tuple[Callable[[], Score], int]] = {
     "exp dot": (ExpDot, D_QUERY),
     "general": (lambda: General(D_QUERY, D_KEY), D_KEY),
     "additive": (lambda: Additive(D_QUERY, D_KEY, D_HIDDEN), D_KEY),
+    "additive with a bias": (lambda: Additive(D_QUERY, D_KEY, D_HIDDEN, bias=True), D_KEY),
     "concat": (lambda: Concat(D_QUERY, D_KEY, D_HIDDEN), D_KEY),
     "location": (lambda: Location(D_QUERY, LONGEST), D_KEY),
 }
@@ -80,6 +83,16 @@ def test_scores(kind: str) -> None:
         for i in range(3):
             for j in range(5):
                 torch.testing.assert_close(found[b, i, j], energy(score, query[b, i], key[b, j], place=j))
+
+
+def test_the_papers_additive_score_has_three_matrices_and_nothing_else() -> None:
+    """v_a, W_a and U_a (Bahdanau et al. 2015, A.1.2)."""
+    shapes = {name: tuple(each.shape) for name, each in Additive(D_QUERY, D_KEY, D_HIDDEN).named_parameters()}
+    assert shapes == {
+        "query.weight": (D_HIDDEN, D_QUERY),
+        "key.weight": (D_HIDDEN, D_KEY),
+        "energy.weight": (1, D_HIDDEN),
+    }
 
 
 @torch.no_grad()

@@ -174,6 +174,29 @@ def test_weights_of_another_model(folder: Path) -> None:
         load_weights(folder, nn.Linear(4, 2))
 
 
+def test_weights_that_are_whole_numbers(folder: Path) -> None:
+    odd = weights(10) | {"bias": torch.ones(2, dtype=torch.int64)}
+    Checkpoints(folder, keep=3).save(replace(snapshot(10), weights=odd), evaluation(10, improved=True))
+    with pytest.raises(RunError, match=r"step-00000010\.safetensors: bias holds torch\.int64, which are no weights"):
+        load_weights(folder, nn.Linear(3, 2))
+
+
+def test_checkpoints_that_differ_in_shape_are_not_averaged(folder: Path) -> None:
+    save(folder, (10, True))
+    odd = weights(20) | {"bias": torch.ones(1)}
+    Checkpoints(folder, keep=3).save(replace(snapshot(20), weights=odd), evaluation(20, improved=True))
+    with pytest.raises(RunError, match=r"step-00000020\.safetensors: bias is float32 of shape \(1,\), this run needs"):
+        finish(folder, average=2)
+
+
+def test_a_checkpoint_says_where_it_lies(folder: Path) -> None:
+    save(folder, (10, True))
+    found = resume(folder)
+    assert found is not None
+    beside = folder / "checkpoints/step-00000010"
+    assert found.places == (f"{beside}.safetensors", f"{beside}.training.safetensors")
+
+
 def test_a_damaged_checkpoint_is_told_from_a_good_one(folder: Path) -> None:
     save(folder, (10, True), (20, False))
     for name in ("step-00000020.safetensors", "step-00000020.training.safetensors", "step-00000020.json"):

@@ -210,6 +210,7 @@ def test_marian_reads_text_as_we_do(tmp_path: Path) -> None:
         ({"residual": "pre_norm"}, "model.residual = pre_norm"),
         ({"aggregation": "concat"}, "model.aggregation = concat"),
         ({"shared_key_value": True}, "model.shared_key_value = True"),
+        ({"positions": {"kind": "unit_interval"}}, "model.positions"),
         ({"encoder_visibility": {"kind": "window", "before": 1, "after": 1}}, "model.encoder_visibility.kind = window"),
         ({"decoder_visibility": {"kind": "window", "before": 1}}, "model.decoder_visibility.kind = window"),
     ],

@@ -120,6 +120,13 @@ def test_another_seed_makes_another_model(trained: Path, small: Path) -> None:
     assert again["tokenizer/source"] == contents(trained)["tokenizer/source"]
 
 
+def test_a_risk_of_the_recipe_is_told_before_anything_is_done(small: Path) -> None:
+    said: list[str] = []
+    fit(small, "--model.self_attention.score", "exp_dot", "--training.steps", "1", say=said.append)
+    assert said[0].startswith('warning: model.self_attention.weights = "softmax" takes exponentials of')
+    assert said[1] == "learning the vocabulary"
+
+
 # --- going on ---------------------------------------------------------------------------------------------
 
 
@@ -294,6 +301,26 @@ def test_a_loss_that_is_not_finite_leaves_the_run_usable(small: Path) -> None:
         torch.isfinite(t).all()
         for t in load_tensors(small.parent / "run", "model.safetensors", manifest=manifest).values()
     )
+
+
+@pytest.mark.parametrize("kind", ["moment", "weight", "master", "average"])
+def test_a_crafted_checkpoint_is_refused_by_name(small: Path, kind: str) -> None:
+    """Whoever changes a checkpoint can change its digest too; the kernels must not see what does not fit."""
+    ema = () if kind in ("moment", "weight") else ("--training.ema", "0.9")
+    folder = fit(small, "--training.steps", "4", *ema)
+    file = "step-00000004.training.safetensors" if kind in ("moment", "master") else "step-00000004.safetensors"
+    manifest = read_manifest(folder)
+    tensors = load_tensors(folder, f"checkpoints/{file}", manifest=manifest)
+    prefix = {"moment": "adam.", "master": "master."}.get(kind, "")
+    name = next(each for each in tensors if each.startswith(prefix) and not each.endswith(".step"))
+    tensors[name] = tensors[name].flatten()[:1].clone()
+    digest = files.save_tensors(folder / "checkpoints" / file, tensors)
+    files.write_manifest(folder, manifest.with_file(f"checkpoints/{file}", digest))
+    place = re.escape(str(folder / "checkpoints" / file))
+    with pytest.raises(
+        RunError, match=rf"{place}: {re.escape(name)} is float32 of shape \(1,\), this run needs float32"
+    ):
+        fit(small, *ema)
 
 
 def test_a_run_folder_belongs_to_one_process(small: Path) -> None:

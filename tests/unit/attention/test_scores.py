@@ -53,7 +53,6 @@ def test_concat_is_an_additive_score_whose_maps_are_one_matrix() -> None:
     concat, additive = Concat(3, 4, 5), Additive(3, 4, 5)
     with torch.no_grad():
         additive.query.weight.copy_(concat.weight.weight[:, :3])
-        additive.query.bias.zero_()
         additive.key.weight.copy_(concat.weight.weight[:, 3:])
         additive.energy.weight.copy_(concat.energy.weight)
     query, keys = torch.randn(2, 6, 3), torch.randn(2, 7, 4)

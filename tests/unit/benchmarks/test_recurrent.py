@@ -45,7 +45,8 @@ def spread(model: Any) -> Any:
 
 
 def bahdanau() -> Any:
-    config = RecurrentConfig.model_validate({"d_model": 12, "d_embedding": 6, "reading": {"kind": "bahdanau"}})
+    reading = {"kind": "bahdanau", "alignment_bias": True}
+    config = RecurrentConfig.model_validate({"d_model": 12, "d_embedding": 6, "reading": reading})
     return spread(recurrent(config, Sizes(WORDS, WORDS, 20)))
 
 
@@ -97,7 +98,6 @@ def test_the_plain_loop_decodes_the_same(plain_recurrent: Any) -> None:
 def test_joey_nmt_computes_what_our_parts_compute(plain_recurrent: Any) -> None:
     pytest.importorskip("joeynmt", reason="joeynmt is not installed")
     ours = spread(plain_recurrent.feeding_model(WORDS, 12, d_embedding=6))
-    nn.init.zeros_(ours.decoder.reading.across.score.query.bias)
     joey = plain_recurrent.joey_model(ours.float(), WORDS, 12, d_embedding=6)
     source = collate_sources(sorted(SOURCES, key=len, reverse=True), eos=EOS)
     target = torch.tensor([[1, 5, 9, 4]] * 3)

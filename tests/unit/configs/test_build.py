@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
-from heedful.architectures.model import TransformerConfig
+from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.model import ModelConfig, TransformerConfig
+from heedful.architectures.stack import DecoderConfig
 from heedful.attention import (
+    Additive,
     Concatenation,
     Dropout,
     Integer,
@@ -109,6 +112,20 @@ def test_positions_stand_on_both_sides_and_never_between_them(kind: str) -> None
     assert len({id(each) for each in vectors}) == len(vectors), "each layer learns its own"
 
 
+def test_who_cannot_know_the_end_counts_to_the_longest_sentence() -> None:
+    """A decoder must say the same of a token whatever follows; an encoder sees where its sentence ends."""
+    model = build(positions={"kind": "unit_interval"})
+    encoder, decoder = (stack.embedding.position for stack in (model.encoder.stack, model.decoder.stack))
+    assert (encoder.length, decoder.length) == (None, 21)
+    model = build(positions={"kind": "unit_interval", "of": "longest"})
+    assert model.encoder.stack.embedding.position.length == 21
+    config = DecoderConfig.model_validate({"d_model": 8, "heads": 2, "positions": {"kind": "unit_interval"}})
+    model = build_language_model(config, vocabulary=7, longest=30)
+    assert model.decoder.stack.embedding.position.length == 30
+    assert build(positions={"kind": "integer"}).encoder.stack.embedding.position.first == 1
+    assert build(positions={"kind": "integer", "first": 0}).decoder.stack.embedding.position.first == 0
+
+
 @pytest.mark.parametrize(
     ("key", "place"),
     [
@@ -159,6 +176,41 @@ def test_numbers_arrive() -> None:
     assert all(
         isinstance(s.final_norm, nn.LayerNorm) for s in of(build(residual="pre_norm"), type(model.encoder.stack))
     )
+
+
+def test_one_matrix_for_keys_and_values_makes_keys_as_wide_as_the_mean_of_heads() -> None:
+    """The lecture's c = (1/J) sum_j c_j with W_k = W_v: every projection has J d_model rows."""
+    model = build(aggregation="mean", shared_key_value=True, positions={"kind": "rotary"})
+    for attention in of(model, MultiHeadAttention):
+        assert (attention.d_k, attention.d_v) == (16, 16)
+        assert attention.query.weight.shape == attention.key_value.weight.shape == (4 * 16, 16)
+    assert build(aggregation="mean").encoder.stack.layers[0].attention.d_k == 4
+    # pairs are turned, and what a head turns is as wide as the model here
+    odd = {"d_model": 12, "heads": 4, "aggregation": "mean", "positions": {"kind": "rotary"}}
+    TransformerConfig.model_validate({**odd, "shared_key_value": True})
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"self_attention": {"score": "additive"}, "cross_attention": {"score": "additive"}},
+        {"kind": "recurrent", "reading": {"kind": "bahdanau"}},
+        {"kind": "recurrent", "reading": {"kind": "luong", "score": "additive"}},
+        {"kind": "convolutional", "score": "additive"},
+    ],
+    ids=["heads", "bahdanau", "luong", "convolutional"],
+)
+def test_additive_scores_have_a_bias_where_it_is_asked_for(given: dict[str, Any], bias: bool) -> None:
+    def biased(table: dict[str, Any]) -> dict[str, Any]:
+        inner = {key: biased(part) if isinstance(part, dict) else part for key, part in table.items()}
+        additive = table.get("score") == "additive" or table.get("kind") == "bahdanau"
+        return inner | ({"alignment_bias": True} if additive else {})
+
+    config = TypeAdapter(ModelConfig).validate_python(biased(given) if bias else given)
+    scores = of(build_sequence_to_sequence(config, Sizes(7, 7, 20)), Additive)
+    assert scores
+    assert all((score.query.bias is not None) == bias for score in scores)
 
 
 def test_vocabularies_of_two_sizes() -> None:

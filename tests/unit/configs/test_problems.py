@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import pytest
 
 from heedful.errors import RecipeError
 from heedful.recipes.load import Recipe, load_recipe, recipe_from
+from heedful.recipes.problems import risks
+from heedful.recipes.section import Section
 
 MINIMAL = """
 [data]
@@ -28,6 +30,48 @@ def problems(path: Path, text: str, *words: str) -> list[str]:
     with pytest.raises(RecipeError) as caught:
         load_recipe(path, words)
     return [line.removeprefix(f"{path}: ") for line in str(caught.value).splitlines()]
+
+
+RECURRENT = "--model.kind recurrent --model.bidirectional false"
+
+
+@pytest.mark.parametrize(
+    ("words", "table", "weights"),
+    [
+        (f"{RECURRENT} --model.reading.score exp_dot", "model.reading.", "softmax"),
+        (
+            f"{RECURRENT} --model.reading.kind luong --model.reading.score exp_dot --model.reading.weights sampled",
+            "model.reading.",
+            "sampled",
+        ),
+        ("--model.cross_attention.score exp_dot", "model.cross_attention.", "softmax"),
+        (
+            "--model.kind convolutional --model.score exp_dot --model.weights straight_through",
+            "model.",
+            "straight_through",
+        ),
+    ],
+)
+def test_exponentials_of_exponentials_are_a_risk(tmp_path: Path, words: str, table: str, weights: str) -> None:
+    (tmp_path / "r.toml").write_text(MINIMAL)
+    assert list(risks(load_recipe(tmp_path / "r.toml", words.split()))) == [
+        f'{table}weights = "{weights}" takes exponentials of the exponentials of {table}score = "exp_dot", whose '
+        f'gradients overflow where states are wide: set {table}weights = "proportional", or {table}score = "dot"'
+    ]
+    mended = [*words.split(), f"--{table}weights", "proportional"]
+    assert list(risks(load_recipe(tmp_path / "r.toml", mended))) == []
+
+
+def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
+    class Risky(Section):
+        def risks(self, above: str) -> Iterator[str]:
+            yield f"{above}x"
+
+    class Whole(Section):
+        parts: dict[str, Risky]
+        part: Risky
+
+    assert list(risks(Whole(parts={"a": Risky(), "b": Risky()}, part=Risky()))) == ["parts.a.x", "parts.b.x", "part.x"]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +103,10 @@ def problems(path: Path, text: str, *words: str) -> list[str]:
             "--model.kind recurrent --model.bidirectional true --model.reading.kind luong --model.reading.score dot",
             'model.reading.score = "dot" needs states and memory slots of one width',
         ),
+        (
+            "--model.kind recurrent --model.reading.kind luong --model.reading.alignment_bias",
+            'model.reading.alignment_bias = true is for score = "additive" alone: leave it away',
+        ),
         ("--model.kind recurrent --model.heads 4", "model.heads = 4 is no known key"),
         (
             "--model.kind recurrent --model.start carried",
@@ -83,6 +131,15 @@ def problems(path: Path, text: str, *words: str) -> list[str]:
             'training.decorrelation = 0.1 pushes attention heads apart, and a model of kind "recurrent" has no heads',
         ),
         ("--model.encoder_visibility.kind window --model.encoder_visibility.before 1", "after is missing"),
+        (
+            "--model.d_model 12 --model.positions.kind rotary --model.aggregation mean",
+            "model.heads = 4 gives each head 3 numbers, but rotary positions turn pairs",
+        ),
+        (
+            "--model.d_model 9 --model.heads 3 --model.positions.kind rotary --model.aggregation mean "
+            "--model.shared_key_value",
+            "model.heads = 3 gives each head 9 numbers, but rotary positions turn pairs",
+        ),
         ("--tokenizer.joint false", 'model.tie = "three_way" needs one vocabulary'),
         ("--tokenizer.kind words --tokenizer.character_coverage 0.99", "= 0.99 has no meaning for"),
         ("--tokenizer.size none", 'must be a number for tokenizer.kind = "bpe", as in size = 8000'),

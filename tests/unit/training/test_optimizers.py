@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from heedful.errors import RunError
 from heedful.training.optimizers import Adam, MovingAverage
 
 RATES = (0.1, 0.03, 0.2, 0.01, 0.3)
@@ -143,3 +146,40 @@ def test_the_moving_average_has_its_own_memory_and_no_gradient() -> None:
     assert average.weights["bias"].abs().min() > 0
     average.update(weights, step=1)
     assert not any(w.requires_grad for w in average.weights.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "sentence"),
+    [
+        (
+            "matrix.exp_avg",
+            torch.zeros(2, 2),
+            r"a\.safetensors: adam\.matrix\.exp_avg is float32 of shape \(2, 2\), this run needs float32 of",
+        ),
+        ("matrix.exp_avg_sq", None, r"has no adam\.matrix\.exp_avg_sq, which this run needs"),
+        (
+            "bias.step",
+            torch.zeros(1),
+            r"adam\.bias\.step is float32 of shape \(1,\), this run needs float32 of shape \(\)",
+        ),
+        (
+            "bias.exp_avg",
+            torch.zeros(4).double(),
+            r"adam\.bias\.exp_avg is float64 of shape \(4,\), this run needs float32",
+        ),
+        ("other.step", torch.zeros(()), r"adam\.other\.step belongs to nothing in this run; restore it from a copy"),
+    ],
+)
+def test_moments_that_are_not_those_of_a_parameter_are_refused(name: str, tensor: Any, sentence: str) -> None:
+    """A fused kernel would write behind the end of a moment that is too short."""
+    weights = parameters()
+    adam = Adam(weights)
+    give(weights, 0)
+    adam.update(0.1)
+    kept = {key: each.clone() for key, each in adam.tensors().items() if key != name}
+    if tensor is not None:
+        kept[name] = tensor
+    fresh = Adam(parameters())
+    with pytest.raises(RunError, match=sentence):
+        fresh.restore(kept, place="a.safetensors", prefix="adam.")
+    assert fresh.tensors() == {}

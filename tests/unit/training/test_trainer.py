@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.errors import TrainingError
+from heedful.errors import RunError, TrainingError
 from heedful.training.distributed import World
 from heedful.training.schedules import Linear
 from heedful.training.trainer import Habits, Limits
@@ -375,6 +375,36 @@ def test_going_on_from_any_checkpoint_is_as_if_nothing_happened(
         assert same(dict(last.weights), dict(expected.weights))
         assert same(dict(last.training), dict(expected.training))
         assert replace(last.progress, seconds=0) == replace(expected.progress, seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "sentence"),
+    [
+        ("weights", "0.bias", r"w: 0\.bias is float64 of shape \(1,\), this run needs float64 of shape \(8,\)"),
+        ("training", "master.0.bias", r"t: master\.0\.bias is float64 of shape \(1,\)"),
+        ("training", "adam.0.bias.exp_avg", r"t: adam\.0\.bias\.exp_avg is float64 of shape \(1,\)"),
+        ("training", "task.past", r"t: task\.past is float64 of shape \(1,\), this run needs float64 of shape \(\)"),
+    ],
+)
+def test_a_snapshot_of_another_shape_is_refused_before_anything_changes(
+    bench: Make, remembering: Make, kind: str, name: str, sentence: str
+) -> None:
+    """A tensor of one number would silently be spread over a parameter of any shape."""
+    arguments = {"ema": 0.7, "limits": Limits(steps=3)}
+    whole = bench(remembering(), **arguments)
+    whole.trainer.run()
+    snapshot = whole.diary.saved[-1][0]
+    tensors = dict(getattr(snapshot, kind))
+    tensors[name] = tensors[name].flatten()[:1].clone()
+    later = bench(remembering(), **arguments)
+    before = later.weights
+    with pytest.raises(RunError, match=sentence):
+        later.trainer.restore(replace(snapshot, places=("w", "t"), **{kind: tensors}))
+    assert same(later.weights, before)
+    assert (later.trainer.progress.step, later.task.past) == (0, 0.0)
+    del tensors[name]
+    with pytest.raises(RunError, match=rf": has no {name}, which this run needs; restore it from a copy or train"):
+        later.trainer.restore(replace(snapshot, **{kind: tensors}))
 
 
 def test_what_a_task_remembers_is_saved_and_taken_up(bench: Make, remembering: Make) -> None:
