@@ -1,4 +1,4 @@
-"""Sentences and models that are made up, for measuring speed where there is no data: lengths are those of captions."""
+"""Side and models that are made up, for measuring speed where there is no data: lengths are those of captions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heedful.data.corpus import Corpus, Report, Sentences
+from heedful.data.corpus import Corpus, Report, Side
 from heedful.data.tokenizers import EOS, UNK
 from heedful.recipes.load import recipe_from
 from heedful.runs.checkpoints import Checkpoints, finish
@@ -33,11 +33,11 @@ def caption_lengths(count: int, dice: np.random.Generator) -> np.ndarray:
     return np.clip(np.rint(dice.lognormal(np.log(TYPICAL), SPREAD, count)), 3, 80).astype(int)
 
 
-def _sentences(lengths: np.ndarray, vocabulary: int, dice: np.random.Generator) -> Sentences:
+def _sentences(lengths: np.ndarray, vocabulary: int, dice: np.random.Generator) -> Side:
     starts = np.concatenate(([0], lengths.cumsum()))
     ids = _zipf(int(starts[-1]), vocabulary, dice)
     ids[starts[1:] - 1] = EOS
-    return Sentences(ids, starts)
+    return Side(ids, starts)
 
 
 def _zipf(count: int, vocabulary: int, dice: np.random.Generator) -> np.ndarray:
@@ -74,7 +74,7 @@ def run(folder: Path, vocabulary: int, model: dict[str, Any], *, seed: int = 1) 
 
 
 def source_text(path: Path, sentences: int, vocabulary: int, *, seed: int = 2) -> Path:
-    """Sentences of those words, one a line."""
+    """Side of those words, one a line."""
     dice = np.random.default_rng(seed)
     lengths = caption_lengths(sentences, dice) - 1
     lines = (" ".join(f"w{number}" for number in _zipf(length, vocabulary, dice)) for length in lengths)

@@ -195,7 +195,7 @@ ATTENTION = (
     ),
     Mutant(
         "an older run is read as one of today",
-        "recipes/run.py",
+        "recipes/load.py",
         "recipe_from(completed(table, _kind(table, place=place)), place=place)",
         "recipe_from(table, place=place)",
         (OLDER,),
@@ -209,7 +209,7 @@ ATTENTION = (
     ),
     Mutant(
         "what was asked for gives way to what an older run meant",
-        "configs/stored.py",
+        "recipes/stored.py",
         "and name not in found.model_fields_set",
         "and True",
         (OLDER, STORED),

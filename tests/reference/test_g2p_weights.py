@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from weights.g2p import GRAPHEMES, PHONEMES, GraphemeToPhoneme, load_g2p
 
 from heedful.errors import RunError
-from heedful.foreign.g2p import GRAPHEMES, PHONEMES, GraphemeToPhoneme, load_g2p
 from heedful.values import Tokens
 
-DATA = Path(__file__).parents[3].parent / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 WEIGHTS = DATA / "weights/g2p_en_gru/checkpoint20.npz"
 DICTIONARY = DATA / "cmudict/cmudict.dict.gz"
 Arrays = dict[str, Any]

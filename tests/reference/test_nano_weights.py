@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from weights.nano import LETTERS, NanoSorter, load_nano, read_tensor
 
 from heedful.errors import RunError
-from heedful.foreign.nano import LETTERS, NanoSorter, load_nano, read_tensor
 from heedful.inspection.capture import Captured, capture
 from heedful.values import Tokens
 
-FOLDER = Path(__file__).parents[4] / "shared/data/weights/gpt_nano_sort"
+FOLDER = Path(__file__).parents[3] / "shared/data/weights/gpt_nano_sort"
 WEIGHTS, PARTIALS = (FOLDER / f"gpt-nano-sort-{name}.json" for name in ("model", "t0-partials"))
 needs_weights = pytest.mark.skipif(not WEIGHTS.exists(), reason="the weights of llm-viz are not here")
 
