@@ -68,11 +68,9 @@ def run(arguments: Sequence[str]) -> int:
         return _folder(given.recipe, overrides, length=given.length)
     recipe, vocabulary = _complete(load_recipe(given.recipe, overrides), given.recipe)
 
-    import torch
+    from heedful.models.size import imagined, measure
 
-    from heedful.models.size import measure
-
-    with torch.device("meta"):
+    with imagined():
         size = measure(_model(recipe, vocabulary), length=given.length)
     _show(size)
     return 0
@@ -83,14 +81,12 @@ def _folder(folder: Path, overrides: Sequence[str], *, length: int) -> int:
     if overrides:
         raise RecipeError(f"{folder}: is trained already, its keys cannot be changed; give a recipe to change keys of")
 
-    import torch
-
     from heedful.foreign.hugging_face import build
-    from heedful.models.size import measure
+    from heedful.models.size import imagined, measure
     from heedful.runs.origin import open_origin
 
     origin = open_origin(folder)
-    with torch.device("meta"):
+    with imagined():
         _show(measure(build(origin), length=length))
     return 0
 

@@ -47,16 +47,14 @@ def show_sizes() -> None:
 
 
 def _measured(published: Published, *, length: int) -> Size:
-    import torch
-
     from heedful.architectures.build import build_language_model, build_sequence_to_sequence
     from heedful.architectures.build_stack import transformer_encoder
     from heedful.architectures.interface import Sizes
     from heedful.models.encoders import FirstToken
-    from heedful.models.size import measure
+    from heedful.models.size import imagined, measure
 
     config, vocabulary = published.config, published.vocabulary
-    with torch.device("meta"):
+    with imagined():
         match config:
             case TransformerConfig():
                 sizes = Sizes(vocabulary, vocabulary, length)

@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, Final
 
+import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from heedful.attention.multihead import MultiHeadAttention
+
+_FILLING: Final = frozenset({"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "zero_", "fill_", "copy_"})
+"""Random numbers for memory that is not there would load torch's compiler, which takes seconds."""
+
+
+class _Unfilled(TorchFunctionMode):
+    """Leaves tensors as they are that somebody wants to fill."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if getattr(func, "__name__", "") in _FILLING:
+            return args[0] if args else (kwargs or {})["tensor"]
+        given = dict(kwargs or {})
+        if func is torch.arange:  # small, and what is made of it is never large
+            given["device"] = "cpu"
+        return func(*args, **given)
+
+
+@contextmanager
+def imagined() -> Iterator[None]:
+    """What is built inside has shapes and no memory."""
+    with torch.device("meta"), _Unfilled():
+        yield
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
 from torch import nn
 
 from heedful.errors import RunError
-from heedful.models.size import measure
+from heedful.models.size import imagined, measure
 from heedful.recipes.recipe import Recipe
 from heedful.runs.load import open_run
 from heedful.runs.loop import freeze
@@ -115,7 +114,7 @@ def _step(folder: Path, manifest: Manifest) -> int:
 
 def _sizes(run: Run[Any, Any]) -> tuple[int, int]:
     """How many parameters there are, and how many of them are learned."""
-    with torch.device("meta"):
+    with imagined():
         model: nn.Module = run.build()
     freeze(model, run.recipe.training)
     learned = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

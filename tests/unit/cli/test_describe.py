@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,13 @@ def test_one_task(say: Say) -> None:
 )
 def test_wrong_words_about_tasks(say: Say, words: str, complaint: str) -> None:
     assert say("describe", *words.split()).complaint.startswith(complaint)
+
+
+def test_sizes_of_papers_need_no_compiler(tmp_path: Path) -> None:
+    """Random numbers on a device without memory would load torch's compiler and a computer algebra system."""
+    script = (
+        "import sys; from heedful.__main__ import main; code = main(['describe', '--sizes'])\n"
+        "print(*{'sympy', 'torch._dynamo'} & set(sys.modules)); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ""
