@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -136,6 +137,55 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(folder: Path, *, use: str) -> Iterator[Path]:
+    """A new folder to write to, beside `folder`, which it becomes when the block ends well; else nothing is left.
+
+    Args:
+        folder: which is not there yet, or empty.
+        use: what a user would do with another one, in words.
+
+    Raises:
+        RunError: it holds something, or cannot be written.
+    """
+    beside = folder.resolve().with_name(f".{folder.resolve().name}.{os.getpid()}")
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            raise RunError(f"{folder}: is not empty; choose a new folder to {use}")
+        for left in left_behind(folder.resolve()):
+            shutil.rmtree(left, ignore_errors=True)
+        beside.mkdir(parents=True)
+        try:
+            yield beside
+            for path in beside.iterdir():
+                with path.open("rb+") as file:
+                    os.fsync(file.fileno())
+            beside.replace(folder.resolve())
+            _sync_folder(folder.resolve().parent)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from None
+
+
+def left_behind(path: Path) -> Iterator[Path]:
+    """What killed processes were writing beside a file or folder, each under its own number; and what this one was."""
+    for found in path.parent.glob(f".{path.name}.*"):
+        number = found.name.removeprefix(f".{path.name}.").removesuffix(".old")
+        if number.isdecimal() and (int(number) == os.getpid() or not _lives(int(number))):
+            yield found
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:

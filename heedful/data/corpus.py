@@ -24,10 +24,10 @@ from typing import Any, BinaryIO, Generic, SupportsIndex, TypeVar, final
 import numpy as np
 from jaxtyping import Bool, Int, Integer, Shaped
 
-from heedful.data.leftovers import left_behind
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
+from heedful.store import left_behind
 
 CHARACTERS_PER_TOKEN = 64
 """A text with more characters than this for each id it may have is too long, without being cut first."""

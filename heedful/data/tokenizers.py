@@ -19,10 +19,10 @@ import numpy as np
 import sentencepiece
 from jaxtyping import Bool
 
-from heedful.data.leftovers import left_behind
 from heedful.data.normalisation import normaliser, rules, spaced, valid, word_pattern
 from heedful.data.special import Special
 from heedful.errors import DataError, RecipeError, RunError
+from heedful.store import left_behind
 
 PAD = 0
 

@@ -10,14 +10,13 @@ from heedful.architectures.positions import LearnedConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces
 from heedful.data.tokenizers import PAD, SentencePiece, Tokenizer
-from heedful.errors import RunError
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
 from heedful.foreign.families.family import Family
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.vocabularies import OWN, OWN_SIDES
-from heedful.store import save_tensors, write_json
+from heedful.store import save_tensors, whole_folder, write_json
 from heedful.tasks.origin import Origin
 
 _LONGEST: Final = 1024
@@ -32,17 +31,17 @@ def save_hugging_face(origin: Origin, folder: str | Path, *, family: Family | No
     family = family or family_for(origin)
     written = family.write(origin.model, origin.tensors)
     tensors = family.table(origin.model).write(origin.tensors)
-    target = fresh(folder)
-    save_tensors(target / "model.safetensors", tensors)
     ids = _ids(origin, family)
     sizes = _sizes(origin)
     content: dict[str, Any] = {"model_type": family.model_type, **written, **sizes, **ids}
     if family is MARIAN:
         content["max_position_embeddings"] = _longest(origin)
-    write_json(target / "config.json", content)
-    if family is not BERT:
-        write_json(target / "generation_config.json", {**ids, **_search(origin, family)})
-    return tuple(_write_vocabularies(origin, family, target))
+    with whole_folder(Path(folder), use="export to") as target:
+        save_tensors(target / "model.safetensors", tensors)
+        write_json(target / "config.json", content)
+        if family is not BERT:
+            write_json(target / "generation_config.json", {**ids, **_search(origin, family)})
+        return tuple(_write_vocabularies(origin, family, target))
 
 
 def family_for(origin: Origin) -> Family:
@@ -55,18 +54,6 @@ def family_for(origin: Origin) -> Family:
         case TransformerConfig(positions=LearnedConfig()):
             return BART
     return MARIAN
-
-
-def fresh(folder: str | Path) -> Path:
-    """The folder, made if it is not there; `RunError` where it holds something."""
-    path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()):
-            raise RunError(f"{path}: is not empty; choose a new folder to export to")
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror}); choose another folder") from None
-    return path
 
 
 def pieces(tokenizer: Tokenizer) -> list[str]:

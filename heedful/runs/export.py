@@ -17,7 +17,6 @@ from heedful.errors import MissingExtraError, RunError
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.settings import SCALED_SOFTMAX, require
 from heedful.foreign.hugging_face_export import (
-    fresh,
     pieces,
     save_hugging_face,
 )
@@ -27,6 +26,7 @@ from heedful.models.transformer_decoder import TransformerDecoder
 from heedful.runs.checkpoints import load_weights
 from heedful.runs.load import open_task
 from heedful.runs.origin import open_origin
+from heedful.store import whole_folder
 from heedful.values import Tokens
 
 _LONGEST: Final = 1024
@@ -106,7 +106,8 @@ def export_ctranslate2(
     spec.config.add_source_eos = True
     spec.validate()
     spec.optimize(quantization=quantization)
-    spec.save(str(fresh(folder)))
+    with whole_folder(Path(folder), use="export to") as target_folder:
+        spec.save(str(target_folder))
 
 
 _CTRANSLATE2_HAS: Final = {

@@ -25,7 +25,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "attention": ("values",),
     "blocks": ("attention", "values"),
     "models": BELOW_MODELS,
-    "data": ("values",),
+    "data": ("values", "store"),
     "generation": ("models.interface", "values"),
     "metrics": (),
     "inspection": ("blocks", "attention", "values", "store"),

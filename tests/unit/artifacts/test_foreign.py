@@ -234,3 +234,19 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot be written"):
         export_marian(run, tmp_path / "file" / "inside")
+
+
+def test_an_export_that_was_cut_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = random_run(tmp_path)
+    before = sorted(tmp_path.iterdir())
+
+    def cut(*_: object, **__: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("heedful.foreign.hugging_face_export._write_vocabularies", cut)
+        with pytest.raises(KeyboardInterrupt):
+            export_marian(run, tmp_path / "marian")
+    assert sorted(tmp_path.iterdir()) == before
+    export_marian(run, tmp_path / "marian")
+    assert (tmp_path / "marian" / "config.json").exists()
