@@ -12,8 +12,8 @@ import torch
 
 import heedful
 from heedful.errors import HeedfulError, RecipeError, RunError
-from heedful.runs.initial import resolved
-from heedful.runs.load import open_run
+from heedful.runs.initial import fresh, resolved
+from heedful.runs.load import open_run, trained
 from heedful.runs.origin import open_origin
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.spans.face import Answerer
@@ -29,7 +29,7 @@ def begun(tuning: Path, task: str, *words: str) -> tuple[dict[str, torch.Tensor]
 
     said: list[str] = []
     recipe = resolved(heedful.load_recipe(tuning / f"{task}.toml", list(words)))
-    model = begin_run(recipe.output, recipe).fresh(say=said.append)
+    model = fresh(begin_run(recipe.output, recipe), say=said.append)
     return {name: parameter.detach() for name, parameter in model.named_parameters()}, said
 
 
@@ -119,7 +119,7 @@ def test_what_is_frozen_keeps_its_weights_and_stays_in_the_checkpoint(
 ) -> None:
     words = [f"--training.freeze={freeze}", "--output", str(tmp_path / "run"), "--training.optimizer.weight_decay=0.1"]
     outcome = heedful.train(heedful.load_recipe(tuning / "classification.toml", words), device="cpu")
-    model, origin = open_run(outcome.folder).trained(device=CPU), open_origin(pretrained)
+    model, origin = trained(open_run(outcome.folder), device=CPU), open_origin(pretrained)
     same = {
         name for name, value in origin.tensors.items() if name in dict(model.named_parameters())
         if torch.equal(dict(model.named_parameters())[name], value)
@@ -140,7 +140,7 @@ def test_more_layers_cannot_be_frozen_than_there_are(tuning: Path, tmp_path: Pat
 def test_layers_below_learn_less(pretrained: Path, tuning: Path, tmp_path: Path) -> None:
     words = ["--training.layer_decay=1e-3", "--training.steps=1", "--output", str(tmp_path / "run")]
     outcome = heedful.train(heedful.load_recipe(tuning / "spans.toml", words), device="cpu")
-    weights = dict(open_run(outcome.folder).trained(device=CPU).named_parameters())
+    weights = dict(trained(open_run(outcome.folder), device=CPU).named_parameters())
     before = open_origin(pretrained).tensors
     steps = [
         float((weights[name].detach() - before[name]).abs().max())

@@ -21,7 +21,7 @@ from heedful.recipes.load import recipe_from
 from heedful.runs.checkpoints import Checkpoints, finish
 from heedful.runs.export import export_ctranslate2, export_marian
 from heedful.runs.initial import begin_run
-from heedful.runs.load import open_run
+from heedful.runs.load import open_run, save_run
 from heedful.tasks.searches import Length
 from heedful.training.listeners import Evaluation, Progress, Snapshot
 from heedful.values import Tokens
@@ -51,7 +51,7 @@ def random_run(folder: Path, *, tokenizer: dict[str, Any] | None = None, **model
     )
     recipe.output.mkdir()
     run = begin_run(recipe.output, recipe)
-    run.save()
+    save_run(run)
     made = run.model()
     for parameter in made.parameters():
         nn.init.normal_(parameter, std=0.3)

@@ -59,7 +59,7 @@ def test_the_recipe_says_what_draws_learn(hard: Path) -> None:
     options = ("--training.reinforce.reward", "0.3", "--training.reinforce.baseline_decay", "0.7")
     folder = fit(hard, *options, "--training.steps", "1")
     run: Any = open_run(folder)
-    task = run.task(*([None] * 2), device="cpu")
+    task = run.kind.problem(run, *([None] * 2), device="cpu")
     criterion = task.criterion
     assert isinstance(criterion, Reinforced)
     assert (criterion.reward, criterion.entropy, criterion.baseline.decay) == (0.3, 0.002, 0.7)

@@ -48,7 +48,7 @@ def test_known_words_start_from_their_vectors_and_the_rest_stays_random(tmp_path
     run = TranslationRun(tmp_path, recipe(tmp_path, tie=tie, source_vectors=path), tokenizer, tokenizer)
     model, before = run.model(), run.model()
     said: list[str] = []
-    run.warm(model, say=said.append)
+    run.kind.warm(run, model, say=said.append)
     assert said == [f"2 of {tokenizer.size} pieces start from {path}"]
     ids = in_order(tokenizer)
     table, random = (m.encoder.stack.embedding.table.weight.detach() for m in (model, before))
@@ -72,7 +72,7 @@ def test_both_sides_may_have_vectors_of_their_own(tmp_path: Path) -> None:
     tokenizer = Words(WORDS, lowercase=False)
     run = TranslationRun(tmp_path, recipe(tmp_path, tie="none", **paths), tokenizer, tokenizer)
     model, row = run.model(), in_order(tokenizer)["dog"]
-    run.warm(model, say=lambda _: None)
+    run.kind.warm(run, model, say=lambda _: None)
     for stack, vectors in ((model.encoder.stack, ours), (model.decoder.stack, theirs)):
         found = stack.embedding.table.weight[row].detach()
         torch.testing.assert_close(found, vectors["dog"] / vectors["dog"].norm(), rtol=1e-4, atol=1e-5)
@@ -88,7 +88,7 @@ def test_the_end_of_a_word_is_not_the_word(tmp_path: Path) -> None:
     path = write(tmp_path / "v", {"dog": vector, "s": torch.randn(D_MODEL)})
     run = TranslationRun(tmp_path, recipe(tmp_path, source_vectors=path), tokenizer, tokenizer)
     model, before = run.model(), run.model()
-    run.warm(model, say=lambda _: None)
+    run.kind.warm(run, model, say=lambda _: None)
     table, random = (m.encoder.stack.embedding.table.weight.detach() for m in (model, before))
     assert not torch.equal(table[ids["▁dog"]], random[ids["▁dog"]])
     assert torch.equal(table[ids["s"]], random[ids["s"]]), "the s of dogs is not the word s"

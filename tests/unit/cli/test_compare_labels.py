@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from heedful.data.labels import Labels
 from heedful.runs.checkpoints import MODEL
 from heedful.runs.load import open_run
 from heedful.store import read_manifest, write_manifest
@@ -92,7 +93,7 @@ def test_vocabulary_and_classes_of_few_examples(say: Say, sizes: Path) -> None:
         unknown = run.tokenizer.special.unk
         known.append({word for word in own if run.tokenizer.encode(word) != [unknown]})
         assert len(known[-1]) == count, "of each text that is learned from, and of no other"
-        assert set(run.labels.names) == {"up", "down", "rare"}
+        assert set(run.vocabulary("tokenizer/labels", Labels).names) == {"up", "down", "rare"}
     assert known[0] < known[1] < known[2]
 
 

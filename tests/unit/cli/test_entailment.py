@@ -17,7 +17,7 @@ from heedful.architectures.classifiers import ConditionalConfig
 from heedful.errors import DataError, HeedfulError, RecipeError
 from heedful.inspection.record_files import load_record
 from heedful.models.encoders import SelfAttentive
-from heedful.runs.load import open_run
+from heedful.runs.load import open_run, trained
 
 Say = Callable[..., "Any"]
 WORDS = ("eins", "zwei", "drei", "vier", "sechs")
@@ -80,7 +80,7 @@ def test_pairs_are_classified_evaluated_and_described(say: Say, runs: dict[str, 
     assert json.loads(told.out)["probabilities"] == pytest.approx(dict(found.probabilities), abs=1e-4)
     assert "accuracy" in say("evaluate", runs[name]).out
     run: Any = open_run(runs[name])
-    model = run.trained(device=torch.device("cpu"))
+    model = trained(run, device=torch.device("cpu"))
     assert isinstance(run.recipe.model, ConditionalConfig) == (name != "hops")
     assert isinstance(model.summary, SelfAttentive) == (name == "hops")
 
