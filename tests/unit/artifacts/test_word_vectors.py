@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from heedful.data.tokenizers import Tokenizer, Words, learn_sentencepiece
+from heedful.tasks.kind import Run
 from heedful.tasks.translation.recipe import TranslationRecipe
-from heedful.tasks.translation.run import TranslationRun
+from heedful.tasks.translation.run import SOURCE, TARGET
 
 D_MODEL = 8
 WORDS = ["dog", "cat", "house", "."]
@@ -45,7 +46,7 @@ def test_known_words_start_from_their_vectors_and_the_rest_stays_random(tmp_path
     vectors = {word: torch.randn(D_MODEL) * 3 for word in ("dog", "house", "unheard")}
     path = write(tmp_path / "v", vectors)
     tokenizer = Words(WORDS, lowercase=False)
-    run = TranslationRun(tmp_path, recipe(tmp_path, tie=tie, source_vectors=path), tokenizer, tokenizer)
+    run = Run(tmp_path, recipe(tmp_path, tie=tie, source_vectors=path), {SOURCE: tokenizer, TARGET: tokenizer})
     model, before = run.model(), run.model()
     said: list[str] = []
     run.kind.warm(run, model, say=said.append)
@@ -70,7 +71,7 @@ def test_both_sides_may_have_vectors_of_their_own(tmp_path: Path) -> None:
         "target_vectors": write(tmp_path / "t", theirs),
     }
     tokenizer = Words(WORDS, lowercase=False)
-    run = TranslationRun(tmp_path, recipe(tmp_path, tie="none", **paths), tokenizer, tokenizer)
+    run = Run(tmp_path, recipe(tmp_path, tie="none", **paths), {SOURCE: tokenizer, TARGET: tokenizer})
     model, row = run.model(), in_order(tokenizer)["dog"]
     run.kind.warm(run, model, say=lambda _: None)
     for stack, vectors in ((model.encoder.stack, ours), (model.decoder.stack, theirs)):
@@ -86,7 +87,7 @@ def test_the_end_of_a_word_is_not_the_word(tmp_path: Path) -> None:
     assert "▁dog" in ids
     vector = torch.randn(D_MODEL)
     path = write(tmp_path / "v", {"dog": vector, "s": torch.randn(D_MODEL)})
-    run = TranslationRun(tmp_path, recipe(tmp_path, source_vectors=path), tokenizer, tokenizer)
+    run = Run(tmp_path, recipe(tmp_path, source_vectors=path), {SOURCE: tokenizer, TARGET: tokenizer})
     model, before = run.model(), run.model()
     run.kind.warm(run, model, say=lambda _: None)
     table, random = (m.encoder.stack.embedding.table.weight.detach() for m in (model, before))
