@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 Nest = TypeVar("Nest")
+Item = TypeVar("Item")
+
+SOURCE: Final = "source"
+"""What a memory is called where it is the only one."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,28 @@ class Memory:
     values: Float[Tensor, "B S d_value"]
     positions: Int[Tensor, "B S"]
     summary: Float[Tensor, "B d_summary"]
+
+
+Memories: TypeAlias = Memory | Mapping[str, Memory]
+"""One memory, or several by name: the regions and the motion of a clip, the facts of each hop."""
+
+
+def by_name(given: Item | Mapping[str, Item] | None) -> Mapping[str, Item]:
+    """One thing of each name; a single thing is called `source`, and None is nothing."""
+    if given is None:
+        return {}
+    return given if isinstance(given, Mapping) else {SOURCE: given}
+
+
+def memories_of(given: Memories | None, names: Iterable[str]) -> Mapping[str, Memory]:
+    """The memories by name, in the order of these names, which have to be theirs."""
+    found, wanted = by_name(given), tuple(names)
+    assert found.keys() == set(wanted), f"this looks at {_listed(wanted)}; given: {_listed(found)}"
+    return {name: found[name] for name in wanted}
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "nothing"
 
 
 @dataclass(frozen=True)
@@ -106,8 +132,8 @@ class Rearranged(Protocol):
 def select(state: Nest, rows: Rows | Int[Tensor, " B"]) -> Nest:
     """A state whose row i continues row `rows[i]` of this one: beam search, finished rows, shuffled batches.
 
-    A state is any nest of frozen dataclasses, tuples and batch-first tensors. Parts with a `rearrange` method of their
-    own are asked to do it themselves.
+    A state is any nest of frozen dataclasses, tuples, mappings and batch-first tensors. Parts with a `rearrange` method
+    of their own are asked to do it themselves.
     """
     chosen = Rows.any(rows) if isinstance(rows, Tensor) else rows
     result: Nest = _select(state, chosen)
@@ -123,12 +149,14 @@ def _select(state: Any, rows: Rows) -> Any:
         return state.rearrange(rows)
     if is_dataclass(state) and not isinstance(state, type):
         return replace(state, **{f.name: _select(getattr(state, f.name), rows) for f in fields(state)})
+    if isinstance(state, Mapping):
+        return {name: _select(part, rows) for name, part in state.items()}
     assert state is None or isinstance(state, int), f"a state may not hold {type(state).__name__}"
     return state
 
 
 def move(value: Nest, device: torch.device | str) -> Nest:
-    """The same nest of dataclasses, tuples and tensors on another device."""
+    """The same nest of dataclasses, tuples, mappings and tensors on another device."""
     result: Nest = _each(value, lambda tensor: tensor.to(device, non_blocking=True))
     return result
 
@@ -146,4 +174,6 @@ def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
         return tuple(_each(part, change) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: _each(getattr(value, f.name), change) for f in fields(value)})
+    if isinstance(value, Mapping):
+        return {name: _each(part, change) for name, part in value.items()}
     return value

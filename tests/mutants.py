@@ -47,6 +47,7 @@ FLOW = "tests/unit/inspection/test_flow.py"
 HEADS = "tests/unit/inspection/test_heads.py"
 DIFFERENCE = "tests/unit/inspection/test_difference.py"
 LAWS = "tests/laws/test_decoder_laws.py"
+MEMORIES_LAWS = "tests/laws/test_memories.py"
 BLOCKS = "tests/reference/test_blocks.py"
 INITIAL = "tests/reference/test_initialisation.py"
 LIKELIHOOD = "tests/reference/test_likelihood.py"
@@ -539,8 +540,8 @@ MODELS = (
     Mutant(
         "no shortcut around the attention across",
         "blocks/transformer.py",
-        "x = self.around_across(x, lambda h: attention(h, state.memory, sight=across))",
-        "x = attention(x, state.memory, sight=across)",
+        "seen: Tensor = around(x, lambda h: attention(h, memory, sight=sight))",
+        "seen: Tensor = attention(x, memory, sight=sight)",
         (f"{TORCH}::test_encoder_decoder",),
     ),
     Mutant(
@@ -553,8 +554,8 @@ MODELS = (
     Mutant(
         "the memory is dropped with other rows than the past",
         "blocks/transformer.py",
-        "None if layer.memory is None else layer.memory.pick(groups),",
-        "layer.memory,",
+        "{name: memory.pick(groups) for name, memory in layer.memories.items()},",
+        "layer.memories,",
         (f"{LAWS}::test_rows_in_groups_are_rows[sinusoidal-post_norm-inference]",),
     ),
     Mutant(
@@ -1714,9 +1715,48 @@ LABELLED = (
     ),
 )
 
+MEMORIES = (
+    Mutant(
+        "the first of several memories is looked at alone",
+        "blocks/transformer.py",
+        "for name, memory in state.memories.items():",
+        "for name, memory in list(state.memories.items())[:1]:",
+        ("tests/reference/test_memories.py::test_a_layer_looks_at_one_memory_after_the_other",),
+    ),
+    Mutant(
+        "every memory is seen as the first one is",
+        "blocks/transformer.py",
+        "x = self._look(x, name, memory, sight=across[name])",
+        "x = self._look(x, name, memory, sight=next(iter(across.values())))",
+        (f"{MEMORIES_LAWS}::test_each_memory_is_seen_under_its_own_name[transformer]",),
+    ),
+    Mutant(
+        "layers look at memories in the order given",
+        "values.py",
+        "return {name: found[name] for name in wanted}",
+        "return found",
+        (f"{MEMORIES_LAWS}::test_memories_are_told_apart_by_their_names_alone",),
+    ),
+    Mutant(
+        "a decoder begins where the first memory's summary says",
+        "models/recurrent_decoder.py",
+        "_beside([each.summary for each in memories.values()])",
+        "_beside([next(iter(memories.values())).summary] * len(memories))",
+        ("tests/reference/test_memories.py::test_a_recurrent_reading_puts_contexts_and_summaries_side_by_side",),
+    ),
+    Mutant(
+        "one memory keeps its rows when others are rearranged",
+        "blocks/transformer.py",
+        "memories={name: slots.rearrange(rows) for name, slots in self.memories.items()},",
+        "memories={n: s.rearrange(rows) if n != 'motion' else s for n, s in self.memories.items()},",
+        (f"{LAWS}::test_row_law[two-memories-inference-rows0]",),
+    ),
+)
+
 MUTANTS = (
     *ATTENTION,
     *MODELS,
+    *MEMORIES,
     *SUMMARIES,
     *RECURRENT,
     *CONVOLUTIONS,

@@ -13,7 +13,7 @@ from heedful.attention.dropout import Dropout
 from heedful.blocks.convolution import CausalConvolution, Lineup, halved_sum, projection
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.models.interface import Decoder
-from heedful.values import Memory, Rows, Tokens
+from heedful.values import SOURCE, Memories, Rows, Tokens, memories_of
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ class ConvolutionalDecoder(Decoder):
         self.outward = projection(d_hidden, d_model)
         self.dropout = Dropout(dropout)
 
-    def begin(self, memory: Memory | None) -> ConvolutionalState:
+    def begin(self, memory: Memories | None) -> ConvolutionalState:
         """The state before the first token: nothing read, and the memory as each layer's score projects it."""
-        assert memory is not None, "a convolutional decoder looks at a source"
+        memory = memories_of(memory, [SOURCE])[SOURCE]
         rows, visible = memory.keys.size(0), memory.positions >= 0
         count = visible.sum(1).to(memory.values.dtype).view(-1, 1, 1)
         past = tuple(layer.convolution.begin(rows, like=memory.keys) for layer in self._layers())

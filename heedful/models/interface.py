@@ -21,10 +21,10 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.values import Memory, Tokens
+from heedful.values import Memories, Memory, Tokens
 
 State: TypeAlias = Any
-"""What a decoder remembers: any nest of frozen dataclasses, tuples and batch-first tensors."""
+"""What a decoder remembers: any nest of frozen dataclasses, tuples, mappings and batch-first tensors."""
 
 Step: TypeAlias = Callable[[Tokens, State], tuple[Float[Tensor, "B T V"], State]]
 """`Generative.step` of some model: all that generation needs besides a first state."""
@@ -44,8 +44,8 @@ class Decoder(nn.Module, ABC):
     """Reads tokens in chunks of any size, looking at a memory or at nothing; see the laws above."""
 
     @abstractmethod
-    def begin(self, memory: Memory | None) -> State:
-        """The state before the first token, one row for each row of the memory.
+    def begin(self, memory: Memories | None) -> State:
+        """The state before the first token, one row for each row of the memory, or of each of several by name.
 
         Without a memory the number of rows follows from the first tokens.
         """

@@ -7,11 +7,13 @@ references to find (tests/reference).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
+import several_memories
 import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
@@ -159,7 +161,17 @@ LANGUAGE_MODELS |= {
     name: {"kind": "transformer", "d_model": WIDTH, "heads": 2, "layers": 2, **options}
     for name, options in DECODERS.items()
 }
-NAMES = (*VARIANTS, *LANGUAGE_MODELS)
+SEVERAL_STACKS: dict[str, Callable[..., nn.Module]] = {
+    "two-memories": several_memories.transformer,
+    "two-memories-post_norm": partial(several_memories.transformer, post_norm=True),
+    "two-memories-parted": partial(several_memories.transformer, parted=True),
+}
+SEVERAL = SEVERAL_STACKS | {
+    f"two-memories-{reading}": partial(several_memories.recurrent, reading=reading)
+    for reading in ("bahdanau", "feeding", "luong")
+}
+"""What no recipe asks for yet: decoders that look at two memories."""
+NAMES = (*VARIANTS, *LANGUAGE_MODELS, *SEVERAL)
 
 
 @dataclass(frozen=True)
@@ -183,7 +195,7 @@ class Case:
 WITH_GRADIENTS = (
     *("sinusoidal-post_norm", "rotary-pre_norm", "shaw-post_norm", "mean-shaw", "windows"),
     *("context-lstm", "bahdanau-gru", "luong-lstm", "luong-without-feeding-elman", "convolutional", "language-lstm"),
-    *("gpt", "gpt-rotary"),
+    *("gpt", "gpt-rotary", "two-memories", "two-memories-bahdanau"),
 )
 WORLDS = [(name, "inference") for name in NAMES] + [(name, "gradients") for name in WITH_GRADIENTS]
 WORLDS += [("windows", "bands"), ("gpt-window", "bands")]
@@ -197,7 +209,9 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     yield from _in_world(*request.param)
 
 
-@pytest.fixture(params=[world for world in WORLDS if world[0] in (*TRANSFORMERS, *DECODERS)], ids="-".join)
+@pytest.fixture(
+    params=[world for world in WORLDS if world[0] in (*TRANSFORMERS, *DECODERS, *SEVERAL_STACKS)], ids="-".join
+)
 def transformer(request: pytest.FixtureRequest) -> Iterator[Case]:
     """Those whose tokens do not stand in line: positions alone say where they are."""
     yield from _in_world(*request.param)
@@ -229,6 +243,8 @@ class Unconditional(nn.Module):
 
 
 def _built(name: str) -> nn.Module:
+    if name in SEVERAL:
+        return SEVERAL[name](WIDTH, VOCABULARY)
     if name in LANGUAGE_MODELS:
         config = TypeAdapter(LanguageModelConfig).validate_python(LANGUAGE_MODELS[name])
         return Unconditional(build_language_model(config, vocabulary=VOCABULARY))

@@ -51,7 +51,7 @@ def test_without_a_memory_chunks_are_the_whole(stack: TransformerStack, recorded
             parts.append(part)
             at += size
         torch.testing.assert_close(torch.cat(parts, 1), whole)
-    assert state.memory is None
+    assert state.memories == {}
 
 
 @torch.no_grad()
@@ -70,12 +70,12 @@ def test_groups_may_begin_before_the_first_token(stack: TransformerStack) -> Non
 
 def test_states_hold_one_cache_for_each_layer_and_say_once_where_its_keys_are(stack: TransformerStack) -> None:
     state = stack.begin(None)
-    assert (state.past, state.memory, len(state.layers)) == (None, None, 2)
+    assert (state.past, state.memories, len(state.layers)) == (None, {}, 2)
     _, state = read(stack, torch.randint(VOCABULARY, (2, 5)), state)
     assert state.past is not None
     assert state.past.positions.tolist() == [list(range(5))] * 2
     for each in state.layers:
-        assert each.memory is None
+        assert each.memories == {}
         assert each.past is not None
         assert each.past.key.shape == (2, 3, 5, 4)
     keys = [each.past.key for each in state.layers if each.past is not None]
