@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, final, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -41,6 +41,45 @@ class Tokens:
         return Tokens(self.ids[:, start:stop], self.positions[:, start:stop], segments)
 
 
+@final
+@dataclass(frozen=True)
+class Text:
+    """Slots that follow each other, as words or stored facts do; as many as there are."""
+
+    def fits(self, slots: int) -> bool:
+        """Always."""
+        return True
+
+
+@final
+@dataclass(frozen=True)
+class Grid:
+    """The regions of a picture, row after row; what a smaller picture of a batch lacks is at -1."""
+
+    rows: int
+    columns: int
+
+    def fits(self, slots: int) -> bool:
+        """A slot for each region."""
+        return slots == self.rows * self.columns
+
+
+@final
+@dataclass(frozen=True)
+class Frames:
+    """The frames of a clip in their order; what a shorter clip of a batch lacks is at -1."""
+
+    count: int
+
+    def fits(self, slots: int) -> bool:
+        """A slot for each frame."""
+        return slots == self.count
+
+
+Shape: TypeAlias = Text | Grid | Frames
+"""How the slots of a memory lie, which whoever draws attention to it wants to know."""
+
+
 @dataclass(frozen=True)
 class Memory:
     """Everything a decoder can look at: encoded words, regions, stored facts; -1 in `positions` is an empty slot."""
@@ -49,6 +88,10 @@ class Memory:
     values: Float[Tensor, "B S d_value"]
     positions: Int[Tensor, "B S"]
     summary: Float[Tensor, "B d_summary"]
+    shape: Shape = Text()
+
+    def __post_init__(self) -> None:
+        assert self.shape.fits(self.positions.size(1)), f"{self.positions.size(1)} slots are no {self.shape}"
 
 
 Memories: TypeAlias = Memory | Mapping[str, Memory]

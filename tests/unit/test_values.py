@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.values import Rows, Tokens, move, select
+from heedful.values import Frames, Grid, Memory, Rows, Shape, Text, Tokens, detach, move, select
 
 PAD = 0
 
@@ -88,3 +88,24 @@ def test_nests_move_whole() -> None:
     assert moved[0].inner[0].is_meta
     assert moved[1].is_meta
     assert (moved[0].number, moved[0].own) == (3, "kept")
+
+
+def memory_of(slots: int, shape: Shape | None) -> Memory:
+    vectors, positions = torch.randn(2, slots, 3), torch.arange(slots).expand(2, -1)
+    return Memory(vectors, vectors, positions, vectors[:, 0], **({} if shape is None else {"shape": shape}))
+
+
+@pytest.mark.parametrize("shape", [None, Text(), Grid(2, 3), Frames(6)])
+def test_a_memory_keeps_its_shape_whatever_becomes_of_its_rows(shape: Shape | None) -> None:
+    memory, expected = memory_of(6, shape), shape or Text()
+    assert memory.shape == expected
+    for changed in (select(memory, torch.tensor([1, 1, 0])), move(memory, "meta"), detach(memory)):
+        assert changed.shape == expected
+    assert select({"picture": memory}, torch.tensor([0]))["picture"].shape == expected
+
+
+@pytest.mark.parametrize("shape", [Grid(2, 2), Frames(4)])
+def test_a_shape_has_as_many_slots_as_its_memory(shape: Shape) -> None:
+    assert memory_of(4, shape).shape == shape
+    with pytest.raises(AssertionError, match=r"5 slots are no (Grid|Frames)\("):
+        memory_of(5, shape)
