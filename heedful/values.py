@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, final, runtime_checkable
 
@@ -92,6 +92,18 @@ class Memory:
 
     def __post_init__(self) -> None:
         assert self.shape.fits(self.positions.size(1)), f"{self.positions.size(1)} slots are no {self.shape}"
+
+    def joined(self, others: Sequence[Memory]) -> Memory:
+        """With the rows of others, which have the same shape."""
+        parts = (self, *others)
+        assert all(part.shape == self.shape for part in parts), f"a memory of {self.shape} and others"
+        return Memory(
+            laid_under([part.keys for part in parts], axis=1, fill=0.0),
+            laid_under([part.values for part in parts], axis=1, fill=0.0),
+            laid_under([part.positions for part in parts], axis=1, fill=-1),
+            torch.cat([part.summary for part in parts]),
+            self.shape,
+        )
 
 
 Memories: TypeAlias = Memory | Mapping[str, Memory]
@@ -196,6 +208,77 @@ def _select(state: Any, rows: Rows) -> Any:
         return {name: _select(part, rows) for name, part in state.items()}
     assert state is None or isinstance(state, int), f"a state may not hold {type(state).__name__}"
     return state
+
+
+@runtime_checkable
+class Joinable(Protocol):
+    """A part of a state whose rows cannot simply be laid under each other, because it grew or is shared."""
+
+    def joined(self, others: Sequence[Any]) -> Any:
+        """The rows of this part, then those of the others, which are of its kind."""
+        ...
+
+
+def join(states: Sequence[Nest]) -> Nest:
+    """One state with the rows of all, in this order: the inverse of `select`.
+
+    The states may have begun at different times: where one has read less than another, or looks at less, there is
+    nothing (position -1). States whose rows come in groups need groups of one width.
+    """
+    assert states, "there is nothing to join"
+    result: Nest = states[0] if len(states) == 1 else _join(states)
+    return result
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    first, *others = parts
+    assert all(type(other) is type(first) for other in others), (
+        f"cannot join {', '.join(type(part).__name__ for part in parts)}; without a memory, a state has no rows before "
+        "its first token"
+    )
+    if isinstance(first, Tensor):
+        return torch.cat(list(parts))
+    if isinstance(first, tuple):
+        assert len({len(part) for part in parts}) == 1, "a state without a memory has no rows before its first token"
+        return tuple(_join(each) for each in zip(*parts, strict=True))
+    if isinstance(first, Joinable):
+        return first.joined(others)
+    assert not isinstance(first, Rearranged), f"{type(first).__name__} does not say how it is joined"
+    if is_dataclass(first) and not isinstance(first, type):
+        return replace(first, **{f.name: _join([getattr(part, f.name) for part in parts]) for f in fields(first)})
+    if isinstance(first, Mapping):
+        assert all(other.keys() == first.keys() for other in others), "states that look at different memories"
+        return {name: _join([part[name] for part in parts]) for name in first}
+    assert all(other == first for other in others), f"{first} and others that differ cannot be joined"
+    return first
+
+
+def laid_under(tensors: Sequence[Tensor], *, axis: int, fill: float | int | bool, left: bool = False) -> Tensor:
+    """The rows of all, filled up along another axis where they are shorter: behind what they have, or to its left."""
+    longest = max(tensor.size(axis) for tensor in tensors)
+    parts = []
+    for tensor in tensors:
+        shape = list(tensor.shape)
+        shape[axis] = longest - shape[axis]
+        missing = tensor.new_full(shape, fill)
+        parts.append(tensor if not shape[axis] else torch.cat((missing, tensor) if left else (tensor, missing), axis))
+    return torch.cat(parts)
+
+
+def unused(positions: Int[Tensor, "G K"], *, left: bool = False) -> int:
+    """How many columns at one end have nothing in any row; at least one column is counted as used."""
+    used = (positions >= 0).any(0)
+    if not len(used):
+        return 0
+    used[-1 if left else 0] = True
+    return int((used if left else used.flip(0)).byte().argmax())
+
+
+def one_width(widths: Iterable[int]) -> int:
+    """How many rows are in the groups of states that are joined."""
+    found = set(widths)
+    assert len(found) == 1, f"groups of {sorted(found)} rows cannot be joined; select their rows freely first"
+    return found.pop()
 
 
 def move(value: Nest, device: torch.device | str) -> Nest:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
@@ -15,7 +15,7 @@ from heedful.attention.visibility import Visibility, everything
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import Residual
-from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, by_name, memories_of
+from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, by_name, memories_of, one_width, unused
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,15 @@ class LayerState:
 
     past: KeyValues | None = None
     memories: Mapping[str, KeyValues] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, parts: Sequence[LayerState]) -> LayerState:
+        """With the groups of all; see `StackState.joined`."""
+        pasts = [part.past for part in parts if part.past is not None]
+        return cls(
+            KeyValues.joined(pasts, left=True) if pasts else None,
+            {name: KeyValues.joined([p.memories[name] for p in parts], left=False) for name in parts[0].memories},
+        )
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,47 @@ class StackState:
             ),
             width=1 if rows.free else rows.width,
         )
+
+    def joined(self, others: Sequence[StackState]) -> StackState:
+        """With the rows of others: the newest keys of all stand in the last column, so that tokens stay in line."""
+        parts = tuple(part.trimmed() for part in (self, *others))
+        width = one_width(part.width for part in parts)
+        read = next((part for part in parts if part.past is not None), None)
+        if read is not None:
+            parts = tuple(part.before_any(read) if part.past is None else part for part in parts)
+        pasts = [part.past for part in parts if part.past is not None]
+        return StackState(
+            past=Slots.joined(pasts, left=True) if pasts else None,
+            memories={name: Slots.joined([p.memories[name] for p in parts], left=False) for name in self.memories},
+            layers=tuple(LayerState.joined(each) for each in zip(*(part.layers for part in parts), strict=True)),
+            width=width,
+        )
+
+    def trimmed(self) -> StackState:
+        """Without the first keys and the last slots that are empty in all groups, which rows that left have needed."""
+        old = 0 if self.past is None else unused(self.past.positions, left=True)
+        free = {name: unused(slots.positions) for name, slots in self.memories.items()}
+        return StackState(
+            past=None if self.past is None else self.past.cut(old, left=True),
+            memories={name: slots.cut(free[name], left=False) for name, slots in self.memories.items()},
+            layers=tuple(
+                LayerState(
+                    None if layer.past is None else layer.past.cut(old, left=True),
+                    {name: memory.cut(free[name], left=False) for name, memory in layer.memories.items()},
+                )
+                for layer in self.layers
+            ),
+            width=self.width,
+        )
+
+    def before_any(self, like: StackState) -> StackState:
+        """This state, in which nothing was read, with room for what was read in another."""
+        assert self.memories, "a state without a memory has no rows before its first token, and cannot be joined"
+        positions = next(iter(self.memories.values())).positions
+        groups = len(positions)
+        pasts = [None if layer.past is None else layer.past.before_any(groups) for layer in like.layers]
+        layers = tuple(replace(layer, past=past) for layer, past in zip(self.layers, pasts, strict=True))
+        return replace(self, past=Slots(positions.new_empty(groups, 0), width=self.width), layers=layers)
 
 
 class TransformerLayer(nn.Module):

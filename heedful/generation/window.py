@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from heedful.errors import RecipeError
 from heedful.models.interface import State, Step
-from heedful.values import Rows, Tokens, select
+from heedful.values import Rows, Tokens, join, one_width, select
 
 _PIECE = 128
 """Columns that are read again at a time: logits of a whole context, which nobody wants, would fill the memory."""
@@ -38,6 +38,12 @@ class WindowState:
         """With other rows."""
         ids, counts = select((self.ids, self.counts), rows)
         return WindowState(select(self.inner, rows), ids, counts, 1 if rows.free else rows.width)
+
+    def joined(self, others: Sequence[WindowState]) -> WindowState:
+        """With the rows of others."""
+        parts = (self, *others)
+        inner, ids, counts = join([(part.inner, part.ids, part.counts) for part in parts])
+        return WindowState(inner, ids, counts, one_width(part.width for part in parts))
 
 
 @final

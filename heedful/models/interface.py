@@ -5,6 +5,7 @@ The laws of every decoder, and of `begin` and `step` of every generative model:
 - **chunk**: however a sequence of tokens is cut into chunks, the outputs are the same; training, reading a
   prompt and generating one token at a time are the same computation.
 - **row**: `select(state, rows)` and a step give what the step would have given in those rows.
+- **join**: `join` of states, whenever each began, steps like each alone.
 - **cause**: later tokens do not change the outputs of earlier ones.
 - **padding**: tokens whose position is -1, wherever they stand and even if a whole row has no other, change
   nothing; outputs at their places are finite and mean nothing.

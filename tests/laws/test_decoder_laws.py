@@ -28,7 +28,7 @@ from heedful.inspection.capture import capture
 from heedful.inspection.watch import watch
 from heedful.models.interface import State
 from heedful.models.language_model import LanguageModel
-from heedful.values import Rows, Tokens, select
+from heedful.values import Rows, Tokens, join, select
 
 VOCABULARY, PAD, EOS, WIDTH = 7, 0, 2, 16
 
@@ -325,6 +325,90 @@ def test_free_selection_from_groups(case: Case) -> None:
     found, _ = case.model.step(last, select(state, rows))
     expected, _ = case.model.step(last, select(plain, rows))
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("parts", [([0], [1, 2]), ([2, 0], [1]), ([1], [0], [2, 2])], ids=["0 12", "20 1", "1 0 22"])
+def test_join_law(case: Case, parts: Sequence[Sequence[int]]) -> None:
+    """Rows that are parted and joined again step like the whole."""
+    _, state = case.model.step(case.target.span(0, 3), case.model.begin(case.source))
+    expected, _ = case.model.step(case.target.span(3), state)
+    joined = join([select(state, torch.tensor(part)) for part in parts])
+    rows = torch.tensor([row for part in parts for row in part])
+    for cuts in ((3, 7), (3, 4, 7)):
+        again, found = joined, []
+        for start, stop in itertools.pairwise(cuts):
+            logits, again = case.model.step(select(case.target.span(start, stop), rows), again)
+            found.append(logits)
+        torch.testing.assert_close(torch.cat(found, 1), expected[rows])
+
+
+def test_states_of_different_age_are_joined(case: Case) -> None:
+    """Each row goes on as if it were alone, whatever the others have read, and looks at its own source."""
+    ages, states, expected = (2, 5, 1), [], []
+    for row, age in enumerate(ages):
+        source, target = (select(each, torch.tensor([row])) for each in (case.source, case.target))
+        source = source.span(0, int(source.positions.max()) + 1)
+        _, state = case.model.step(target.span(0, age), case.model.begin(source))
+        states.append(state)
+        expected.append(case.model.step(target.span(age, age + 2), state)[0])
+    later = join([select(case.target, torch.tensor([n])).span(age, age + 2) for n, age in enumerate(ages)])
+    for joined in (join(states), join([states[0], join(states[1:])]), join([join(states[:2]), states[2]])):
+        torch.testing.assert_close(case.model.step(later, joined)[0], torch.cat(expected))
+        one, state = case.model.step(later.span(0, 1), joined)
+        other, _ = case.model.step(select(later.span(1), torch.tensor([2, 1])), select(state, torch.tensor([2, 1])))
+        torch.testing.assert_close(one, torch.cat(expected)[:, :1])
+        torch.testing.assert_close(other, torch.cat((expected[2], expected[1]))[:, 1:])
+    torch.testing.assert_close(case.model.step(select(later, torch.tensor([1])), states[1])[0], expected[1])
+
+
+def test_a_row_that_has_read_nothing_is_joined(case: Case) -> None:
+    if case.name in LANGUAGE_MODELS:
+        pytest.skip("without a source its state has no rows yet")
+    first, others = torch.tensor([0]), torch.tensor([1, 2])
+    _, older = case.model.step(select(case.target.span(0, 3), others), case.model.begin(select(case.source, others)))
+    for states in (
+        (case.model.begin(select(case.source, first)), older),
+        (older, case.model.begin(select(case.source, first))),
+    ):
+        rows = torch.cat((first, others) if states[1] is older else (others, first))
+        tokens = [select(case.target.span(0, 2), first), select(case.target.span(3, 5), others)]
+        now = join(tokens if states[1] is older else tokens[::-1])
+        expected = torch.cat((case.logits((0, 2), target=case.target.span(0, 2))[:1], case.logits((0, 5))[1:, 3:]))
+        torch.testing.assert_close(case.model.step(now, join(states))[0], expected[rows])
+
+
+def test_groups_are_joined_with_groups(case: Case) -> None:
+    """Beams of sentences that began at different times, with what each group shares."""
+    width, cpu = 2, torch.device("cpu")
+    rows = [torch.tensor([0, 2]), torch.tensor([1])]
+    shared, plain = [], []
+    for chosen, steps in zip(rows, (2, 4), strict=True):
+        state = select(case.model.begin(select(case.source, chosen)), Rows.branch(len(chosen), width, device=cpu))
+        copied = select(
+            case.model.begin(select(case.source, chosen)), torch.arange(len(chosen)).repeat_interleave(width)
+        )
+        for position in range(steps):
+            now = Tokens(*(torch.full((len(chosen) * width, 1), n) for n in (3 + position % 3, position)))
+            now = Tokens((now.ids + torch.arange(len(now.ids)).unsqueeze(1)) % 4 + 3, now.positions)
+            order = Rows.within(torch.tensor([[1, 1], [1, 0]][: len(chosen)]))
+            state, copied = case.model.step(now, state)[1], case.model.step(now, copied)[1]
+            state, copied = select(state, order), select(copied, order.origin)
+        shared.append(state)
+        plain.append(copied)
+    now = Tokens(torch.tensor([[3], [4], [5], [6], [4], [3]]), torch.tensor([[2]] * 4 + [[4]] * 2))
+    found, after = case.model.step(now, join(shared))
+    expected, alone = case.model.step(now, join(plain))
+    torch.testing.assert_close(found, expected)
+    order = Rows.within(torch.tensor([[1, 0], [0, 0], [1, 1]]))
+    then = Tokens(now.ids, now.positions + 1)
+    found, _ = case.model.step(then, select(after, order))
+    expected, _ = case.model.step(then, select(alone, order.origin))
+    torch.testing.assert_close(found, expected)
+    parts = [
+        case.model.step(select(now, torch.arange(*span)), state)[0]
+        for span, state in zip(((0, 4), (4, 6)), plain, strict=True)
+    ]
+    torch.testing.assert_close(case.model.step(now, join(plain))[0], torch.cat(parts))
 
 
 def test_cause_law(case: Case) -> None:
