@@ -55,7 +55,8 @@ class KeyValues:
 
     def before_any(self, groups: int) -> KeyValues:
         """No keys and values, for so many groups."""
-        return KeyValues(*(part.new_empty(groups, part.size(1), 0, part.size(3)) for part in (self.key, self.value)))
+        key, value = (part.new_empty(groups, part.size(1), 0, part.size(3)) for part in (self.key, self.value))
+        return KeyValues(key, value)
 
     def pick(self, groups: Int[Tensor, " G"] | None) -> KeyValues:
         """The keys and values of these groups; None keeps them all where they are."""

@@ -106,7 +106,7 @@ def beam_search(
     live one can beat the worst of them: no score will exceed the present one divided by the largest divisor to come.
 
     Args:
-        step: see `Generative.step`; anything that obeys its laws.
+        step: see `Engine.step`; anything that obeys its laws.
         state: one row for each sentence.
         prompt: what stands before the answer, at least the begin of sentence; may be padded anywhere.
         width: live hypotheses of each sentence.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.errors import RecipeError
-from heedful.models.interface import State, Step
+from heedful.models.interface import Engine, State
 from heedful.values import Rows, Tokens, join, one_width, select
 
 _PIECE = 128
@@ -48,35 +48,41 @@ class WindowState:
 
 @final
 class Windowed:
-    """A model that has a longest context, as one that has none.
+    """An engine that has a longest context, as one that has none.
 
     A row reads at positions 0, 1, ... until `longest` tokens are read. The token after those does not fit: with it, the
     newest `kept` tokens are read again as if the text began with them, at positions 0 to `kept` - 1, and so on. When a
     row does so depends on its own tokens only; its neighbours are read again unchanged where it happens.
 
     Args:
-        begin: the model's state before its first token; the model looks at no source.
-        step: of the model.
+        engine: looks at no source.
         longest: tokens that have a position.
         kept: of them, how many stay; a half unless given. `longest` reads all of them again for every token.
     """
 
-    def __init__(self, begin: Callable[[], State], step: Step, *, longest: int, kept: int | None = None) -> None:
+    def __init__(self, engine: Engine[None], *, longest: int, kept: int | None = None) -> None:
         kept = max(1, longest // 2) if kept is None else kept
         if not 1 <= kept <= longest:
             raise RecipeError(f"context: keeping {kept} of {longest} tokens; must be from 1 to all of them")
         self.longest = longest
         self.kept = kept
-        self._begin = begin
-        self._step = step
+        self._engine = engine
+
+    @property
+    def device(self) -> torch.device:
+        """The engine's own."""
+        return self._engine.device
 
     def begin(self, source: None = None) -> WindowState:
         """Nothing is read."""
-        return WindowState(self._begin())
+        return WindowState(self._engine.begin(None))
 
     def step(self, tokens: Tokens, state: WindowState) -> tuple[Float[Tensor, "B T V"], WindowState]:
-        """As `Generative.step`; of the positions it only counts which tokens exist."""
+        """As `Engine.step`; of the positions it only counts which tokens exist."""
         state = self._known(state, tokens)
+        if not tokens.ids.size(1):
+            logits, inner = self._engine.step(tokens, state.inner)
+            return logits, replace(state, inner=inner)
         real, parts, at = tokens.positions >= 0, [], 0
         while at < real.size(1):
             assert state.counts is not None
@@ -100,7 +106,7 @@ class Windowed:
         """Tokens that fit; `sizes` counts the tokens of each row, each of these included."""
         assert state.ids is not None
         real = tokens.positions >= 0
-        logits, inner = self._step(Tokens(tokens.ids, torch.where(real, sizes - 1, -1)), state.inner)
+        logits, inner = self._engine.step(Tokens(tokens.ids, torch.where(real, sizes - 1, -1)), state.inner)
         room = torch.nn.functional.pad(state.ids, (0, 1))  # what is no token falls into the last column
         ids = room.scatter_(1, torch.where(real, sizes - 1, self.longest), tokens.ids)[:, :-1]
         return logits, replace(state, inner=inner, ids=ids, counts=sizes[:, -1])
@@ -122,7 +128,7 @@ class Windowed:
         self, ids: Int[Tensor, "B L"], counts: Int[Tensor, " B"], *, width: int
     ) -> tuple[Float[Tensor, "B 1 V"], State]:
         """What follows the last of these tokens, and the state behind it."""
-        inner, found = self._begin(), None
+        inner, found = self._engine.begin(None), None
         if width > 1:
             inner = select(inner, Rows.branch(len(ids) // width, width, device=ids.device))
         places = torch.arange(int(counts.max()), device=ids.device).expand(len(ids), -1)
@@ -130,7 +136,7 @@ class Windowed:
         rows = torch.arange(len(ids), device=ids.device)
         for start in range(0, positions.size(1), _PIECE):
             piece = Tokens(ids[:, : positions.size(1)], positions).span(start, start + _PIECE)
-            logits, inner = self._step(piece, inner)
+            logits, inner = self._engine.step(piece, inner)
             last = (counts - 1 - start).clamp(0, logits.size(1) - 1)
             here = logits[rows, last]
             found = here if found is None else torch.where((counts > start).unsqueeze(1), here, found)

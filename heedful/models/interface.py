@@ -1,6 +1,6 @@
-"""What every model promises: encoders make a memory, decoders read it, generative models say what may follow.
+"""What every model promises: encoders make a memory, decoders read it, engines say what may follow.
 
-The laws of every decoder, and of `begin` and `step` of every generative model:
+The laws of every decoder, and of `begin` and `step` of every engine:
 
 - **chunk**: however a sequence of tokens is cut into chunks, the outputs are the same; training, reading a
   prompt and generating one token at a time are the same computation.
@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -28,7 +29,7 @@ State: TypeAlias = Any
 """What a decoder remembers: any nest of frozen dataclasses, tuples, mappings and batch-first tensors."""
 
 Step: TypeAlias = Callable[[Tokens, State], tuple[Float[Tensor, "B T V"], State]]
-"""`Generative.step` of some model: all that generation needs besides a first state."""
+"""`Engine.step`: all that a search needs besides a first state."""
 
 Source = TypeVar("Source", contravariant=True)  # noqa: PLC0105 - the name users meet in signatures
 
@@ -57,8 +58,13 @@ class Decoder(nn.Module, ABC):
 
 
 @runtime_checkable
-class Generative(Protocol[Source]):
-    """All that generation knows of a model."""
+class Engine(Protocol[Source]):
+    """All that generation knows of whatever computes a model: a module, several that vote, another runtime."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where tokens are wanted and logits come from."""
+        ...
 
     def begin(self, source: Source) -> State:
         """The state before the first token; a row for each sentence of the source."""

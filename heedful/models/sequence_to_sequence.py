@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -28,6 +29,11 @@ class SequenceToSequence(nn.Module, Generic[Source]):
         self.encoder = encoder
         self.decoder = decoder
         self.output = output
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.output.weight.device
 
     def begin(self, source: Source) -> State:
         """The decoder's state before its first token."""

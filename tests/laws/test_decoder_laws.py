@@ -23,10 +23,19 @@ from heedful.attention.probe import Probe
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.configs.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.configs.model import LanguageModelConfig, ModelConfig
-from heedful.generation import Hypotheses, NoPenalty, Wu, beam_search, greedy_search
+from heedful.generation import (
+    Ensemble,
+    Hypotheses,
+    NoPenalty,
+    OfLogProbabilities,
+    Windowed,
+    Wu,
+    beam_search,
+    greedy_search,
+)
 from heedful.inspection.capture import capture
 from heedful.inspection.watch import watch
-from heedful.models.interface import State
+from heedful.models.interface import Engine, State
 from heedful.models.language_model import LanguageModel
 from heedful.values import Rows, Tokens, join, select
 
@@ -171,7 +180,15 @@ SEVERAL = SEVERAL_STACKS | {
     for reading in ("bahdanau", "feeding", "luong")
 }
 """What no recipe asks for yet: decoders that look at two memories."""
-NAMES = (*VARIANTS, *LANGUAGE_MODELS, *SEVERAL)
+ENGINES: dict[str, Callable[[], Engine[Any]]] = {
+    "ensemble": lambda: Ensemble([_model("rotary-pre_norm"), _model("luong-gru")]),
+    "ensemble-of-one-kind": lambda: Ensemble([_model("convolutional"), _model("convolutional")], OfLogProbabilities()),
+    "windowed": lambda: Rowed(Windowed(_model("gpt").model, longest=5)),
+    "windowed-recurrent": lambda: Rowed(Windowed(_model("language-gru").model, longest=3, kept=2)),
+}
+"""What is no module, but obeys the laws of `begin` and `step`."""
+WITHOUT_SOURCE = (*LANGUAGE_MODELS, "windowed", "windowed-recurrent")
+NAMES = (*VARIANTS, *LANGUAGE_MODELS, *SEVERAL, *ENGINES)
 
 
 @dataclass(frozen=True)
@@ -242,6 +259,23 @@ class Unconditional(nn.Module):
         return self.model.step(tokens, state)
 
 
+@dataclass(frozen=True)
+class Rowed:
+    """The same of an engine that is no module."""
+
+    engine: Engine[None]
+
+    @property
+    def device(self) -> torch.device:
+        return self.engine.device
+
+    def begin(self, source: Tokens) -> State:
+        return self.engine.step(Tokens(source.ids[:, :0], source.positions[:, :0]), self.engine.begin(None))[1]
+
+    def step(self, tokens: Tokens, state: State) -> tuple[Tensor, State]:
+        return self.engine.step(tokens, state)
+
+
 def _built(name: str) -> nn.Module:
     if name in SEVERAL:
         return SEVERAL[name](WIDTH, VOCABULARY)
@@ -252,13 +286,27 @@ def _built(name: str) -> nn.Module:
     return build_sequence_to_sequence(config, Sizes(VOCABULARY, VOCABULARY, 24))
 
 
-def _case(name: str) -> Case:
+def _model(name: str) -> Any:
     model = _built(name)
     for parameter in model.parameters():  # gains of 1 and biases of 0 would hide mistakes
         nn.init.normal_(parameter, std=0.4)
+    return model.double().eval()
+
+
+def _case(name: str) -> Case:
+    model = ENGINES[name]() if name in ENGINES else _model(name)
     source = Tokens.of(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, PAD, PAD], [4, 3, 3, 5, PAD]]), pad=PAD)
     target = Tokens.of(torch.randint(3, VOCABULARY, (3, 7)), pad=PAD)
-    return Case(name, model.double().eval(), source, target)
+    return Case(name, model, source, target)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_models_and_what_is_made_of_them_are_engines(name: str) -> None:
+    engine = _case(name).model
+    if name in (*SEVERAL, *LANGUAGE_MODELS):
+        engine = engine.model
+    assert isinstance(engine, Engine)
+    assert engine.device == torch.device("cpu")
 
 
 @pytest.mark.parametrize("cuts", [range(8), (0, 3, 7), (0, 4, 5, 5, 7)], ids=["one by one", "3 4", "4 1 0 2"])
@@ -362,7 +410,7 @@ def test_states_of_different_age_are_joined(case: Case) -> None:
 
 
 def test_a_row_that_has_read_nothing_is_joined(case: Case) -> None:
-    if case.name in LANGUAGE_MODELS:
+    if case.name in WITHOUT_SOURCE:
         pytest.skip("without a source its state has no rows yet")
     first, others = torch.tensor([0]), torch.tensor([1, 2])
     _, older = case.model.step(select(case.target.span(0, 3), others), case.model.begin(select(case.source, others)))
@@ -422,6 +470,7 @@ def test_cause_law(case: Case) -> None:
 
 def test_gradients_come_from_what_is_seen(case: Case) -> None:
     """Of one output: from its own row, from the past as far as windows reach, from the source without its padding."""
+    _skip_unless_a_module(case)
     row, at, reach = 1, 5, REACH.get(case.name, 5)
     embedded: dict[str, Tensor] = {}
     sides = {"target": case.model.decoder}
@@ -446,6 +495,11 @@ def test_gradients_come_from_what_is_seen(case: Case) -> None:
         assert torch.equal(found, mine & (case.source.positions >= 0))
     positions = case.target.positions
     assert torch.equal(target, mine & (positions <= at) & (positions >= at - reach))
+
+
+def _skip_unless_a_module(case: Case) -> None:
+    if case.name in ENGINES:
+        pytest.skip("an engine has no parts to look at")
 
 
 def side_embedding(side: nn.Module) -> TokenEmbedding:
@@ -494,6 +548,7 @@ def test_branch_law(case: Case) -> None:
 
 
 def test_watch_law(case: Case) -> None:
+    _skip_unless_a_module(case)
     plain = case.logits((0, 7))
     with watch(case.model) as weights:
         watched = case.logits((0, 7))
@@ -511,6 +566,7 @@ def test_watch_law(case: Case) -> None:
 
 def test_capture_law(case: Case) -> None:
     """What an attention says of itself is what it does."""
+    _skip_unless_a_module(case)
     plain = case.logits((0, 7))
     with capture(case.model) as captured:
         torch.testing.assert_close(case.logits((0, 7)), plain)

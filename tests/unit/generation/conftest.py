@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -33,6 +34,10 @@ class Shared:
         assert torch.equal(rows.origin // self.width, groups.repeat_interleave(rows.width))
         return Shared(self.keys[groups], rows.width)
 
+    def joined(self, others: Sequence[Shared]) -> Shared:
+        assert all(other.width == self.width for other in others)
+        return Shared(torch.cat([self.keys, *(other.keys for other in others)]), self.width)
+
 
 @dataclass
 class HistoryModel:
@@ -43,6 +48,7 @@ class HistoryModel:
     eos: int = 1
     bias: float = 0.5
     dtype: torch.dtype = torch.float64
+    device: torch.device = torch.device("cpu")
     rows_stepped: list[int] = field(default_factory=list)
     identities: list[bool] = field(default_factory=list)
 

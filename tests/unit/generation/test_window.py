@@ -50,7 +50,7 @@ def model() -> LanguageModel:
 
 
 def windowed(model: LanguageModel, kept: int | None = None) -> Windowed:
-    return Windowed(model.begin, model.step, longest=LONGEST, kept=kept)
+    return Windowed(model, longest=LONGEST, kept=kept)
 
 
 def cropped(ids: list[int], kept: int) -> list[int]:
