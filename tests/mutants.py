@@ -48,6 +48,7 @@ HEADS = "tests/unit/inspection/test_heads.py"
 DIFFERENCE = "tests/unit/inspection/test_difference.py"
 LAWS = "tests/laws/test_decoder_laws.py"
 MEMORIES_LAWS = "tests/laws/test_memories.py"
+CONVERSATION = "tests/unit/generation/test_conversation.py"
 BLOCKS = "tests/reference/test_blocks.py"
 INITIAL = "tests/reference/test_initialisation.py"
 LIKELIHOOD = "tests/reference/test_likelihood.py"
@@ -997,8 +998,8 @@ GENERATION = (
     Mutant(
         "the oldest part of a context is read again",
         "generation/window.py",
-        "ids = whole.gather(1, ((sizes - counts).unsqueeze(1) + places).clamp(max=self.longest))",
-        "ids = whole.gather(1, places.expand(len(whole), -1))",
+        "places = (sizes - counts).unsqueeze(1) + torch.arange(self.longest, device=real.device)",
+        "places = torch.arange(self.longest, device=real.device).expand(len(real), -1)",
         ("tests/unit/generation/test_window.py::test_any_chunks_equal_cropping_by_hand",),
     ),
     Mutant(
@@ -1761,8 +1762,8 @@ MEMORIES = (
     Mutant(
         "keys are filled up at the other end than their positions",
         "blocks/transformer.py",
-        "KeyValues.joined(pasts, left=True) if pasts else None,",
-        "KeyValues.joined(pasts, left=False) if pasts else None,",
+        "KeyValues.together(pasts, left=True) if pasts else None,",
+        "KeyValues.together(pasts, left=False) if pasts else None,",
         (f"{LAWS}::test_states_of_different_age_are_joined[gpt-inference]",),
     ),
     Mutant(
@@ -1785,6 +1786,55 @@ MEMORIES = (
         "return int((used if left else used.flip(0)).byte().argmax())",
         "return int(used.byte().argmax()) if left else int((~used).sum())",
         ("tests/unit/test_values.py::test_columns_at_an_end_without_anything_are_counted",),
+    ),
+    Mutant(
+        "rows that left early are forgotten",
+        "generation/sampling.py",
+        "parted.append(select((live.rows, read), Rows.keep(sentences.nonzero().squeeze(1), copies)))",
+        "parted.append(select((live.rows, read), Rows.keep(sentences.nonzero().squeeze(1).flip(0), copies)))",
+        (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
+    ),
+    Mutant(
+        "states stay in the order in which rows ended",
+        "generation/sampling.py",
+        "places = rows.argsort()[order]",
+        "places = order",
+        (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
+    ),
+    Mutant(
+        "the last token of a beam is read twice",
+        "generation/beam.py",
+        "torch.where(written.positions < after.unread.positions, written.positions, -1)",
+        "written.positions",
+        (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
+    ),
+    Mutant(
+        "the next turn begins at the place of the last token",
+        "generation/after.py",
+        "return cls(state, unread, first + sizes)",
+        "return cls(state, unread, first + sizes - 1)",
+        (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
+    ),
+    Mutant(
+        "a search takes another step before it stops",
+        "generation/sampling.py",
+        "running = done < len(sentences) and not until()",
+        "running = done < len(sentences) and running",
+        (f"{CONVERSATION}::test_a_search_that_is_told_to_stop_gives_what_it_has",),
+    ),
+    Mutant(
+        "only unfinished answers of a beam say that it was cut",
+        "generation/beam.py",
+        "cut = ~front.done.unsqueeze(1).expand_as(finished)",
+        "cut = ~front.done.unsqueeze(1).expand_as(finished) & ~ended",
+        (f"{CONVERSATION}::test_a_beam_that_is_told_to_stop_gives_what_it_has",),
+    ),
+    Mutant(
+        "written tokens are of the first segment of the prompt",
+        "generation/start.py",
+        "following = prompt.segments.gather(1, newest).squeeze(1)",
+        "following = prompt.segments[:, 0]",
+        (f"{CONVERSATION}::test_written_tokens_are_of_the_segment_of_the_last_one_given",),
     ),
     Mutant(
         "one memory keeps its rows when others are rearranged",

@@ -43,7 +43,7 @@ class KeyValues:
         return KeyValues(self.key.contiguous(), self.value.contiguous())
 
     @classmethod
-    def joined(cls, parts: Sequence[KeyValues], *, left: bool) -> KeyValues:
+    def together(cls, parts: Sequence[KeyValues], *, left: bool) -> KeyValues:
         """The groups of all; where one has fewer keys, zeros stand behind them or to their left."""
         keys, values = [part.key for part in parts], [part.value for part in parts]
         return cls(laid_under(keys, axis=2, fill=0.0, left=left), laid_under(values, axis=2, fill=0.0, left=left))

@@ -52,7 +52,7 @@ class Slots:
         return Slots(positions, owned, 1 if rows.free else rows.width)
 
     @classmethod
-    def joined(cls, parts: Sequence[Slots], *, left: bool) -> Slots:
+    def together(cls, parts: Sequence[Slots], *, left: bool) -> Slots:
         """The groups of all; where one has fewer keys, there are none behind them or to their left."""
         width = one_width(part.width for part in parts)
         positions = laid_under([part.positions for part in parts], axis=1, fill=-1, left=left)

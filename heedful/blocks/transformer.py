@@ -26,12 +26,12 @@ class LayerState:
     memories: Mapping[str, KeyValues] = field(default_factory=dict)
 
     @classmethod
-    def joined(cls, parts: Sequence[LayerState]) -> LayerState:
+    def together(cls, parts: Sequence[LayerState]) -> LayerState:
         """With the groups of all; see `StackState.joined`."""
         pasts = [part.past for part in parts if part.past is not None]
         return cls(
-            KeyValues.joined(pasts, left=True) if pasts else None,
-            {name: KeyValues.joined([p.memories[name] for p in parts], left=False) for name in parts[0].memories},
+            KeyValues.together(pasts, left=True) if pasts else None,
+            {name: KeyValues.together([p.memories[name] for p in parts], left=False) for name in parts[0].memories},
         )
 
 
@@ -72,9 +72,9 @@ class StackState:
             parts = tuple(part.before_any(read) if part.past is None else part for part in parts)
         pasts = [part.past for part in parts if part.past is not None]
         return StackState(
-            past=Slots.joined(pasts, left=True) if pasts else None,
-            memories={name: Slots.joined([p.memories[name] for p in parts], left=False) for name in self.memories},
-            layers=tuple(LayerState.joined(each) for each in zip(*(part.layers for part in parts), strict=True)),
+            past=Slots.together(pasts, left=True) if pasts else None,
+            memories={name: Slots.together([p.memories[name] for p in parts], left=False) for name in self.memories},
+            layers=tuple(LayerState.together(each) for each in zip(*(part.layers for part in parts), strict=True)),
             width=width,
         )
 

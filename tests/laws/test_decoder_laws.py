@@ -33,6 +33,7 @@ from heedful.generation import (
     beam_search,
     greedy_search,
 )
+from heedful.generation.search import Beam, Greedy, Search
 from heedful.inspection.capture import capture
 from heedful.inspection.watch import watch
 from heedful.models.interface import Engine, State
@@ -697,6 +698,29 @@ def test_searches_find_the_same_with_and_without_caches(name: str) -> None:
         same(cached, beam_search(plain.step, plain.begin(case.source), prompt, **wide, **given))
         greedy = greedy_search(case.model.step, begin, prompt, **given)
         same(greedy, beam_search(case.model.step, begin, prompt, **narrow, **given))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("search", [Greedy(EOS), Beam(EOS, 3, NoPenalty(), n_best=2)], ids=["greedy", "beam"])
+def test_a_conversation_goes_on_from_the_state_behind_an_answer(name: str, search: Search) -> None:
+    """What follows is what would follow if prompt, answer and new words were read anew."""
+    case = _case(name)
+    prompt = Tokens(torch.full((3, 1), 1), torch.zeros(3, 1, dtype=torch.long))
+    with torch.inference_mode():
+        given: dict[str, Any] = {"limit": torch.tensor([5, 2, 4]), "prefix": None, "streams": torch.arange(3)}
+        found = search.find(case.model.step, case.model.begin(case.source), prompt, **given)
+        assert found.after is not None
+        rows = [row for row, answers in enumerate(found.hypotheses) for _ in answers]
+        words = Tokens.of(torch.tensor([[4, 6, 5], [3, PAD, PAD], [5, 3, PAD]])[rows], pad=PAD)
+        logits, _ = case.model.step(found.after.prompt(words), found.after.state)
+        answers = [(*h.ids, *([EOS] if h.finished else [])) for answers in found.hypotheses for h in answers]
+        for at, (row, said) in enumerate(zip(rows, answers, strict=True)):
+            real = words.positions[at] >= 0
+            whole = torch.tensor([[1, *said, *words.ids[at, real].tolist()]])
+            alone = case.model.begin(select(case.source, torch.tensor([row])))
+            expected, _ = case.model.step(Tokens(whole, torch.arange(whole.size(1)).unsqueeze(0)), alone)
+            new = int(real.sum())
+            torch.testing.assert_close(logits[at, 1 : 1 + new], expected[0, -new:])
 
 
 def same(found: Hypotheses, expected: Hypotheses) -> None:

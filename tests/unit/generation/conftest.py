@@ -23,12 +23,14 @@ class Past:
 
 @dataclass(frozen=True)
 class Shared:
-    """What the beams of a sentence share, kept once for each group; no row may leave its group."""
+    """What the beams of a sentence share, kept once for each group; no row may leave its group unless it is free."""
 
     keys: Tensor
     width: int
 
     def rearrange(self, rows: Rows) -> Shared:
+        if rows.free:
+            return Shared(self.keys[rows.origin // self.width], 1)
         groups = torch.arange(len(self.keys)) if rows.groups is None else rows.groups
         assert len(rows.origin) == len(groups) * rows.width
         assert torch.equal(rows.origin // self.width, groups.repeat_interleave(rows.width))
@@ -48,7 +50,7 @@ class HistoryModel:
     eos: int = 1
     bias: float = 0.5
     dtype: torch.dtype = torch.float64
-    device: torch.device = torch.device("cpu")
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     rows_stepped: list[int] = field(default_factory=list)
     identities: list[bool] = field(default_factory=list)
 
