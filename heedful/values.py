@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, final, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 Nest = TypeVar("Nest")
+Item = TypeVar("Item")
+
+SOURCE: Final = "source"
+"""What a memory is called where it is the only one."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,45 @@ class Tokens:
         return Tokens(self.ids[:, start:stop], self.positions[:, start:stop], segments)
 
 
+@final
+@dataclass(frozen=True)
+class Text:
+    """Slots that follow each other, as words or stored facts do; as many as there are."""
+
+    def fits(self, slots: int) -> bool:
+        """Always."""
+        return True
+
+
+@final
+@dataclass(frozen=True)
+class Grid:
+    """The regions of a picture, row after row; what a smaller picture of a batch lacks is at -1."""
+
+    rows: int
+    columns: int
+
+    def fits(self, slots: int) -> bool:
+        """A slot for each region."""
+        return slots == self.rows * self.columns
+
+
+@final
+@dataclass(frozen=True)
+class Frames:
+    """The frames of a clip in their order; what a shorter clip of a batch lacks is at -1."""
+
+    count: int
+
+    def fits(self, slots: int) -> bool:
+        """A slot for each frame."""
+        return slots == self.count
+
+
+Shape: TypeAlias = Text | Grid | Frames
+"""How the slots of a memory lie, which whoever draws attention to it wants to know."""
+
+
 @dataclass(frozen=True)
 class Memory:
     """Everything a decoder can look at: encoded words, regions, stored facts; -1 in `positions` is an empty slot."""
@@ -45,6 +88,44 @@ class Memory:
     values: Float[Tensor, "B S d_value"]
     positions: Int[Tensor, "B S"]
     summary: Float[Tensor, "B d_summary"]
+    shape: Shape = Text()
+
+    def __post_init__(self) -> None:
+        assert self.shape.fits(self.positions.size(1)), f"{self.positions.size(1)} slots are no {self.shape}"
+
+    def joined(self, others: Sequence[Memory]) -> Memory:
+        """With the rows of others, which have the same shape."""
+        parts = (self, *others)
+        assert all(part.shape == self.shape for part in parts), f"a memory of {self.shape} and others"
+        return Memory(
+            laid_under([part.keys for part in parts], axis=1, fill=0.0),
+            laid_under([part.values for part in parts], axis=1, fill=0.0),
+            laid_under([part.positions for part in parts], axis=1, fill=-1),
+            torch.cat([part.summary for part in parts]),
+            self.shape,
+        )
+
+
+Memories: TypeAlias = Memory | Mapping[str, Memory]
+"""One memory, or several by name: the regions and the motion of a clip, the facts of each hop."""
+
+
+def by_name(given: Item | Mapping[str, Item] | None) -> Mapping[str, Item]:
+    """One thing of each name; a single thing is called `source`, and None is nothing."""
+    if given is None:
+        return {}
+    return given if isinstance(given, Mapping) else {SOURCE: given}
+
+
+def memories_of(given: Memories | None, names: Iterable[str]) -> Mapping[str, Memory]:
+    """The memories by name, in the order of these names, which have to be theirs."""
+    found, wanted = by_name(given), tuple(names)
+    assert found.keys() == set(wanted), f"this looks at {_listed(wanted)}; given: {_listed(found)}"
+    return {name: found[name] for name in wanted}
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "nothing"
 
 
 @dataclass(frozen=True)
@@ -106,8 +187,8 @@ class Rearranged(Protocol):
 def select(state: Nest, rows: Rows | Int[Tensor, " B"]) -> Nest:
     """A state whose row i continues row `rows[i]` of this one: beam search, finished rows, shuffled batches.
 
-    A state is any nest of frozen dataclasses, tuples and batch-first tensors. Parts with a `rearrange` method of their
-    own are asked to do it themselves.
+    A state is any nest of frozen dataclasses, tuples, mappings and batch-first tensors. Parts with a `rearrange` method
+    of their own are asked to do it themselves.
     """
     chosen = Rows.any(rows) if isinstance(rows, Tensor) else rows
     result: Nest = _select(state, chosen)
@@ -123,12 +204,85 @@ def _select(state: Any, rows: Rows) -> Any:
         return state.rearrange(rows)
     if is_dataclass(state) and not isinstance(state, type):
         return replace(state, **{f.name: _select(getattr(state, f.name), rows) for f in fields(state)})
+    if isinstance(state, Mapping):
+        return {name: _select(part, rows) for name, part in state.items()}
     assert state is None or isinstance(state, int), f"a state may not hold {type(state).__name__}"
     return state
 
 
+@runtime_checkable
+class Joinable(Protocol):
+    """A part of a state whose rows cannot simply be laid under each other, because it grew or is shared."""
+
+    def joined(self, others: Sequence[Any]) -> Any:
+        """The rows of this part, then those of the others, which are of its kind."""
+        ...
+
+
+def join(states: Sequence[Nest]) -> Nest:
+    """One state with the rows of all, in this order: the inverse of `select`.
+
+    The states may have begun at different times: where one has read less than another, or looks at less, there is
+    nothing (position -1). States whose rows come in groups need groups of one width.
+    """
+    assert states, "there is nothing to join"
+    result: Nest = states[0] if len(states) == 1 else _join(states)
+    return result
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    first, *others = parts
+    assert all(type(other) is type(first) for other in others), (
+        f"cannot join {', '.join(type(part).__name__ for part in parts)}; without a memory, a state has no rows before "
+        "its first token"
+    )
+    if isinstance(first, Tensor):
+        return torch.cat(list(parts))
+    if isinstance(first, tuple):
+        assert len({len(part) for part in parts}) == 1, "a state without a memory has no rows before its first token"
+        return tuple(_join(each) for each in zip(*parts, strict=True))
+    if isinstance(first, Joinable):
+        return first.joined(others)
+    assert not isinstance(first, Rearranged), f"{type(first).__name__} does not say how it is joined"
+    if is_dataclass(first) and not isinstance(first, type):
+        return replace(first, **{f.name: _join([getattr(part, f.name) for part in parts]) for f in fields(first)})
+    if isinstance(first, Mapping):
+        assert all(other.keys() == first.keys() for other in others), "states that look at different memories"
+        return {name: _join([part[name] for part in parts]) for name in first}
+    assert all(other == first for other in others), f"{first} and others that differ cannot be joined"
+    return first
+
+
+def laid_under(tensors: Sequence[Tensor], *, axis: int, fill: float | int | bool, left: bool = False) -> Tensor:
+    """The rows of all, filled up along another axis where they are shorter: behind what they have, or to its left."""
+    longest = max(tensor.size(axis) for tensor in tensors)
+    parts = []
+    for tensor in tensors:
+        shape = list(tensor.shape)
+        shape[axis] = longest - shape[axis]
+        missing = tensor.new_full(shape, fill)
+        parts.append(tensor if not shape[axis] else torch.cat((missing, tensor) if left else (tensor, missing), axis))
+    return torch.cat(parts)
+
+
+def unused(positions: Int[Tensor, "G K"], *, left: bool = False) -> int:
+    """How many columns at one end have nothing in any row; at least one column is counted as used."""
+    used = (positions >= 0).any(0)
+    if not len(used):
+        return 0
+    used[-1 if left else 0] = True
+    return int((used if left else used.flip(0)).byte().argmax())
+
+
+def one_width(widths: Iterable[int]) -> int:
+    """How many rows are in the groups of states that are joined."""
+    found = set(widths)
+    assert len(found) == 1, f"groups of {sorted(found)} rows cannot be joined; select their rows freely first"
+    return found.pop()
+
+
 def move(value: Nest, device: torch.device | str) -> Nest:
-    """The same nest of dataclasses, tuples and tensors on another device."""
+    """The same nest of dataclasses, tuples, mappings and tensors on another device."""
     result: Nest = _each(value, lambda tensor: tensor.to(device, non_blocking=True))
     return result
 
@@ -146,4 +300,6 @@ def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
         return tuple(_each(part, change) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: _each(getattr(value, f.name), change) for f in fields(value)})
+    if isinstance(value, Mapping):
+        return {name: _each(part, change) for name, part in value.items()}
     return value

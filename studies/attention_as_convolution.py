@@ -160,7 +160,7 @@ class Reader(nn.Module):
         at = torch.arange(x.size(1)).expand(len(x), -1)
         sight = Sight(at, at, None, None, None)
         for layer in self.layers:
-            x, _ = layer(x, LayerState(None, None), sight=sight, across=None)
+            x, _ = layer(x, LayerState(), sight=sight, across={})
         return self.logits(self.norm(x).mean(1))
 
     def centres(self) -> Tensor:

@@ -47,6 +47,8 @@ FLOW = "tests/unit/inspection/test_flow.py"
 HEADS = "tests/unit/inspection/test_heads.py"
 DIFFERENCE = "tests/unit/inspection/test_difference.py"
 LAWS = "tests/laws/test_decoder_laws.py"
+MEMORIES_LAWS = "tests/laws/test_memories.py"
+CONVERSATION = "tests/unit/generation/test_conversation.py"
 BLOCKS = "tests/reference/test_blocks.py"
 INITIAL = "tests/reference/test_initialisation.py"
 LIKELIHOOD = "tests/reference/test_likelihood.py"
@@ -654,8 +656,8 @@ MODELS = (
     Mutant(
         "no shortcut around the attention across",
         "blocks/transformer.py",
-        "x = self.around_across(x, lambda h: attention(h, state.memory, sight=across))",
-        "x = attention(x, state.memory, sight=across)",
+        "seen: Tensor = around(x, lambda h: attention(h, memory, sight=sight))",
+        "seen: Tensor = attention(x, memory, sight=sight)",
         (f"{TORCH}::test_encoder_decoder",),
     ),
     Mutant(
@@ -668,8 +670,8 @@ MODELS = (
     Mutant(
         "the memory is dropped with other rows than the past",
         "blocks/transformer.py",
-        "None if layer.memory is None else layer.memory.pick(groups),",
-        "layer.memory,",
+        "{name: memory.pick(groups) for name, memory in layer.memories.items()},",
+        "layer.memories,",
         (f"{LAWS}::test_rows_in_groups_are_rows[sinusoidal-post_norm-inference]",),
     ),
     Mutant(
@@ -1111,8 +1113,8 @@ GENERATION = (
     Mutant(
         "the oldest part of a context is read again",
         "generation/window.py",
-        "ids = whole.gather(1, ((sizes - counts).unsqueeze(1) + places).clamp(max=self.longest))",
-        "ids = whole.gather(1, places.expand(len(whole), -1))",
+        "places = (sizes - counts).unsqueeze(1) + torch.arange(self.longest, device=real.device)",
+        "places = torch.arange(self.longest, device=real.device).expand(len(real), -1)",
         ("tests/unit/generation/test_window.py::test_any_chunks_equal_cropping_by_hand",),
     ),
     Mutant(
@@ -1829,9 +1831,139 @@ LABELLED = (
     ),
 )
 
+MEMORIES = (
+    Mutant(
+        "the first of several memories is looked at alone",
+        "blocks/transformer.py",
+        "for name, memory in state.memories.items():",
+        "for name, memory in list(state.memories.items())[:1]:",
+        ("tests/reference/test_memories.py::test_a_layer_looks_at_one_memory_after_the_other",),
+    ),
+    Mutant(
+        "every memory is seen as the first one is",
+        "blocks/transformer.py",
+        "x = self._look(x, name, memory, sight=across[name])",
+        "x = self._look(x, name, memory, sight=next(iter(across.values())))",
+        (f"{MEMORIES_LAWS}::test_each_memory_is_seen_under_its_own_name[transformer]",),
+    ),
+    Mutant(
+        "layers look at memories in the order given",
+        "values.py",
+        "return {name: found[name] for name in wanted}",
+        "return found",
+        (f"{MEMORIES_LAWS}::test_memories_are_told_apart_by_their_names_alone",),
+    ),
+    Mutant(
+        "a decoder begins where the first memory's summary says",
+        "models/recurrent_decoder.py",
+        "_beside([each.summary for each in memories.values()])",
+        "_beside([next(iter(memories.values())).summary] * len(memories))",
+        ("tests/reference/test_memories.py::test_a_recurrent_reading_puts_contexts_and_summaries_side_by_side",),
+    ),
+    Mutant(
+        "shorter pasts are filled up with first tokens",
+        "attention/sight.py",
+        "positions = laid_under([part.positions for part in parts], axis=1, fill=-1, left=left)",
+        "positions = laid_under([part.positions for part in parts], axis=1, fill=0, left=left)",
+        (f"{LAWS}::test_states_of_different_age_are_joined[gpt-rotary-inference]",),
+    ),
+    Mutant(
+        "joined groups own what others wrote",
+        "attention/sight.py",
+        "torch.ones(groups * self.width, keys",
+        "torch.zeros(groups * self.width, keys",
+        (f"{LAWS}::test_rows_in_groups_are_rows[gpt-inference]",),
+    ),
+    Mutant(
+        "keys are filled up at the other end than their positions",
+        "blocks/transformer.py",
+        "KeyValues.together(pasts, left=True) if pasts else None,",
+        "KeyValues.together(pasts, left=False) if pasts else None,",
+        (f"{LAWS}::test_states_of_different_age_are_joined[gpt-inference]",),
+    ),
+    Mutant(
+        "a batch keeps the columns of rows that left",
+        "blocks/transformer.py",
+        "parts = tuple(part.trimmed() for part in (self, *others))",
+        "parts = (self, *others)",
+        ("tests/unit/blocks/test_transformer.py::test_rows_that_come_and_go_leave_nothing_behind",),
+    ),
+    Mutant(
+        "joined sources are visible where they are shorter",
+        "models/convolutional_decoder.py",
+        "axis=2, fill=False),",
+        "axis=2, fill=True),",
+        (f"{LAWS}::test_states_of_different_age_are_joined[convolutional-inference]",),
+    ),
+    Mutant(
+        "used slots are cut off",
+        "values.py",
+        "return int((used if left else used.flip(0)).byte().argmax())",
+        "return int(used.byte().argmax()) if left else int((~used).sum())",
+        ("tests/unit/test_values.py::test_columns_at_an_end_without_anything_are_counted",),
+    ),
+    Mutant(
+        "rows that left early are forgotten",
+        "generation/sampling.py",
+        "parted.append(select((live.rows, read), Rows.keep(sentences.nonzero().squeeze(1), copies)))",
+        "parted.append(select((live.rows, read), Rows.keep(sentences.nonzero().squeeze(1).flip(0), copies)))",
+        (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
+    ),
+    Mutant(
+        "states stay in the order in which rows ended",
+        "generation/sampling.py",
+        "places = rows.argsort()[order]",
+        "places = order",
+        (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
+    ),
+    Mutant(
+        "the last token of a beam is read twice",
+        "generation/beam.py",
+        "torch.where(written.positions < after.unread.positions, written.positions, -1)",
+        "written.positions",
+        (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
+    ),
+    Mutant(
+        "the next turn begins at the place of the last token",
+        "generation/after.py",
+        "return cls(state, unread, first + sizes)",
+        "return cls(state, unread, first + sizes - 1)",
+        (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
+    ),
+    Mutant(
+        "a search takes another step before it stops",
+        "generation/sampling.py",
+        "running = done < len(sentences) and not until()",
+        "running = done < len(sentences) and running",
+        (f"{CONVERSATION}::test_a_search_that_is_told_to_stop_gives_what_it_has",),
+    ),
+    Mutant(
+        "only unfinished answers of a beam say that it was cut",
+        "generation/beam.py",
+        "cut = ~front.done.unsqueeze(1).expand_as(finished)",
+        "cut = ~front.done.unsqueeze(1).expand_as(finished) & ~ended",
+        (f"{CONVERSATION}::test_a_beam_that_is_told_to_stop_gives_what_it_has",),
+    ),
+    Mutant(
+        "written tokens are of the first segment of the prompt",
+        "generation/start.py",
+        "following = prompt.segments.gather(1, newest).squeeze(1)",
+        "following = prompt.segments[:, 0]",
+        (f"{CONVERSATION}::test_written_tokens_are_of_the_segment_of_the_last_one_given",),
+    ),
+    Mutant(
+        "one memory keeps its rows when others are rearranged",
+        "blocks/transformer.py",
+        "memories={name: slots.rearrange(rows) for name, slots in self.memories.items()},",
+        "memories={n: s.rearrange(rows) if n != 'motion' else s for n, s in self.memories.items()},",
+        (f"{LAWS}::test_row_law[two-memories-inference-rows0]",),
+    ),
+)
+
 MUTANTS = (
     *ATTENTION,
     *MODELS,
+    *MEMORIES,
     *SUMMARIES,
     *RECURRENT,
     *CONVOLUTIONS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Float, Int
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from heedful.attention.attention import Attention
 from heedful.attention.visibility import Visibility, everything
-from heedful.values import Memory, Rows
+from heedful.values import Memory, Rows, laid_under, one_width, unused
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,21 @@ class Attended:
             return Attended(self.keys, self.values, self.positions, width)
         keys, values, positions = (part.index_select(0, groups) for part in (self.keys, self.values, self.positions))
         return Attended(keys, values, positions, width)
+
+    def joined(self, others: Sequence[Attended]) -> Attended:
+        """With the groups of others, whose memories may be longer or shorter."""
+        parts = [part.trimmed() for part in (self, *others)]
+        return Attended(
+            laid_under([part.keys for part in parts], axis=1, fill=0.0),
+            laid_under([part.values for part in parts], axis=1, fill=0.0),
+            laid_under([part.positions for part in parts], axis=1, fill=-1),
+            one_width(part.width for part in parts),
+        )
+
+    def trimmed(self) -> Attended:
+        """Without the last slots that are empty in all groups."""
+        slots = self.positions.size(1) - unused(self.positions)
+        return Attended(self.keys[:, :slots], self.values[:, :slots], self.positions[:, :slots], self.width)
 
     def by(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,7 @@ from heedful.attention.probe import Probe
 from heedful.attention.sight import Band, Sight
 from heedful.attention.storage import Grown
 from heedful.attention.weigher import ScaledSoftmax, Weigher
+from heedful.values import laid_under
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,22 @@ class KeyValues:
     def settled(self) -> KeyValues:
         """Stored head by head, so that what is attended to again and again needs no copies."""
         return KeyValues(self.key.contiguous(), self.value.contiguous())
+
+    @classmethod
+    def together(cls, parts: Sequence[KeyValues], *, left: bool) -> KeyValues:
+        """The groups of all; where one has fewer keys, zeros stand behind them or to their left."""
+        keys, values = [part.key for part in parts], [part.value for part in parts]
+        return cls(laid_under(keys, axis=2, fill=0.0, left=left), laid_under(values, axis=2, fill=0.0, left=left))
+
+    def cut(self, columns: int, *, left: bool) -> KeyValues:
+        """Without so many keys at one end."""
+        start, stop = (columns, None) if left else (0, self.key.size(2) - columns)
+        return KeyValues(self.key[:, :, start:stop], self.value[:, :, start:stop])
+
+    def before_any(self, groups: int) -> KeyValues:
+        """No keys and values, for so many groups."""
+        key, value = (part.new_empty(groups, part.size(1), 0, part.size(3)) for part in (self.key, self.value))
+        return KeyValues(key, value)
 
     def pick(self, groups: Int[Tensor, " G"] | None) -> KeyValues:
         """The keys and values of these groups; None keeps them all where they are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from heedful.attention import kernels
 from heedful.attention.visibility import Visibility, Window
-from heedful.values import Rows
+from heedful.values import Rows, laid_under, one_width
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,7 @@ class Slots:
         groups, written = positions.shape
         mine = torch.eye(self.width, dtype=torch.bool, device=positions.device)
         mine = mine.repeat_interleave(written // self.width, 1).repeat(groups, 1)
-        before = self.owned
-        if before is None:
-            before = mine.new_ones(groups * self.width, self.positions.size(1))
-        return Slots(together, torch.cat((before, mine), 1), self.width)
+        return Slots(together, torch.cat((self.all_owned(), mine), 1), self.width)
 
     def rearrange(self, rows: Rows) -> Slots:
         """With other rows; keys that a freely picked row did not own are marked as absent."""
@@ -52,6 +50,28 @@ class Slots:
         if rows.free and owned is not None:
             return Slots(torch.where(owned, positions, -1))
         return Slots(positions, owned, 1 if rows.free else rows.width)
+
+    @classmethod
+    def together(cls, parts: Sequence[Slots], *, left: bool) -> Slots:
+        """The groups of all; where one has fewer keys, there are none behind them or to their left."""
+        width = one_width(part.width for part in parts)
+        positions = laid_under([part.positions for part in parts], axis=1, fill=-1, left=left)
+        if all(part.owned is None for part in parts):
+            return cls(positions, None, width)
+        return cls(positions, laid_under([part.all_owned() for part in parts], axis=1, fill=False, left=left), width)
+
+    def cut(self, columns: int, *, left: bool) -> Slots:
+        """Without so many columns at one end."""
+        start, stop = (columns, None) if left else (0, self.positions.size(1) - columns)
+        owned = None if self.owned is None else self.owned[:, start:stop]
+        return Slots(self.positions[:, start:stop], owned, self.width)
+
+    def all_owned(self) -> Bool[Tensor, "B K"]:
+        """The table of ancestry, even where all rows may use all keys."""
+        if self.owned is not None:
+            return self.owned
+        groups, keys = self.positions.shape
+        return torch.ones(groups * self.width, keys, dtype=torch.bool, device=self.positions.device)
 
     def sight(self, positions: Int[Tensor, "G wQ"], visibility: Visibility) -> Sight:
         """What queries at `positions`, those of a group side by side, see of these keys."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
@@ -15,15 +15,24 @@ from heedful.attention.visibility import Visibility, everything
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import Residual
-from heedful.values import Memory, Rows, Tokens
+from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, by_name, memories_of, one_width, unused
 
 
 @dataclass(frozen=True)
 class LayerState:
-    """What a layer remembers: its own past, and the memory as this layer projects it."""
+    """What a layer remembers: its own past, and each memory as this layer projects it."""
 
-    past: KeyValues | None
-    memory: KeyValues | None
+    past: KeyValues | None = None
+    memories: Mapping[str, KeyValues] = field(default_factory=dict)
+
+    @classmethod
+    def together(cls, parts: Sequence[LayerState]) -> LayerState:
+        """With the groups of all; see `StackState.joined`."""
+        pasts = [part.past for part in parts if part.past is not None]
+        return cls(
+            KeyValues.together(pasts, left=True) if pasts else None,
+            {name: KeyValues.together([p.memories[name] for p in parts], left=False) for name in parts[0].memories},
+        )
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,7 @@ class StackState:
     """
 
     past: Slots | None
-    memory: Slots | None
+    memories: Mapping[str, Slots]
     layers: tuple[LayerState, ...]
     width: int = 1
 
@@ -43,26 +52,71 @@ class StackState:
         groups = rows.source_groups(self.width)
         return StackState(
             past=None if self.past is None else self.past.rearrange(rows),
-            memory=None if self.memory is None else self.memory.rearrange(rows),
+            memories={name: slots.rearrange(rows) for name, slots in self.memories.items()},
             layers=tuple(
                 LayerState(
                     None if layer.past is None else layer.past.pick(groups),
-                    None if layer.memory is None else layer.memory.pick(groups),
+                    {name: memory.pick(groups) for name, memory in layer.memories.items()},
                 )
                 for layer in self.layers
             ),
             width=1 if rows.free else rows.width,
         )
 
+    def joined(self, others: Sequence[StackState]) -> StackState:
+        """With the rows of others: the newest keys of all stand in the last column, so that tokens stay in line."""
+        parts = tuple(part.trimmed() for part in (self, *others))
+        width = one_width(part.width for part in parts)
+        read = next((part for part in parts if part.past is not None), None)
+        if read is not None:
+            parts = tuple(part.before_any(read) if part.past is None else part for part in parts)
+        pasts = [part.past for part in parts if part.past is not None]
+        return StackState(
+            past=Slots.together(pasts, left=True) if pasts else None,
+            memories={name: Slots.together([p.memories[name] for p in parts], left=False) for name in self.memories},
+            layers=tuple(LayerState.together(each) for each in zip(*(part.layers for part in parts), strict=True)),
+            width=width,
+        )
+
+    def trimmed(self) -> StackState:
+        """Without the first keys and the last slots that are empty in all groups, which rows that left have needed."""
+        old = 0 if self.past is None else unused(self.past.positions, left=True)
+        free = {name: unused(slots.positions) for name, slots in self.memories.items()}
+        return StackState(
+            past=None if self.past is None else self.past.cut(old, left=True),
+            memories={name: slots.cut(free[name], left=False) for name, slots in self.memories.items()},
+            layers=tuple(
+                LayerState(
+                    None if layer.past is None else layer.past.cut(old, left=True),
+                    {name: memory.cut(free[name], left=False) for name, memory in layer.memories.items()},
+                )
+                for layer in self.layers
+            ),
+            width=self.width,
+        )
+
+    def before_any(self, like: StackState) -> StackState:
+        """This state, in which nothing was read, with room for what was read in another."""
+        assert self.memories, "a state without a memory has no rows before its first token, and cannot be joined"
+        positions = next(iter(self.memories.values())).positions
+        groups = len(positions)
+        pasts = [None if layer.past is None else layer.past.before_any(groups) for layer in like.layers]
+        layers = tuple(replace(layer, past=past) for layer, past in zip(self.layers, pasts, strict=True))
+        return replace(self, past=Slots(positions.new_empty(groups, 0), width=self.width), layers=layers)
+
 
 class TransformerLayer(nn.Module):
-    """Self-attention, attention across to a memory if there is one, feed-forward; each inside a residual.
+    """Self-attention, attention across to each memory there is, feed-forward; each inside a residual.
+
+    Several memories are looked at one after the other ("serial" in Libovický et al. 2018, section 3). The attention to
+    the memory `source` is called `across`, that to any other `across-NAME`.
 
     Args:
         attention: of the tokens to themselves.
         feed_forward: after the attentions.
         residual: makes the shortcut around each sublayer.
-        across: attention to a memory; a decoder has it, an encoder or GPT does not.
+        across: attention to the only memory, or to several by name, in the order in which they are looked at; a decoder
+            has it, an encoder or GPT does not.
     """
 
     def __init__(
@@ -71,26 +125,30 @@ class TransformerLayer(nn.Module):
         feed_forward: FeedForward,
         *,
         residual: Callable[[], Residual],
-        across: MultiHeadAttention | None = None,
+        across: MultiHeadAttention | Mapping[str, MultiHeadAttention] | None = None,
     ) -> None:
         super().__init__()
+        attentions = by_name(across)
+        self.names = tuple(attentions)
         self.attention = attention
-        self.across = across
+        self.across = attentions.get(SOURCE)
+        for name in self._others():
+            self.add_module(f"across-{name}", attentions[name])
         self.feed_forward = feed_forward
         self.around_attention = residual()
-        self.around_across = residual() if across is not None else None
+        self.around_across = residual() if self.across is not None else None
+        for name in self._others():
+            self.add_module(f"around_across-{name}", residual())
         self.around_feed_forward = residual()
 
-    def begin(self, memory: Memory | None) -> LayerState:
-        """The state before the first token."""
-        if self.across is None or memory is None:
-            return LayerState(None, None)
-        return LayerState(None, self.across.remember(memory.keys, memory.values, memory.positions).settled())
+    def begin(self, memories: Mapping[str, Memory]) -> LayerState:
+        """The state before the first token; a layer may look at some of the memories, or at none."""
+        return LayerState(None, {name: self._remembered(name, memories[name]) for name in self.names})
 
     def forward(
-        self, x: Float[Tensor, "G Q d_model"], state: LayerState, *, sight: Sight, across: Sight | None
+        self, x: Float[Tensor, "G Q d_model"], state: LayerState, *, sight: Sight, across: Mapping[str, Sight]
     ) -> tuple[Float[Tensor, "G Q d_model"], LayerState]:
-        """One step up the stack; `sight` and `across` say what the tokens see of each other and of the memory."""
+        """One step up the stack; `sight` and `across` say what the tokens see of each other and of each memory."""
         past = state.past
 
         def attend(h: Tensor) -> Tensor:
@@ -101,11 +159,30 @@ class TransformerLayer(nn.Module):
             return result
 
         x = self.around_attention(x, attend)
-        if self.across is not None and self.around_across is not None:
-            attention = self.across
-            x = self.around_across(x, lambda h: attention(h, state.memory, sight=across))
+        for name, memory in state.memories.items():
+            x = self._look(x, name, memory, sight=across[name])
         x = self.around_feed_forward(x, self.feed_forward)
-        return x, LayerState(past, state.memory)
+        return x, LayerState(past, state.memories)
+
+    def _look(
+        self, x: Float[Tensor, "G Q d_model"], name: str, memory: KeyValues, *, sight: Sight
+    ) -> Float[Tensor, "G Q d_model"]:
+        attention, around = self._across(name)
+        seen: Tensor = around(x, lambda h: attention(h, memory, sight=sight))
+        return seen
+
+    def _remembered(self, name: str, memory: Memory) -> KeyValues:
+        attention, _ = self._across(name)
+        return attention.remember(memory.keys, memory.values, memory.positions).settled()
+
+    def _across(self, name: str) -> tuple[MultiHeadAttention, Residual]:
+        suffix = "" if name == SOURCE else f"-{name}"
+        attention, around = getattr(self, f"across{suffix}"), getattr(self, f"around_across{suffix}")
+        assert isinstance(attention, MultiHeadAttention) and isinstance(around, Residual)
+        return attention, around
+
+    def _others(self) -> Iterable[str]:
+        return (name for name in self.names if name != SOURCE)
 
 
 class TransformerStack(nn.Module):
@@ -132,10 +209,12 @@ class TransformerStack(nn.Module):
         self.visibility = visibility
         self.final_norm = final_norm
 
-    def begin(self, memory: Memory | None) -> StackState:
+    def begin(self, memory: Memories | None) -> StackState:
         """The state before the first token."""
-        slots = None if memory is None else Slots(memory.positions)
-        return StackState(None, slots, tuple(layer.begin(memory) for layer in self._layers()))
+        names = dict.fromkeys(name for layer in self._layers() for name in layer.names)
+        memories = memories_of(memory, names)
+        slots = {name: Slots(each.positions) for name, each in memories.items()}
+        return StackState(None, slots, tuple(layer.begin(memories) for layer in self._layers()))
 
     def forward(self, tokens: Tokens, state: StackState) -> tuple[Float[Tensor, "B T d_model"], StackState]:
         """Hidden vectors of the tokens and the state after them."""
@@ -147,14 +226,14 @@ class TransformerStack(nn.Module):
         positions = tokens.positions.reshape(groups, state.width * length)
         past = self._past(state, groups, positions).extend(positions)
         sight = past.sight(positions, self.visibility)
-        across = None if state.memory is None else state.memory.sight(positions, everything)
+        across = {name: slots.sight(positions, everything) for name, slots in state.memories.items()}
         layers = []
         for layer, before in zip(self._layers(), state.layers, strict=True):
             x, after = layer(x, before, sight=sight, across=across)
             layers.append(after)
         if self.final_norm is not None:
             x = self.final_norm(x)
-        return x.view(rows, length, x.size(-1)), StackState(past, state.memory, tuple(layers), state.width)
+        return x.view(rows, length, x.size(-1)), StackState(past, state.memories, tuple(layers), state.width)
 
     def _layers(self) -> Iterable[TransformerLayer]:
         for layer in self.layers:

@@ -1,27 +1,31 @@
 """Answers from anything that steps: greedy, beam search, sampling, forced decoding."""
 
+from heedful.generation.after import After
 from heedful.generation.beam import beam_search
 from heedful.generation.ensemble import Average, Ensemble, OfLogProbabilities, OfProbabilities
 from heedful.generation.filters import Filter, Forbid, MinimumLength, MinP, TopK, TopP
-from heedful.generation.hypotheses import Hypotheses, Hypothesis
+from heedful.generation.hypotheses import Found, Hypotheses, Hypothesis
 from heedful.generation.penalties import AverageLength, LengthPenalty, NoPenalty, Power, Wu
 from heedful.generation.pick import Best, Multinomial, Pick, Progress
 from heedful.generation.ranking import Top, top_k
 from heedful.generation.repetition import Penalty, RepetitionPenalty
-from heedful.generation.sampling import greedy_search, sample, sampled_search
+from heedful.generation.sampling import Stream, greedy_search, sample, sampled_search
 from heedful.generation.scoring import Scores, score
-from heedful.generation.stopping import AnyOf, AtToken, Stop
+from heedful.generation.stopping import AnyOf, AtToken, Deadline, Stop, Until
 from heedful.generation.window import Windowed, kept_of
 
 __all__ = [
+    "After",
     "AnyOf",
     "AtToken",
     "Average",
     "AverageLength",
     "Best",
+    "Deadline",
     "Ensemble",
     "Filter",
     "Forbid",
+    "Found",
     "Hypotheses",
     "Hypothesis",
     "LengthPenalty",
@@ -38,9 +42,11 @@ __all__ = [
     "RepetitionPenalty",
     "Scores",
     "Stop",
+    "Stream",
     "Top",
     "TopK",
     "TopP",
+    "Until",
     "Windowed",
     "Wu",
     "beam_search",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,18 +12,19 @@ from torch import Tensor
 from torch.nn import functional
 
 from heedful.errors import RecipeError
+from heedful.generation.after import After
 from heedful.generation.filters import Filter, filtered
 from heedful.generation.growth import Candidates, Growth
 from heedful.generation.history import History, Manner, followed
-from heedful.generation.hypotheses import Ended, Hypotheses
+from heedful.generation.hypotheses import Ended, Found, Hypotheses
 from heedful.generation.penalties import LengthPenalty
 from heedful.generation.ranking import normalisers, top_k
 from heedful.generation.repetition import Penalty, penalised
 from heedful.generation.start import Start, at_least_single, check_prefix, limits, read_prompt
-from heedful.generation.stopping import AnyOf, AtToken, Stop
+from heedful.generation.stopping import AnyOf, AtToken, Stop, Until, never
 from heedful.generation.trellis import Trellis
 from heedful.models.interface import State, Step
-from heedful.values import Rows, Tokens, select
+from heedful.values import Rows, Tokens, join, select
 
 # Share of the sentences that must be done before their rows are dropped. With a small Transformer on a CPU anything
 # from 0 to a half costs the same within a tenth; never dropping costs up to half as much again.
@@ -45,6 +46,7 @@ class _Front:
             sentence.
         places: of each of them `tokens * width + beam`: where the trellis has it.
         last: the token at which each of them ended.
+        segments: of the tokens; None where they have none.
     """
 
     sentences: Int[Tensor, " G"]
@@ -57,6 +59,7 @@ class _Front:
     ended: Float[Tensor, "G n 3"]
     places: Int[Tensor, "G n"]
     last: Int[Tensor, "G n"]
+    segments: Int[Tensor, " G"] | None
 
     @classmethod
     def of(cls, start: Start, *, limits: Int[Tensor, " G"], width: int, n_best: int) -> _Front:
@@ -73,16 +76,16 @@ class _Front:
             ended=sums.new_full((len(sums), n_best, 3), -math.inf),
             places=sentences.new_zeros(len(sums), n_best),
             last=sentences.new_zeros(len(sums), n_best),
+            segments=start.segments,
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[_Front]) -> _Front:
+    def whole(cls, parts: Sequence[_Front]) -> _Front:
         """All sentences in their order."""
-        whole = cls(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+        whole = join(parts)
         return select(whole, whole.sentences.argsort())
 
 
-@torch.inference_mode()
 def beam_search(
     step: Step,
     state: State,
@@ -98,6 +101,7 @@ def beam_search(
     penalties: Sequence[Penalty] = (),
     stop: Stop | None = None,
     observe: Callable[[Growth], None] | None = None,
+    until: Until = never,
 ) -> Hypotheses:
     """The `n_best` best answers of each sentence that `width` hypotheses growing side by side can find.
 
@@ -106,7 +110,7 @@ def beam_search(
     live one can beat the worst of them: no score will exceed the present one divided by the largest divisor to come.
 
     Args:
-        step: see `Generative.step`; anything that obeys its laws.
+        step: see `Engine.step`; anything that obeys its laws.
         state: one row for each sentence.
         prompt: what stands before the answer, at least the begin of sentence; may be padded anywhere.
         width: live hypotheses of each sentence.
@@ -121,22 +125,75 @@ def beam_search(
             add up to one again; `log_probability` stays that of the model.
         stop: ends hypotheses besides `eos`; the token at which it does is their last, and they are not `finished`.
         observe: is told of every step; nothing is computed for it unless given.
+        until: tells the search to give back the best that it has, ended or not.
+    """
+    return found_by_beams(
+        step,
+        state,
+        prompt,
+        width=width,
+        eos=eos,
+        limit=limit,
+        length_penalty=length_penalty,
+        n_best=n_best,
+        prefix=prefix,
+        filters=filters,
+        penalties=penalties,
+        stop=stop,
+        observe=observe,
+        until=until,
+        keep=False,
+    ).hypotheses
+
+
+@torch.inference_mode()
+def found_by_beams(
+    step: Step,
+    state: State,
+    prompt: Tokens,
+    *,
+    width: int,
+    eos: int,
+    limit: int | Int[Tensor, " B"],
+    length_penalty: LengthPenalty,
+    n_best: int,
+    prefix: Int[Tensor, "B L"] | None,
+    filters: Sequence[Filter],
+    penalties: Sequence[Penalty],
+    stop: Stop | None,
+    observe: Callable[[Growth], None] | None,
+    until: Until,
+    keep: bool,
+) -> Found:
+    """`beam_search`, and if it is to be kept, where the model stands behind each answer.
+
+    What a beam of the past has read is gone when its hypothesis turns out to be the best, so the answers are then read
+    once more, as one chunk.
     """
     _check(width, n_best)
     limited = limits(limit, prompt=prompt)
     check_prefix(prefix, eos=eos)
-    start, state = read_prompt(step, state, prompt=prompt, prefix=prefix)
+    start, begun = read_prompt(step, state, prompt=prompt, prefix=prefix)
     front = _Front.of(start, limits=limited, width=width, n_best=n_best)
     divisors, trellis = _divisors(front, length_penalty), Trellis(len(limited), width)
     manner = Manner(AtToken(eos) if stop is None else AnyOf((AtToken(eos), stop)), tuple(penalties))
-    state = (state, manner.begin(prompt, start))
+    state = (begun, manner.begin(prompt, start))
     whole = _grown(
         step, state, start.logits, front=front, trellis=trellis, divisors=divisors, manner=manner, filters=filters,
-        observe=observe,
+        observe=observe, until=until,
     )  # fmt: skip
-    return _best(whole, trellis, divisors=divisors, eos=eos, start=start, ranked_otherwise=bool(penalties)).listed(
-        start
+    best = _best(whole, trellis, divisors=divisors, eos=eos, start=start, ranked_otherwise=bool(penalties))
+    return Found(best.listed(start), _after(step, begun, best, start=start) if keep else None)
+
+
+def _after(step: Step, begun: State, best: Ended, *, start: Start) -> After:
+    """Behind each hypothesis that there is; `begun` is the state behind the prompts."""
+    sentences, written = (best.scores > -math.inf).nonzero()[:, 0], best.written(start)
+    after = After.of(select(begun, sentences), written, first=start.positions[sentences])
+    known = Tokens(
+        written.ids, torch.where(written.positions < after.unread.positions, written.positions, -1), written.segments
     )
+    return replace(after, state=step(known, after.state)[1])
 
 
 def _grown(
@@ -150,11 +207,12 @@ def _grown(
     manner: Manner,
     filters: Sequence[Filter],
     observe: Callable[[Growth], None] | None,
+    until: Until,
 ) -> _Front:
-    """All sentences when their searches are done; the trellis has the tokens."""
+    """All sentences when their searches are done or told to stop; the trellis has the tokens."""
     read, history = state
     parts, rows, width = [], 1, front.live.size(1)
-    running = not bool(front.done.all())
+    running = not bool(front.done.all()) and not until()
     while running:
         logits = at_least_single(logits)
         found = _continuations(logits, front, history, rows=rows, filters=filters, penalties=manner.penalties)
@@ -166,7 +224,7 @@ def _grown(
         history = followed(tried, chosen.ranks)
         trellis.grow(front.sentences, origins=chosen.beams, ids=chosen.ids, log_probabilities=chosen.values)
         done, moved = _news(front, chosen)
-        running = done < len(front.done)
+        running = done < len(front.done) and not until()
         if running:
             if done >= _WORTH_DROPPING * len(front.done):
                 kept = (~front.done).nonzero().squeeze(1)
@@ -176,7 +234,7 @@ def _grown(
             read = _rearranged(read, chosen.beams, rows=rows, moved=moved)
             rows = width
             logits, read = _step(step, read, front, chosen.ids)
-    return _Front.joined([*parts, front])
+    return _Front.whole([*parts, front])
 
 
 def _check(width: int, n_best: int) -> None:
@@ -253,6 +311,7 @@ def _advance(front: _Front, found: Candidates, *, divisors: Float[Tensor, " leng
         ended=ended,
         places=places.gather(1, order),
         last=last.gather(1, order),
+        segments=front.segments,
     )
     return after, chosen
 
@@ -278,7 +337,12 @@ def _rearranged(state: State, beams: Int[Tensor, "G width"], *, rows: int, moved
 def _step(step: Step, state: State, front: _Front, ids: Int[Tensor, "G width"]) -> tuple[Float[Tensor, "N V"], State]:
     """One step of all live hypotheses; sentences that are done step with no token."""
     positions = torch.where(front.done, -1, front.first + front.counts - 1)
-    tokens = Tokens(ids.view(-1, 1), positions.repeat_interleave(ids.size(1)).unsqueeze(1))
+    width, segments = ids.size(1), front.segments
+    tokens = Tokens(
+        ids.view(-1, 1),
+        positions.repeat_interleave(width).unsqueeze(1),
+        None if segments is None else segments.repeat_interleave(width).unsqueeze(1),
+    )
     logits, state = step(tokens, state)
     return logits[:, -1], state
 
@@ -312,4 +376,5 @@ def _best(
         taken = torch.arange(values.size(2), device=values.device) < (counts + ended).unsqueeze(2)
         totals = start.log_probabilities.sum(1, keepdim=True) + torch.where(taken, values, 0.0).sum(2)
     finished = ended & (last == eos)
-    return Ended(counts + (ended & ~finished), finished, scores, totals, ids, values)
+    cut = ~front.done.unsqueeze(1).expand_as(finished)
+    return Ended(counts + (ended & ~finished), finished, scores, totals, ids, values, cut)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from heedful.errors import RecipeError
 from heedful.generation.start import at_least_single
-from heedful.models.interface import Generative, Source, State
+from heedful.models.interface import Engine, Source, State
 from heedful.values import Tokens
 
 
@@ -46,13 +46,18 @@ class OfLogProbabilities(Average):
 
 @final
 class Ensemble(Generic[Source]):
-    """A generative model that predicts the average of its members, which share source and vocabulary."""
+    """An engine that predicts the average of its members, which share source, vocabulary and device."""
 
-    def __init__(self, models: Sequence[Generative[Source]], average: Average | None = None) -> None:
+    def __init__(self, models: Sequence[Engine[Source]], average: Average | None = None) -> None:
         if not models:
             raise RecipeError("ensemble: no models; name at least one")
         self.models = tuple(models)
         self.average = average or OfProbabilities()
+
+    @property
+    def device(self) -> torch.device:
+        """That of all members."""
+        return self.models[0].device
 
     def begin(self, source: Source) -> tuple[State, ...]:
         """The states of all members."""

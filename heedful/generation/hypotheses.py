@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from heedful.errors import RunError
+from heedful.generation.after import After
 from heedful.generation.start import Start
+from heedful.values import Tokens
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,8 @@ class Hypothesis:
         log_probability: sum of all token log-probabilities of the model, in nats.
         score: what hypotheses are ranked by: `log_probability` after the length penalty.
         token_log_probabilities: one for each id and, if finished, one more for the end of sentence.
-        finished: whether it ended by itself; otherwise the limit cut it.
+        finished: whether it ended by itself; otherwise the limit cut it, or whoever told the search to stop.
+        cut: whether the search was told to stop before it was done with it, so that more or better might have come.
     """
 
     ids: tuple[int, ...]
@@ -30,10 +34,24 @@ class Hypothesis:
     score: float
     token_log_probabilities: tuple[float, ...]
     finished: bool
+    cut: bool = False
 
 
 Hypotheses: TypeAlias = list[list[Hypothesis]]
 """For each sentence its hypotheses, best first."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search gives back.
+
+    Attributes:
+        hypotheses: of each sentence, best first.
+        after: where the model stands behind them, so that it can read on; None unless it was asked for.
+    """
+
+    hypotheses: Hypotheses
+    after: After | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +62,7 @@ class Ended:
         counts: ids of each hypothesis that were generated, end of sentence and prefix not counted.
         scores: minus infinity where there is no hypothesis.
         ids, token_log_probabilities: generated ones; if finished, the end of sentence stands at `counts`.
+        cut: see `Hypothesis`.
     """
 
     counts: Int[Tensor, "B n"]
@@ -52,13 +71,24 @@ class Ended:
     log_probabilities: Float[Tensor, "B n"]
     ids: Int[Tensor, "B n T"]
     token_log_probabilities: Float[Tensor, "B n T"]
+    cut: Bool[Tensor, "B n"]
+
+    def written(self, start: Start) -> Tokens:
+        """What was generated of each hypothesis that there is, the end of sentence included; -1 behind it."""
+        real = self.scores > -math.inf
+        ids, sizes = self.ids[real], (self.counts + self.finished)[real]
+        sentences = real.nonzero()[:, 0]
+        places = torch.arange(ids.size(1), device=ids.device)
+        positions = torch.where(places < sizes.unsqueeze(1), start.positions[sentences].unsqueeze(1) + places, -1)
+        segments = None if start.segments is None else start.segments[sentences].unsqueeze(1).expand_as(ids)
+        return Tokens(ids, positions, segments)
 
     def listed(self, start: Start) -> Hypotheses:
         """The hypotheses as objects, behind their forced prefixes and in the order given."""
         lengths = start.lengths.tolist()
         prefixes = [ids[:n] for ids, n in zip(start.prefix.tolist(), lengths, strict=True)]
         forced = [given[:n] for given, n in zip(start.log_probabilities.tolist(), lengths, strict=True)]
-        columns = (self.counts, self.finished, self.scores, self.log_probabilities, self.ids)
+        columns = (self.counts, self.finished, self.cut, self.scores, self.log_probabilities, self.ids)
         fields = (*columns, self.token_log_probabilities)
         sentences = zip(prefixes, forced, *(field.tolist() for field in fields), strict=True)
         return [_one_sentence(index, *sentence) for index, sentence in enumerate(sentences)]
@@ -72,8 +102,9 @@ def _one_sentence(index: int, prefix: list[int], forced: list[float], *fields: l
             score=score,
             token_log_probabilities=(*forced, *each[: count + finished]),
             finished=finished,
+            cut=cut,
         )
-        for count, finished, score, log_probability, ids, each in zip(*fields, strict=True)
+        for count, finished, cut, score, log_probability, ids, each in zip(*fields, strict=True)
         if score != -math.inf
     ]
     if not found or any(math.isnan(hypothesis.score) for hypothesis in found):

@@ -10,15 +10,15 @@ from typing import final
 from jaxtyping import Int
 from torch import Tensor
 
-from heedful.generation.beam import beam_search
+from heedful.generation.beam import found_by_beams
 from heedful.generation.filters import Filter
 from heedful.generation.growth import Growth
-from heedful.generation.hypotheses import Hypotheses
+from heedful.generation.hypotheses import Found, Hypotheses
 from heedful.generation.penalties import LengthPenalty
 from heedful.generation.pick import Best, Pick
 from heedful.generation.repetition import Penalty
-from heedful.generation.sampling import greedy_search, sampled_search
-from heedful.generation.stopping import Stop
+from heedful.generation.sampling import found_by_sampling
+from heedful.generation.stopping import Stop, Until, never
 from heedful.models.interface import State, Step
 from heedful.values import Tokens
 
@@ -26,7 +26,6 @@ from heedful.values import Tokens
 class Search(ABC):
     """A way to find good outputs."""
 
-    @abstractmethod
     def __call__(
         self,
         step: Step,
@@ -37,17 +36,43 @@ class Search(ABC):
         prefix: Int[Tensor, "B L"] | None,
         streams: Int[Tensor, " B"],
         stop: Stop | None = None,
+        until: Until = never,
     ) -> Hypotheses:
-        """For each row of the prompt its hypotheses, best first.
+        """For each row of the prompt its hypotheses, best first; see `find`."""
+        found = self.find(
+            step, state, prompt, limit=limit, prefix=prefix, streams=streams, stop=stop, until=until, keep=False
+        )
+        return found.hypotheses
+
+    @abstractmethod
+    def find(
+        self,
+        step: Step,
+        state: State,
+        prompt: Tokens,
+        *,
+        limit: Int[Tensor, " B"],
+        prefix: Int[Tensor, "B L"] | None,
+        streams: Int[Tensor, " B"],
+        stop: Stop | None = None,
+        until: Until = never,
+        keep: bool = True,
+    ) -> Found:
+        """For each row of the prompt its hypotheses, best first, and where the model then stands.
+
+        What comes back `after` a search is what the next one begins with: `after.state`, and `after.prompt(tokens)`.
+        Penalties know the tokens of their own prompt only.
 
         Args:
-            step: of the model.
-            state: of the model, before the prompt.
+            step: of the engine.
+            state: of the engine, before the prompt.
             prompt: what is read before anything is written.
             limit: most tokens written in each row.
             prefix: ids with which each output must begin, -1 behind them.
             streams: a number for each row that decides its chance, however rows are batched.
             stop: ends rows besides the end of sentence.
+            until: tells the search to give back what it has.
+            keep: where the model stands is wanted.
         """
 
 
@@ -65,7 +90,7 @@ class Greedy(Search):
         """How each token is taken."""
         return Best(tuple(self.filters))
 
-    def __call__(
+    def find(
         self,
         step: Step,
         state: State,
@@ -75,18 +100,24 @@ class Greedy(Search):
         prefix: Int[Tensor, "B L"] | None,
         streams: Int[Tensor, " B"],
         stop: Stop | None = None,
-    ) -> Hypotheses:
+        until: Until = never,
+        keep: bool = True,
+    ) -> Found:
         """One hypothesis for each row."""
-        return greedy_search(
+        return found_by_sampling(
             step,
             state,
             prompt,
             eos=self.eos,
             limit=limit,
+            pick=self.pick,
+            n=1,
             prefix=prefix,
-            filters=self.filters,
+            streams=None,
             penalties=self.penalties,
             stop=stop,
+            until=until,
+            keep=keep,
         )
 
 
@@ -103,7 +134,7 @@ class Beam(Search):
     observe: Callable[[Growth], None] | None = None
     penalties: Sequence[Penalty] = ()
 
-    def __call__(
+    def find(
         self,
         step: Step,
         state: State,
@@ -113,9 +144,11 @@ class Beam(Search):
         prefix: Int[Tensor, "B L"] | None,
         streams: Int[Tensor, " B"],
         stop: Stop | None = None,
-    ) -> Hypotheses:
+        until: Until = never,
+        keep: bool = True,
+    ) -> Found:
         """`n_best` hypotheses for each row."""
-        return beam_search(
+        return found_by_beams(
             step,
             state,
             prompt,
@@ -129,6 +162,8 @@ class Beam(Search):
             penalties=self.penalties,
             stop=stop,
             observe=self.observe,
+            until=until,
+            keep=keep,
         )
 
 
@@ -142,7 +177,7 @@ class Sampling(Search):
     n: int = field(default=1)
     penalties: Sequence[Penalty] = ()
 
-    def __call__(
+    def find(
         self,
         step: Step,
         state: State,
@@ -152,9 +187,11 @@ class Sampling(Search):
         prefix: Int[Tensor, "B L"] | None,
         streams: Int[Tensor, " B"],
         stop: Stop | None = None,
-    ) -> Hypotheses:
+        until: Until = never,
+        keep: bool = True,
+    ) -> Found:
         """`n` hypotheses for each row."""
-        return sampled_search(
+        return found_by_sampling(
             step,
             state,
             prompt,
@@ -166,4 +203,6 @@ class Sampling(Search):
             streams=streams,
             penalties=self.penalties,
             stop=stop,
+            until=until,
+            keep=keep,
         )

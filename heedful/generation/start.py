@@ -22,6 +22,7 @@ class Start:
         positions: of the first free token.
         prefix: ids forced before it; only the first `lengths` of a row count.
         log_probabilities: of the forced ids; 0 behind them.
+        segments: of all tokens to come, which is that of the last one that was given; None where tokens have none.
     """
 
     logits: Float[Tensor, "B V"]
@@ -29,6 +30,7 @@ class Start:
     lengths: Int[Tensor, " B"]
     prefix: Int[Tensor, "B L"]
     log_probabilities: Float[Tensor, "B L"]
+    segments: Int[Tensor, " B"] | None = None
 
 
 def read_prompt(
@@ -48,13 +50,18 @@ def read_prompt(
     first = prompt.positions.amax(1) + 1
     places = torch.arange(prefix.size(1), device=prefix.device)
     positions = torch.where(forced, first.unsqueeze(1) + places, -1)
-    tokens = Tokens(torch.cat((prompt.ids, prefix.clamp(min=0)), 1), torch.cat((prompt.positions, positions), 1))
-    logits, state = step(tokens, state)
-    before = torch.cat((prompt.positions.argmax(1, keepdim=True), (places + prompt.ids.size(1)).expand_as(prefix)), 1)
+    newest = prompt.positions.argmax(1, keepdim=True)
+    ids, positions = torch.cat((prompt.ids, prefix.clamp(min=0)), 1), torch.cat((prompt.positions, positions), 1)
+    segments = following = None
+    if prompt.segments is not None:
+        following = prompt.segments.gather(1, newest).squeeze(1)
+        segments = torch.cat((prompt.segments, following.unsqueeze(1).expand_as(prefix)), 1)
+    logits, state = step(Tokens(ids, positions, segments), state)
+    before = torch.cat((newest, (places + prompt.ids.size(1)).expand_as(prefix)), 1)
     rows = torch.arange(len(prefix), device=prefix.device)
     scores = _forced_scores(at_least_single(logits[rows.unsqueeze(1), before[:, :-1]]), prefix)
     last = logits[rows, before[rows, lengths]]
-    return Start(last, first + lengths, lengths, prefix.clamp(min=0), scores), state
+    return Start(last, first + lengths, lengths, prefix.clamp(min=0), scores, following), state
 
 
 def at_least_single(logits: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -78,8 +85,6 @@ def check_prefix(prefix: Int[Tensor, "B L"] | None, *, eos: int) -> None:
 
 
 def _check(prompt: Tokens, prefix: Int[Tensor, "B L"]) -> None:
-    if prompt.segments is not None:
-        raise RecipeError("prompt: has segments, of which generated tokens have none; leave them out")
     empty = (prompt.positions < 0).all(1).nonzero()
     if len(empty):
         raise RecipeError(f"prompt: row {int(empty[0])} is empty; begin it with at least one token")

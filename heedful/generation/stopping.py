@@ -1,15 +1,45 @@
-"""When a row ends."""
+"""When a row ends, and when a whole search does."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, final, runtime_checkable
+from typing import Protocol, TypeAlias, final, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from heedful.models.interface import State
+
+Until: TypeAlias = Callable[[], bool]
+"""Whether a search is to give back what it has found so far; asked before the first token and before every step.
+
+A `Deadline` is one, and so is `is_set` of a `threading.Event`.
+"""
+
+
+@final
+@dataclass(frozen=True)
+class Deadline:
+    """True from a moment on, in seconds of `time.monotonic`."""
+
+    at: float
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        """So long from now."""
+        return cls(time.monotonic() + seconds)
+
+    def __call__(self) -> bool:
+        """Whether it has passed."""
+        return time.monotonic() >= self.at
+
+
+def never() -> bool:
+    """A search that ends by itself."""
+    return False
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from heedful.attention.dropout import Dropout
 from heedful.blocks.convolution import CausalConvolution, Lineup, halved_sum, projection
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.models.interface import Decoder
-from heedful.values import Memory, Rows, Tokens
+from heedful.values import SOURCE, Memories, Rows, Tokens, join, laid_under, memories_of, one_width, unused
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,21 @@ class ConvolutionalMemory:
             self.visible.index_select(0, groups),
         )
 
+    def joined(self, others: Sequence[ConvolutionalMemory]) -> ConvolutionalMemory:
+        """With the groups of others, whose sources may be longer or shorter."""
+        parts = [part.trimmed() for part in (self, *others)]
+        return ConvolutionalMemory(
+            tuple(laid_under(keys, axis=1, fill=0.0) for keys in zip(*(part.keys for part in parts), strict=True)),
+            laid_under([part.values for part in parts], axis=1, fill=0.0),
+            laid_under([part.visible for part in parts], axis=2, fill=False),
+        )
+
+    def trimmed(self) -> ConvolutionalMemory:
+        """Without the last slots that are empty in all groups."""
+        slots = self.visible.size(2) - unused(self.visible.squeeze(1).long() - 1)
+        keys = tuple(each[:, :slots] for each in self.keys)
+        return ConvolutionalMemory(keys, self.values[:, :slots], self.visible[:, :, :slots])
+
 
 @dataclass(frozen=True)
 class ConvolutionalState:
@@ -59,6 +74,15 @@ class ConvolutionalState:
             tuple(past.index_select(0, rows.origin) for past in self.past),
             self.memory.pick(rows.source_groups(self.width)),
             1 if rows.free else rows.width,
+        )
+
+    def joined(self, others: Sequence[ConvolutionalState]) -> ConvolutionalState:
+        """With the rows of others."""
+        parts = (self, *others)
+        return ConvolutionalState(
+            join([part.past for part in parts]),
+            join([part.memory for part in parts]),
+            one_width(part.width for part in parts),
         )
 
 
@@ -121,9 +145,9 @@ class ConvolutionalDecoder(Decoder):
         self.outward = projection(d_hidden, d_model)
         self.dropout = Dropout(dropout)
 
-    def begin(self, memory: Memory | None) -> ConvolutionalState:
+    def begin(self, memory: Memories | None) -> ConvolutionalState:
         """The state before the first token: nothing read, and the memory as each layer's score projects it."""
-        assert memory is not None, "a convolutional decoder looks at a source"
+        memory = memories_of(memory, [SOURCE])[SOURCE]
         rows, visible = memory.keys.size(0), memory.positions >= 0
         count = visible.sum(1).to(memory.values.dtype).view(-1, 1, 1)
         past = tuple(layer.convolution.begin(rows, like=memory.keys) for layer in self._layers())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import final
+from collections.abc import Mapping
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
@@ -105,3 +106,25 @@ class TransformerEncoder(Encoder[Tokens]):
         hidden: Tensor
         hidden, _ = self.stack(source, self.stack.begin(None))
         return Memory(hidden, hidden, source.positions, self.summary(hidden, source.positions))
+
+
+@final
+class Encoders(nn.Module):
+    """Several encoders, each of which makes the memory of its name from the source of its name.
+
+    The parameters of each are called `NAME.*`.
+
+    Args:
+        encoders: by the names of their memories.
+    """
+
+    def __init__(self, encoders: Mapping[str, Encoder[Any]]) -> None:
+        super().__init__()
+        self._names = tuple(encoders)
+        for name, encoder in encoders.items():
+            self.add_module(name, encoder)
+
+    def forward(self, source: Mapping[str, Any]) -> dict[str, Memory]:
+        """A memory of each source; sources and memories have the same names."""
+        assert source.keys() == set(self._names), f"sources {[*source]}, but encoders of {[*self._names]}"
+        return {name: self.get_submodule(name)(source[name]) for name in self._names}

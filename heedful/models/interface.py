@@ -1,10 +1,11 @@
-"""What every model promises: encoders make a memory, decoders read it, generative models say what may follow.
+"""What every model promises: encoders make a memory, decoders read it, engines say what may follow.
 
-The laws of every decoder, and of `begin` and `step` of every generative model:
+The laws of every decoder, and of `begin` and `step` of every engine:
 
 - **chunk**: however a sequence of tokens is cut into chunks, the outputs are the same; training, reading a
   prompt and generating one token at a time are the same computation.
 - **row**: `select(state, rows)` and a step give what the step would have given in those rows.
+- **join**: `join` of states, whenever each began, steps like each alone.
 - **cause**: later tokens do not change the outputs of earlier ones.
 - **padding**: tokens whose position is -1, wherever they stand and even if a whole row has no other, change
   nothing; outputs at their places are finite and mean nothing.
@@ -18,16 +19,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.values import Memory, Tokens
+from heedful.values import Memories, Memory, Tokens
 
 State: TypeAlias = Any
-"""What a decoder remembers: any nest of frozen dataclasses, tuples and batch-first tensors."""
+"""What a decoder remembers: any nest of frozen dataclasses, tuples, mappings and batch-first tensors."""
 
 Step: TypeAlias = Callable[[Tokens, State], tuple[Float[Tensor, "B T V"], State]]
-"""`Generative.step` of some model: all that generation needs besides a first state."""
+"""`Engine.step`: all that a search needs besides a first state."""
 
 Source = TypeVar("Source", contravariant=True)  # noqa: PLC0105 - the name users meet in signatures
 
@@ -44,8 +46,8 @@ class Decoder(nn.Module, ABC):
     """Reads tokens in chunks of any size, looking at a memory or at nothing; see the laws above."""
 
     @abstractmethod
-    def begin(self, memory: Memory | None) -> State:
-        """The state before the first token, one row for each row of the memory.
+    def begin(self, memory: Memories | None) -> State:
+        """The state before the first token, one row for each row of the memory, or of each of several by name.
 
         Without a memory the number of rows follows from the first tokens.
         """
@@ -56,8 +58,13 @@ class Decoder(nn.Module, ABC):
 
 
 @runtime_checkable
-class Generative(Protocol[Source]):
-    """All that generation knows of a model."""
+class Engine(Protocol[Source]):
+    """All that generation knows of whatever computes a model: a module, several that vote, another runtime."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where tokens are wanted and logits come from."""
+        ...
 
     def begin(self, source: Source) -> State:
         """The state before the first token; a row for each sentence of the source."""

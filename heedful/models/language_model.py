@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -21,6 +22,11 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.decoder = decoder
         self.output = output
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.output.weight.device
 
     def begin(self, source: None = None) -> State:
         """The decoder's state before its first token."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -19,7 +19,7 @@ from heedful.blocks.linear import xavier_linear
 from heedful.blocks.readout import Readout
 from heedful.blocks.recurrent import Cell, CellState, Column, RecurrentStack
 from heedful.models.interface import Decoder
-from heedful.values import Memory, Tokens
+from heedful.values import SOURCE, Memories, Tokens, by_name, memories_of
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class RecurrentState:
     Attributes:
         cells: of each layer.
         context: the summary of the source, where it is read again.
-        attended: the memory, where there is attention.
+        attended: each memory, where there is attention.
         fed: the last attentional vector, where it is fed back.
     """
 
     cells: tuple[CellState, ...]
     context: Float[Tensor, "B d_summary"] | None = None
-    attended: Attended | None = None
+    attended: Mapping[str, Attended] = field(default_factory=dict)
     fed: Float[Tensor, "B d_fed"] | None = None
 
 
@@ -129,10 +129,10 @@ class ContextDecoder(Decoder):
         self.use = use
         self.readout = readout
 
-    def begin(self, memory: Memory | None) -> RecurrentState:
+    def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token."""
-        assert memory is not None, "a recurrent decoder starts from a summary"
-        return RecurrentState(self.start(memory.summary), context=memory.summary)
+        summary = memories_of(memory, [SOURCE])[SOURCE].summary
+        return RecurrentState(self.start(summary), context=summary)
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Hidden vectors of the tokens and the state after them."""
@@ -159,9 +159,9 @@ class RecurrentDecoder(Decoder):
         self.stack = stack
         self.dropout = Dropout(dropout)
 
-    def begin(self, memory: Memory | None) -> RecurrentState:
+    def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token, of as many rows as that has."""
-        assert memory is None, "this decoder looks at no memory"
+        memories_of(memory, [])
         return RecurrentState(())
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
@@ -174,31 +174,55 @@ class RecurrentDecoder(Decoder):
 
 
 class Reading(nn.Module):
-    """How a decoder with attention reads its source.
+    """How a decoder with attention reads its source, or several.
+
+    Of several memories the contexts stand side by side, and so do the summaries that the first state is made of. The
+    attention to the memory `source` is called `across`, that to any other `across-NAME`.
 
     Args:
-        across: attention to the memory.
+        across: attention to the only memory, or to several by name.
         start: the first state.
         visibility: which slots a step may see.
     """
 
-    def __init__(self, across: Attention, *, start: Start, visibility: Visibility = everything) -> None:
+    def __init__(
+        self, across: Attention | Mapping[str, Attention], *, start: Start, visibility: Visibility = everything
+    ) -> None:
         super().__init__()
-        self.across = across
+        self.names = tuple(by_name(across))
+        for name, attention in by_name(across).items():
+            self.add_module(_path(name), attention)
         self.start = start
         self.visibility = visibility
 
-    def begin(self, memory: Memory | None) -> RecurrentState:
+    def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token: keys are projected once."""
-        assert memory is not None, "there is nothing to attend to"
-        return RecurrentState(self.start(memory.summary), attended=Attended.of(self.across, memory))
+        memories = memories_of(memory, self.names)
+        attended = {name: Attended.of(self._across(name), each) for name, each in memories.items()}
+        return RecurrentState(self.start(_beside([each.summary for each in memories.values()])), attended=attended)
 
     def forward(
-        self, query: Float[Tensor, "B Q d"], attended: Attended | None, *, positions: Int[Tensor, "B Q"]
+        self, query: Float[Tensor, "B Q d"], attended: Mapping[str, Attended], *, positions: Int[Tensor, "B Q"]
     ) -> Float[Tensor, "B Q d_value"]:
-        """What queries at these positions take from the memory."""
-        assert attended is not None
-        return attended.by(self.across, query, positions=positions, visibility=self.visibility)
+        """What queries at these positions take from the memories."""
+        contexts = [
+            each.by(self._across(name), query, positions=positions, visibility=self.visibility)
+            for name, each in attended.items()
+        ]
+        return _beside(contexts)
+
+    def _across(self, name: str) -> Attention:
+        attention = getattr(self, _path(name))
+        assert isinstance(attention, Attention)
+        return attention
+
+
+def _path(name: str) -> str:
+    return "across" if name == SOURCE else f"across-{name}"
+
+
+def _beside(vectors: Sequence[Float[Tensor, "*B _"]]) -> Float[Tensor, "*B d"]:
+    return vectors[0] if len(vectors) == 1 else torch.cat(list(vectors), -1)
 
 
 class BahdanauDecoder(Decoder):
@@ -220,7 +244,7 @@ class BahdanauDecoder(Decoder):
         self.reading = reading
         self.readout = readout
 
-    def begin(self, memory: Memory | None) -> RecurrentState:
+    def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token."""
         return self.reading.begin(memory)
 
@@ -252,7 +276,7 @@ class LuongDecoder(Decoder):
         self.reading = reading
         self.readout = readout
 
-    def begin(self, memory: Memory | None) -> RecurrentState:
+    def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token."""
         return self.reading.begin(memory)
 
@@ -280,7 +304,7 @@ class FeedingDecoder(Decoder):
         self.reading = reading
         self.readout = readout
 
-    def begin(self, memory: Memory | None) -> RecurrentState:
+    def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token, when nothing was fed yet."""
         state = self.reading.begin(memory)
         output = state.cells[-1][0]

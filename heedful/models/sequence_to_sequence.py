@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from heedful.models.encoders import Encoders
 from heedful.models.interface import Decoder, Encoder, State
 from heedful.values import Tokens
 
@@ -17,16 +19,21 @@ class SequenceToSequence(nn.Module, Generic[Source]):
     """p(y | x) as a product over tokens: the encoder reads x, the decoder writes y (Sutskever et al. 2014, eq. 1).
 
     Args:
-        encoder: makes a memory of the source.
+        encoder: makes a memory of the source, or several by name.
         decoder: reads the memory and its own past.
         output: from hidden vectors to logits over the vocabulary; its weight may be an embedding's.
     """
 
-    def __init__(self, encoder: Encoder[Source], decoder: Decoder, *, output: nn.Linear) -> None:
+    def __init__(self, encoder: Encoder[Source] | Encoders, decoder: Decoder, *, output: nn.Linear) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
         self.output = output
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.output.weight.device
 
     def begin(self, source: Source) -> State:
         """The decoder's state before its first token."""

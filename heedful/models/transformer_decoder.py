@@ -7,18 +7,18 @@ from torch import Tensor
 
 from heedful.blocks.transformer import StackState, TransformerStack
 from heedful.models.interface import Decoder
-from heedful.values import Memory, Tokens
+from heedful.values import Memories, Tokens
 
 
 class TransformerDecoder(Decoder):
-    """A stack whose tokens see what came before them and, across, the memory (Vaswani et al. 2017, 3.1)."""
+    """A stack whose tokens see what came before them and, across, every memory (Vaswani et al. 2017, 3.1)."""
 
     def __init__(self, stack: TransformerStack) -> None:
         super().__init__()
         self.stack = stack
 
-    def begin(self, memory: Memory | None) -> StackState:
-        """The state before the first token: the memory, projected once for each layer."""
+    def begin(self, memory: Memories | None) -> StackState:
+        """The state before the first token: each memory, projected once for each layer that looks at it."""
         return self.stack.begin(memory)
 
     def forward(self, tokens: Tokens, state: StackState) -> tuple[Float[Tensor, "B T d_model"], StackState]:

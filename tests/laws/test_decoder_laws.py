@@ -7,11 +7,13 @@ references to find (tests/reference).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
+import several_memories
 import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
@@ -21,12 +23,22 @@ from heedful.architectures.model import LanguageModelConfig, ModelConfig
 from heedful.attention import kernels
 from heedful.attention.probe import Probe
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.generation import Hypotheses, NoPenalty, Wu, beam_search, greedy_search
+from heedful.generation import (
+    Ensemble,
+    Hypotheses,
+    NoPenalty,
+    OfLogProbabilities,
+    Windowed,
+    Wu,
+    beam_search,
+    greedy_search,
+)
+from heedful.generation.search import Beam, Greedy, Search
 from heedful.inspection.capture import capture
 from heedful.inspection.watch import watch
-from heedful.models.interface import State
+from heedful.models.interface import Engine, State
 from heedful.models.language_model import LanguageModel
-from heedful.values import Rows, Tokens, select
+from heedful.values import Rows, Tokens, join, select
 
 VOCABULARY, PAD, EOS, WIDTH = 7, 0, 2, 16
 
@@ -170,7 +182,25 @@ LANGUAGE_MODELS |= {
     name: {"kind": "transformer", "d_model": WIDTH, "heads": 2, "layers": 2, **options}
     for name, options in DECODERS.items()
 }
-NAMES = (*VARIANTS, *LANGUAGE_MODELS)
+SEVERAL_STACKS: dict[str, Callable[..., nn.Module]] = {
+    "two-memories": several_memories.transformer,
+    "two-memories-post_norm": partial(several_memories.transformer, post_norm=True),
+    "two-memories-parted": partial(several_memories.transformer, parted=True),
+}
+SEVERAL = SEVERAL_STACKS | {
+    f"two-memories-{reading}": partial(several_memories.recurrent, reading=reading)
+    for reading in ("bahdanau", "feeding", "luong")
+}
+"""What no recipe asks for yet: decoders that look at two memories."""
+ENGINES: dict[str, Callable[[], Engine[Any]]] = {
+    "ensemble": lambda: Ensemble([_model("rotary-pre_norm"), _model("luong-gru")]),
+    "ensemble-of-one-kind": lambda: Ensemble([_model("convolutional"), _model("convolutional")], OfLogProbabilities()),
+    "windowed": lambda: Rowed(Windowed(_model("gpt").model, longest=5)),
+    "windowed-recurrent": lambda: Rowed(Windowed(_model("language-gru").model, longest=3, kept=2)),
+}
+"""What is no module, but obeys the laws of `begin` and `step`."""
+WITHOUT_SOURCE = (*LANGUAGE_MODELS, "windowed", "windowed-recurrent")
+NAMES = (*VARIANTS, *LANGUAGE_MODELS, *SEVERAL, *ENGINES)
 
 
 @dataclass(frozen=True)
@@ -194,7 +224,7 @@ class Case:
 WITH_GRADIENTS = (
     *("sinusoidal-post_norm", "rotary-pre_norm", "shaw-post_norm", "mean-shaw", "windows"),
     *("context-lstm", "bahdanau-gru", "luong-lstm", "luong-without-feeding-elman", "convolutional", "language-lstm"),
-    *("gpt", "gpt-rotary"),
+    *("gpt", "gpt-rotary", "two-memories", "two-memories-bahdanau"),
 )
 WORLDS = [(name, "inference") for name in NAMES] + [(name, "gradients") for name in WITH_GRADIENTS]
 WORLDS += [("windows", "bands"), ("gpt-window", "bands")]
@@ -208,7 +238,9 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     yield from _in_world(*request.param)
 
 
-@pytest.fixture(params=[world for world in WORLDS if world[0] in (*TRANSFORMERS, *DECODERS)], ids="-".join)
+@pytest.fixture(
+    params=[world for world in WORLDS if world[0] in (*TRANSFORMERS, *DECODERS, *SEVERAL_STACKS)], ids="-".join
+)
 def transformer(request: pytest.FixtureRequest) -> Iterator[Case]:
     """Those whose tokens do not stand in line: positions alone say where they are."""
     yield from _in_world(*request.param)
@@ -239,7 +271,26 @@ class Unconditional(nn.Module):
         return self.model.step(tokens, state)
 
 
+@dataclass(frozen=True)
+class Rowed:
+    """The same of an engine that is no module."""
+
+    engine: Engine[None]
+
+    @property
+    def device(self) -> torch.device:
+        return self.engine.device
+
+    def begin(self, source: Tokens) -> State:
+        return self.engine.step(Tokens(source.ids[:, :0], source.positions[:, :0]), self.engine.begin(None))[1]
+
+    def step(self, tokens: Tokens, state: State) -> tuple[Tensor, State]:
+        return self.engine.step(tokens, state)
+
+
 def _built(name: str) -> nn.Module:
+    if name in SEVERAL:
+        return SEVERAL[name](WIDTH, VOCABULARY)
     if name in LANGUAGE_MODELS:
         config = TypeAdapter(LanguageModelConfig).validate_python(LANGUAGE_MODELS[name])
         return Unconditional(build_language_model(config, vocabulary=VOCABULARY))
@@ -247,13 +298,27 @@ def _built(name: str) -> nn.Module:
     return build_sequence_to_sequence(config, Sizes(VOCABULARY, VOCABULARY, 24))
 
 
-def _case(name: str) -> Case:
+def _model(name: str) -> Any:
     model = _built(name)
     for parameter in model.parameters():  # gains of 1 and biases of 0 would hide mistakes
         nn.init.normal_(parameter, std=0.4)
+    return model.double().eval()
+
+
+def _case(name: str) -> Case:
+    model = ENGINES[name]() if name in ENGINES else _model(name)
     source = Tokens.of(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, PAD, PAD], [4, 3, 3, 5, PAD]]), pad=PAD)
     target = Tokens.of(torch.randint(3, VOCABULARY, (3, 7)), pad=PAD)
-    return Case(name, model.double().eval(), source, target)
+    return Case(name, model, source, target)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_models_and_what_is_made_of_them_are_engines(name: str) -> None:
+    engine = _case(name).model
+    if name in (*SEVERAL, *LANGUAGE_MODELS):
+        engine = engine.model
+    assert isinstance(engine, Engine)
+    assert engine.device == torch.device("cpu")
 
 
 @pytest.mark.parametrize("cuts", [range(8), (0, 3, 7), (0, 4, 5, 5, 7)], ids=["one by one", "3 4", "4 1 0 2"])
@@ -322,6 +387,90 @@ def test_free_selection_from_groups(case: Case) -> None:
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("parts", [([0], [1, 2]), ([2, 0], [1]), ([1], [0], [2, 2])], ids=["0 12", "20 1", "1 0 22"])
+def test_join_law(case: Case, parts: Sequence[Sequence[int]]) -> None:
+    """Rows that are parted and joined again step like the whole."""
+    _, state = case.model.step(case.target.span(0, 3), case.model.begin(case.source))
+    expected, _ = case.model.step(case.target.span(3), state)
+    joined = join([select(state, torch.tensor(part)) for part in parts])
+    rows = torch.tensor([row for part in parts for row in part])
+    for cuts in ((3, 7), (3, 4, 7)):
+        again, found = joined, []
+        for start, stop in itertools.pairwise(cuts):
+            logits, again = case.model.step(select(case.target.span(start, stop), rows), again)
+            found.append(logits)
+        torch.testing.assert_close(torch.cat(found, 1), expected[rows])
+
+
+def test_states_of_different_age_are_joined(case: Case) -> None:
+    """Each row goes on as if it were alone, whatever the others have read, and looks at its own source."""
+    ages, states, expected = (2, 5, 1), [], []
+    for row, age in enumerate(ages):
+        source, target = (select(each, torch.tensor([row])) for each in (case.source, case.target))
+        source = source.span(0, int(source.positions.max()) + 1)
+        _, state = case.model.step(target.span(0, age), case.model.begin(source))
+        states.append(state)
+        expected.append(case.model.step(target.span(age, age + 2), state)[0])
+    later = join([select(case.target, torch.tensor([n])).span(age, age + 2) for n, age in enumerate(ages)])
+    for joined in (join(states), join([states[0], join(states[1:])]), join([join(states[:2]), states[2]])):
+        torch.testing.assert_close(case.model.step(later, joined)[0], torch.cat(expected))
+        one, state = case.model.step(later.span(0, 1), joined)
+        other, _ = case.model.step(select(later.span(1), torch.tensor([2, 1])), select(state, torch.tensor([2, 1])))
+        torch.testing.assert_close(one, torch.cat(expected)[:, :1])
+        torch.testing.assert_close(other, torch.cat((expected[2], expected[1]))[:, 1:])
+    torch.testing.assert_close(case.model.step(select(later, torch.tensor([1])), states[1])[0], expected[1])
+
+
+def test_a_row_that_has_read_nothing_is_joined(case: Case) -> None:
+    if case.name in WITHOUT_SOURCE:
+        pytest.skip("without a source its state has no rows yet")
+    first, others = torch.tensor([0]), torch.tensor([1, 2])
+    _, older = case.model.step(select(case.target.span(0, 3), others), case.model.begin(select(case.source, others)))
+    for states in (
+        (case.model.begin(select(case.source, first)), older),
+        (older, case.model.begin(select(case.source, first))),
+    ):
+        rows = torch.cat((first, others) if states[1] is older else (others, first))
+        tokens = [select(case.target.span(0, 2), first), select(case.target.span(3, 5), others)]
+        now = join(tokens if states[1] is older else tokens[::-1])
+        expected = torch.cat((case.logits((0, 2), target=case.target.span(0, 2))[:1], case.logits((0, 5))[1:, 3:]))
+        torch.testing.assert_close(case.model.step(now, join(states))[0], expected[rows])
+
+
+def test_groups_are_joined_with_groups(case: Case) -> None:
+    """Beams of sentences that began at different times, with what each group shares."""
+    width, cpu = 2, torch.device("cpu")
+    rows = [torch.tensor([0, 2]), torch.tensor([1])]
+    shared, plain = [], []
+    for chosen, steps in zip(rows, (2, 4), strict=True):
+        state = select(case.model.begin(select(case.source, chosen)), Rows.branch(len(chosen), width, device=cpu))
+        copied = select(
+            case.model.begin(select(case.source, chosen)), torch.arange(len(chosen)).repeat_interleave(width)
+        )
+        for position in range(steps):
+            now = Tokens(*(torch.full((len(chosen) * width, 1), n) for n in (3 + position % 3, position)))
+            now = Tokens((now.ids + torch.arange(len(now.ids)).unsqueeze(1)) % 4 + 3, now.positions)
+            order = Rows.within(torch.tensor([[1, 1], [1, 0]][: len(chosen)]))
+            state, copied = case.model.step(now, state)[1], case.model.step(now, copied)[1]
+            state, copied = select(state, order), select(copied, order.origin)
+        shared.append(state)
+        plain.append(copied)
+    now = Tokens(torch.tensor([[3], [4], [5], [6], [4], [3]]), torch.tensor([[2]] * 4 + [[4]] * 2))
+    found, after = case.model.step(now, join(shared))
+    expected, alone = case.model.step(now, join(plain))
+    torch.testing.assert_close(found, expected)
+    order = Rows.within(torch.tensor([[1, 0], [0, 0], [1, 1]]))
+    then = Tokens(now.ids, now.positions + 1)
+    found, _ = case.model.step(then, select(after, order))
+    expected, _ = case.model.step(then, select(alone, order.origin))
+    torch.testing.assert_close(found, expected)
+    parts = [
+        case.model.step(select(now, torch.arange(*span)), state)[0]
+        for span, state in zip(((0, 4), (4, 6)), plain, strict=True)
+    ]
+    torch.testing.assert_close(case.model.step(now, join(plain))[0], torch.cat(parts))
+
+
 def test_cause_law(case: Case) -> None:
     changed = case.target.ids.clone()
     changed[:, 5:] = 3 + (changed[:, 5:] - 2) % (VOCABULARY - 3)
@@ -333,6 +482,7 @@ def test_cause_law(case: Case) -> None:
 
 def test_gradients_come_from_what_is_seen(case: Case) -> None:
     """Of one output: from its own row, from the past as far as windows reach, from the source without its padding."""
+    _skip_unless_a_module(case)
     row, at, reach = 1, 5, REACH.get(case.name, 5)
     embedded: dict[str, Tensor] = {}
     sides = {"target": case.model.decoder}
@@ -357,6 +507,11 @@ def test_gradients_come_from_what_is_seen(case: Case) -> None:
         assert torch.equal(found, mine & (case.source.positions >= 0))
     positions = case.target.positions
     assert torch.equal(target, mine & (positions <= at) & (positions >= at - reach))
+
+
+def _skip_unless_a_module(case: Case) -> None:
+    if case.name in ENGINES:
+        pytest.skip("an engine has no parts to look at")
 
 
 def side_embedding(side: nn.Module) -> TokenEmbedding:
@@ -405,6 +560,7 @@ def test_branch_law(case: Case) -> None:
 
 
 def test_watch_law(case: Case) -> None:
+    _skip_unless_a_module(case)
     plain = case.logits((0, 7))
     with watch(case.model) as weights:
         watched = case.logits((0, 7))
@@ -422,6 +578,7 @@ def test_watch_law(case: Case) -> None:
 
 def test_capture_law(case: Case) -> None:
     """What an attention says of itself is what it does."""
+    _skip_unless_a_module(case)
     plain = case.logits((0, 7))
     with capture(case.model) as captured:
         torch.testing.assert_close(case.logits((0, 7)), plain)
@@ -554,6 +711,29 @@ def test_searches_find_the_same_with_and_without_caches(name: str) -> None:
         same(cached, beam_search(plain.step, plain.begin(case.source), prompt, **wide, **given))
         greedy = greedy_search(case.model.step, begin, prompt, **given)
         same(greedy, beam_search(case.model.step, begin, prompt, **narrow, **given))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("search", [Greedy(EOS), Beam(EOS, 3, NoPenalty(), n_best=2)], ids=["greedy", "beam"])
+def test_a_conversation_goes_on_from_the_state_behind_an_answer(name: str, search: Search) -> None:
+    """What follows is what would follow if prompt, answer and new words were read anew."""
+    case = _case(name)
+    prompt = Tokens(torch.full((3, 1), 1), torch.zeros(3, 1, dtype=torch.long))
+    with torch.inference_mode():
+        given: dict[str, Any] = {"limit": torch.tensor([5, 2, 4]), "prefix": None, "streams": torch.arange(3)}
+        found = search.find(case.model.step, case.model.begin(case.source), prompt, **given)
+        assert found.after is not None
+        rows = [row for row, answers in enumerate(found.hypotheses) for _ in answers]
+        words = Tokens.of(torch.tensor([[4, 6, 5], [3, PAD, PAD], [5, 3, PAD]])[rows], pad=PAD)
+        logits, _ = case.model.step(found.after.prompt(words), found.after.state)
+        answers = [(*h.ids, *([EOS] if h.finished else [])) for answers in found.hypotheses for h in answers]
+        for at, (row, said) in enumerate(zip(rows, answers, strict=True)):
+            real = words.positions[at] >= 0
+            whole = torch.tensor([[1, *said, *words.ids[at, real].tolist()]])
+            alone = case.model.begin(select(case.source, torch.tensor([row])))
+            expected, _ = case.model.step(Tokens(whole, torch.arange(whole.size(1)).unsqueeze(0)), alone)
+            new = int(real.sum())
+            torch.testing.assert_close(logits[at, 1 : 1 + new], expected[0, -new:])
 
 
 def same(found: Hypotheses, expected: Hypotheses) -> None:

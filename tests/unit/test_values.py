@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.values import Rows, Tokens, move, select
+from heedful.values import Frames, Grid, Memory, Rows, Shape, Text, Tokens, detach, join, move, select, unused
 
 PAD = 0
 
@@ -88,3 +88,71 @@ def test_nests_move_whole() -> None:
     assert moved[0].inner[0].is_meta
     assert moved[1].is_meta
     assert (moved[0].number, moved[0].own) == (3, "kept")
+
+
+def memory_of(slots: int, shape: Shape | None) -> Memory:
+    vectors, positions = torch.randn(2, slots, 3), torch.arange(slots).expand(2, -1)
+    return Memory(vectors, vectors, positions, vectors[:, 0], **({} if shape is None else {"shape": shape}))
+
+
+@pytest.mark.parametrize("shape", [None, Text(), Grid(2, 3), Frames(6)])
+def test_a_memory_keeps_its_shape_whatever_becomes_of_its_rows(shape: Shape | None) -> None:
+    memory, expected = memory_of(6, shape), shape or Text()
+    assert memory.shape == expected
+    for changed in (select(memory, torch.tensor([1, 1, 0])), move(memory, "meta"), detach(memory)):
+        assert changed.shape == expected
+    assert select({"picture": memory}, torch.tensor([0]))["picture"].shape == expected
+
+
+@pytest.mark.parametrize("shape", [Grid(2, 2), Frames(4)])
+def test_a_shape_has_as_many_slots_as_its_memory(shape: Shape) -> None:
+    assert memory_of(4, shape).shape == shape
+    with pytest.raises(AssertionError, match=r"5 slots are no (Grid|Frames)\("):
+        memory_of(5, shape)
+
+
+def test_any_nest_is_joined_and_parts_may_do_it_themselves() -> None:
+    whole = ({"a": torch.randn(4, 2), "own": None}, (torch.arange(4), 3))
+    parts = [select(whole, torch.tensor(rows)) for rows in ([0], [1, 2], [3])]
+    again = join(parts)
+    assert torch.equal(again[0]["a"], whole[0]["a"])
+    assert again[1][0].tolist() == [0, 1, 2, 3]
+    assert (again[0]["own"], again[1][1]) == (None, 3)
+    assert join([whole]) is whole
+
+
+def test_memories_of_different_length_are_joined_and_those_of_different_shape_are_not() -> None:
+    joined = join([memory_of(2, None), memory_of(4, None)])
+    assert joined.positions.tolist() == [[0, 1, -1, -1]] * 2 + [[0, 1, 2, 3]] * 2
+    assert joined.keys.shape == (4, 4, 3)
+    assert not joined.keys[:2, 2:].any()
+    assert join([memory_of(6, Grid(2, 3))] * 2).shape == Grid(2, 3)
+    with pytest.raises(AssertionError, match=r"a memory of Grid\(rows=2, columns=3\) and others"):
+        join([memory_of(6, Grid(2, 3)), memory_of(6, Grid(3, 2))])
+
+
+@pytest.mark.parametrize(
+    ("states", "why"),
+    [
+        ([], "nothing to join"),
+        ([(torch.zeros(1),), ()], "no rows before its first token"),
+        ([None, torch.zeros(1)], "cannot join NoneType, Tensor; without a memory"),
+        ([{"a": torch.zeros(1)}, {"b": torch.zeros(1)}], "different memories"),
+        ([Own(), Own()], "Own does not say how"),
+        ([3, 4], "3 and others that differ"),
+    ],
+)
+def test_what_cannot_be_joined_is_refused(states: list[Any], why: str) -> None:
+    with pytest.raises(AssertionError, match=why):
+        join(states)
+
+
+def test_columns_at_an_end_without_anything_are_counted() -> None:
+    positions = torch.tensor([[-1, -1, 0, -1, 1, -1], [-1, 2, -1, -1, -1, -1]])
+    assert unused(positions, left=True) == 1
+    assert unused(positions) == 1
+    assert unused(positions[:, 2:4], left=True) == 0
+    assert unused(positions[:, 2:4]) == 1
+    empty = torch.full((2, 3), -1)
+    assert unused(empty) == unused(empty, left=True) == 2, "something is left to look at"
+    assert unused(empty[:, :0]) == 0

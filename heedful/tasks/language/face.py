@@ -14,7 +14,7 @@ from heedful.errors import DataError
 from heedful.generation import AnyOf, AtToken, Hypothesis, Stop, Windowed, kept_of, sample, score
 from heedful.generation.search import Greedy, Sampling, Search
 from heedful.inspection.record import Record
-from heedful.models.interface import Generative
+from heedful.models.interface import Engine
 from heedful.models.language_model import LanguageModel
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
 from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
@@ -88,9 +88,9 @@ class Writer:
         self.max_context = max_context
         self.generation = generation
         self.device = next(model.parameters()).device
-        self._reader: Generative[None] = model
+        self._reader: Engine[None] = model
         if max_context is not None:
-            self._reader = Windowed(model.begin, model.step, longest=max_context)
+            self._reader = Windowed(model, longest=max_context)
 
     def write(
         self,

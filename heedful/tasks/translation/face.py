@@ -19,7 +19,7 @@ from heedful.generation import Ensemble, Hypotheses, Hypothesis, score
 from heedful.generation.search import Search
 from heedful.inspection.record import Record
 from heedful.inspection.watch import watch
-from heedful.models.interface import Encoder, Generative
+from heedful.models.interface import Encoder, Engine
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
@@ -238,7 +238,7 @@ class Translator:
         read, labels = self._forced([wanted])
 
         def step() -> Tensor:
-            logits, _ = model.step(read, model.begin(memory))  # type: ignore[operator]  # every model is Generative
+            logits, _ = model.step(read, model.begin(memory))  # type: ignore[operator]  # every model is an Engine
             result: Tensor = logits
             return result
 
@@ -255,7 +255,7 @@ class Translator:
         read, _ = self._forced(targets)
         model = self.models[0]
         with torch.inference_mode(), watch(model) as weights:
-            state = model.begin(source)  # type: ignore[operator]  # every model here is Generative
+            state = model.begin(source)  # type: ignore[operator]  # every model here is an Engine
             model.step(read, state)  # type: ignore[operator]  # as above
         across = {name: _over_heads(calls) for name, calls in weights.items() if name.endswith("across")}
         if not across:
@@ -269,8 +269,8 @@ class Translator:
         mine = {name: each[row, : len(target) + 1, : len(source) + 1] for name, each in weights.items()}
         return Alignment((*self.source.pieces(source), end), (*self.target.pieces(target), end), mine)
 
-    def _model(self) -> Generative[Tokens]:
-        # a module that is Generative; mypy has no type for both
+    def _model(self) -> Engine[Tokens]:
+        # a module that is an Engine; mypy has no type for both
         return self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[return-value, arg-type]
 
     def _encode(self, sentence: str, number: int) -> list[int]:

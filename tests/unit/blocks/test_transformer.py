@@ -11,7 +11,7 @@ from heedful.blocks.embedding import TokenEmbedding, embedding_table
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PreNorm
 from heedful.blocks.transformer import StackState, TransformerLayer, TransformerStack
-from heedful.values import Rows, Tokens, select
+from heedful.values import Rows, Tokens, join, select
 
 D_MODEL, VOCABULARY = 12, 9
 
@@ -51,7 +51,7 @@ def test_without_a_memory_chunks_are_the_whole(stack: TransformerStack, recorded
             parts.append(part)
             at += size
         torch.testing.assert_close(torch.cat(parts, 1), whole)
-    assert state.memory is None
+    assert state.memories == {}
 
 
 @torch.no_grad()
@@ -70,13 +70,43 @@ def test_groups_may_begin_before_the_first_token(stack: TransformerStack) -> Non
 
 def test_states_hold_one_cache_for_each_layer_and_say_once_where_its_keys_are(stack: TransformerStack) -> None:
     state = stack.begin(None)
-    assert (state.past, state.memory, len(state.layers)) == (None, None, 2)
+    assert (state.past, state.memories, len(state.layers)) == (None, {}, 2)
     _, state = read(stack, torch.randint(VOCABULARY, (2, 5)), state)
     assert state.past is not None
     assert state.past.positions.tolist() == [list(range(5))] * 2
     for each in state.layers:
-        assert each.memory is None
+        assert each.memories == {}
         assert each.past is not None
         assert each.past.key.shape == (2, 3, 5, 4)
     keys = [each.past.key for each in state.layers if each.past is not None]
     assert not torch.equal(*keys)
+
+
+@torch.no_grad()
+def test_rows_that_come_and_go_leave_nothing_behind(stack: TransformerStack) -> None:
+    """A batch that a row joins for each that leaves is as long as its longest row, not as its history."""
+    _, state = read(stack, torch.randint(VOCABULARY, (1, 4)), stack.begin(None))
+    for older in (4, 6, 6, 6, 6):
+        _, younger = read(stack, torch.randint(VOCABULARY, (1, 4)), stack.begin(None))
+        state = join([state, younger])
+        for step in range(2):
+            positions = torch.tensor([[older + step], [4 + step]])
+            _, state = stack(Tokens(torch.randint(VOCABULARY, (2, 1)), positions), state)
+        assert state.past is not None
+        assert state.past.positions.size(1) == older + 2
+        state = select(state, torch.tensor([1]))
+
+
+def test_states_without_a_memory_are_joined_when_they_have_rows(stack: TransformerStack) -> None:
+    assert join([stack.begin(None), stack.begin(None)]).past is None
+    _, begun = read(stack, torch.randint(VOCABULARY, (1, 4)), stack.begin(None))
+    with pytest.raises(AssertionError, match="no rows before its first token"):
+        join([stack.begin(None), begun])
+
+
+def test_groups_of_different_width_are_not_joined(stack: TransformerStack) -> None:
+    _, state = read(stack, torch.randint(VOCABULARY, (1, 4)), stack.begin(None))
+    wide = select(state, Rows.branch(1, 2, device=torch.device("cpu")))
+    with pytest.raises(AssertionError, match=r"groups of \[1, 2\] rows cannot be joined; select their rows freely"):
+        join([state, wide])
+    assert join([state, select(wide, torch.tensor([0, 1]))]).width == 1

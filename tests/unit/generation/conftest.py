@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -22,16 +23,22 @@ class Past:
 
 @dataclass(frozen=True)
 class Shared:
-    """What the beams of a sentence share, kept once for each group; no row may leave its group."""
+    """What the beams of a sentence share, kept once for each group; no row may leave its group unless it is free."""
 
     keys: Tensor
     width: int
 
     def rearrange(self, rows: Rows) -> Shared:
+        if rows.free:
+            return Shared(self.keys[rows.origin // self.width], 1)
         groups = torch.arange(len(self.keys)) if rows.groups is None else rows.groups
         assert len(rows.origin) == len(groups) * rows.width
         assert torch.equal(rows.origin // self.width, groups.repeat_interleave(rows.width))
         return Shared(self.keys[groups], rows.width)
+
+    def joined(self, others: Sequence[Shared]) -> Shared:
+        assert all(other.width == self.width for other in others)
+        return Shared(torch.cat([self.keys, *(other.keys for other in others)]), self.width)
 
 
 @dataclass
@@ -43,6 +50,7 @@ class HistoryModel:
     eos: int = 1
     bias: float = 0.5
     dtype: torch.dtype = torch.float64
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     rows_stepped: list[int] = field(default_factory=list)
     identities: list[bool] = field(default_factory=list)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -24,7 +26,7 @@ from heedful.generation import (
 )
 from heedful.models.language_model import LanguageModel
 from heedful.models.transformer_decoder import TransformerDecoder
-from heedful.values import Tokens
+from heedful.values import Tokens, join
 
 LONGEST, VOCABULARY, EOS = 8, 11, 1
 
@@ -49,8 +51,18 @@ def model() -> LanguageModel:
     return made
 
 
+@pytest.fixture(scope="module")
+def parted(model: LanguageModel) -> LanguageModel:
+    """The same with segments."""
+    made = copy.deepcopy(model)
+    embedding = next(module for module in made.modules() if isinstance(module, TokenEmbedding))
+    embedding.segments = nn.Embedding(3, 12).double()
+    nn.init.normal_(embedding.segments.weight, std=0.5)
+    return made
+
+
 def windowed(model: LanguageModel, kept: int | None = None) -> Windowed:
-    return Windowed(model.begin, model.step, longest=LONGEST, kept=kept)
+    return Windowed(model, longest=LONGEST, kept=kept)
 
 
 def cropped(ids: list[int], kept: int) -> list[int]:
@@ -166,3 +178,38 @@ def test_a_wrong_number_is_explained(model: LanguageModel) -> None:
     for kept in (0, 9):
         with pytest.raises(RecipeError, match=f"keeping {kept} of 8 tokens"):
             windowed(model, kept)
+
+
+@pytest.mark.parametrize("sizes", [(17,), (1,) * 17, (5, 6, 6), (9, 1, 7)])
+def test_segments_are_read_again_with_their_tokens(parted: LanguageModel, sizes: tuple[int, ...]) -> None:
+    """Tokens that do not say are of segment 0, also where others of the row do."""
+    ids, kept = torch.randint(VOCABULARY, (1, 17)), 5
+    segments = torch.randint(3, (1, 17))
+    segments[:, :5] = 0
+    engine, parts, at = windowed(parted, kept), [], 0
+    state = engine.begin()
+    for size in sizes:
+        span = slice(at, at + size)
+        said = None if at + size <= 5 else segments[:, span]
+        logits, state = engine.step(Tokens(ids[:, span], torch.arange(at, at + size).unsqueeze(0), said), state)
+        parts.append(logits)
+        at += size
+    for length in range(1, 18):
+        left = cropped(list(range(length)), kept)
+        text = Tokens(ids[:, left], torch.arange(len(left)).unsqueeze(0), segments[:, left])
+        expected = parted.step(text, parted.begin())[0][0, -1]
+        torch.testing.assert_close(torch.cat(parts, 1)[0, length - 1], expected)
+
+
+def test_states_with_and_without_segments_are_joined(parted: LanguageModel) -> None:
+    engine, texts = windowed(parted), [torch.randint(VOCABULARY, (1, 9)) for _ in range(2)]
+    segments, at = torch.randint(3, (1, 9)), torch.arange(9).unsqueeze(0)
+    states = [
+        engine.step(Tokens(texts[0], at, segments), engine.begin())[1],
+        engine.step(Tokens(texts[1], at), engine.begin())[1],
+    ]
+    newer = Tokens(torch.tensor([[3] * 6, [4] * 6]), torch.arange(9, 15).repeat(2, 1))
+    found, _ = engine.step(newer, join(states))
+    for row, state in enumerate(states):
+        alone, _ = engine.step(Tokens(newer.ids[row : row + 1], newer.positions[:1]), state)
+        torch.testing.assert_close(found[row : row + 1], alone)

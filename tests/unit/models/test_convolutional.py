@@ -337,5 +337,5 @@ def test_the_config_derives_and_refuses() -> None:
 
 
 def test_a_decoder_without_a_source_is_refused() -> None:
-    with pytest.raises(AssertionError, match="looks at a source"):
+    with pytest.raises(AssertionError, match="looks at source; given: nothing"):
         build().decoder.begin(None)

@@ -181,14 +181,14 @@ def test_prompts_longer_than_the_context_are_cut_from_the_left() -> None:
     assert [who.forgotten(text) for text in ("", "abcdefg", "abcdefga", "abcdefgabcdef")] == [0, 0, 4, 9]
     alone = writer()
     read: list[list[int]] = []
-    step = who._reader._step  # type: ignore[attr-defined]
+    step = who.model.step
 
     def seen(tokens: Any, state: Any) -> Any:
         read.append(tokens.ids[0].tolist())
         return step(tokens, state)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(who._reader, "_step", seen)
+        patch.setattr(who.model, "step", seen)
         who.write(["abcdefgab"], limit=1)
     assert read == [LETTERS.encode("efgab")]
     (whole,), (cut,) = (each.write(["abcdefgab"], limit=1)[0] for each in (alone, who))

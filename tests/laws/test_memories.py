@@ -1,0 +1,121 @@
+"""What decoders that look at several memories obey besides the laws of all decoders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+import several_memories
+import torch
+from several_memories import MOTION, REGIONS, TwoMemories, sources
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from heedful.inspection.watch import watch
+from heedful.models.interface import Decoder
+from heedful.values import Memory, Tokens, by_name
+
+WIDTH, VOCABULARY = 8, 7
+READINGS = ("bahdanau", "feeding", "luong")
+MADE: dict[str, Callable[..., TwoMemories]] = {
+    "transformer": several_memories.transformer,
+    **{reading: partial(several_memories.recurrent, reading=reading) for reading in READINGS},
+}
+PATHS = {
+    "transformer": [f"decoder.stack.layers.{n}.across-{name}" for n in (0, 1) for name in (REGIONS, MOTION)],
+    **{reading: [f"decoder.reading.across-{name}" for name in (REGIONS, MOTION)] for reading in READINGS},
+}
+
+
+@pytest.fixture(params=MADE)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def model(name: str) -> TwoMemories:
+    made = MADE[name](WIDTH, VOCABULARY)
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return made.double().eval()
+
+
+@pytest.fixture
+def memories(model: TwoMemories) -> dict[str, Memory]:
+    source = Tokens.of(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, 0, 0]]), pad=0)
+    found: dict[str, Memory] = model.encoder(sources(source))
+    return found
+
+
+def read(decoder: Decoder, memories: Any) -> Tensor:
+    target = Tokens.of(torch.tensor([[3, 4, 6, 3], [4, 5, 5, 3]]), pad=0)
+    hidden, _ = decoder(target, decoder.begin(memories))
+    return hidden
+
+
+@pytest.mark.parametrize("padded", [REGIONS, MOTION])
+@pytest.mark.parametrize("side", [(2, 0), (0, 3)], ids=["left", "right"])
+def test_padding_of_one_memory_changes_nothing(
+    model: TwoMemories, memories: dict[str, Memory], padded: str, side: tuple[int, int]
+) -> None:
+    expected, memory = read(model.decoder, memories), memories[padded]
+    keys, values = (pad(part, (0, 0, *side), value=0.7) for part in (memory.keys, memory.values))
+    wide = Memory(keys, values, pad(memory.positions, side, value=-1), memory.summary)
+    torch.testing.assert_close(read(model.decoder, {**memories, padded: wide}), expected)
+
+
+def test_memories_are_told_apart_by_their_names_alone(model: TwoMemories, memories: dict[str, Memory]) -> None:
+    expected = read(model.decoder, memories)
+    turned = dict(reversed(memories.items()))
+    torch.testing.assert_close(read(model.decoder, turned), expected)
+    exchanged = dict(zip(memories, reversed(memories.values()), strict=True))
+    assert (read(model.decoder, exchanged) - expected).abs().min() > 1e-9
+
+
+@pytest.mark.parametrize("changed", [REGIONS, MOTION])
+@pytest.mark.parametrize("part", ["keys", "values"])
+def test_keys_and_values_of_each_memory_matter(
+    model: TwoMemories, memories: dict[str, Memory], changed: str, part: str
+) -> None:
+    other = replace(memories[changed], **{part: getattr(memories[changed], part).flip(2)})
+    difference = read(model.decoder, {**memories, changed: other}) - read(model.decoder, memories)
+    assert difference.abs().amax(2).min() > 1e-6
+
+
+def test_each_memory_is_seen_under_its_own_name(name: str, model: TwoMemories, memories: dict[str, Memory]) -> None:
+    with watch(model.model) as weights:
+        read(model.decoder, memories)
+    assert sorted(path for path in weights if "across" in path) == sorted(PATHS[name])
+    for path in PATHS[name]:
+        slots = memories[path.rsplit("-", 1)[1]].positions
+        seen = torch.cat(weights[path], -2)
+        assert seen.size(-1) == slots.size(1)
+        assert not seen.movedim(-1, 1)[slots < 0].any()
+        torch.testing.assert_close(seen.sum(-1), torch.ones_like(seen.sum(-1)))
+
+
+def test_memories_that_are_not_looked_at_are_refused(model: TwoMemories, memories: dict[str, Memory]) -> None:
+    for given, told in (
+        ({REGIONS: memories[REGIONS]}, REGIONS),
+        (memories[REGIONS], "source"),
+        ({**memories, "sound": memories[MOTION]}, "regions, motion, sound"),
+        (None, "nothing"),
+    ):
+        with pytest.raises(AssertionError, match=f"this looks at regions, motion; given: {told}"):
+            model.decoder.begin(given)
+
+
+def test_one_memory_has_a_name_as_well() -> None:
+    memory = Memory(torch.zeros(1, 1, 2), torch.zeros(1, 1, 2), torch.zeros(1, 1).long(), torch.zeros(1, 2))
+    assert by_name(memory) == {"source": memory}
+    assert by_name({"facts": memory}) == {"facts": memory}
+    assert by_name(None) == {}
+
+
+def test_encoders_refuse_sources_without_an_encoder(model: TwoMemories) -> None:
+    source = Tokens.of(torch.tensor([[3, 4]]), pad=0)
+    with pytest.raises(AssertionError, match=r"sources \['regions'\], but encoders of \['regions', 'motion'\]"):
+        model.encoder({REGIONS: source})
