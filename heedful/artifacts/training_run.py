@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from heedful import __version__
-from heedful.artifacts.checkpoints import Checkpoints, finish, load_weights, resume
+from heedful.artifacts.checkpoints import Checkpoints, finish, resume
 from heedful.artifacts.device import find_device
 from heedful.artifacts.files import write_json
 from heedful.artifacts.initial import resolved
@@ -169,7 +169,7 @@ def _train(
             trainer.restore(snapshot)
         signal = trainer.run()
         if not signal:
-            here.lead(lambda: _conclude(run, model, task, progress=trainer.progress, log=log, say=say))
+            here.lead(lambda: _conclude(run, task, device=here.device, progress=trainer.progress, log=log, say=say))
     return signal
 
 
@@ -199,14 +199,18 @@ def _trainer(run: AnyRun, model: nn.Module, task: Task[Any], *, here: World, lis
 
 
 def _conclude(
-    run: AnyRun, model: nn.Module, task: Task[Any], *, progress: Progress, log: MetricsLog, say: Callable[[str], None]
+    run: AnyRun,
+    task: Task[Any],
+    *,
+    device: torch.device,
+    progress: Progress,
+    log: MetricsLog,
+    say: Callable[[str], None],
 ) -> None:
-    """Makes the final model and measures it beside the best single checkpoint."""
+    """Makes the final model and measures it, as it will be used, beside the best single checkpoint."""
     steps = finish(run.folder, average=run.recipe.training.average)
-    load_weights(run.folder, model)
-    model.eval()
     with torch.no_grad():
-        metrics = task.evaluate(model)
+        metrics = task.evaluate(run.trained(device=device))
     run.conclude(task)
     log.concluded(progress, metrics, steps=steps)
     measured = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
