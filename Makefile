@@ -8,14 +8,17 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -qq --no-compile -c constraints.txt
+# Neighbours stay together, so that what a file's tests share is made once; who has nothing left to do takes some away.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test slow lint types docs mutants
+.PHONY: help quickstart test slow everything lint types docs mutants
 
 help:
 	@echo 'make quickstart  train a small Transformer on made-up text, in about two minutes'
 	@echo 'make test        the fast tests'
-	@echo 'make slow        the tests that train for longer than 20 s'
+	@echo 'make slow        the tests that take longer than 5 s of processor time, or are one of many alike'
+	@echo 'make everything  all of them'
 	@echo 'make lint        ruff: rules and format'
 	@echo 'make types       mypy, strict, on the package'
 	@echo 'make docs        the documentation, into docs/_build/html'
@@ -27,10 +30,13 @@ quickstart: $(VENV)/.quickstart
 	@$(BIN)/heedful quickstart $(ARGS)
 
 test: $(VENV)/.dev
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 8 $(ARGS)
+	@$(PYTEST) -m "not slow" $(ARGS)
 
 slow: $(VENV)/.dev
-	@$(BIN)/python -m pytest -m slow $(ARGS)
+	@$(PYTEST) -m slow $(ARGS)
+
+everything: $(VENV)/.dev
+	@$(PYTEST) $(ARGS)
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
@@ -61,7 +67,7 @@ $(VENV)/.quickstart: $(VENV)/.created pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt
 	@echo 'installing heedful and what its tests need (PyTorch is large: minutes, the first time)'
-	@$(INSTALL) -e '.[dev]'
+	@$(INSTALL) -e '.[dev,ct2]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 from jaxtyping import install_import_hook
 
@@ -14,6 +17,7 @@ install_import_hook([f"heedful.{room}" for room in CHECKED], "beartype.beartype"
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from shapes import unchecked  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -24,3 +28,17 @@ def _seeded() -> None:
     random.seed(1)
     np.random.seed(1)
     torch.manual_seed(1)
+
+
+@pytest.fixture(name="unchecked")
+def _unchecked() -> Iterator[None]:
+    """The shapes of what this test calls are not checked, since other tests call the same."""
+    with unchecked():
+        yield
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Why tests were skipped, and how many; what a summary of pytest's own says at length."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    for reason, number in reasons.most_common():
+        terminalreporter.write_line(f"{number} skipped: {reason.removeprefix('Skipped: ')}")

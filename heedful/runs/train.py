@@ -20,9 +20,10 @@ from heedful.errors import RecipeError
 from heedful.recipes.problems import risks
 from heedful.recipes.recipe import Recipe
 from heedful.recipes.training import CosineConfig, LinearConfig
-from heedful.runs.checkpoints import Checkpoints, finish, load_weights, resume
+from heedful.runs.checkpoints import Checkpoints, finish, resume
 from heedful.runs.device import find_device
 from heedful.runs.initial import fresh, resolved
+from heedful.runs.load import trained
 from heedful.runs.loop import build_habits, build_limits, build_schedule, freeze, rate_factors, wants_half
 from heedful.runs.memory import keep_pages
 from heedful.runs.metrics_log import MetricsLog
@@ -174,7 +175,7 @@ def _train(
             trainer.restore(snapshot)
         signal = trainer.run()
         if not signal:
-            here.lead(lambda: _conclude(run, model, task, progress=trainer.progress, log=log, say=say))
+            here.lead(lambda: _conclude(run, task, device=here.device, progress=trainer.progress, log=log, say=say))
     return signal
 
 
@@ -205,19 +206,17 @@ def _trainer(run: Run[Any, Any], model: nn.Module, task: Task[Any], *, here: Wor
 
 def _conclude(
     run: Run[Any, Any],
-    model: nn.Module,
     task: Task[Any],
     *,
+    device: torch.device,
     progress: Progress,
     log: MetricsLog,
     say: Callable[[str], None],
 ) -> None:
-    """Makes the final model and measures it beside the best single checkpoint."""
+    """Makes the final model and measures it, as it will be used, beside the best single checkpoint."""
     steps = finish(run.folder, average=run.recipe.training.average)
-    load_weights(run.folder, model)
-    model.eval()
     with torch.no_grad():
-        metrics = task.evaluate(model)
+        metrics = task.evaluate(trained(run, device=device))
     run.kind.conclude(run, task)
     log.concluded(progress, metrics, steps=steps)
     measured = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())

@@ -49,6 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attention", "least", "most"), [("none", 0, 0.6), ("last", 0.95, 1), ("word_by_word", 0.95, 1)]
 )

@@ -6,6 +6,8 @@ import json
 import random
 from pathlib import Path
 
+import pytest
+
 import heedful
 
 _REST = """\
@@ -44,6 +46,7 @@ def final(folder: Path) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 def test_pairs_are_told_apart_by_whether_the_second_names_a_word_of_the_first(tmp_path: Path) -> None:
     dice = random.Random(1)
     for part, count in (("train", 1500), ("test", 200)):
@@ -81,6 +84,7 @@ def test_a_name_is_what_stands_behind_a_title(tmp_path: Path) -> None:
     assert [tag.name for tag in heedful.load(run).tag([["ka", "na", "lo", "mu"]])[0]] == ["O", "O", "B-name", "O"]
 
 
+@pytest.mark.slow
 def test_the_answer_is_the_word_behind_the_one_that_is_asked_for_or_nothing(tmp_path: Path) -> None:
     dice = random.Random(3)
     for part, count in (("train", 1200), ("test", 150)):

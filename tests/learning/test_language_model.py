@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 import heedful
 
 _RECIPE = """\
@@ -52,6 +54,7 @@ def sequences(count: int, *, unlike: set[str], seed: int) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_gpt_learns_to_reverse_what_it_has_never_seen(tmp_path: Path) -> None:
     """Held-out sequences, whole ones right or wrong; one that cannot look back gets one in 7,776."""
     seen: set[str] = set()

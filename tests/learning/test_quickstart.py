@@ -16,7 +16,7 @@ pytest.importorskip("num2words")
 
 @pytest.mark.slow
 def test_quickstart_translates_sentences_it_has_never_seen(tmp_path: Path) -> None:
-    """As a process of its own, with as many threads as it likes; time is not measured, machines differ."""
+    """As a process of its own; time is not measured, machines differ."""
     command = [sys.executable, "-m", "heedful", "quickstart", "--output", str(tmp_path / "quickstart")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
     assert done.returncode == 0, done.stderr

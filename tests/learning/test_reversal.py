@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 import heedful
 
 _LETTERS = "ABCDEFGH"
@@ -51,6 +53,7 @@ def pairs(count: int, *, unlike: set[str], seed: int) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_transformer_learns_to_reverse_what_it_has_never_seen(tmp_path: Path) -> None:
     """Held-out sequences, whole ones right or wrong: without looking at the source a model gets one in a thousand, and
     one that saw its own future in training has learned to copy it and writes nonsense when there is none.

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from shapes import unchecked
 
 from heedful.__main__ import main
 from heedful.cli.arguments import parse
@@ -57,6 +58,11 @@ def _run_example(name: str, folder: Path, *arguments: str) -> str:
     return printed.getvalue()
 
 
+@pytest.fixture(autouse=True)
+def _shapes(unchecked: None) -> None:
+    """Examples and pages call what is checked where it has its units."""
+
+
 @pytest.fixture(scope="session")
 def example() -> Callable[..., str]:
     """Runs an example, as in `example("train_in_python.py", folder)`, and gives what it printed."""
@@ -67,7 +73,8 @@ def example() -> Callable[..., str]:
 def trained(tmp_path_factory: pytest.TempPathFactory, example: Callable[..., str]) -> tuple[Path, Path]:
     """A folder in which examples/train_in_python.py was run, what it printed in printed.txt, and a copy of it."""
     folder = tmp_path_factory.mktemp("trained")
-    (folder / "printed.txt").write_text(example("train_in_python.py", folder), encoding="utf-8")
+    with unchecked():
+        (folder / "printed.txt").write_text(example("train_in_python.py", folder), encoding="utf-8")
     return folder, Path(shutil.copytree(folder, folder.with_name("copy")))
 
 

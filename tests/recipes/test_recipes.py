@@ -21,7 +21,7 @@ from heedful.tasks.pretraining.recipe import PretrainingRecipe
 from heedful.tasks.translation.recipe import TranslationRecipe
 
 ROOT = Path(__file__).parents[2]
-RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
+RECIPES = {path: heedful.load_recipe(path) for path in sorted((ROOT / "recipes").rglob("*.toml"))}
 TINY = {
     "model.layers": 1,
     "model.d_model": 16,
@@ -42,6 +42,16 @@ TINIER = {
 name = pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 
 
+def firsts() -> list[object]:
+    """All recipes; those but the first of a task with a kind of model are slow, as there are many."""
+    met, found = set(), []
+    for path, recipe in RECIPES.items():
+        family = (recipe.task, getattr(recipe.model, "kind", None))
+        found.append(pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if family in met else []))
+        met.add(family)
+    return found
+
+
 def smaller(recipe: Recipe) -> dict[str, object]:
     """Options that make the recipe's model tiny."""
     options: dict[str, object] = TINY | TINIER[recipe.model.kind]
@@ -57,11 +67,15 @@ def smaller(recipe: Recipe) -> dict[str, object]:
     return options
 
 
-@name
-def test_it_resolves_and_describes_itself(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def sized() -> list[object]:
+    """Recipes that say how large a model is; elsewhere texts tell how many tags or classes there are, or init does."""
+    kinds = (TranslationRecipe, PretrainingRecipe, LanguageRecipe)
+    return [pytest.param(path, id=path.stem) for path, recipe in RECIPES.items() if isinstance(recipe, kinds)]
+
+
+@pytest.mark.parametrize("path", sized())
+def test_it_describes_itself(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = heedful.load_recipe(path)
-    if isinstance(recipe, FineTuningRecipe | MultitaskRecipe):
-        pytest.skip("the text tells how many tags or classes there are, and init how large a model is")
     size = recipe.tokenizer.size or 70
     with torch.device("meta"):
         if isinstance(recipe, TranslationRecipe):
@@ -78,7 +92,7 @@ def test_it_resolves_and_describes_itself(path: Path, capsys: pytest.CaptureFixt
     assert f"parameters  {expected:,} " in capsys.readouterr().out
 
 
-@name
+@pytest.mark.parametrize("path", firsts())
 def test_two_updates(path: Path, workshop: Path) -> None:
     recipe = heedful.load_recipe(path)
     write = WRITERS[recipe.task]

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from outside import outside
 from weights.g2p import GRAPHEMES, PHONEMES, GraphemeToPhoneme, load_g2p
 
 from heedful.errors import RunError
 from heedful.values import Tokens
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
-WEIGHTS = DATA / "weights/g2p_en_gru/checkpoint20.npz"
-DICTIONARY = DATA / "cmudict/cmudict.dict.gz"
+WEIGHTS = "weights/g2p_en_gru/checkpoint20.npz"
+DICTIONARY = "cmudict/cmudict.dict.gz"
 Arrays = dict[str, Any]
 
 
@@ -71,22 +71,18 @@ def reference(arrays: Arrays, word: str) -> list[str]:
 
 def dictionary_words(count: int) -> list[str]:
     """Words of all kinds and lengths, apostrophes included."""
-    lines = gzip.decompress(DICTIONARY.read_bytes()).decode().splitlines()
+    lines = gzip.decompress(outside(DICTIONARY).read_bytes()).decode().splitlines()
     words = sorted({line.split()[0] for line in lines if "(" not in line.split()[0]})
     return [words[n] for n in np.random.default_rng(5).choice(len(words), count, replace=False)]
 
 
 @pytest.fixture
 def trained() -> GraphemeToPhoneme:
-    if not WEIGHTS.exists():
-        pytest.skip(f"{WEIGHTS} is not there")
-    return load_g2p(WEIGHTS)
+    return load_g2p(outside(WEIGHTS))
 
 
 def test_a_hundred_words_as_the_package_speaks_them(trained: GraphemeToPhoneme) -> None:
-    if not DICTIONARY.exists():
-        pytest.skip(f"{DICTIONARY} is not there")
-    with np.load(WEIGHTS) as file:
+    with np.load(outside(WEIGHTS)) as file:
         arrays = dict(file)
     words = dictionary_words(100)
     assert len({len(word) for word in words}) > 8, "the batch has rows of many lengths"

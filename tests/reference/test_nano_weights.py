@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from outside import outside
 from torch import Tensor, nn
 from weights.nano import LETTERS, NanoSorter, load_nano, read_tensor
 
@@ -17,19 +18,20 @@ from heedful.errors import RunError
 from heedful.inspection.capture import Captured, capture
 from heedful.values import Tokens
 
-FOLDER = Path(__file__).parents[3] / "shared/data/weights/gpt_nano_sort"
-WEIGHTS, PARTIALS = (FOLDER / f"gpt-nano-sort-{name}.json" for name in ("model", "t0-partials"))
-needs_weights = pytest.mark.skipif(not WEIGHTS.exists(), reason="the weights of llm-viz are not here")
+
+def published(name: str) -> Path:
+    """A file of llm-viz."""
+    return outside(f"weights/gpt_nano_sort/gpt-nano-sort-{name}.json")
 
 
 @pytest.fixture(scope="module")
 def sorter() -> NanoSorter:
-    return load_nano(WEIGHTS)
+    return load_nano(published("model"))
 
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, Tensor]:
-    content = json.loads(PARTIALS.read_text(encoding="utf-8"))
+    content = json.loads(published("t0-partials").read_text(encoding="utf-8"))
     return {name: read_tensor(entry) for name, entry in content.items() if name != "config"}
 
 
@@ -90,19 +92,16 @@ KEPT = (
 )
 
 
-@needs_weights
 @pytest.mark.parametrize("name", KEPT)
 def test_every_number_on_the_way(name: str, ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
     torch.testing.assert_close(ours[name], theirs[name], atol=1e-4, rtol=0)
 
 
-@needs_weights
 def test_nothing_that_they_kept_is_left_out(theirs: dict[str, Tensor]) -> None:
     assert theirs.keys() == {"idx", *KEPT}
     assert all(theirs[name].abs().max() > 0.01 for name in KEPT), "numbers so small would agree with anything"
 
 
-@needs_weights
 def test_it_sorts(sorter: NanoSorter) -> None:
     words = ["".join(letters) for letters in itertools.product(LETTERS, repeat=6)]
     found = sorter.sort(words)
@@ -111,7 +110,6 @@ def test_it_sorts(sorter: NanoSorter) -> None:
     assert sorter.sort([]) == []
 
 
-@needs_weights
 @pytest.mark.parametrize(
     ("words", "said"), [(["ABX"], "of the letters"), (["AB", "ABC"], "of one length"), (["A" * 7], "words of 1 to 6")]
 )
@@ -120,7 +118,6 @@ def test_words_that_it_cannot_sort(sorter: NanoSorter, words: list[str], said: s
         sorter.sort(words)
 
 
-@needs_weights
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -136,7 +133,7 @@ def test_words_that_it_cannot_sort(sorter: NanoSorter, words: list[str], said: s
     ],
 )
 def test_files_that_hold_something_else(tmp_path: Path, change: Callable[[dict[str, Any]], object], said: str) -> None:
-    model = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+    model = json.loads(published("model").read_text(encoding="utf-8"))
     change(model)
     path = tmp_path / "model.json"
     path.write_text(json.dumps(model), encoding="utf-8")

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from outside import outside
 from torch import Tensor, nn
 
 from heedful.errors import DataError
 
 STUDY = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[2] / "studies/normalisation.py")))
-DIGITS = Path(__file__).parents[3] / "shared/data/mnist10k"
 
 
 def network(name: str, d: int = 6) -> Any:
@@ -182,8 +182,6 @@ def test_epochs_to_the_goal() -> None:
 
 
 def test_real_digits() -> None:
-    if not DIGITS.exists():
-        pytest.skip(f"{DIGITS} is not there")
-    train, test = STUDY.Digits.read(DIGITS, most=10_000)
+    train, test = STUDY.Digits.read(outside("mnist10k"), most=10_000)
     assert len(train.labels) + len(test.labels) > 9000
     assert abs(len(test.labels) / (len(train.labels) + len(test.labels)) - 0.2) < 0.01

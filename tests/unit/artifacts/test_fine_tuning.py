@@ -100,7 +100,7 @@ def test_a_language_model_goes_on_from_another(tmp_path: Path) -> None:
         "length = 16\n"
         '[tokenizer]\nkind = "characters"\n[model]\nd_model = 8\nheads = 2\nlayers = 1\n'
         'positions = { kind = "learned", length = 16 }\n'
-        "[training]\nsteps = 2\nbatch_tokens = 64\nevaluate_every = 2\nthreads = 1\n"
+        '[training]\nsteps = 2\nbatch_tokens = 64\nevaluate_every = 2\nprecision = "fp32"\nthreads = 1\n'
     )
     first = heedful.train(heedful.load_recipe(tmp_path / "l.toml", ["--output", str(tmp_path / "1")]), device="cpu")
     text = (tmp_path / "l.toml").read_text()

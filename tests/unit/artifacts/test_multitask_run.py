@@ -16,6 +16,7 @@ from torch import Tensor
 import heedful
 from heedful.errors import RecipeError, RunError
 from heedful.runs.checkpoints import read_weights
+from heedful.runs.initial import fresh
 from heedful.runs.load import open_run
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.spans.face import Answerer
@@ -183,11 +184,11 @@ def test_it_can_begin_from_another_and_others_from_it(tuning: Path, three: Path,
 def test_what_is_frozen_stays_and_heads_learn(tuning: Path, pretrained: Path, tmp_path: Path) -> None:
     path = written(tmp_path, tuning, {"tone": "classification", "even": "tagging"}, init=pretrained)
     run = fit(path, "--training.freeze=encoder", "--training.epochs=2", "--training.steps=none")
-    fresh = dict(fresh(open_run(run), say=lambda _: None).named_parameters())
+    begun = dict(fresh(open_run(run), say=lambda _: None).named_parameters())
     moved = {
-        name for name, tensor in read_weights(run, step=open_step(run)).items() if not torch.equal(tensor, fresh[name])
+        name for name, tensor in read_weights(run, step=open_step(run)).items() if not torch.equal(tensor, begun[name])
     }
-    assert moved == {name for name in fresh if name.startswith("head-")}
+    assert moved == {name for name in begun if name.startswith("head-")}
 
 
 def open_step(run: Path) -> int:
@@ -221,10 +222,16 @@ def test_texts_that_cannot_be_read_are_named_with_their_task(tuning: Path, pretr
             fit(path, words, "--output", str(tmp_path / "broken"))
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one(tuning: Path, pretrained: Path, tmp_path: Path) -> None:
-    """Heads that an update leaves alone are left alone in every process, whatever decays."""
+    """Heads that an update leaves alone are left alone in every process, whatever decays.
+
+    What moves all scores of a query or all logits of a span alike has no gradient but rounding, of which Adam would
+    make whole steps; so epsilon is far above rounding.
+    """
     tasks = {"tone": "classification", "even": "tagging", "first": "spans"}
-    path = written(tmp_path, tuning, tasks, init=pretrained, accumulate=2, optimizer="{ weight_decay = 0.1 }")
+    optimizer = "{ weight_decay = 0.1, epsilon = 1e-4 }"
+    path = written(tmp_path, tuning, tasks, init=pretrained, accumulate=2, optimizer=optimizer)
     words = ["--model.dropout", "0", "--training.schedule.rate", "1e-3", "--training.temperature", "2"]
     alone = fit(path, *words)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
@@ -235,11 +242,6 @@ def test_two_processes_train_as_one(tuning: Path, pretrained: Path, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     ours, theirs = read_weights(tmp_path / "two", step=6), read_weights(alone, step=6)
     for name, tensor in theirs.items():
-        # a bias of keys moves all scores of a query alike, that of a span all its logits: such gradients are rounding,
-        # and Adam makes whole steps of them
-        if name == "head-first.output.bias":
-            continue
-        felt = slice(len(tensor) // 2 if name.endswith("key_value.bias") else 0, None)
-        torch.testing.assert_close(ours[name][felt], tensor[felt], rtol=1e-2, atol=1e-4)
+        torch.testing.assert_close(ours[name], tensor, rtol=1e-4, atol=1e-5)
     for one, two in zip(lines(alone), lines(tmp_path / "two"), strict=True):
-        assert one["loss"] == pytest.approx(two["loss"], rel=1e-3)
+        assert one["loss"] == pytest.approx(two["loss"], rel=1e-4)

@@ -26,6 +26,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     return complexity, table_one
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs(tmp_path: Path) -> None:
     script = ROOT / "benchmarks/complexity.py"
     files = {name: tmp_path / f"found.{name}" for name in ("json", "markdown")}

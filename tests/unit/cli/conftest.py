@@ -67,6 +67,11 @@ def second(trained: Path) -> Path:
     return train(load_recipe(trained.parent / "small.toml", ["--seed", "4", "--output", str(folder)])).folder
 
 
+@pytest.fixture(autouse=True)
+def _shapes(unchecked: None) -> None:
+    """Commands call what is checked where it has its units, and in the runs that all tests share."""
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current folder."""

@@ -48,8 +48,8 @@ def test_languages_are_listed(say: Say) -> None:
         ("--target german", "no phrasebook for the language 'german': did you mean de"),
         ("--target en", "--target: en is the source language too; choose another"),
         ("--size 0", "a phrasebook of 0 and 500 held-out pairs: each must be at least 1"),
-        ("--steps 0", "{here}/runs/quickstart-en-de/recipe.toml: training.steps = 0 must be at least 1"),
-        ("--output a/b", "a/b-en-de: cannot be written (Not a directory); choose another --output"),
+        ("--steps 0 --size 40", "{here}/runs/quickstart-en-de/recipe.toml: training.steps = 0 must be at least 1"),
+        ("--output a/b --size 40", "a/b-en-de: cannot be written (Not a directory); choose another --output"),
         ("--speed 3", "heedful quickstart: Unrecognized options: --speed"),
     ],
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from outside import outside
 
 from heedful.data.corpus import (
     CHARACTERS_PER_TOKEN,
@@ -374,10 +375,7 @@ def test_fingerprints_follow_contents_order_and_options(tmp_path: Path) -> None:
 
 
 def test_real_text_survives_the_way_to_ids_and_back(tmp_path: Path) -> None:
-    data = Path(__file__).parents[4] / "shared/data/multi30k"
-    if not data.exists():
-        pytest.skip(f"needs Multi30k in {data}")
-    names = [data / "val.en.gz", data / "val.de.gz"]
+    names = [outside(f"multi30k/val.{language}.gz") for language in ("en", "de")]
     reader = LineAligned(*names)
     texts = [text for pair in reader for text in (pair.source, pair.target)]
     tokenizer = learn_sentencepiece(texts, kind="bpe", size=2000, lowercase=False)

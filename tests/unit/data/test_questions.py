@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outside import outside
 
 from heedful.data.questions import Answer, Question, QuestionsJsonl, Squad, SubjQA
 from heedful.errors import DataError
 
-DATA = Path(__file__).parents[4] / "shared/data"
 CONTEXT = "The cat saw the other cat."
 
 
@@ -126,11 +126,9 @@ def test_subjqa_with_answers_outside(tmp_path: Path, indices: str) -> None:
 
 
 def test_real_questions() -> None:
-    if not (DATA / "subjqa").exists():
-        pytest.skip("needs ../shared/data/subjqa and xquad")
-    questions = list(Squad(DATA / "xquad/xquad.en.json.gz"))
+    questions = list(Squad(outside("xquad/xquad.en.json.gz")))
     assert (len(questions), sum(q.moved for q in questions)) == (1190, 0)
-    reviews = [q for path in sorted((DATA / "subjqa").glob("*/*.csv.gz")) for q in SubjQA(path)]
+    reviews = [q for path in sorted(outside("subjqa").glob("*/*.csv.gz")) for q in SubjQA(path)]
     assert len(reviews) == 7681
     assert 0 < sum(q.moved for q in reviews) < 50
     assert not any("ANSWERNOTFOUND" in q.context for q in reviews)

@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from outside import outside
 
 from heedful.data.sentences import ABBREVIATIONS, BlankSeparated, sentences
 
-DATA = Path(__file__).parents[4] / "shared/data"
 WORDS = ["Dr", "The", "cat", "U.S", "3", "14", "J", "e.g", "猫", "kein", "am ", "Mai", "x"]
 MARKS = [".", ". ", ".. ", "…", "! ", "?", "!?", '"', "”", "(", ") ", "。", "！", "」", "«", "» ", "।", ","]
 PARTS = [*WORDS, *MARKS, "\n", "\n\n", " ", "  ", "\t", "\u00a0", "\r\n"]
@@ -77,10 +77,7 @@ def test_long_text_takes_time_in_proportion() -> None:
 
 
 def test_paragraphs_of_wikipedia() -> None:
-    path = DATA / "xquad/xquad.en.json.gz"
-    if not path.exists():
-        pytest.skip("needs ../shared/data/xquad")
-    with gzip.open(path) as file:
+    with gzip.open(outside("xquad/xquad.en.json.gz")) as file:
         paragraphs = [p["context"] for article in json.load(file)["data"] for p in article["paragraphs"]]
     found = [part for text in paragraphs for part in sentences(text)]
     assert 4 < len(found) / len(paragraphs) < 7

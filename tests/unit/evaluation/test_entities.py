@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import random
 import warnings
-from pathlib import Path
 
 import pytest
+from outside import outside
 from seqeval import metrics
 
 from heedful.errors import DataError
 from heedful.metrics.entities import Span, entity_scores, spans
 from heedful.tasks.tagging.data import Columns
 
-WNUT = Path(__file__).parents[4] / "shared/data/wnut17"
 TYPES = ("person", "creative-work", "location")
 
 
@@ -111,9 +110,7 @@ def test_tags_that_do_not_match() -> None:
     [("wnut17train.conll.gz", 3394), ("emerging.dev.conll.gz", 1009), ("emerging.test.annotated.gz", 1287)],
 )
 def test_wnut17(file: str, sentences: int) -> None:
-    if not (WNUT / file).exists():
-        pytest.skip("needs ../shared/data/wnut17")
-    tags = [sentence.tags for sentence in Columns(WNUT / file)]
+    tags = [sentence.tags for sentence in Columns(outside(f"wnut17/{file}"))]
     assert len(tags) == sentences
     scores = entity_scores(tags, tags)
     assert scores.micro.f1 == scores.accuracy == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outside import outside
 
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.questions import Question
@@ -15,7 +16,6 @@ from heedful.errors import DataError, RecipeError
 from heedful.tasks.benchmarks.definitions import Definition, majority, measure
 from heedful.tasks.benchmarks.table import DEFINITIONS, find
 
-DATA = Path(__file__).parents[4] / "shared/data"
 MNLI = (
     "index|promptID|pairID|genre|sentence1_binary_parse|sentence2_binary_parse|sentence1_parse|sentence2_parse|"
     "sentence1|sentence2"
@@ -273,10 +273,8 @@ GLUE = {
 
 @pytest.fixture(scope="module")
 def glue(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not (DATA / "glue").exists():
-        pytest.skip("needs ../shared/data/glue")
     folder = tmp_path_factory.mktemp("glue")
-    for path in (DATA / "glue").glob("*.tar.gz"):
+    for path in outside("glue").glob("*.tar.gz"):
         with tarfile.open(path) as archive:
             archive.extractall(folder, filter="data")
     return folder
