@@ -90,6 +90,8 @@ DRAWN = "tests/unit/data/test_drawn.py"
 WEIGHTED = "tests/unit/evaluation/test_weighted.py"
 PROBLEMS = "tests/unit/configs/test_problems.py"
 CHECKPOINTS = "tests/unit/artifacts/test_checkpoints.py"
+DISTRIBUTED = "tests/unit/training/test_distributed.py"
+INTERRUPTION = "tests/unit/training/test_interruption.py"
 OLDER = "tests/unit/artifacts/test_older_runs.py"
 STORED = "tests/unit/configs/test_stored.py"
 LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
@@ -103,6 +105,34 @@ SCHEDULES = "tests/unit/training/test_schedules.py"
 TRAINER = "tests/unit/training/test_trainer.py"
 
 ATTENTION = (
+    Mutant(
+        "a lost process is taken for a bug",
+        "training/distributed.py",
+        "    except RuntimeError as error:\n        reason",
+        "    except KeyError as error:\n        reason",
+        (f"{DISTRIBUTED}::test_a_lost_process_is_one_sentence",),
+    ),
+    Mutant(
+        "who left hides what went wrong first",
+        "training/distributed.py",
+        "with suppress(TrainingError):  # this",
+        "with suppress(KeyError):  # this",
+        (f"{DISTRIBUTED}::test_a_lost_process_is_one_sentence",),
+    ),
+    Mutant(
+        "orphans train on",
+        "training/trainer.py",
+        "if self.world.orphaned:",
+        "if False:",
+        (f"{INTERRUPTION}::test_a_process_whose_parent_is_gone_saves_and_leaves",),
+    ),
+    Mutant(
+        "a shell that ends takes processes with it that were started by hand",
+        "training/distributed.py",
+        "os.getppid() if _LAUNCHED in os.environ else None",
+        "os.getppid()",
+        (f"{DISTRIBUTED}::test_processes_of_torchrun_know_when_it_is_gone",),
+    ),
     Mutant(
         "a moment of another shape goes to the kernel",
         "training/optimizers.py",

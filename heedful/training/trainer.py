@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from signal import SIGTERM
 from typing import Any, Generic
 
 import torch
@@ -238,6 +239,8 @@ class Trainer(Generic[Batch]):
 
     def _look_up(self, signal: int) -> int:
         """Notes the time and returns the largest signal any process got; all go by the leading process's clock."""
+        if self.world.orphaned:
+            signal = signal or SIGTERM
         seconds = self._elapsed()
         if self.world.size > 1:
             told = torch.zeros(self.world.size + 1, dtype=torch.float64, device=self.world.device)
