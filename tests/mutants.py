@@ -94,6 +94,8 @@ DRAWN = "tests/unit/data/test_drawn.py"
 WEIGHTED = "tests/unit/evaluation/test_weighted.py"
 PROBLEMS = "tests/unit/configs/test_problems.py"
 CHECKPOINTS = "tests/unit/artifacts/test_checkpoints.py"
+DISTRIBUTED = "tests/unit/training/test_distributed.py"
+INTERRUPTION = "tests/unit/training/test_interruption.py"
 OLDER = "tests/unit/artifacts/test_older_runs.py"
 STORED = "tests/unit/configs/test_stored.py"
 LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
@@ -107,6 +109,69 @@ SCHEDULES = "tests/unit/training/test_schedules.py"
 TRAINER = "tests/unit/training/test_trainer.py"
 
 ATTENTION = (
+    Mutant(
+        "parts are means over the labels of the loss",
+        "training/tally.py",
+        "torch.tensor((float(part.total.detach()), float(part.count)), dtype",
+        "torch.tensor((float(part.total.detach()), float(loss.count)), dtype",
+        (f"{TRAINER}::test_parts_have_counts_of_their_own_however_a_batch_is_dealt_out",),
+    ),
+    Mutant(
+        "each process tells its own parts",
+        "training/tally.py",
+        "        world.sum_([everywhere])\n",
+        "        world.sum_([everywhere[:1]])\n",
+        (f"{TRAINER}::test_parts_have_counts_of_their_own_however_a_batch_is_dealt_out",),
+    ),
+    Mutant(
+        "a question about passages counts as its hidden tokens",
+        "tasks/pretraining/masked_objective.py",
+        'Part(sums["pair"].detach(), sums["pairs"])',
+        'Part(sums["pair"].detach(), sums["tokens"])',
+        (f"{PRETRAINED}::test_parts_count_what_they_are_of",),
+    ),
+    Mutant(
+        "a line of training mixes tasks",
+        "training/listeners.py",
+        'return {f"{self.task}/{name}": part for name, part in self.parts.items()}',
+        "return dict(self.parts)",
+        ("tests/unit/artifacts/test_metrics.py::test_several_tasks_have_their_own_means",),
+    ),
+    Mutant(
+        "every task hears of all updates",
+        "tasks/multitask/problem.py",
+        "        self.members[member].task.learned(nll)",
+        "        [each.task.learned(nll) for each in self.members.values()]",
+        (f"{MULTITASK}::test_each_task_hears_of_its_updates_alone_and_finds_its_own_again",),
+    ),
+    Mutant(
+        "a lost process is taken for a bug",
+        "training/distributed.py",
+        "    except RuntimeError as error:\n        reason",
+        "    except KeyError as error:\n        reason",
+        (f"{DISTRIBUTED}::test_a_lost_process_is_one_sentence",),
+    ),
+    Mutant(
+        "who left hides what went wrong first",
+        "training/distributed.py",
+        "with suppress(TrainingError):  # this",
+        "with suppress(KeyError):  # this",
+        (f"{DISTRIBUTED}::test_a_lost_process_is_one_sentence",),
+    ),
+    Mutant(
+        "orphans train on",
+        "training/trainer.py",
+        "if self.world.orphaned:",
+        "if False:",
+        (f"{INTERRUPTION}::test_a_process_whose_parent_is_gone_saves_and_leaves",),
+    ),
+    Mutant(
+        "a shell that ends takes processes with it that were started by hand",
+        "training/distributed.py",
+        "os.getppid() if _LAUNCHED in os.environ else None",
+        "os.getppid()",
+        (f"{DISTRIBUTED}::test_processes_of_torchrun_know_when_it_is_gone",),
+    ),
     Mutant(
         "a moment of another shape goes to the kernel",
         "training/optimizers.py",
@@ -878,8 +943,10 @@ TASKS = (
     Mutant(
         "validation measures the smoothed loss",
         "tasks/translation/problem.py",
-        'total += float(loss.parts["nll"])',
-        "total += float(loss.total)",
+        "loss = plain.loss(model, move(collate(self.validation, rows, bos=self.bos), self.device))\n"
+        '            total += float(loss.parts["nll"].total)',
+        "loss = self.criterion.loss(model, move(collate(self.validation, rows, bos=self.bos), self.device))\n"
+        "            total += float(loss.total)",
         (f"{TASK}::test_validation_is_the_mean_over_labels_however_it_is_batched",),
     ),
     Mutant(
@@ -1153,7 +1220,7 @@ TRAINING = (
     Mutant(
         "accumulation divides by batches",
         "training/trainer.py",
-        "norm = scaled(gradients, count=count, clip",
+        "norm = scaled(gradients, count=loss.count, clip",
         "norm = scaled(gradients, count=self.habits.accumulate, clip",
         (f"{TRAINER}::test_accumulated_batches_are_the_big_batch",),
     ),
@@ -1300,8 +1367,8 @@ TRAINING = (
     Mutant(
         "a task hears of sums",
         "training/trainer.py",
-        "self.task.learned(nll / count)",
-        "self.task.learned(nll)",
+        "self.task.learned(nll, member=member)",
+        'self.task.learned(parts["nll"].total, member=member)',
         (f"{TRAINER}::test_the_task_hears_in_every_process_what_all_of_them_learned",),
     ),
 )
@@ -1784,8 +1851,8 @@ LABELLED = (
     Mutant(
         "the weight of a task does not reach its loss",
         "tasks/multitask/problem.py",
-        "Loss(own.total * member.weight, own.count, parts)",
-        "Loss(own.total, own.count, parts)",
+        "Loss(own.total * member.weight, own.count, {",
+        "Loss(own.total, own.count, {",
         (MULTITASK,),
     ),
     Mutant(

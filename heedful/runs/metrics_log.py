@@ -5,14 +5,37 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from heedful.errors import TrainingError
 from heedful.store import replacing
-from heedful.training.listeners import Evaluation, Listener, Progress, Update
+from heedful.training.listeners import Evaluation, Listener, Progress, Sum, Update
 
 _EVERY = 50
+
+
+@dataclass
+class _Gathered:
+    """What the updates since the last line add up to."""
+
+    labels: int = 0
+    loss: float = 0.0
+    nll: float = 0.0
+    seconds: float = 0.0
+    gradient_norm: float = 0.0
+    parts: dict[str, Sum] = field(default_factory=dict)
+
+    def add(self, update: Update) -> None:
+        self.labels += update.labels
+        self.loss += update.loss * update.labels
+        self.nll += update.nll * update.labels
+        self.seconds += update.seconds
+        self.gradient_norm = max(self.gradient_norm, update.gradient_norm)
+        for name, part in update.further.items():
+            before = self.parts.get(name, Sum(0.0, 0.0))
+            self.parts[name] = Sum(before.total + part.total, before.count + part.count)
 
 
 class MetricsLog(Listener):
@@ -24,7 +47,7 @@ class MetricsLog(Listener):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._pending: list[Update] = []
+        self._gathered = _Gathered()
 
     def rewind(self, progress: Progress) -> None:
         """Drops the lines that training will write again when it goes on from there."""
@@ -36,24 +59,26 @@ class MetricsLog(Listener):
             beside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
     def updated(self, update: Update) -> None:
-        """Gathers fifty updates into one line: means per label, the last rate, labels a second."""
-        self._pending.append(update)
+        """Gathers fifty updates into one line: means per label, the last rate, labels a second.
+
+        Further parts of the loss are means over what they count; `loss` and `nll` of several tasks are means over the
+        labels of all, and each task has its own beside them.
+        """
+        self._gathered.add(update)
         if update.step % _EVERY:
             return
-        labels = sum(u.labels for u in self._pending)
-        self._append(
-            {
-                "kind": "training",
-                "step": update.step,
-                "epoch": update.epoch,
-                "loss": sum(u.loss * u.labels for u in self._pending) / labels,
-                "nll": sum(u.nll * u.labels for u in self._pending) / labels,
-                "rate": update.rate,
-                "gradient_norm": max(u.gradient_norm for u in self._pending),
-                "labels_per_second": labels / sum(u.seconds for u in self._pending),
-            }
-        )
-        self._pending = []
+        found, self._gathered = self._gathered, _Gathered()
+        record = {
+            "kind": "training",
+            "step": update.step,
+            "epoch": update.epoch,
+            "loss": found.loss / found.labels,
+            "nll": found.nll / found.labels,
+            "rate": update.rate,
+            "gradient_norm": found.gradient_norm,
+            "labels_per_second": found.labels / found.seconds,
+        }
+        self._append(record | {name: part.mean for name, part in sorted(found.parts.items()) if name not in record})
 
     def evaluated(self, evaluation: Evaluation) -> None:
         """One line of validation metrics."""

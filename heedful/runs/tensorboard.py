@@ -27,6 +27,8 @@ class EventFiles(Listener):
         """Curves of training."""
         for name in ("loss", "nll", "rate", "gradient_norm"):
             self._writer.add_scalar(f"training/{name}", getattr(update, name), update.step)
+        for name, value in update.further.items():
+            self._writer.add_scalar(f"training/{name}", value.mean, update.step)
 
     def evaluated(self, evaluation: Evaluation) -> None:
         """Curves of validation; what was written so far can be seen from now on."""

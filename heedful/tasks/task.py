@@ -16,18 +16,26 @@ Rows = Int[np.ndarray, " rows"]
 
 
 @dataclass(frozen=True)
+class Part:
+    """A sum over labels of its own kind, detached, for reports."""
+
+    total: Float[Tensor, ""]
+    count: int
+
+
+@dataclass(frozen=True)
 class Loss:
     """A sum over `count` labels, never a mean, so that accumulated and distributed sums are those of the big batch.
 
     Attributes:
         total: what is minimised, summed, in nats.
         count: labels summed over.
-        parts: further sums over the same labels, detached, for reports.
+        parts: what else is to be told, each with a count of its own; their names are among `Task.parts`.
     """
 
     total: Float[Tensor, ""]
     count: int
-    parts: Mapping[str, Float[Tensor, ""]] = field(default_factory=dict)
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
 
 class Task(ABC, Generic[Batch]):
@@ -35,6 +43,8 @@ class Task(ABC, Generic[Batch]):
 
     metrics: frozenset[str]
     """The names `evaluate` returns, the same in every call."""
+    parts: frozenset[str] = frozenset()
+    """The names that parts of its losses have: a process without a share of a batch must know them as well."""
 
     @abstractmethod
     def plan(self, epoch: int) -> Sequence[Rows]:
@@ -48,6 +58,10 @@ class Task(ABC, Generic[Batch]):
         plan = self.plan(epoch)
         return [plan[start : start + accumulate] for start in range(0, len(plan), accumulate)]
 
+    def member(self, rows: Rows) -> str:
+        """Which of several tasks these examples are of; they have no names where there is one."""
+        return ""
+
     @abstractmethod
     def batch(self, rows: Rows) -> Batch:
         """These examples, ready for the model."""
@@ -60,8 +74,13 @@ class Task(ABC, Generic[Batch]):
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Metrics on the validation set; the model is in evaluation mode and no gradient is recorded."""
 
-    def learned(self, nll: float) -> None:
-        """Told after each update the mean of its `nll`, the same in all processes; most tasks need not know."""
+    def learned(self, nll: float, *, member: str = "") -> None:
+        """Told after each update the mean of its `nll`, the same in all processes; most tasks need not know.
+
+        Args:
+            nll: of the part of that name, or of the loss where there is none.
+            member: of several tasks the one that the update was of.
+        """
         return
 
     def tensors(self) -> Mapping[str, Tensor]:

@@ -6,8 +6,9 @@ Started by torchrun, which sets the environment; without it there is one process
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -22,7 +23,13 @@ Result = TypeVar("Result")
 _BUCKET = 32 * 2**20
 """Bytes that are summed in one message."""
 _PATIENCE = timedelta(days=1)
-"""How long processes wait for one that encodes a large corpus or evaluates; torchrun tells them when it has died."""
+"""How long processes wait for one that encodes a large corpus or evaluates; connections tell when one has died."""
+
+
+_LAUNCHED = "TORCHELASTIC_RUN_ID"
+"""What torchrun sets; whoever starts processes by hand may leave them alone."""
+_SOURCE = re.compile(r"^\[[^]]*\] *")
+"""Where in the sources of torch an error comes from, as its messages begin."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +40,26 @@ class World:
         rank: number of this process, from 0; process 0 evaluates, saves and reports.
         size: how many there are.
         device: what this process computes on.
+        parent: the torchrun that started this one and its peers; None where they were started otherwise.
     """
 
     rank: int
     size: int
     device: torch.device
+    parent: int | None = None
 
     @property
     def leads(self) -> bool:
         """Whether this process evaluates, saves and reports."""
         return self.rank == 0
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether the torchrun is gone that was to end this process with its peers.
+
+        Systems give orphans another parent. Nothing tells them of a kill -9, so they must look.
+        """
+        return self.parent is not None and os.getppid() != self.parent
 
     def sum_(self, tensors: Iterable[Tensor]) -> None:
         """Replaces each tensor by its sum over all processes, many small ones in one message."""
@@ -50,7 +67,8 @@ class World:
             return
         for bucket in _buckets(tensors):
             flat = torch.cat([tensor.flatten() for tensor in bucket])
-            distributed.all_reduce(flat)
+            with _peers():
+                distributed.all_reduce(flat)
             for tensor, summed in zip(bucket, torch.split(flat, [t.numel() for t in bucket]), strict=True):
                 tensor.copy_(summed.view_as(tensor))
 
@@ -59,7 +77,8 @@ class World:
         if self.size == 1:
             return numbers
         tensor = torch.tensor(numbers, dtype=torch.float64, device=self.device)
-        distributed.broadcast(tensor, 0)
+        with _peers():
+            distributed.broadcast(tensor, 0)
         return [float(number) for number in tensor]
 
     def lead(self, work: Callable[[], Result]) -> Result | None:
@@ -76,7 +95,8 @@ class World:
         try:
             result = work()
         except BaseException:
-            self.agree([0.0])
+            with suppress(TrainingError):  # this is what went wrong first
+                self.agree([0.0])
             raise
         self.agree([1.0])
         return result
@@ -93,17 +113,33 @@ def world(device: torch.device) -> Iterator[World]:
     if device.type == "cuda":
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
-    distributed.init_process_group(
-        "nccl" if device.type == "cuda" else "gloo",
-        rank=rank,
-        world_size=size,
-        timeout=_PATIENCE,
-        device_id=device if device.type == "cuda" else None,
-    )
+    parent = os.getppid() if _LAUNCHED in os.environ else None
+    with _peers():
+        distributed.init_process_group(
+            "nccl" if device.type == "cuda" else "gloo",
+            rank=rank,
+            world_size=size,
+            timeout=_PATIENCE,
+            device_id=device if device.type == "cuda" else None,
+        )
     try:
-        yield World(rank, size, device)
+        yield World(rank, size, device, parent)
     finally:
-        distributed.destroy_process_group()
+        with suppress(RuntimeError):  # of peers that have left already
+            distributed.destroy_process_group()
+
+
+@contextmanager
+def _peers() -> Iterator[None]:
+    """Around all that needs the other processes."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = re.split(r"\n|\. ", _SOURCE.sub("", str(error).strip()))[0]
+        raise TrainingError(
+            f"another process of this training is gone ({reason}); its own message, if it left one, says why. The same "
+            "command goes on from the last checkpoint"
+        ) from error
 
 
 def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:

@@ -55,8 +55,26 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class Sum:
+    """What some losses add up to, and over how many labels."""
+
+    total: float
+    count: float
+
+    @property
+    def mean(self) -> float:
+        """Per label."""
+        return self.total / self.count
+
+
+@dataclass(frozen=True)
 class Update:
-    """One update: loss (what is minimised) and nll per label in nats, labels seen, seconds taken."""
+    """One update: loss (what is minimised) and nll per label in nats, labels seen, seconds taken.
+
+    Attributes:
+        task: which of several it learned from; empty where there is one.
+        parts: all parts of its loss that something was counted for, `nll` among them.
+    """
 
     step: int
     epoch: int
@@ -66,6 +84,15 @@ class Update:
     gradient_norm: float
     labels: int
     seconds: float
+    task: str = ""
+    parts: Mapping[str, Sum] = field(default_factory=dict)
+
+    @property
+    def further(self) -> Mapping[str, Sum]:
+        """The parts as a log names them: `task/part` where there are several tasks; else those that `nll` is not."""
+        if self.task:
+            return {f"{self.task}/{name}": part for name, part in self.parts.items()}
+        return {name: part for name, part in self.parts.items() if name != "nll"}
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from signal import SIGTERM
 from typing import Any, Generic
 
 import torch
 from torch import Tensor, nn
 
 from heedful.errors import TrainingError
-from heedful.tasks.task import Batch, Rows, Task
+from heedful.tasks.task import Batch, Loss, Rows, Task
 from heedful.training.distributed import World
 from heedful.training.gradients import scaled, summed
 from heedful.training.interruption import interruption
@@ -23,6 +24,7 @@ from heedful.training.optimizers import Adam, MovingAverage
 from heedful.training.precision import Precision
 from heedful.training.restoring import require_alike
 from heedful.training.schedules import Schedule
+from heedful.training.tally import Tally
 
 
 @dataclass(frozen=True)
@@ -194,33 +196,34 @@ class Trainer(Generic[Batch]):
         began = time.perf_counter()
         step = self.progress.step + 1
         self._seed_generators(step)
-        sums = torch.zeros(3, dtype=torch.float64)
+        tally = Tally(self.task.parts)
         for rows in batches:
             share = rows[self.world.rank :: self.world.size]
             if len(share):
-                sums += self._backward(share)
+                tally.add(self._backward(share))
         gradients = summed(self.precision.trainable, self.world)
-        everywhere = sums.to(self.world.device)
-        self.world.sum_([everywhere])
-        loss, nll, count = everywhere.tolist()
-        norm = scaled(gradients, count=count, clip=self.habits.clip)
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise self._diverged(f"update {step}: the {'gradient' if math.isfinite(loss) else 'loss'}")
+        tally.gather(self.world)
+        loss, parts, member = tally.loss, tally.parts, self.task.member(batches[0])
+        norm = scaled(gradients, count=loss.count, clip=self.habits.clip)
+        if not (math.isfinite(loss.total) and math.isfinite(norm)):
+            raise self._diverged(f"update {step}: the {'gradient' if math.isfinite(loss.total) else 'loss'}")
         rate = self.schedule.rate(step)
         self.optimizer.update(rate)
         self.precision.publish()
         if self.average is not None:
             self.average.update(self.precision.masters, step=step)
-        self.task.learned(nll / count)
+        nll = parts["nll"].mean
+        self.task.learned(nll, member=member)
         progress = self.progress
         self.progress = replace(
             progress,
             step=step,
             position=progress.position + len(batches),
-            labels=progress.labels + int(count),
+            labels=progress.labels + int(loss.count),
         )
         seconds = time.perf_counter() - began
-        self.listener.updated(Update(step, progress.epoch, loss / count, nll / count, rate, norm, int(count), seconds))
+        done = Update(step, progress.epoch, loss.mean, nll, rate, norm, int(loss.count), seconds, member, parts)
+        self.listener.updated(done)
 
     def _seed_generators(self, step: int) -> None:
         """Dropout of an update; `torch.manual_seed` would look for every device there is, which takes its time."""
@@ -229,15 +232,16 @@ class Trainer(Generic[Batch]):
         if self.world.device.type != "cpu":
             torch.manual_seed(seed)
 
-    def _backward(self, rows: Rows) -> Tensor:
+    def _backward(self, rows: Rows) -> Loss:
         loss = self.task.loss(self.model, self.task.batch(rows))
         loss.total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
         self.precision.collect()
-        nll = loss.parts.get("nll", loss.total)
-        return torch.tensor([float(loss.total.detach()), float(nll.detach()), float(loss.count)], dtype=torch.float64)
+        return loss
 
     def _look_up(self, signal: int) -> int:
         """Notes the time and returns the largest signal any process got; all go by the leading process's clock."""
+        if self.world.orphaned:
+            signal = signal or SIGTERM
         seconds = self._elapsed()
         if self.world.size > 1:
             told = torch.zeros(self.world.size + 1, dtype=torch.float64, device=self.world.device)

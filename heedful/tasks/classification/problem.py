@@ -21,7 +21,7 @@ from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.classification.examples import Answered, ExampleBatch, collate_examples, example_lengths
 from heedful.tasks.decorrelation import decorrelation as penalty_of
 from heedful.tasks.likelihood import cross_entropy
-from heedful.tasks.task import Loss, Rows, Task
+from heedful.tasks.task import Loss, Part, Rows, Task
 from heedful.values import move
 
 METRICS: Mapping[Answered, tuple[str, ...]] = {
@@ -74,6 +74,7 @@ class Classification(Task[ExampleBatch]):
         self.seed = seed
         self.device = device
         self.metrics = frozenset((*METRICS[answered], *(() if positive is None else ("f1",))))
+        self.parts = frozenset({"nll", "decorrelation"} if decorrelation else {"nll"})
 
     def plan(self, epoch: int) -> Sequence[Rows]:
         """Batches of examples of similar length."""
@@ -91,14 +92,15 @@ class Classification(Task[ExampleBatch]):
         with watch(model.summary, detach=False) as weights:
             plain = self._plain_loss(model, batch)
         penalty = penalty_of(each for calls in weights.values() for each in calls)
-        parts = {"nll": plain.total.detach()} | dict(plain.parts) | {"decorrelation": penalty.detach()}
+        parts = {"nll": Part(plain.total.detach(), plain.count), **plain.parts}
+        parts["decorrelation"] = Part(penalty.detach(), plain.count)
         return Loss(plain.total + self.decorrelation * penalty, plain.count, parts)
 
     def _plain_loss(self, model: TextClassifier, batch: ExampleBatch) -> Loss:
         summaries = model(batch.tokens)
         if self.answered == "class":
             smoothed, nll = cross_entropy(summaries, batch.labels, output=model.output, smoothing=self.smoothing)
-            return Loss(smoothed, len(batch.labels), {"nll": nll})
+            return Loss(smoothed, len(batch.labels), {"nll": Part(nll, len(batch.labels))})
         scores = model.output(summaries).squeeze(1).float()
         if self.answered == "number":
             return Loss(functional.mse_loss(scores, batch.labels, reduction="sum"), len(batch.labels))

@@ -14,7 +14,7 @@ from heedful.metrics.likelihood import perplexity
 from heedful.models.language_model import LanguageModel
 from heedful.tasks.language.pieces import Apart, Packed, TextBatch
 from heedful.tasks.likelihood import cross_entropy
-from heedful.tasks.task import Loss, Rows, Task
+from heedful.tasks.task import Loss, Part, Rows, Task
 from heedful.values import Tokens, detach, move
 
 
@@ -39,6 +39,7 @@ class LanguageModelling(Task[TextBatch]):
     """
 
     metrics = frozenset({"loss", "perplexity"})
+    parts = frozenset({"nll"})
 
     def __init__(
         self,
@@ -74,7 +75,8 @@ class LanguageModelling(Task[TextBatch]):
     def loss(self, model: LanguageModel, batch: TextBatch) -> Loss:
         """Label-smoothed negative log-likelihood of what follows each token."""
         smoothed, nll = self._sums(model, batch, smoothing=self.smoothing)
-        return Loss(smoothed, int((batch.labels >= 0).sum()), {"nll": nll})
+        count = int((batch.labels >= 0).sum())
+        return Loss(smoothed, count, {"nll": Part(nll, count)})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Loss (nats per token) and perplexity on the validation text, cut into pieces that are read one by one."""

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from heedful.data.chance import Chance
 from heedful.models.multitask import MultitaskModel
-from heedful.tasks.task import Loss, Rows, Task
+from heedful.tasks.task import Loss, Part, Rows, Task
 
 _STREAM: Final = 0x7461736B
 """Keeps these numbers apart from others that a seed decides."""
@@ -65,6 +65,7 @@ class Multitask(Task[MemberBatch]):
         self.seed = seed
         own = (f"{name}/{metric}" for name, member in members.items() for metric in member.task.metrics)
         self.metrics = frozenset(("loss", "mean", *own))
+        self.parts = frozenset({"loss", "nll"}).union(*(member.task.parts for member in members.values()))
         self._names = tuple(members)
         self._starts = np.cumsum([0, *(member.examples for member in members.values())])
 
@@ -89,18 +90,38 @@ class Multitask(Task[MemberBatch]):
         shuffled = np.argsort(Chance(self.seed, _STREAM, epoch).uniform(len(order)), kind="stable")
         return [next(waiting[order[place]]) for place in shuffled]
 
+    def member(self, rows: Rows) -> str:
+        """The one task that these examples belong to."""
+        return self._names[self._number(rows)]
+
     def batch(self, rows: Rows) -> MemberBatch:
         """These examples of the one task that they belong to."""
-        number = int(np.searchsorted(self._starts, rows[0], side="right")) - 1
-        name = self._names[number]
-        return MemberBatch(name, self.members[name].task.batch(rows - self._starts[number]))
+        name = self.member(rows)
+        return MemberBatch(name, self.members[name].task.batch(rows - self._starts[self._number(rows)]))
 
     def loss(self, model: MultitaskModel, batch: MemberBatch) -> Loss:
-        """lambda_t L_t, whose gradient the update divides by the labels of this task alone; `nll` has no lambda."""
+        """lambda_t L_t, whose gradient the update divides by the labels of this task alone; parts have no lambda."""
         member = self.members[batch.name]
         own = member.task.loss(model.head(batch.name), batch.batch)
-        parts = {"nll": own.total.detach(), **own.parts}
-        return Loss(own.total * member.weight, own.count, parts)
+        plain = Part(own.total.detach(), own.count)
+        return Loss(own.total * member.weight, own.count, {"nll": plain, **own.parts, "loss": plain})
+
+    def learned(self, nll: float, *, member: str = "") -> None:
+        """Passed on to the task that it is of."""
+        self.members[member].task.learned(nll)
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Those of all tasks."""
+        every = ((name, member.task.tensors()) for name, member in self.members.items())
+        return {f"{name}.{own}": tensor for name, tensors in every for own, tensor in tensors.items()}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """To each task its own."""
+        for name, member in self.members.items():
+            prefix = f"{name}."
+            own = {each.removeprefix(prefix): t for each, t in tensors.items() if each.startswith(prefix)}
+            if own:
+                member.task.restore(own)
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """All metrics of all tasks, the objective as `loss`, and the mean of what the tasks monitor."""
@@ -110,6 +131,9 @@ class Multitask(Task[MemberBatch]):
         monitored = [found[name][member.monitor] for name, member in self.members.items()]
         own = {f"{name}/{metric}": value for name, metrics in found.items() for metric, value in metrics.items()}
         return {"loss": loss, "mean": math.fsum(monitored) / len(monitored)} | own
+
+    def _number(self, rows: Rows) -> int:
+        return int(np.searchsorted(self._starts, rows[0], side="right")) - 1
 
     @cached_property
     def _sizes(self) -> Mapping[str, int]:

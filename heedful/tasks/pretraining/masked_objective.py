@@ -10,7 +10,7 @@ from torch.nn import functional
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tasks.pretraining.problem import MaskedBatch, Objective
-from heedful.tasks.task import Loss
+from heedful.tasks.task import Loss, Part
 
 
 @final
@@ -24,6 +24,7 @@ class HiddenTokens(Objective):
     """
 
     metrics = frozenset({"loss", "masked_loss", "masked_accuracy", "pair_loss", "pair_accuracy"})
+    parts = frozenset({"nll", "pair"})
 
     def __init__(self, *, weight: float) -> None:
         self.weight = weight
@@ -32,7 +33,11 @@ class HiddenTokens(Objective):
         """The negative log-likelihood of what is hidden, and `weight` times that of the answers about passages."""
         sums = _sums(model, batch)
         total = sums["masked"] + self.weight * sums["pair"]
-        return Loss(total, sums["tokens"], {"nll": sums["masked"].detach(), "pair": sums["pair"].detach()})
+        told = {
+            "nll": Part(sums["masked"].detach(), sums["tokens"]),
+            "pair": Part(sums["pair"].detach(), sums["pairs"]),
+        }
+        return Loss(total, sums["tokens"], told)
 
     def sums(self, model: MaskedLanguageModel, batch: MaskedBatch) -> Mapping[str, float]:
         """Losses, right answers and questions."""

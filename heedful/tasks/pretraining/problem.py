@@ -128,6 +128,8 @@ class Objective(ABC):
 
     metrics: frozenset[str]
     """The names that `metrics_of` returns."""
+    parts: frozenset[str]
+    """The names that the parts of its losses have."""
 
     @abstractmethod
     def loss(self, model: Any, batch: MaskedBatch) -> Loss:
@@ -168,6 +170,7 @@ class Pretraining(Task[MaskedBatch]):
         self.validation = validation
         self.objective = objective
         self.metrics = objective.metrics
+        self.parts = objective.parts
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.device = device

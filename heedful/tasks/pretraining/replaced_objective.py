@@ -14,7 +14,7 @@ from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tasks.pretraining.problem import MaskedBatch, Objective
-from heedful.tasks.task import Loss
+from heedful.tasks.task import Loss, Part
 from heedful.values import Tokens
 
 
@@ -31,6 +31,7 @@ class ReplacedTokens(Objective):
     """
 
     metrics = frozenset({"loss", "masked_loss", "masked_accuracy", "replaced_loss", "replaced_found", "replaced_right"})
+    parts = frozenset({"nll", "verdict"})
 
     def __init__(self, *, weight: float, share: float) -> None:
         self.weight = weight
@@ -40,7 +41,11 @@ class ReplacedTokens(Objective):
         """Both, summed over hidden tokens; a token's verdict counts `weight` times `share`."""
         sums = _sums(model, batch, draws=True)
         total = sums["masked"] + self.weight * self.share * sums["verdict"]
-        return Loss(total, sums["tokens"], {"nll": sums["masked"].detach(), "verdict": sums["verdict"].detach()})
+        told = {
+            "nll": Part(sums["masked"].detach(), sums["tokens"]),
+            "verdict": Part(sums["verdict"].detach(), sums["all"]),
+        }
+        return Loss(total, sums["tokens"], told)
 
     def sums(self, model: ReplacedTokenDetector, batch: MaskedBatch) -> Mapping[str, float]:
         """Losses, right answers and questions; the generator takes its best token, so nothing is left to chance."""

@@ -14,7 +14,7 @@ from heedful.metrics.entities import are_entities, entity_scores
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tasks.tagging.data import TaggedBatch, collate_tagged
-from heedful.tasks.task import Loss, Rows, Task
+from heedful.tasks.task import Loss, Part, Rows, Task
 from heedful.values import move
 
 
@@ -30,6 +30,8 @@ class Tagging(Task[TaggedBatch]):
         device: where the model is.
         tags: their names, where entities among them are to be measured.
     """
+
+    parts = frozenset({"nll"})
 
     def __init__(
         self,
@@ -63,7 +65,7 @@ class Tagging(Task[TaggedBatch]):
         """Label-smoothed negative log-likelihood of the tags."""
         hidden, labels = _tagged(model, batch)
         smoothed, nll = cross_entropy(hidden, labels, output=model.output, smoothing=self.smoothing)
-        return Loss(smoothed, len(labels), {"nll": nll})
+        return Loss(smoothed, len(labels), {"nll": Part(nll, len(labels))})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Loss (nats per word), the share of words whose tag is found, and F1 of entities where tags tell of some."""

@@ -14,12 +14,15 @@ from heedful.inspection.watch import watch
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.decorrelation import decorrelation
 from heedful.tasks.likelihood import cross_entropy
-from heedful.tasks.task import Loss
+from heedful.tasks.task import Loss, Part
 from heedful.values import Tokens
 
 
 class Criterion(ABC):
     """A sum over the labels of a batch; its part `nll` is the plain negative log-likelihood."""
+
+    parts: frozenset[str]
+    """The names that the parts of its losses have."""
 
     @abstractmethod
     def loss(self, model: SequenceToSequence[Tokens], batch: PairBatch) -> Loss:
@@ -63,6 +66,8 @@ class Likelihood(Untaught):
         smoothing: probability taken from the right token and spread over the vocabulary.
     """
 
+    parts = frozenset({"nll"})
+
     def __init__(self, smoothing: float = 0.0) -> None:
         self.smoothing = smoothing
 
@@ -79,7 +84,7 @@ class Likelihood(Untaught):
             output=output,
             smoothing=self.smoothing,
         )
-        return Loss(smoothed, len(real), {"nll": nll})
+        return Loss(smoothed, len(real), {"nll": Part(nll, len(real))})
 
 
 @final
@@ -90,6 +95,8 @@ class Decorrelated(Untaught):
         likelihood: of the targets.
         weight: of the penalty, per label.
     """
+
+    parts = frozenset({"nll", "decorrelation"})
 
     def __init__(self, likelihood: Likelihood, *, weight: float) -> None:
         self.likelihood = likelihood
@@ -105,4 +112,5 @@ class Decorrelated(Untaught):
             each * asked[name.partition(".")[0]][:, None, :, None] for name, calls in weights.items() for each in calls
         )
         total = likelihood.total + self.weight * penalty
-        return Loss(total, likelihood.count, {**likelihood.parts, "decorrelation": penalty.detach()})
+        told = {**likelihood.parts, "decorrelation": Part(penalty.detach(), likelihood.count)}
+        return Loss(total, likelihood.count, told)

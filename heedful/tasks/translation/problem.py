@@ -53,6 +53,7 @@ class Translation(Task[PairBatch]):
         self.device = device
         self.translation_score = translation_score
         self.metrics = frozenset({"loss", "perplexity"} | ({"bleu"} if translation_score else set()))
+        self.parts = criterion.parts
 
     def plan(self, epoch: int) -> Sequence[Rows]:
         """Batches of pairs of similar length."""
@@ -66,7 +67,7 @@ class Translation(Task[PairBatch]):
         """The criterion's."""
         return self.criterion.loss(model, batch)
 
-    def learned(self, nll: float) -> None:
+    def learned(self, nll: float, *, member: str = "") -> None:
         """Passed on to the criterion."""
         self.criterion.learned(nll)
 
@@ -85,7 +86,7 @@ class Translation(Task[PairBatch]):
         plain = Likelihood()
         for rows in plan_batches(self.validation.lengths, tokens=self.batch_tokens, seed=0, epoch=0):
             loss = plain.loss(model, move(collate(self.validation, rows, bos=self.bos), self.device))
-            total += float(loss.parts["nll"])
+            total += float(loss.parts["nll"].total)
             count += loss.count
         metrics = {"loss": total / count, "perplexity": _perplexity(total / count)}
         if self.translation_score is not None:

@@ -14,7 +14,7 @@ from heedful.data.batches import PairBatch
 from heedful.inspection.watch import watch
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.likelihood import log_likelihoods
-from heedful.tasks.task import Loss
+from heedful.tasks.task import Loss, Part
 from heedful.tasks.translation.criterion import Criterion, Likelihood
 from heedful.values import Tokens
 
@@ -34,6 +34,8 @@ class Reinforced(Criterion):
         entropy: lambda_e, how much spread draws are favoured.
         decay: of the baseline.
     """
+
+    parts = frozenset({"nll", "entropy"})
 
     def __init__(
         self, likelihood: Likelihood, *, reward: float = 1.0, entropy: float = 0.002, decay: float = 0.9
@@ -57,7 +59,7 @@ class Reinforced(Criterion):
             lesson = torch.where(real, terms, 0.0).sum()
             total = total + (lesson - lesson.detach())  # its value means nothing
             entropy += torch.where(real, drawn.entropy, 0.0).sum().detach()
-        return Loss(total, likelihood.count, {**likelihood.parts, "entropy": entropy})
+        return Loss(total, likelihood.count, {**likelihood.parts, "entropy": Part(entropy, likelihood.count)})
 
     def learned(self, nll: float) -> None:
         """Moves the baseline towards the mean log-likelihood of the update's labels."""

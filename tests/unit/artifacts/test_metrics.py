@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from heedful.errors import TrainingError
 from heedful.runs.metrics_log import MetricsLog
-from heedful.training.listeners import Evaluation, Progress, Update
+from heedful.training.listeners import Evaluation, Progress, Sum, Update
 
 
 def update(step: int, *, loss: float = 2.0, labels: int = 10, norm: float = 1.0) -> Update:
@@ -44,6 +45,41 @@ def test_fifty_updates_are_one_line_of_means_per_label(tmp_path: Path) -> None:
         assert line["gradient_norm"] == max(u.gradient_norm for u in part)
         assert line["labels_per_second"] == pytest.approx(labels / 25)
         assert line["rate"] == part[-1].rate
+
+
+def test_parts_are_means_over_what_they_count(tmp_path: Path) -> None:
+    """A part that only some updates tell of, as one that asks about pairs; `nll` has its place already."""
+    log = MetricsLog(tmp_path / "m")
+    for step in range(1, 101):
+        parts = {"nll": Sum(3.0, 10), **({"pair": Sum(float(step), step % 4)} if step % 4 and step <= 50 else {})}
+        log.updated(replace(update(step), parts=parts))
+    first, second = lines(tmp_path / "m")
+    asked = [step for step in range(1, 51) if step % 4]
+    assert first["pair"] == pytest.approx(sum(asked) / sum(step % 4 for step in asked))
+    assert (first["nll"], "pair" in second) == (1.0, False)
+    assert list(second) == [key for key in first if key != "pair"]
+
+
+def test_several_tasks_have_their_own_means(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path / "m")
+    for step in range(1, 51):
+        name, weight = ("a", 2.0) if step % 5 else ("b", 1.0)
+        parts = {"loss": Sum(step, 4), "nll": Sum(step / 2, 4)}
+        log.updated(replace(update(step, loss=weight * step / 4, labels=4), task=name, parts=parts))
+    (line,) = lines(tmp_path / "m")
+    every = {"a": [step for step in range(1, 51) if step % 5], "b": list(range(5, 51, 5))}
+    for name, steps in every.items():
+        assert line[f"{name}/loss"] == pytest.approx(sum(steps) / 4 / len(steps))
+        assert line[f"{name}/nll"] == pytest.approx(sum(steps) / 8 / len(steps))
+    assert line["loss"] == pytest.approx((2 * sum(every["a"]) + sum(every["b"])) / 4 / 50), "what was minimised"
+
+
+def test_no_part_takes_the_place_of_a_key(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path / "m")
+    for step in range(1, 51):
+        log.updated(replace(update(step), parts={"rate": Sum(7.0, 1), "step": Sum(7.0, 1)}))
+    (line,) = lines(tmp_path / "m")
+    assert (line["rate"], line["step"]) == (0.1 * 50, 50)
 
 
 def test_infinite_perplexity_is_null_because_json_has_no_infinity(tmp_path: Path) -> None:

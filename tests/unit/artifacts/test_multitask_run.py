@@ -111,6 +111,18 @@ def three(tuning: Path, pretrained: Path, tmp_path_factory: pytest.TempPathFacto
     )
 
 
+def test_training_is_told_of_each_task(tuning: Path, tmp_path: Path) -> None:
+    """Weights multiply what is minimised; what each task has lost is told without them, as its validation is."""
+    path = written(tmp_path, tuning, {"tone": "classification", "first": "spans"}, init=None)
+    folder = fit(path, "--training.steps=50", "--training.evaluate_every=25", "--tasks.tone.weight=3")
+    (line,) = (line for line in lines(folder) if line["kind"] == "training")
+    assert {key for key in line if "/" in key} == {"tone/loss", "tone/nll", "first/loss", "first/nll"}
+    for name in ("tone", "first"):
+        assert 0 < line[f"{name}/nll"] <= line[f"{name}/loss"] < 10
+    assert line["loss"] > line["nll"]
+    assert min(line["tone/nll"], line["first/nll"]) < line["nll"] < max(line["tone/nll"], line["first/nll"])
+
+
 def test_users_get_each_head_and_all_share_one_encoder(three: Path) -> None:
     heads = heedful.load(three)
     assert heads.names == ("tone", "even", "first")

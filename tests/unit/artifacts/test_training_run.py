@@ -6,10 +6,13 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -461,13 +464,65 @@ def test_parts_of_the_data_are_named(small: Path) -> None:
 # --- several processes ------------------------------------------------------------------------------------
 
 
-def together(recipe: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
-    """Two processes that train as one."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+FOREVER = ("--training.steps", "1000000", "--training.evaluate_every", "20")
+
+
+def two_processes(recipe: Path, *overrides: str) -> list[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
     command += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
-    command += ["-m", "heedful", "train", str(recipe), "--device", "cpu", *overrides]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    return [*command, "-m", "heedful", "train", str(recipe), "--device", "cpu", *overrides]
+
+
+def together(recipe: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+    """Two processes that train as one."""
+    command = two_processes(recipe, *overrides)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=300)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [0, 1])
+def test_who_loses_another_process_says_so_and_leaves(small: Path, killed: int) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environment = ENVIRONMENT | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    command = [sys.executable, "-m", "heedful", "train", str(small), "--device", "cpu", *FOREVER]
+    with ExitStack() as held:
+        ranks = []
+        for rank in (0, 1):
+            own = environment | {"RANK": str(rank)}
+            ranks.append(held.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own)))
+            held.callback(ranks[-1].kill)
+        wait_until((small.parent / "run/metrics.jsonl").exists)
+        ranks[killed].kill()
+        told = ranks[1 - killed].communicate(timeout=60)[1].splitlines()
+        assert ranks[1 - killed].returncode == 2
+    assert told[-1].startswith("heedful: another process of this training is gone (")
+    assert not [line for line in told if "Traceback" in line or "bug in heedful" in line]
+
+
+@pytest.mark.slow
+def test_processes_end_when_torchrun_is_killed(small: Path) -> None:
+    folder, told = small.parent / "run", small.parent / "told"
+    with (
+        told.open("w") as file,
+        subprocess.Popen(two_processes(small, *FOREVER), stderr=file, env=ENVIRONMENT) as launched,
+    ):
+        wait_until((folder / "metrics.jsonl").exists)
+        launched.kill()
+    wait_until(lambda: "SIGTERM: saved" in told.read_text())
+    last = read_manifest(folder).last
+    assert last is not None
+    with claimed(folder):
+        assert read_manifest(folder).last == last
 
 
 @pytest.mark.slow

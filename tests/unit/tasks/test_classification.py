@@ -136,8 +136,8 @@ def test_the_penalty_on_hops_is_added_and_told(tmp_path: Path) -> None:
     for matrix in attention.squeeze(2):
         expected += float((matrix @ matrix.T - torch.eye(3)).square().sum())
     assert losses[0.5].count == losses[0.0].count == 9
-    assert float(losses[0.5].parts["decorrelation"]) == pytest.approx(expected, rel=1e-4)
-    assert float(losses[0.5].parts["nll"]) == pytest.approx(float(losses[0.0].total.detach()), rel=1e-5)
+    assert float(losses[0.5].parts["decorrelation"].total) == pytest.approx(expected, rel=1e-4)
+    assert float(losses[0.5].parts["nll"].total) == pytest.approx(float(losses[0.0].total.detach()), rel=1e-5)
     assert float(losses[0.5].total.detach()) == pytest.approx(
         float(losses[0.0].total.detach()) + 0.5 * expected, rel=1e-4
     )

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from heedful.errors import RunError
 from heedful.models.interface import Encoder
@@ -18,7 +18,7 @@ from heedful.models.multitask import MultitaskModel
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.heads import Heads
 from heedful.tasks.multitask.problem import Member, Multitask
-from heedful.tasks.task import Loss, Rows, Task
+from heedful.tasks.task import Loss, Part, Rows, Task
 from heedful.values import Memory, Tokens
 
 
@@ -26,6 +26,7 @@ class Numbers(Task[Rows]):
     """Rows in batches of two and three, shuffled by the epoch; passes differ in how many batches they make."""
 
     metrics = frozenset({"loss", "score"})
+    parts = frozenset({"nll"})
 
     def __init__(self, examples: int, *, score: float = 0.0) -> None:
         self.examples = examples
@@ -43,7 +44,7 @@ class Numbers(Task[Rows]):
     def loss(self, model: nn.Module, batch: Rows) -> Loss:
         scale = torch.from_numpy(batch).to(torch.float64).sum()
         total = (model.encoder.weight * model.output.weight).sum() * scale
-        return Loss(total, len(batch), {"nll": total.detach() / 2} if len(batch) > 2 else {})
+        return Loss(total, len(batch), {"nll": Part(total.detach() / 2, len(batch))} if len(batch) > 2 else {})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         return {"loss": self.score / 10, "score": self.score + float(model.output.bias.detach().sum())}
@@ -188,10 +189,53 @@ def test_weights_multiply_losses_and_gradients_and_nothing_else() -> None:
         torch.testing.assert_close(two, 2.5 * one)
 
 
+def test_parts_have_no_weight_and_are_announced() -> None:
+    task = several({"a": 10, "b": 20}, weights={"a": 3.0})
+    model = model_of("a", "b")
+    loss = task.loss(model, task.batch(np.arange(3)))
+    own = Numbers(10).loss(model.head("a"), np.arange(3))
+    assert (loss.parts["loss"].total.item(), loss.parts["loss"].count) == (own.total.item(), own.count)
+    assert loss.parts.keys() == task.parts == {"loss", "nll"}
+
+
+def test_rows_say_which_task_they_are_of() -> None:
+    task = several({"a": 10, "b": 20})
+    assert [task.member(np.array(rows)) for rows in ([3], [9, 8], [10], [29, 12])] == ["a", "a", "b", "b"]
+
+
+class Remembers(Numbers):
+    """A task with something to keep, as a baseline of REINFORCE is."""
+
+    past = 0.0
+
+    def learned(self, nll: float, *, member: str = "") -> None:
+        self.past += nll
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        return {"past": torch.tensor(self.past)}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        self.past = float(tensors["past"])
+
+
+def remembering() -> Multitask:
+    members = {name: Member(Remembers(9), 9, 1.0, "score") for name in ("a", "a-b")}
+    return Multitask(members | {"c": Member(Numbers(9), 9, 1.0, "score")}, temperature=1.0, seed=1)
+
+
+def test_each_task_hears_of_its_updates_alone_and_finds_its_own_again() -> None:
+    task, later = remembering(), remembering()
+    for name, nll in (("a", 1.0), ("a-b", 20.0), ("a", 3.0), ("c", 500.0)):
+        task.learned(nll, member=name)
+    assert {name: float(tensor) for name, tensor in task.tensors().items()} == {"a.past": 4.0, "a-b.past": 20.0}
+    later.restore(task.tensors())
+    assert [getattr(member.task, "past", None) for member in later.members.values()] == [4.0, 20.0, None]
+
+
 def test_the_reported_likelihood_has_no_weight_where_a_task_tells_none() -> None:
     task = several({"a": 10}, weights={"a": 3.0})
     loss = task.loss(model_of("a"), task.batch(np.array([1, 2])))
-    assert float(loss.total.detach()) == pytest.approx(3 * float(loss.parts["nll"]))
+    assert float(loss.total.detach()) == pytest.approx(3 * float(loss.parts["nll"].total))
 
 
 def test_without_weight_a_task_is_measured_and_not_learned() -> None:

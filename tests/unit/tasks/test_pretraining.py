@@ -67,6 +67,30 @@ def model(*, paired: bool = True, options: Mapping[str, object] | None = None) -
     return made.double().eval()
 
 
+@pytest.mark.parametrize("paired", [True, False])
+def test_parts_count_what_they_are_of(corpus: Corpus, paired: bool) -> None:
+    """A question about passages is one for each row, however many of its tokens are hidden."""
+    made = task(corpus, None if paired else Alone())
+    batch = made.batch(made.plan(0)[0])
+    loss = made.loss(model(paired=paired), batch)
+    hidden, rows = int((batch.labels >= 0).sum()), len(batch.follows)
+    counts = {name: part.count for name, part in loss.parts.items()}
+    assert counts == {"nll": hidden, "pair": rows if paired else 0}
+    assert loss.count == hidden != rows
+    parts = [float(loss.parts[name].total) for name in ("nll", "pair")]
+    assert float(loss.total.detach()) == pytest.approx(parts[0] + 2.0 * parts[1])
+    assert loss.parts.keys() == made.parts
+
+
+def test_a_verdict_is_one_for_each_token(corpus: Corpus) -> None:
+    made = task(corpus, Alone(), objective=ReplacedTokens(weight=50.0, share=0.3))
+    batch = made.batch(made.plan(0)[0])
+    loss = made.loss(detector(), batch)
+    assert loss.parts["verdict"].count == int((batch.tokens.positions >= 0).sum())
+    assert loss.parts["nll"].count == loss.count == int((batch.labels >= 0).sum())
+    assert loss.parts.keys() == made.parts
+
+
 def test_a_batch_is_begin_first_end_second_end(corpus: Corpus) -> None:
     made = passages(corpus)
     numbers = made.plan(0, tokens=300, seed=1)[0]

@@ -125,8 +125,8 @@ def test_the_expected_gradient_is_that_of_the_expected_likelihood(
         spread = spread + chance.detach() * entropy
         loss = what.loss(made, batch)
         assert float(loss.total.detach()) == pytest.approx(-float(log_likelihood.detach()))
-        assert float(loss.parts["nll"]) == pytest.approx(-float(log_likelihood.detach()))
-        assert float(loss.parts["entropy"]) == pytest.approx(float(entropy.detach()))
+        assert float(loss.parts["nll"].total) == pytest.approx(-float(log_likelihood.detach()))
+        assert float(loss.parts["entropy"].total) == pytest.approx(float(entropy.detach()))
         assert loss.count == batch.labels.size(1)
         beyond = log_likelihood.detach() + (0.1 * 2.5) * loss.count
         found = slopes(loss.total, made)
@@ -181,7 +181,7 @@ def test_sentences_side_by_side_learn_what_they_learn_alone(
     whole = what.loss(made, together)
     assert whole.count == sum(loss.count for loss in losses)
     for part in ("nll", "entropy"):
-        assert float(whole.parts[part]) == pytest.approx(sum(float(loss.parts[part]) for loss in losses))
+        assert float(whole.parts[part].total) == pytest.approx(sum(float(loss.parts[part].total) for loss in losses))
     alone = slopes(torch.stack([loss.total for loss in losses]).sum(), made)
     for found, expected in zip(slopes(whole.total, made), alone, strict=True):
         torch.testing.assert_close(found, expected)

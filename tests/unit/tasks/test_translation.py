@@ -85,8 +85,8 @@ def test_the_loss_is_the_sum_over_labels(corpus: Corpus, model: Any, smoothing: 
         total, plain, count = longhand(model, batch, smoothing)
     assert loss.count == count == int(corpus.lengths[:, 1].sum())
     assert float(loss.total.detach()) == pytest.approx(total)
-    assert float(loss.parts["nll"]) == pytest.approx(plain)
-    assert not loss.parts["nll"].requires_grad
+    assert float(loss.parts["nll"].total) == pytest.approx(plain)
+    assert not loss.parts["nll"].total.requires_grad
 
 
 def test_losses_of_parts_add_up_to_that_of_the_whole(corpus: Corpus, model: Any) -> None:
@@ -119,10 +119,10 @@ def test_decorrelation_adds_its_weight_times_the_penalty(corpus: Corpus, model: 
             model(single.source, single.target)
         assert len(weights) == 3, "all three attentions"
         penalty += float(decorrelation(each for calls in weights.values() for each in calls))
-    assert float(found.parts["decorrelation"]) == pytest.approx(penalty, rel=1e-6)
+    assert float(found.parts["decorrelation"].total) == pytest.approx(penalty, rel=1e-6)
     assert float(found.total.detach()) == pytest.approx(float(plain.total.detach()) + 0.25 * penalty, rel=1e-6)
     assert found.count == plain.count
-    assert float(found.parts["nll"]) == pytest.approx(float(plain.parts["nll"]))
+    assert float(found.parts["nll"].total) == pytest.approx(float(plain.parts["nll"].total))
     query = model.encoder.stack.layers[0].attention.query.weight
     slopes = [torch.autograd.grad(each.total, query)[0] for each in (plain, found)]
     assert not torch.allclose(*slopes), "the penalty teaches the heads"

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.tasks.task import Loss, Task
+from heedful.tasks.task import Loss, Part, Task
 from heedful.training.distributed import World
 from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
 from heedful.training.optimizers import Adam, MovingAverage
@@ -27,6 +27,7 @@ class Toy(Task[np.ndarray]):
     """Classes from vectors; example i has 1 + i % 5 labels, which all count."""
 
     metrics = frozenset({"loss", "score"})
+    parts = frozenset({"nll"})
 
     def __init__(
         self, *, size: int = 2, metric: Callable[[nn.Module], float] | None = None, dtype: torch.dtype = torch.float64
@@ -59,7 +60,7 @@ class Toy(Task[np.ndarray]):
             parts.append(nn.functional.cross_entropy(logits, self.labels[row, :length], reduction="sum"))
         total = torch.stack(parts).sum()
         count = sum(1 + int(row) % 5 for row in batch)
-        return Loss(total * self.spoil(self.calls), count, {"nll": total.detach() / 2})
+        return Loss(total * self.spoil(self.calls), count, {"nll": Part(total.detach() / 2, count)})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         assert not model.training
@@ -69,6 +70,21 @@ class Toy(Task[np.ndarray]):
         self.calls -= 1
         self.seen.pop()
         return {"loss": float(loss.total) / loss.count, "score": score}
+
+
+class Parted(Toy):
+    """Beside the likelihood there is a question for every third example, and one that nobody ever asks."""
+
+    parts = frozenset({"nll", "third", "never"})
+
+    def loss(self, model: nn.Module, batch: np.ndarray) -> Loss:
+        plain = super().loss(model, batch)
+        third = [int(row) for row in batch if row % 3 == 0]
+        asked = {"third": Part(torch.tensor(float(sum(third))), len(third))} if third else {}
+        return Loss(plain.total, plain.count, {**plain.parts, **asked})
+
+    def member(self, rows: np.ndarray) -> str:
+        return "odd" if len(rows) % 2 else ""
 
 
 class Remembering(Toy):
@@ -83,7 +99,7 @@ class Remembering(Toy):
         plain = super().loss(model, batch)
         return Loss(plain.total * (1 + math.sin(self.past)), plain.count, plain.parts)
 
-    def learned(self, nll: float) -> None:
+    def learned(self, nll: float, *, member: str = "") -> None:
         self.told.append(nll)
         self.past = 0.6 * self.past + nll
 
@@ -130,6 +146,11 @@ class Bench:
 @pytest.fixture
 def toy() -> type[Toy]:
     return Toy
+
+
+@pytest.fixture
+def parted() -> type[Parted]:
+    return Parted
 
 
 @pytest.fixture

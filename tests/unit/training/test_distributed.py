@@ -49,6 +49,43 @@ def test_sums_travel_in_messages_of_a_bounded_size(monkeypatch: pytest.MonkeyPat
         assert len(messages) == 1
 
 
+GLOO = "[/a/pair.cc:553] Connection closed by peer [127.0.0.1]:22945. This is typically caused by a crash"
+LOST = r"another process of this training is gone \(Connection closed by peer \[127\.0\.0\.1\]:22945\); its own message"
+
+
+def test_a_lost_process_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError(GLOO)
+
+    for name in ("all_reduce", "broadcast"):
+        monkeypatch.setattr(torch.distributed, name, fail)
+    with pytest.raises(TrainingError, match=LOST):
+        World(0, 2, CPU).sum_([torch.ones(3)])
+    with pytest.raises(TrainingError, match=LOST):
+        World(1, 2, CPU).lead(lambda: None)
+    with pytest.raises(TrainingError, match=LOST):
+        World(0, 2, CPU).lead(lambda: None)
+    with pytest.raises(ZeroDivisionError):  # what went wrong first, whoever may have left since
+        World(0, 2, CPU).lead(lambda: 1 // 0)
+
+
+def test_processes_of_torchrun_know_when_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"WORLD_SIZE": "2", "RANK": "1", "TORCHELASTIC_RUN_ID": "none"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    for name in ("init_process_group", "destroy_process_group"):
+        monkeypatch.setattr(torch.distributed, name, lambda *_, **__: None)
+    with world(CPU) as here:
+        assert (here.rank, here.size) == (1, 2)
+        assert not here.orphaned
+        monkeypatch.setattr("os.getppid", lambda: 1)
+        assert here.orphaned
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID")
+    with world(CPU) as here:  # started by hand, by a shell that may end
+        monkeypatch.setattr("os.getppid", lambda: 2)
+        assert not here.orphaned
+
+
 def test_followers_hear_how_the_leading_process_fared(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[float] = []
 

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 
+from heedful.training.distributed import World
 from heedful.training.interruption import interruption
 from heedful.training.trainer import Habits, Limits
 
 Make = Callable[..., Any]
+CPU = torch.device("cpu")
 
 
 def handlers() -> list[Any]:
@@ -55,6 +57,13 @@ def test_threads_cannot_listen_and_need_not() -> None:
     thread.join()
     assert found == [0]
     assert inside == before
+
+
+def test_a_process_whose_parent_is_gone_saves_and_leaves(bench: Make) -> None:
+    made = bench(limits=Limits(steps=9), habits=Habits(evaluate_every=4), world=World(0, 1, CPU, parent=-1))
+    assert made.trainer.run() == signal.SIGTERM
+    snapshot, evaluation = made.diary.saved[-1]
+    assert (snapshot.progress.step, evaluation) == (1, None)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

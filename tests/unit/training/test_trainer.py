@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from heedful.errors import RunError, TrainingError
 from heedful.training.distributed import World
+from heedful.training.listeners import Sum
 from heedful.training.schedules import Linear
 from heedful.training.trainer import Habits, Limits
 
@@ -107,11 +108,7 @@ def test_processes_share_the_work_and_change_nothing(bench: Make, toy: Make, siz
     alone.trainer.run()
     table, meet = [None] * size, threading.Barrier(size, timeout=60)
     made = [bench(toy(size=4), world=Together(rank, table, meet=meet), **arguments) for rank in range(size)]
-    threads = [threading.Thread(target=each.trainer.run) for each in made]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together(made)
     leader, *others = made
     assert_close(leader.weights, alone.weights)
     assert all(same(leader.weights, other.weights) for other in others)
@@ -124,6 +121,45 @@ def test_processes_share_the_work_and_change_nothing(bench: Make, toy: Make, siz
     assert shares == sorted(row for batch in alone.task.seen for row in batch)
 
 
+def run_together(made: list[Any]) -> None:
+    threads = [threading.Thread(target=each.trainer.run) for each in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize(("size", "accumulate", "processes"), [(12, 1, 1), (4, 3, 1), (2, 6, 1), (4, 3, 2), (2, 6, 5)])
+def test_parts_have_counts_of_their_own_however_a_batch_is_dealt_out(
+    bench: Make, parted: Make, size: int, accumulate: int, processes: int
+) -> None:
+    """Some processes and some batches have nothing to tell of a part; a mean of means would show."""
+    arguments = {"limits": Limits(steps=3), "habits": Habits(accumulate=accumulate, evaluate_every=100)}
+    table, meet = [None] * processes, threading.Barrier(processes, timeout=60)
+    worlds = [Together(rank, table, meet=meet) for rank in range(processes)] if processes > 1 else [None]
+    made = [bench(parted(size=size), world=each, **arguments) for each in worlds]
+    run_together(made)
+    for each in made:
+        for update in each.diary.updates:
+            assert update.parts.keys() == {"nll", "third"}, "what was never asked has no mean"
+            assert update.parts["third"] == Sum(0 + 3 + 6 + 9, 4)
+            assert update.parts["nll"].mean == update.nll
+            assert update.parts["nll"].count == update.labels == sum(1 + row % 5 for row in range(12))
+
+
+def test_an_update_names_its_task(bench: Make, parted: Make) -> None:
+    made = bench(parted(size=5), limits=Limits(steps=3))
+    made.trainer.run()
+    assert [update.task for update in made.diary.updates] == ["odd", "odd", ""]
+
+
+def test_a_part_that_the_task_does_not_announce_is_its_authors_mistake(bench: Make, parted: Make) -> None:
+    made = bench(parted(size=12), limits=Limits(steps=1))
+    made.task.parts = frozenset({"never"})
+    with pytest.raises(AssertionError, match=r"the task does not announce \['third'\]"):
+        made.trainer.run()
+
+
 @pytest.mark.parametrize("size", [2, 5])
 def test_the_task_hears_in_every_process_what_all_of_them_learned(bench: Make, remembering: Make, size: int) -> None:
     arguments = {"limits": Limits(steps=6), "habits": Habits(accumulate=2, evaluate_every=100)}
@@ -131,11 +167,7 @@ def test_the_task_hears_in_every_process_what_all_of_them_learned(bench: Make, r
     alone.trainer.run()
     table, meet = [None] * size, threading.Barrier(size, timeout=60)
     made = [bench(remembering(size=4), world=Together(rank, table, meet=meet), **arguments) for rank in range(size)]
-    threads = [threading.Thread(target=each.trainer.run) for each in made]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together(made)
     assert alone.task.told == [update.nll for update in alone.diary.updates]
     assert len(alone.task.told) == 6
     for each in made:
