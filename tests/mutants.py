@@ -669,6 +669,21 @@ MODELS = (
         "torch.where(real, torch.arange(ids.size(1)).expand_as(ids), -1)",
         (f"{LAWS}::test_padding_law_source[sinusoidal-post_norm-inference]",),
     ),
+    Mutant(
+        "the dropout of embeddings is forgotten",
+        "blocks/embedding.py",
+        "dropped: Tensor = self.dropout(x)",
+        "dropped: Tensor = x",
+        ("tests/laws/test_dropout_law.py",),
+    ),
+    Mutant(
+        "learned positions start as large as sinusoids",
+        "attention/positions.py",
+        "self.table = nn.Embedding(offset + length, d_model)\n"
+        "        nn.init.normal_(self.table.weight, std=d_model**-0.5)",
+        "self.table = nn.Embedding(offset + length, d_model)\n        nn.init.normal_(self.table.weight, std=1.0)",
+        (POSITIONS,),
+    ),
 )
 
 TASKS = (
@@ -1028,6 +1043,27 @@ GENERATION = (
         "torch.where(asked, chosen, 0.0)",
         (f"{TRANSLATOR}::test_scores_of_what_was_found_are_those_it_was_found_with",),
     ),
+    Mutant(
+        "one token too many where the probability is exactly p",
+        "generation/filters.py",
+        "mass[:, :-1] < self.p, (1, 0)",
+        "mass[:, :-1] <= self.p, (1, 0)",
+        ("tests/unit/generation/test_filters.py",),
+    ),
+    Mutant(
+        "a second sample takes the chance of the next row",
+        "generation/sampling.py",
+        "(streams << 20).repeat",
+        "streams.repeat",
+        (SAMPLING,),
+    ),
+    Mutant(
+        "lists of the best show log-probabilities",
+        "cli/translate.py",
+        "{candidate.score:.4f}",
+        "{candidate.log_probability:.4f}",
+        ("tests/unit/cli/test_translate.py::test_n_best_lines_show_the_scores_that_rank",),
+    ),
 )
 
 TRAINING = (
@@ -1384,6 +1420,55 @@ RECURRENT = (
         "scaled=True",
         (START,),
     ),
+    Mutant(
+        "the dropout of a recurrent encoder is forgotten",
+        "models/recurrent_encoder.py",
+        "outputs = self.dropout(self.order.restore(outputs))",
+        "outputs = self.order.restore(outputs)",
+        ("tests/laws/test_dropout_law.py",),
+    ),
+    Mutant(
+        "the dropout between recurrent layers is forgotten",
+        "blocks/recurrent.py",
+        "layer(self.dropout(x) if number else x, before",
+        "layer(x, before",
+        ("tests/laws/test_dropout_law.py",),
+    ),
+    Mutant(
+        "the dropout between cells is forgotten",
+        "blocks/recurrent.py",
+        "cell.input(self.dropout(after[-1][0]))",
+        "cell.input(after[-1][0])",
+        ("tests/laws/test_dropout_law.py",),
+    ),
+    Mutant(
+        "the first layer says how the source ends backwards",
+        "models/recurrent_encoder.py",
+        "return states[-1][len(states[-1]) // 2]",
+        "return states[0][len(states[0]) // 2]",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "the first layer says how the source ends",
+        "models/recurrent_encoder.py",
+        "    return states[-1][0]\n",
+        "    return states[0][0]\n",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "the highest cell asks in Bahdanau's decoder",
+        "models/recurrent_decoder.py",
+        "asking, at = cells[0][0].unsqueeze(1)",
+        "asking, at = cells[-1][0].unsqueeze(1)",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "the lowest cell asks where attentional vectors are fed",
+        "models/recurrent_decoder.py",
+        "hidden = cells[-1][0].unsqueeze(1)\n            context",
+        "hidden = cells[0][0].unsqueeze(1)\n            context",
+        (RECURRENCE,),
+    ),
 )
 
 CONVOLUTIONS = (
@@ -1572,6 +1657,27 @@ PRETRAINING = (
         "hidden.sum(1)",
         (ENCODERS,),
     ),
+    Mutant(
+        "special tokens are drawn at random",
+        "tasks/pretraining.py",
+        "for number in range(tokenizer.size) if number not in silent])",
+        "for number in range(tokenizer.size)])",
+        (f"{PRETRAINED}::test_a_token_at_random_is_any_word_and_nothing_else",),
+    ),
+    Mutant(
+        "spans are shorter than documented",
+        "data/masking.py",
+        "_SPAN_END = 0.2",
+        "_SPAN_END = 0.3",
+        (MASKING,),
+    ),
+    Mutant(
+        "a span may be any number of words",
+        "data/masking.py",
+        "word + min(length, _LONGEST_SPAN)",
+        "word + length",
+        (MASKING,),
+    ),
 )
 
 SUMMARIES = (
@@ -1714,6 +1820,40 @@ LABELLED = (
     ),
 )
 
+METRICS = (
+    Mutant(
+        "gold links of an empty pair go to the next one",
+        "tasks/survey.py",
+        "truth.append(gold[number])",
+        "truth.append(gold[len(truth)])",
+        (f"{INSPECTING}::test_gold_belongs_to_its_own_pair_where_others_are_passed_over",),
+    ),
+)
+
+COMMANDS = (
+    Mutant(
+        "the systems compared are exchanged",
+        "cli/evaluate.py",
+        "        first.translations,\n        second.translations,\n",
+        "        second.translations,\n        first.translations,\n",
+        ("tests/unit/cli/test_evaluate.py::test_a_file_of_translations_and_another_one",),
+    ),
+    Mutant(
+        "intervals ignore the seed",
+        "cli/evaluate.py",
+        "        tokenize=given.tokenize,\n        samples=given.samples,\n        seed=given.seed,\n",
+        "        tokenize=given.tokenize,\n        samples=given.samples,\n",
+        ("tests/unit/cli/test_evaluate.py::test_the_bootstrap_follows_its_seed",),
+    ),
+    Mutant(
+        "the paired bootstrap ignores the seed",
+        "cli/evaluate.py",
+        "        metrics=metrics,\n        samples=given.samples,\n        seed=given.seed,\n",
+        "        metrics=metrics,\n        samples=given.samples,\n",
+        ("tests/unit/cli/test_evaluate.py::test_the_bootstrap_follows_its_seed",),
+    ),
+)
+
 MUTANTS = (
     *ATTENTION,
     *MODELS,
@@ -1725,6 +1865,8 @@ MUTANTS = (
     *TRAINING,
     *PRETRAINING,
     *LABELLED,
+    *METRICS,
+    *COMMANDS,
 )
 
 

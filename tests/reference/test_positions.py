@@ -79,6 +79,11 @@ def test_learned_positions_are_rows_of_a_trained_table() -> None:
         learned(torch.tensor([[9]]))
 
 
+def test_learned_positions_start_as_long_as_unscaled_embeddings() -> None:
+    """Rows of expected length 1, beside embeddings of length 1; within 2 % in the mean over 1000 of them."""
+    assert float(Learned(1000, 64).table.weight.detach().norm(dim=1).mean()) == pytest.approx(1, abs=0.02)
+
+
 def test_rejected_ideas() -> None:
     """One number in every dimension: the share of the longest sentence, or the position itself."""
     at = torch.tensor([[0, 1, 4, 8]])

@@ -118,6 +118,16 @@ def test_n_best_lines(say: Say, trained: Path) -> None:
     assert lines[0][1] == say("translate", trained, "--text", "1 2 3", "--beam", 3).out.strip()
 
 
+def test_n_best_lines_show_the_scores_that_rank(say: Say, trained: Path) -> None:
+    words = ("translate", trained, "--text", "1 2 3", "4", "--n-best", 3, "--prefix", "eins zwei")
+    lines = [line.split("\t") for line in say(*words).lines]
+    records = [json.loads(line) for line in say(*words, "--format", "jsonl").lines]
+    candidates = [c for record in records for c in record["candidates"]]
+    assert [line[1] for line in lines] == [c["text"] for c in candidates]
+    assert [float(line[2]) for line in lines] == pytest.approx([c["score"] for c in candidates], abs=1e-4)
+    assert all(c["score"] > c["log_probability"] + 1e-3 for c in candidates), "they differ by the length penalty"
+
+
 def test_the_length_penalty_lengthens(say: Say, trained: Path) -> None:
     short, long = (
         sum(len(line.split()) for line in say("translate", trained, "--text", *SOURCES, "--length-penalty", a).lines)

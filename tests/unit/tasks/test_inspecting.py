@@ -244,6 +244,15 @@ def test_a_survey_scores_alignments_of_every_head() -> None:
     assert habits.error_rate == 1
 
 
+def test_gold_belongs_to_its_own_pair_where_others_are_passed_over() -> None:
+    """Wrong links beside the empty pair count for nothing; beside any other they would."""
+    ours, nothing = translator("bahdanau"), Gold(frozenset({(9, 9)}), frozenset({(9, 9)}))
+    mine = [ours.link([(source, target)])[0] if source else None for source, target in PAIRS]
+    gold = [nothing if links is None else Gold(frozenset(links), frozenset(links)) for links in mine]
+    (habits,) = survey(ours, PAIRS, gold=gold)
+    assert habits.error_rate == 0
+
+
 def test_a_head_is_worth_what_its_part_of_the_output_map_is_worth() -> None:
     """Silencing a head is clearing its columns of W_O, which is another way to the same."""
     ours = translator("transformer")

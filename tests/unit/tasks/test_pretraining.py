@@ -93,6 +93,16 @@ def test_a_batch_is_begin_first_end_second_end(corpus: Corpus) -> None:
     assert not set(batch.tokens.ids[batch.tokens.positions >= 0].tolist()) & {PAD, UNK}
 
 
+def test_a_token_at_random_is_any_word_and_nothing_else(corpus: Corpus) -> None:
+    made, drawn = passages(corpus, share=0.5), set[int]()
+    for epoch in range(8):
+        for numbers in made.plan(epoch, tokens=400, seed=1):
+            batch = made.batch(numbers)
+            other = (batch.labels >= 0) & (batch.tokens.ids != MASK) & (batch.tokens.ids != batch.labels)
+            drawn |= set(batch.tokens.ids[other].tolist())
+    assert drawn == set(range(WORDS.size)) - {PAD, UNK, BOS, EOS, MASK}
+
+
 def test_what_is_hidden_changes_from_epoch_to_epoch_and_not_with_the_batch(corpus: Corpus) -> None:
     made, again, other = passages(corpus), passages(corpus), passages(corpus, seed=2)
     numbers = made.plan(1, tokens=400, seed=1)[0]
