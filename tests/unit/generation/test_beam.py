@@ -26,7 +26,7 @@ KEYS = [5, 2, 77, 31, 8, 64, 13]
 PROMPTS = [(0,), (0, 4), (0, 2, 3), (0,), (0, 3), (0, 5, 5), (0,)]
 PREFIXES = [(), (3,), (2, 4), (), (5, 0, 2), (4, 4), (2,)]
 DIVISORS = {
-    NoPenalty(): lambda length: 1,
+    NoPenalty(): lambda _: 1,
     **{Wu(alpha): lambda length, alpha=alpha: ((5 + length) / 6) ** alpha for alpha in (0.6, 0.8, 1.0, 2.5, -0.7)},
     AverageLength(): lambda length: length,
     Power(0.7): lambda length: length**0.7,
