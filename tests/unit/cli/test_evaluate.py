@@ -117,6 +117,14 @@ def test_pairs_with_an_empty_side_do_not_count(say: Say, here: Path) -> None:
     assert {s["name"]: s["value"] for s in found["scores"]}["exact match"] == 100
 
 
+def test_bands_of_length_count_words_of_the_sources(say: Say, here: Path) -> None:
+    (here / "s").write_text("a b\n" + "a " * 12 + "\n" + "b " * 12 + "\n")
+    (here / "r").write_text("A\nA B C D\nE F G H\n")
+    found = report(say("evaluate", "r", "--source", "s", "--target", "r", *QUICK, "--format", "json"))
+    bands = [(band["from"], band["to"], band["sentences"]) for band in found["bleu_by_length"]]
+    assert bands == [(0, 5, 1), (11, 15, 2)]
+
+
 def test_case_counts_unless_it_should_not(say: Say, here: Path) -> None:
     (here / "r").write_text("Ein Hund läuft schnell nach Hause\n", encoding="utf-8")
     (here / "h").write_text("ein hund läuft schnell nach hause\n", encoding="utf-8")

@@ -11,9 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import heedful
+from heedful.tasks.translations import Alignment
+from heedful.tasks.translator import Translator
 
 Say = Callable[..., Any]
 SOURCES = ["1 2 3", "", "7", "4 4 4 4 4 4 4", "   ", "9 8", "1 2 3", "5"]
@@ -223,6 +226,16 @@ def test_alignments_are_distributions_over_the_source(say: Say, trained: Path) -
             assert len(row) == len(alignment["source"])
             assert sum(row) == pytest.approx(1, abs=1e-3)
             assert min(row) >= 0
+
+
+def test_alignments_are_those_of_the_last_layer(say: Say, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def align(self: Translator, source: str, target: Any) -> Alignment:
+        weights = {name: np.full((2, 2), value) for name, value in (("layers.0", 0.25), ("layers.1", 0.75))}
+        return Alignment(("1", "</s>"), ("eins", "</s>"), weights)
+
+    monkeypatch.setattr(Translator, "align", align)
+    record = json.loads(say("translate", trained, "--text", "1", "--format", "jsonl", "--align").out)
+    assert record["alignment"]["weights"] == [[0.75, 0.75], [0.75, 0.75]]
 
 
 # --- what can be wrong ------------------------------------------------------------------------------------
