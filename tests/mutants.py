@@ -682,6 +682,13 @@ ATTENTION = (
         "gradient * keep",
         (f"{DROPOUT}::test_the_fused_residual_is_the_sum_of_its_parts",),
     ),
+    Mutant(
+        "learned positions begin at the first row of their table",
+        "attention/positions.py",
+        "self.table(positions.clamp(min=0) + self.offset)",
+        "self.table(positions.clamp(min=0))",
+        (POSITIONS,),
+    ),
 )
 
 MODELS = (
@@ -852,6 +859,21 @@ MODELS = (
         "torch.where(real, real.cumsum(1) - 1, -1)",
         "torch.where(real, torch.arange(ids.size(1)).expand_as(ids), -1)",
         (f"{LAWS}::test_padding_law_source[sinusoidal-post_norm-inference]",),
+    ),
+    Mutant(
+        "the dropout of embeddings is forgotten",
+        "blocks/embedding.py",
+        "dropped: Tensor = self.dropout(x)",
+        "dropped: Tensor = x",
+        ("tests/laws/test_dropout_law.py",),
+    ),
+    Mutant(
+        "learned positions start as large as sinusoids",
+        "attention/positions.py",
+        "self.table = nn.Embedding(offset + length, d_model)\n"
+        "        nn.init.normal_(self.table.weight, std=d_model**-0.5)",
+        "self.table = nn.Embedding(offset + length, d_model)\n        nn.init.normal_(self.table.weight, std=1.0)",
+        (POSITIONS,),
     ),
 )
 
@@ -1092,6 +1114,27 @@ TASKS = (
         "output=model.output)",
         (TAGGING,),
     ),
+    Mutant(
+        "the last word of a long sentence is searched for in all of it",
+        "data/sentences.py",
+        "text[max(start, stop - 40) : stop]",
+        "text[start:stop]",
+        ("tests/unit/data/test_sentences.py::test_the_work_for_a_mark_does_not_grow_with_the_text",),
+    ),
+    Mutant(
+        "every sentence is looked at when batches are planned",
+        "data/bucketing.py",
+        "    order = shuffled[np.lexsort((rising",
+        "    _ = [int(row) for row in shuffled]\n    order = shuffled[np.lexsort((rising",
+        (f"{BUCKETING}::test_lines_of_python_are_run_for_batches_and_not_for_sentences",),
+    ),
+    Mutant(
+        "an answer may end at the end of its context",
+        "tasks/spans/windows.py",
+        "(places < lengths - 1)",
+        "(places < lengths)",
+        ("tests/unit/data/test_windows.py",),
+    ),
 )
 
 GENERATION = (
@@ -1213,6 +1256,34 @@ GENERATION = (
         "torch.where(asked, chosen - logits.logsumexp(2), 0.0)",
         "torch.where(asked, chosen, 0.0)",
         (f"{TRANSLATOR}::test_scores_of_what_was_found_are_those_it_was_found_with",),
+    ),
+    Mutant(
+        "one token too many where the probability is exactly p",
+        "generation/filters.py",
+        "mass[:, :-1] < self.p, (1, 0)",
+        "mass[:, :-1] <= self.p, (1, 0)",
+        ("tests/unit/generation/test_filters.py",),
+    ),
+    Mutant(
+        "a second sample takes the chance of the next row",
+        "generation/sampling.py",
+        "(streams << 20).repeat",
+        "streams.repeat",
+        (SAMPLING,),
+    ),
+    Mutant(
+        "lists of the best show log-probabilities",
+        "cli/translate.py",
+        "{candidate.score:.4f}",
+        "{candidate.log_probability:.4f}",
+        ("tests/unit/cli/test_translate.py::test_n_best_lines_show_the_scores_that_rank",),
+    ),
+    Mutant(
+        "a power of the length is one of its logarithm",
+        "generation/penalties.py",
+        "return lengths**self.alpha",
+        "return lengths.log1p() ** self.alpha",
+        (PENALTIES,),
     ),
 )
 
@@ -1570,6 +1641,55 @@ RECURRENT = (
         "scaled=True",
         (START,),
     ),
+    Mutant(
+        "the dropout of a recurrent encoder is forgotten",
+        "models/recurrent_encoder.py",
+        "outputs = self.dropout(self.order.restore(outputs))",
+        "outputs = self.order.restore(outputs)",
+        ("tests/laws/test_dropout_law.py",),
+    ),
+    Mutant(
+        "the dropout between recurrent layers is forgotten",
+        "blocks/recurrent.py",
+        "layer(self.dropout(x) if number else x, before",
+        "layer(x, before",
+        ("tests/laws/test_dropout_law.py",),
+    ),
+    Mutant(
+        "the dropout between cells is forgotten",
+        "blocks/recurrent.py",
+        "cell.input(self.dropout(after[-1][0]))",
+        "cell.input(after[-1][0])",
+        ("tests/laws/test_dropout_law.py",),
+    ),
+    Mutant(
+        "the first layer says how the source ends backwards",
+        "models/recurrent_encoder.py",
+        "return states[-1][len(states[-1]) // 2]",
+        "return states[0][len(states[0]) // 2]",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "the first layer says how the source ends",
+        "models/recurrent_encoder.py",
+        "    return states[-1][0]\n",
+        "    return states[0][0]\n",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "the highest cell asks in Bahdanau's decoder",
+        "models/recurrent_decoder.py",
+        "asking, at = cells[0][0].unsqueeze(1)",
+        "asking, at = cells[-1][0].unsqueeze(1)",
+        (RECURRENCE,),
+    ),
+    Mutant(
+        "the lowest cell asks where attentional vectors are fed",
+        "models/recurrent_decoder.py",
+        "hidden = cells[-1][0].unsqueeze(1)\n            context",
+        "hidden = cells[0][0].unsqueeze(1)\n            context",
+        (RECURRENCE,),
+    ),
 )
 
 CONVOLUTIONS = (
@@ -1758,6 +1878,27 @@ PRETRAINING = (
         "hidden.sum(1)",
         (ENCODERS,),
     ),
+    Mutant(
+        "special tokens are drawn at random",
+        "tasks/pretraining/problem.py",
+        "for number in range(tokenizer.size) if number not in silent])",
+        "for number in range(tokenizer.size)])",
+        (f"{PRETRAINED}::test_a_token_at_random_is_any_word_and_nothing_else",),
+    ),
+    Mutant(
+        "spans are shorter than documented",
+        "tasks/pretraining/masking.py",
+        "_SPAN_END = 0.2",
+        "_SPAN_END = 0.3",
+        (MASKING,),
+    ),
+    Mutant(
+        "a span may be any number of words",
+        "tasks/pretraining/masking.py",
+        "word + min(length, _LONGEST_SPAN)",
+        "word + length",
+        (MASKING,),
+    ),
 )
 
 SUMMARIES = (
@@ -1897,6 +2038,240 @@ LABELLED = (
         "        return _divided(weights @ self.above, weights @ self.below)",
         "        return _divided(weights @ _divided(self.above, self.below), weights.sum(1))",
         (WEIGHTED,),
+    ),
+    Mutant(
+        "a threshold silences what lies above it alone",
+        "tasks/spans/face.py",
+        "silence >= threshold",
+        "silence > threshold",
+        (f"{CLASSIFIED}::test_the_best_span_is_the_best_of_all_that_are_allowed",),
+    ),
+)
+
+METRICS = (
+    Mutant(
+        "gold links of an empty pair go to the next one",
+        "tasks/translation/survey.py",
+        "truth.append(gold[number])",
+        "truth.append(gold[len(truth)])",
+        (f"{INSPECTING}::test_gold_belongs_to_its_own_pair_where_others_are_passed_over",),
+    ),
+    Mutant(
+        "macro F1 is that of the mean precision and recall",
+        "metrics/classes.py",
+        "        return cls(precision, recall, f1, sum(score.support",
+        "        f1 = 2 * precision * recall / (precision + recall)\n"
+        "        return cls(precision, recall, f1, sum(score.support",
+        ("tests/unit/evaluation/test_classes.py",),
+    ),
+    Mutant(
+        "classes that are only predicted do not count",
+        "metrics/classes.py",
+        "wanted = dict.fromkeys((*gold, *predicted) if classes",
+        "wanted = dict.fromkeys(gold if classes",
+        ("tests/unit/evaluation/test_classes.py",),
+    ),
+    Mutant(
+        "Matthews' table is read the wrong way round",
+        "metrics/classes.py",
+        "above = right * total - sum(g * p",
+        "above = right * total + sum(g * p",
+        ("tests/unit/evaluation/test_classes.py",),
+    ),
+    Mutant(
+        "one right option makes a group exact",
+        "metrics/classes.py",
+        "perfect.get(group, True) and bool(p)",
+        "perfect.get(group, False) or bool(p)",
+        ("tests/unit/evaluation/test_classes.py",),
+    ),
+    Mutant(
+        "entities of one type side by side are one",
+        "metrics/entities.py",
+        "previous in _CLOSES or kind != inside))\n",
+        "kind != inside))\n",
+        ("tests/unit/evaluation/test_entities.py",),
+    ),
+    Mutant(
+        "an entity is right wherever its type is",
+        "metrics/entities.py",
+        "hits.update(span.type for span in found & there)",
+        "hits.update(span.type for span in found if span.type in {each.type for each in there})",
+        ("tests/unit/evaluation/test_entities.py",),
+    ),
+    Mutant(
+        "articles inside words are taken out",
+        "metrics/answers.py",
+        'r"\\b(a|an|the)\\b"',
+        'r"(a|an|the)"',
+        ("tests/unit/evaluation/test_answers.py",),
+    ),
+    Mutant(
+        "repeated words of an answer all count",
+        "metrics/answers.py",
+        "sum((Counter(words) & Counter(gold)).values())",
+        "sum(word in gold for word in words)",
+        ("tests/unit/evaluation/test_answers.py",),
+    ),
+    Mutant(
+        "the worst of several gold answers counts",
+        "metrics/answers.py",
+        "return max(_overlap(words, gold.split())",
+        "return min(_overlap(words, gold.split())",
+        ("tests/unit/evaluation/test_answers.py",),
+    ),
+    Mutant(
+        "equal numbers get different ranks",
+        "metrics/correlation.py",
+        "last - (counts - 1) / 2",
+        "last - counts + 1",
+        ("tests/unit/evaluation/test_correlation.py",),
+    ),
+    Mutant(
+        "perplexity has base 2",
+        "metrics/likelihood.py",
+        "return math.exp(-log_probability_sum / count)",
+        "return 2 ** (-log_probability_sum / count)",
+        ("tests/unit/evaluation/test_likelihood.py",),
+    ),
+    Mutant(
+        "two systems are resampled apart",
+        "metrics/bootstrap.py",
+        "        row[:] = np.bincount(rng.integers(size, size=size), minlength=size) @ everything",
+        "        half = everything.shape[1] // 2\n"
+        "        for part in (slice(None, half), slice(half, None)):\n"
+        "            row[part] = np.bincount(rng.integers(size, size=size), minlength=size) @ everything[:, "
+        "part]",
+        ("tests/unit/evaluation/test_bootstrap.py",),
+    ),
+    Mutant(
+        "p counts only differences in one direction",
+        "metrics/bootstrap.py",
+        "np.abs(drawn - drawn.mean()) >= abs(observed)",
+        "(drawn - drawn.mean()) >= abs(observed)",
+        ("tests/unit/evaluation/test_bootstrap.py",),
+    ),
+    Mutant(
+        "chrF weighs precision more",
+        "metrics/bootstrap.py",
+        "divisor = weight * precision + recall",
+        "divisor = precision + weight * recall",
+        ("tests/unit/evaluation/test_bootstrap.py",),
+    ),
+    Mutant(
+        "a resampled rank counts each example once",
+        "metrics/weighted.py",
+        "counts = np.add.reduceat(weights[:, order], begins, axis=1)",
+        "counts = np.add.reduceat((weights[:, order] > 0).astype(float), begins, axis=1)",
+        (WEIGHTED,),
+    ),
+    Mutant(
+        "single examples are drawn instead of groups",
+        "metrics/weighted.py",
+        "which = np.array([numbers[group] for group in groups])",
+        "which = np.arange(len(groups)) % len(numbers)",
+        (WEIGHTED,),
+    ),
+)
+
+COMMANDS = (
+    Mutant(
+        "the systems compared are exchanged",
+        "cli/evaluate.py",
+        "        first.translations,\n        second.translations,\n",
+        "        second.translations,\n        first.translations,\n",
+        ("tests/unit/cli/test_evaluate.py::test_a_file_of_translations_and_another_one",),
+    ),
+    Mutant(
+        "intervals ignore the seed",
+        "cli/evaluate.py",
+        "        tokenize=given.tokenize,\n        samples=given.samples,\n        seed=given.seed,\n",
+        "        tokenize=given.tokenize,\n        samples=given.samples,\n",
+        ("tests/unit/cli/test_evaluate.py::test_the_bootstrap_follows_its_seed",),
+    ),
+    Mutant(
+        "the paired bootstrap ignores the seed",
+        "cli/evaluate.py",
+        "        metrics=metrics,\n        samples=given.samples,\n        seed=given.seed,\n",
+        "        metrics=metrics,\n        samples=given.samples,\n",
+        ("tests/unit/cli/test_evaluate.py::test_the_bootstrap_follows_its_seed",),
+    ),
+    Mutant(
+        "alignments are of the first layer",
+        "cli/translate.py",
+        "last = list(alignment.weights.values())[-1]",
+        "last = list(alignment.weights.values())[0]",
+        ("tests/unit/cli/test_translate.py::test_alignments_are_those_of_the_last_layer",),
+    ),
+    Mutant(
+        "BLEU by length counts words of the references",
+        "cli/evaluate.py",
+        "_report(first, [pair.source for pair in real], references",
+        "_report(first, references, references",
+        ("tests/unit/cli/test_evaluate.py::test_bands_of_length_count_words_of_the_sources",),
+    ),
+    Mutant(
+        "labelled runs are compared with the one before them",
+        "cli/labelled_comparison.py",
+        "against=answers[0] if rows else None",
+        "against=answers[-2] if rows else None",
+        ("tests/unit/cli/test_compare_labels.py::test_curves_by_examples",),
+    ),
+    Mutant(
+        "families are compared where sizes differ",
+        "cli/compared_labels.py",
+        "            if row.examples in others\n",
+        "            if others.setdefault(row.examples, self.families[0][0])\n",
+        ("tests/unit/cli/test_compare_labels.py::test_curves_by_examples",),
+    ),
+    Mutant(
+        "candidates stand before what they share",
+        "cli/classify.py",
+        "[[(text, candidate) for candidate in others] for text, *others in rows]",
+        "[[(candidate, text) for candidate in others] for text, *others in rows]",
+        ("tests/unit/cli/test_classify.py::test_the_best_candidate_is_chosen_behind_what_all_share",),
+    ),
+    Mutant(
+        "pairs with an empty side are scored",
+        "cli/evaluate.py",
+        "return bool(pair.source and pair.target)",
+        "return True",
+        ("tests/unit/cli/test_evaluate.py::test_pairs_with_an_empty_side_do_not_count",),
+    ),
+    Mutant(
+        "a run is measured on its validation set first",
+        "cli/evaluate.py",
+        "build_pairs(data.test or data.validation)",
+        "build_pairs(data.validation or data.test)",
+        ("tests/unit/cli/test_evaluate.py::test_the_runs_test_set_comes_before_its_validation_set",),
+    ),
+    Mutant(
+        "perplexity is that of the translations",
+        "cli/evaluate.py",
+        "_perplexity(translator, sources, references), seconds)",
+        "_perplexity(translator, sources, found), seconds)",
+        ("tests/unit/cli/test_evaluate.py::test_a_run_is_measured_on_its_own_text",),
+    ),
+    Mutant(
+        "lists of the best are numbered from 0",
+        "cli/translate.py",
+        "for number, translation in enumerate(found, done + 1):",
+        "for number, translation in enumerate(found, done):",
+        ("tests/unit/cli/test_translate.py::test_n_best_lines",),
+    ),
+    Mutant(
+        "translation runs are compared with the one before them",
+        "cli/translation_comparison.py",
+        "first = rows[0].translated.texts if rows else None",
+        "first = rows[-1].translated.texts if rows else None",
+        ("tests/unit/cli/test_compare.py::test_all_runs_are_tested_against_the_first",),
+    ),
+    Mutant(
+        "the heads that are farthest apart come last",
+        "cli/inspected.py",
+        "key=lambda each: -each.divergence)",
+        "key=lambda each: each.divergence)",
+        ("tests/unit/cli/test_inspect.py::test_two_records_are_compared",),
     ),
 )
 
@@ -2041,6 +2416,8 @@ MUTANTS = (
     *TRAINING,
     *PRETRAINING,
     *LABELLED,
+    *METRICS,
+    *COMMANDS,
 )
 
 

@@ -51,6 +51,11 @@ def settled_flow(page: Any) -> None:
     page.wait_for_selector("[data-done=true]")
 
 
+def bars(page: Any, place: int) -> list[float]:
+    """A column of the table of one token's inputs."""
+    return [number(each) for each in page.locator(f"table.bars tbody tr > :nth-child({place})").all_inner_texts()]
+
+
 class TestSteps:
     @pytest.mark.parametrize(("role", "head", "query"), [("encoder", 0, 3), ("decoder", 1, 4), ("cross", 1, 8)])
     def test_every_number_is_that_of_the_walk(self, open_page: OpenPage, role: str, head: int, query: int) -> None:
@@ -192,6 +197,10 @@ class TestDecoding:
         page.get_by_role("button", name="Play").click()
         expect(page.locator(".word.is-now")).to_have_text("</s>")
         page.get_by_role("button", name="Play").wait_for()
+        expect(page.locator(".decoding-chances h2")).to_have_text("Step 3")
+        assert page.get_by_role("button", name="Step", exact=True).is_disabled()
+        total = sum(each.log_probability for each in record.written)
+        assert f"{total:.3f}".replace("-", MINUS) in page.locator(".decoding-chances").inner_text()
 
     def test_the_tree_has_the_returned_path_on_one_line_and_pruned_branches_on_demand(
         self, open_page: OpenPage
@@ -376,27 +385,31 @@ class TestFlow:
         expect(page.locator(".token-row [aria-checked=true]")).to_have_text("blauen")
         settled_flow(page)
         expected, flow = rollout(record).of("source")[4], attention_flow(record, 4).of("source")
-        row = "table.bars tbody tr"
-        assert [number(each) for each in page.locator(f"{row} > :nth-child(2)").all_inner_texts()] == pytest.approx(
-            list(expected), abs=1e-3
-        )
-        assert [number(each) for each in page.locator(f"{row} > :nth-child(3)").all_inner_texts()] == pytest.approx(
-            list(flow), abs=1e-3
-        )
-        assert [number(each) for each in page.locator(f"{row} > :nth-child(4)").all_inner_texts()] == pytest.approx(
-            list(record.find("cross", layer=-1).mean[4]), abs=1e-3
-        )
+        assert bars(page, 2) == pytest.approx(list(expected), abs=1e-3)
+        assert bars(page, 3) == pytest.approx(list(flow), abs=1e-3)
+        assert bars(page, 4) == pytest.approx(list(record.find("cross", layer=-1).mean[4]), abs=1e-3)
 
     def test_a_decoder_without_self_attention_says_so(self, open_page: OpenPage) -> None:
         record = only(made_up(layers=1), "cross")
         page = open_page(record, query=address(record, "flow"))
-        page.wait_for_selector("text=no self-attention")
+        page.wait_for_selector("text=This decoder has no self-attention: only its attention to the source counts")
         settled_flow(page)
+        page.locator(".token-row .token").nth(4).click()
+        expect(page.locator(".token-row [aria-checked=true]")).to_have_text("blauen")
+        settled_flow(page)
+        last = record.find("cross", layer=0).mean[4]
+        assert bars(page, 2) == pytest.approx(list(last / 2), abs=1e-3), "one half stays with the token itself"
+        assert bars(page, 3) == pytest.approx(list(last / 2), abs=1e-3)
+        assert bars(page, 4) == pytest.approx(list(last), abs=1e-3)
 
     def test_missing_layers_are_named(self, open_page: OpenPage) -> None:
         record = made_up(layers=3).only(layers=[2])
         page = open_page(record, query=address(record, "flow"))
         page.wait_for_selector("text=encoder layers 0, 1 are not in this record")
+        assert page.locator("table.bars").count() == page.locator(".view-flow canvas").count() == 0, (
+            "nothing is made up"
+        )
+        assert page.locator(".token-row").count() == 0
 
 
 def recurrent() -> Record:

@@ -87,26 +87,29 @@ def workshop(trained: tuple[Path, Path]) -> Path:
 
 
 @pytest.fixture
-def run_console() -> Callable[[str, Path], str]:
-    """Runs a command line in a folder and gives all it printed; heedful's own without a new process."""
+def run_console() -> Callable[[str, Path], tuple[int, str]]:
+    """Runs a command line in a folder and gives its exit code and all it printed; heedful's own without a new process.
 
-    def run(line: str, folder: Path) -> str:
+    The code of a pipe is that of its last command that failed.
+    """
+
+    def run(line: str, folder: Path) -> tuple[int, str]:
         words = _words(line)
         if words[0] == "heedful" and not _OPERATORS & set(words):
             return _run_here(words[1:], folder)
-        shell = f'heedful() {{ "{sys.executable}" -m heedful "$@"; }}\n{line}\n'
+        shell = f'set -o pipefail\nheedful() {{ "{sys.executable}" -m heedful "$@"; }}\n{line}\n'
         done = subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, check=False)
-        return done.stdout + done.stderr
+        return done.returncode, done.stdout + done.stderr
 
     return run
 
 
-def _run_here(arguments: list[str], folder: Path) -> str:
+def _run_here(arguments: list[str], folder: Path) -> tuple[int, str]:
     bytes_ = io.BytesIO()
     terminal = io.TextIOWrapper(bytes_, encoding="utf-8", write_through=True)
     with inside(folder), redirect_stdout(terminal), redirect_stderr(terminal):
-        main(arguments)
-    return bytes_.getvalue().decode()
+        code = main(arguments)
+    return code, bytes_.getvalue().decode()
 
 
 @pytest.fixture

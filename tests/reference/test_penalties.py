@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from heedful.generation import AverageLength, NoPenalty, Wu
+from heedful.generation import AverageLength, NoPenalty, Power, Wu
 from heedful.tasks.decorrelation import decorrelation
 
 
@@ -56,3 +56,5 @@ def test_length_penalties() -> None:
         torch.testing.assert_close(Wu(alpha).divisor(lengths), expected)
     assert NoPenalty().divisor(lengths).tolist() == [1, 1, 1, 1]
     assert AverageLength().divisor(lengths).tolist() == lengths.tolist()
+    for alpha in (0.0, 0.5, -0.5, 1.5):
+        torch.testing.assert_close(Power(alpha).divisor(lengths), torch.tensor([n**alpha for n in lengths.tolist()]))

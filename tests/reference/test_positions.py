@@ -79,6 +79,18 @@ def test_learned_positions_are_rows_of_a_trained_table() -> None:
         learned(torch.tensor([[9]]))
 
 
+def test_learned_positions_may_begin_behind_rows_that_nothing_reads() -> None:
+    """As BART's do, whose first two rows are left over."""
+    learned = Learned(5, 4, offset=2)
+    assert learned.table.weight.shape == (7, 4)
+    torch.testing.assert_close(learned(torch.tensor([[0, 4]]))[0], learned.table.weight[[2, 6]])
+
+
+def test_learned_positions_start_as_long_as_unscaled_embeddings() -> None:
+    """Rows of expected length 1, beside embeddings of length 1; within 2 % in the mean over 1000 of them."""
+    assert float(Learned(1000, 64).table.weight.detach().norm(dim=1).mean()) == pytest.approx(1, abs=0.02)
+
+
 def test_the_first_rejected_idea() -> None:
     """0 at the first word and 1 at the last of every sentence, in every dimension, wherever padding is."""
     at = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, -1, -1], [-1, -1, -1, 0, 1], [-1, 0, -1, -1, -1]])

@@ -51,17 +51,21 @@ def read(cell: Any, vectors: list[Tensor]) -> list[Tensor]:
 
 
 def both_ways(model: Any) -> tuple[list[Tensor], Tensor, Tensor]:
-    """Annotations, the last forward state and the first backward one."""
+    """Annotations, the last forward state and the first backward one, all of the highest layer."""
     encoder = model.encoder
     vectors = [encoder.embedding.table.weight[word] * EMBEDDING**0.5 for word in SOURCE]
-    layer = encoder.stack.layers[0]
-    there = read(layer.left_to_right, vectors)
-    back = read(layer.right_to_left, vectors[::-1])[::-1]
-    return [torch.cat(pair) for pair in zip(there, back, strict=True)], there[-1], back[0]
+    for layer in encoder.stack.layers:
+        there = read(layer.left_to_right, vectors)
+        back = read(layer.right_to_left, vectors[::-1])[::-1]
+        vectors = [torch.cat(pair) for pair in zip(there, back, strict=True)]
+    return vectors, there[-1], back[0]
 
 
 def maxout(t: Tensor) -> Tensor:
     return torch.stack([torch.maximum(t[2 * n], t[2 * n + 1]) for n in range(len(t) // 2)])
+
+
+deep = pytest.mark.parametrize("layers", [1, 2])
 
 
 def embedded(model: Any, word: int) -> Tensor:
@@ -69,34 +73,41 @@ def embedded(model: Any, word: int) -> Tensor:
     return vector
 
 
-def test_bahdanau() -> None:
-    """Bahdanau et al. 2015, A.1.2 and A.2.2."""
-    model = built(reading={"kind": "bahdanau", "d_alignment": 5})
+@deep
+def test_bahdanau(layers: int) -> None:
+    """Bahdanau et al. 2015, A.1.2 and A.2.2; with more layers, the lowest asks and the highest is read."""
+    model = built(layers=layers, reading={"kind": "bahdanau", "d_alignment": 5})
     decoder = model.decoder
     annotations, _, first = both_ways(model)
-    score, s, expected = decoder.reading.across.score, torch.tanh(decoder.reading.start.maps[0](first)), []
+    score, expected = decoder.reading.across.score, []
+    s = [torch.tanh(start(first)) for start in decoder.reading.start.maps]
+    assert len(s) == layers
     for word in TARGET:
-        energies = [score.energy(torch.tanh(score.query(s) + score.key(h))) for h in annotations]
+        energies = [score.energy(torch.tanh(score.query(s[0]) + score.key(h))) for h in annotations]
         weights = torch.cat(energies).softmax(0)
         context = sum((a * h for a, h in zip(weights, annotations, strict=True)), torch.zeros(()))
-        y = embedded(model, word)
-        s = gru(decoder.column.cells[0], y, s, decoder.column.more(context))
+        y = x = embedded(model, word)
+        for n, cell in enumerate(decoder.column.cells):
+            x = s[n] = gru(cell, x, s[n], decoder.column.more(context) if n == 0 else 0.0)
         u, v, c = decoder.readout.maps
-        expected.append(model.output(maxout(u(s) + v(y) + c(context))))
+        expected.append(model.output(maxout(u(x) + v(y) + c(context))))
     torch.testing.assert_close(logits(model), torch.stack(expected))
 
 
+@deep
 @pytest.mark.parametrize("feeding", [True, False])
-def test_luong(feeding: bool) -> None:
-    """Luong et al. 2015, eq. 5-8 (general) and section 3.3."""
-    model = built(reading={"kind": "luong", "score": "general", "input_feeding": feeding})
+def test_luong(feeding: bool, layers: int) -> None:
+    """Luong et al. 2015, eq. 5-8 (general) and section 3.3; the highest layer asks."""
+    model = built(layers=layers, reading={"kind": "luong", "score": "general", "input_feeding": feeding})
     decoder = model.decoder
     annotations, _, first = both_ways(model)
-    cell = decoder.column.cells[0] if feeding else decoder.stack.layers[0].cell
-    h, expected = torch.tanh(decoder.reading.start.maps[0](first)), []
+    cells = decoder.column.cells if feeding else [layer.cell for layer in decoder.stack.layers]
+    states, expected = [torch.tanh(start(first)) for start in decoder.reading.start.maps], []
     attentional = torch.zeros(EMBEDDING, dtype=torch.float64)
     for word in TARGET:
-        h = gru(cell, embedded(model, word), h, decoder.column.more(attentional) if feeding else 0.0)
+        h = embedded(model, word)
+        for n, cell in enumerate(cells):
+            h = states[n] = gru(cell, h, states[n], decoder.column.more(attentional) if feeding and n == 0 else 0.0)
         weights = torch.stack([h @ decoder.reading.across.score.weight(slot) for slot in annotations]).softmax(0)
         context = sum((a * slot for a, slot in zip(weights, annotations, strict=True)), torch.zeros(()))
         w_h, w_c = decoder.readout.maps
@@ -105,18 +116,21 @@ def test_luong(feeding: bool) -> None:
     torch.testing.assert_close(logits(model), torch.stack(expected))
 
 
+@deep
 @pytest.mark.parametrize("enters", ["start", "every_step"])
-def test_one_context(enters: str) -> None:
+def test_one_context(enters: str, layers: int) -> None:
     """Cho et al. 2014, section 2.2; with the context at the start only, Sutskever et al. 2014."""
-    model = built(reading={"kind": "context", "enters": enters})
+    model = built(layers=layers, reading={"kind": "context", "enters": enters})
     decoder = model.decoder
     _, last, first = both_ways(model)
     context = torch.cat((last, first))
     more = [context] if enters == "every_step" else []
-    h, expected = torch.tanh(decoder.start.maps[0](context)), []
+    states, expected = [torch.tanh(start(context)) for start in decoder.start.maps], []
     for word in TARGET:
         y = embedded(model, word)
-        h = gru(decoder.stack.layers[0].cell, torch.cat((y, *more)), h)
+        h = torch.cat((y, *more))
+        for n, layer in enumerate(decoder.stack.layers):
+            h = states[n] = gru(layer.cell, h, states[n])
         read_from = zip(decoder.readout.maps, (h, y, *more), strict=True)
         expected.append(model.output(maxout(sum((each(x) for each, x in read_from), torch.zeros(())))))
     torch.testing.assert_close(logits(model), torch.stack(expected))

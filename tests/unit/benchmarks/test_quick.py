@@ -1,4 +1,4 @@
-"""Benchmarks run from end to end, with every contestant that is installed; what they measure is not looked at."""
+"""The benchmarks run from end to end, with every contestant that is installed; tables are what they measured."""
 
 from __future__ import annotations
 
@@ -33,6 +33,26 @@ def quick(script: str, folder: Path, *options: str) -> tuple[str, dict[str, Any]
     return text, json.loads((folder / "found.json").read_text(encoding="utf-8"))
 
 
+def cells(text: str) -> dict[str, list[str]]:
+    """The rows of all tables by what they begin with, the last one where several begin alike."""
+    rows = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| "))
+    return {name: row for name, *row in rows}
+
+
+def told(speed: float) -> str:
+    """As the tables show the speeds of a single round."""
+    shown = f"{speed:,.0f}" if speed >= 100 else f"{speed:.1f}" if speed >= 10 else f"{speed:.2f}"
+    return f"{shown} ({shown}-{shown})"
+
+
+def assert_training_table(text: str, stretches: dict[str, Any], rivals: tuple[str, ...]) -> None:
+    """Tokens for each second, how many times those of each rival, and the loss."""
+    rows, speeds = cells(text), {name: each["tokens"] / each["seconds"] for name, each in stretches.items()}
+    for name, each in stretches.items():
+        ratios = [f"{speeds[name] / speeds[rival]:.2f}" for rival in rivals]
+        assert rows[name] == [told(speeds[name]), *ratios, f"{each['loss']:.2f}"], name
+
+
 @pytest.mark.slow
 def test_training(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="transformers is not installed")
@@ -45,7 +65,7 @@ def test_training(tmp_path: Path) -> None:
     assert len({stretch["tokens"] for stretch in stretches.values()}) == 1
     losses = [stretch["loss"] for stretch in stretches.values()]
     assert max(losses) - min(losses) < 0.6, losses
-    assert all(stretch["seconds"] > 0 for stretch in stretches.values())
+    assert_training_table(text, stretches, ("plain-fp32", "plain-bf16", "marian-fp32"))
 
 
 @pytest.mark.slow
@@ -58,7 +78,14 @@ def test_translation(tmp_path: Path) -> None:
     same = {(row[0], float(row[-1].rstrip("%"))) for row in rows if row[0] in exact and row[-1].endswith("%")}
     assert same == {(name, 100.0) for name in exact}, "engines with the same weights write the same"
     assert {(each["beam"], each["batch"]) for each in found["tiny"]} == {(1, 1), (1, 4), (2, 1), (2, 4)}
-    assert all(turn["speed"] > 0 for each in found["tiny"] for turn in each["rounds"])
+    speeds = {(e["contestant"], e["beam"], e["batch"]): e["rounds"][0]["speed"] for e in found["tiny"]}
+    for each in found["tiny"]:
+        sentences = each["rounds"][0]["speed"] * each["rounds"][0]["seconds"]
+        assert sentences == pytest.approx(max(4, 2 * each["batch"])), "each is translated once"
+    names = list(dict.fromkeys(name for name, _, _ in speeds))
+    assert [row[:-1] for row in rows if row[-1].endswith("%")] == [
+        [name, *(told(speeds[name, beam, batch]) for batch in (1, 4))] for beam in (1, 2) for name in names
+    ]
 
 
 @pytest.mark.parametrize("script", ["training.py", "recurrent.py"])
@@ -72,13 +99,13 @@ def test_a_contestant_that_nobody_knows_is_named(script: str, monkeypatch: pytes
 
 @pytest.mark.slow
 def test_language_model(tmp_path: Path) -> None:
-    _, found = quick("language_model.py", tmp_path)
+    text, found = quick("language_model.py", tmp_path)
     stretches = {name: rounds[0] for name, rounds in found["tiny"].items()}
     assert list(stretches) == ["heedful", "heedful-2x1", "nanogpt", "plain", "plain-keep"]
     assert {stretch["tokens"] for stretch in stretches.values()} == {4 * 4 * 8}
     # the ids are drawn evenly: before anything is learned each costs about as many nats
     assert all(3.9 < stretch["loss"] < 4.6 for stretch in stretches.values()), stretches
-    assert all(stretch["seconds"] > 0 for stretch in stretches.values())
+    assert_training_table(text, stretches, ("nanogpt", "plain", "plain-keep"))
 
 
 @pytest.mark.slow
@@ -90,4 +117,9 @@ def test_watching(tmp_path: Path) -> None:
         "imported",
         "inspected",
     ]
-    assert all(len(turns) == 2 and min(turns) > 0 for turns in found["seconds"].values())
+    rows, without = cells(text), found["seconds"]["without"]
+    for name, turns in found["seconds"].items():
+        assert len(turns) == 2 and min(turns) > 0
+        ratio = sum(base / mine for base, mine in zip(without, turns, strict=True)) / 2
+        assert rows[name][1] == f"{ratio:.3f}", "of two rounds the median is the mean"
+    assert rows["without"][2] == "1.000 to 1.000"

@@ -8,8 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 import heedful
+from heedful.architectures.build import build_text_classifier
+from heedful.architectures.classifiers import RecurrentClassifierConfig
+from heedful.data.tokenizers import Words
+from heedful.tasks.classification.face import Classifier
+from heedful.tasks.inspecting import Said
 
 Say = Callable[..., "Said"]
 Tuned = Callable[[str], Path]
@@ -39,6 +45,34 @@ def test_two_texts_and_all_probabilities(say: Say, tuned: Tuned) -> None:
     assert set(first["probabilities"]) == {"low", "high"}
     assert sum(first["probabilities"].values()) == pytest.approx(1)
     assert ("cut" in first, second["cut"]) == (False, 1 + 40 - 21)
+
+
+@pytest.fixture
+def chooser(monkeypatch: pytest.MonkeyPatch) -> Classifier:
+    """A model that chooses among candidates, which every command now finds."""
+    config = RecurrentClassifierConfig(d_model=4, dropout=0.0)
+    words = Words(["eins", "zwei", "drei"], lowercase=False)
+    model = build_text_classifier(config, vocabulary=words.size, outputs=1, longest=20)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    found = Classifier(model.eval(), tokenizer=words, answered="choice", labels=None, max_length=20)
+    monkeypatch.setattr("heedful.artifacts.load.load_as", lambda *_, **__: found)
+    return found
+
+
+def test_the_best_candidate_is_chosen_behind_what_all_share(say: Say, chooser: Classifier) -> None:
+    shared, candidates = "eins zwei", ["drei", "zwei zwei", "eins drei drei"]
+    (expected,) = chooser.choose([[(shared, each) for each in candidates]])
+    (other,) = chooser.choose([[(each, shared) for each in candidates]])
+    assert expected.probabilities != pytest.approx(other.probabilities), "which text comes first matters"
+    line = f"{expected.number}\t{max(expected.probabilities):.4f}"
+    assert say("classify", "run", "--text", shared, "--pair", *candidates).lines == [line]
+    assert say("classify", "run", stdin="\t".join([shared, *candidates]) + "\n").lines == [line]
+    found = json.loads(say("classify", "run", "--format", "jsonl", "--text", shared, "--pair", *candidates).out)
+    assert found == {"number": expected.number, "probabilities": pytest.approx(expected.probabilities)}
+    assert "line 1: no candidates" in say("classify", "run", stdin="eins\n").complaint
+    for words in (["--text", "a"], ["--text", "a", "b", "--pair", "c", "d"]):
+        assert "this model chooses; give one text, and its candidates with" in say("classify", "run", *words).complaint
 
 
 @pytest.mark.parametrize(

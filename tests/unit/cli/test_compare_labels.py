@@ -162,6 +162,9 @@ def test_curves_by_examples(say: Say, sizes: Path) -> None:
     same = found["families"][1]["against_first"]["20"]
     assert by_size[2][2] == f"{same['second']['value']:.4f} ({same['p_value']:.3f})"
     assert by_size[1][2] == f"{same['first']['value']:.4f}"
+    assert_tested_against_the_first(found["runs"])
+    some = compared(say, *(f"runs/{name}" for name in ("small-8", "small-20", "wide-8", "wide-80")))
+    assert [list(family["against_first"]) for family in some["families"]] == [[], ["8"]], "none has 80 but one"
     figure = Path("a.svg").read_text(encoding="utf-8")
     assert figure in page
     titles = [f"{name} by examples learned from" for name in ("accuracy", "macro_f1", "matthews")]
@@ -172,6 +175,17 @@ def test_curves_by_examples(say: Say, sizes: Path) -> None:
     across = {text.text: float(text.attrib["x"]) for text in plot.iter(f"{SVG}text") if text.text in ("8", "20", "80")}
     assert (across["20"] - across["8"]) / (across["80"] - across["8"]) == pytest.approx(0.398, abs=0.002), "log(2.5)"
     assert len([path for path in plot.iter(f"{SVG}path") if path.get("class") == "band"]) == 2
+
+
+def assert_tested_against_the_first(runs: list[dict[str, Any]]) -> None:
+    first, *others = runs
+    assert first["against_first"] == {}
+    for run in others:
+        for name, found in run["against_first"].items():
+            assert found["first"]["value"] == first["metrics"][name]["value"]
+            assert found["second"]["value"] == run["metrics"][name]["value"]
+    values = [run["metrics"]["accuracy"]["value"] for run in runs]
+    assert any(value != values[0] for value in values[1:-1]), "another one than the first would be seen"
 
 
 def test_what_is_finished_stays(say: Say, sizes: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import sacrebleu
 
 import heedful
+from heedful.metrics.bootstrap import bootstrap, paired_bootstrap
 
 Say = Callable[..., Any]
 QUICK = ("--samples", "20")
@@ -73,12 +75,37 @@ def test_a_file_of_translations_and_another_one(say: Say, here: Path) -> None:
     assert found["perplexity"] is None
     assert {s["name"]: s["value"] for s in found["scores"]}["exact match"] == 100
     (bleu,) = [c for c in found["against"]["comparisons"] if c["name"] == "BLEU"]
+    assert bleu["first"]["value"] == pytest.approx(100)
+    assert bleu["second"]["value"] == pytest.approx(report(say("evaluate", "bad", *words))["scores"][0]["value"])
     assert bleu["difference"]["value"] == pytest.approx(bleu["second"]["value"] - bleu["first"]["value"])
+    assert (bleu["difference"]["high"] < 0, bleu["wins"]) == (True, 0)
     assert bleu["p_value"] < 0.05
     same = report(say("evaluate", "good", "--against", "good", *words))
     assert all(c["difference"]["value"] == 0 for c in same["against"]["comparisons"])
     table = say("evaluate", "good", "--against", "bad", *words[:-2])
     assert "against bad (paired bootstrap)" in table.out
+    assert (
+        f"  BLEU   100.00 and {bleu['second']['value']:.2f}: difference {bleu['difference']['value']:+.2f} "
+        in table.out
+    )
+
+
+def test_the_bootstrap_follows_its_seed(say: Say, here: Path) -> None:
+    references = [f"Das ist der {n}. Satz von vielen." for n in range(30)]
+    for name, word, every in (("r", "Satz", 1), ("one", "Test", 2), ("other", "Rest", 3)):
+        lines = [line.replace("Satz", word) if n % every == 0 else line for n, line in enumerate(references)]
+        (here / name).write_text("".join(f"{line}\n" for line in lines))
+    one, other = ((here / name).read_text().splitlines() for name in ("one", "other"))
+    words = ("evaluate", "one", "--against", "other", "--source", "r", "--target", "r", *QUICK, "--format", "json")
+    drawn = []
+    for seed in (1, 2):
+        found = report(say(*words, "--seed", seed))
+        assert found["intervals"] == [asdict(each) for each in bootstrap(one, references, samples=20, seed=seed)]
+        paired = paired_bootstrap(one, other, references, samples=20, seed=seed)
+        assert found["against"]["comparisons"] == [asdict(each) for each in paired]
+        drawn.append(found)
+    assert drawn[0]["intervals"] != drawn[1]["intervals"]
+    assert report(say(*words)) == drawn[0], "the seed is 1 unless given"
 
 
 def test_pairs_with_an_empty_side_do_not_count(say: Say, here: Path) -> None:
@@ -88,6 +115,14 @@ def test_pairs_with_an_empty_side_do_not_count(say: Say, here: Path) -> None:
     found = report(say("evaluate", "h", "--source", "s", "--target", "r", *QUICK, "--format", "json"))
     assert found["sentences"] == 2
     assert {s["name"]: s["value"] for s in found["scores"]}["exact match"] == 100
+
+
+def test_bands_of_length_count_words_of_the_sources(say: Say, here: Path) -> None:
+    (here / "s").write_text("a b\n" + "a " * 12 + "\n" + "b " * 12 + "\n")
+    (here / "r").write_text("A\nA B C D\nE F G H\n")
+    found = report(say("evaluate", "r", "--source", "s", "--target", "r", *QUICK, "--format", "json"))
+    bands = [(band["from"], band["to"], band["sentences"]) for band in found["bleu_by_length"]]
+    assert bands == [(0, 5, 1), (11, 15, 2)]
 
 
 def test_case_counts_unless_it_should_not(say: Say, here: Path) -> None:

@@ -11,9 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import heedful
+from heedful.tasks.translation.face import Translator
+from heedful.tasks.translation.translations import Alignment
 
 Say = Callable[..., Any]
 SOURCES = ["1 2 3", "", "7", "4 4 4 4 4 4 4", "   ", "9 8", "1 2 3", "5"]
@@ -118,6 +121,16 @@ def test_n_best_lines(say: Say, trained: Path) -> None:
     assert lines[0][1] == say("translate", trained, "--text", "1 2 3", "--beam", 3).out.strip()
 
 
+def test_n_best_lines_show_the_scores_that_rank(say: Say, trained: Path) -> None:
+    words = ("translate", trained, "--text", "1 2 3", "4", "--n-best", 3, "--prefix", "eins zwei")
+    lines = [line.split("\t") for line in say(*words).lines]
+    records = [json.loads(line) for line in say(*words, "--format", "jsonl").lines]
+    candidates = [c for record in records for c in record["candidates"]]
+    assert [line[1] for line in lines] == [c["text"] for c in candidates]
+    assert [float(line[2]) for line in lines] == pytest.approx([c["score"] for c in candidates], abs=1e-4)
+    assert all(c["score"] > c["log_probability"] + 1e-3 for c in candidates), "they differ by the length penalty"
+
+
 def test_the_length_penalty_lengthens(say: Say, trained: Path) -> None:
     short, long = (
         sum(len(line.split()) for line in say("translate", trained, "--text", *SOURCES, "--length-penalty", a).lines)
@@ -213,6 +226,16 @@ def test_alignments_are_distributions_over_the_source(say: Say, trained: Path) -
             assert len(row) == len(alignment["source"])
             assert sum(row) == pytest.approx(1, abs=1e-3)
             assert min(row) >= 0
+
+
+def test_alignments_are_those_of_the_last_layer(say: Say, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def align(self: Translator, source: str, target: Any) -> Alignment:
+        weights = {name: np.full((2, 2), value) for name, value in (("layers.0", 0.25), ("layers.1", 0.75))}
+        return Alignment(("1", "</s>"), ("eins", "</s>"), weights)
+
+    monkeypatch.setattr(Translator, "align", align)
+    record = json.loads(say("translate", trained, "--text", "1", "--format", "jsonl", "--align").out)
+    assert record["alignment"]["weights"] == [[0.75, 0.75], [0.75, 0.75]]
 
 
 # --- what can be wrong ------------------------------------------------------------------------------------

@@ -79,6 +79,19 @@ def test_spans_are_longer_than_single_words() -> None:
     assert runs(SingleTokens) < 1.4
 
 
+def test_lengths_of_spans_are_geometric_and_cut_at_ten() -> None:
+    """min(Geo(0.2), 10) words. Where one word in a hundred is hidden, spans hardly ever touch each other."""
+    words, lengths = 20_000, []
+    for number in range(100):
+        chosen = Spans(0.01).choose(np.zeros(words, dtype=bool), Chance(7, number))
+        borders = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False])).astype(int)))
+        lengths += (borders[1::2] - borders[::2]).tolist()
+    counts = np.bincount(lengths, minlength=11)[1:11] / len(lengths)
+    expected = [0.2 * 0.8**n for n in range(9)] + [0.8**9]
+    # 4400 spans: an expected share of a fifth scatters by 0.006, and spans that touch move each by at most 0.01
+    assert counts.tolist() == pytest.approx(expected, abs=0.025)
+
+
 def test_hidden_tokens_are_masked_replaced_or_left_in_the_right_shares() -> None:
     """80, 10 and 10 %, within one part in a hundred over a million tokens; a replacement is any word evenly."""
     random = np.random.default_rng(5)

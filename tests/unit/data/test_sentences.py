@@ -7,12 +7,12 @@ import gzip
 import json
 import random
 import re
-import time
 from pathlib import Path
 
 import pytest
 from outside import outside
 
+from heedful.data import sentences as module
 from heedful.data.sentences import ABBREVIATIONS, BlankSeparated, sentences
 
 WORDS = ["Dr", "The", "cat", "U.S", "3", "14", "J", "e.g", "猫", "kein", "am ", "Mai", "x"]
@@ -65,15 +65,23 @@ def test_sentences_of_sentences_are_themselves() -> None:
             assert sentences(part) == [part]
 
 
-def test_long_text_takes_time_in_proportion() -> None:
-    def seconds(count: int) -> float:
-        text = "a. b! 1. Dr. x " * count
-        start = time.perf_counter()
-        sentences(text)
-        return time.perf_counter() - start
+def test_the_work_for_a_mark_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each period a few characters before it are searched, however long the sentence is."""
+    searched: list[int] = []
 
-    seconds(100)
-    assert seconds(32_000) < 16 * 16 * max(seconds(2_000), 1e-3)
+    class Watched:
+        def __init__(self, pattern: re.Pattern[str]) -> None:
+            self.pattern = pattern
+
+        def search(self, text: str) -> re.Match[str] | None:
+            searched.append(len(text))
+            return self.pattern.search(text)
+
+    for name in ("_LAST_WORD", "_BEFORE_ORDINAL"):
+        monkeypatch.setattr(module, name, Watched(getattr(module, name)))
+    sentences("word Dr. Z. am 3. Mai " * 2_000)
+    assert 6_000 <= len(searched) <= 8_000
+    assert max(searched) <= 40
 
 
 def test_paragraphs_of_wikipedia() -> None:

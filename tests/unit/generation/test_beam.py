@@ -25,14 +25,21 @@ EOS = 1
 KEYS = [5, 2, 77, 31, 8, 64, 13]
 PROMPTS = [(0,), (0, 4), (0, 2, 3), (0,), (0, 3), (0, 5, 5), (0,)]
 PREFIXES = [(), (3,), (2, 4), (), (5, 0, 2), (4, 4), (2,)]
-PENALTIES = [NoPenalty(), Wu(0.6), Wu(1.0), Wu(2.5), Wu(-0.7), AverageLength(), Power(0.7)]
+DIVISORS = {
+    NoPenalty(): lambda _: 1,
+    **{Wu(alpha): lambda length, alpha=alpha: ((5 + length) / 6) ** alpha for alpha in (0.6, 0.8, 1.0, 2.5, -0.7)},
+    AverageLength(): lambda length: length,
+    Power(0.7): lambda length: length**0.7,
+}
+"""What log-probabilities of so many tokens are divided by."""
+PENALTIES = list(DIVISORS)
 
 
 def longhand(model, key, prompt, *, width, limit, penalty, n_best, prefix=(), forbidden=(), shortest=0):
     """Beam search in words: it never stops early and never forgets a finished hypothesis."""
 
     def scored(total, length):
-        return total / penalty.divisor(torch.tensor([float(max(length, 1))], dtype=torch.float64)).item()
+        return total / DIVISORS[penalty](max(length, 1))
 
     live, finished = [(model.total(key, prompt, prefix), prefix)], []
     for length in range(len(prefix) + 1, limit + 1):
@@ -150,9 +157,7 @@ def test_as_wide_as_the_tree_is_exhaustive(history_model, prompts, penalty):
     for key, prompt, hypotheses in zip([3, 8], [(0,), (0, 2)], found, strict=True):
         truth = {}
         for answer in answers:
-            total = model.total(key, prompt, answer)
-            length = torch.tensor([len(answer)], dtype=torch.float64)
-            truth[answer] = total / penalty.divisor(length).item()
+            truth[answer] = model.total(key, prompt, answer) / DIVISORS[penalty](len(answer))
         complete = {ids: value for ids, value in truth.items() if ids[-1] == EOS}
         best = max(complete, key=complete.__getitem__)
         assert hypotheses[0].ids == best[:-1]

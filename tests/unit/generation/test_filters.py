@@ -61,6 +61,15 @@ def test_top_p_leaves_the_smallest_set_that_is_probable_enough(logits, p):
         assert len(columns) == 1 or mass - probabilities[ranked[len(columns) - 1]] < p
 
 
+def test_top_p_ends_where_the_probability_is_exactly_reached(logits):
+    """`p` is a sum that the filter itself forms, so nothing is rounded between the two."""
+    ranked = logits.sort(dim=1, descending=True).values[:, :256]
+    mass = (ranked - logits.logsumexp(1, keepdim=True)).exp().cumsum(1)
+    for row, count in ((0, 1), (1, 2), (2, 1), (2, 3)):
+        if mass[row, count - 1] < 1:
+            assert len(kept(TopP(float(mass[row, count - 1])), logits)[row]) == count
+
+
 def test_min_p_compares_with_the_most_probable(logits):
     probabilities = logits.softmax(1)
     for p in (0.01, 0.5, 1.0):

@@ -127,6 +127,15 @@ def test_samples_do_not_depend_on_batch_or_order(history_model, prompts):
     assert any(len({h.ids for h in hypotheses}) > 1 for hypotheses in together)
 
 
+def test_samples_of_equal_sentences_are_drawn_one_by_one(history_model, prompts):
+    """No sample takes the chance of another row's: twelve long texts of one model are twelve different texts."""
+    model = history_model(150, seed=4, bias=-9.0)
+    found = sampled_search(
+        model.step, model.begin([5] * 3), prompts([(0,)] * 3), eos=EOS, limit=12, pick=Multinomial(seed=3), n=4
+    )
+    assert len({h.ids for hypotheses in found for h in hypotheses}) == 12
+
+
 def test_samples_are_ranked_and_scored_by_the_model_without_temperature(history_model, prompts):
     model = history_model(12, seed=5)
     found = sampled_search(

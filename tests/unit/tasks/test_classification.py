@@ -231,6 +231,8 @@ def test_the_best_span_is_the_best_of_all_that_are_allowed(seed: int) -> None:
     assert found.silence == pytest.approx(silent - every[0][0])
     assert found.text == ("" if found.silence >= 0 else found.spans[0].text)
     assert found.none + sum(span.probability for span in found.spans) <= 1 + 1e-6
+    for threshold, said in ((found.silence, ""), (math.nextafter(found.silence, math.inf), found.spans[0].text)):
+        assert best_answer(windows, logits, context, max_answer=3, threshold=threshold).text == said, "at or above it"
 
 
 def brute_force(windows: list[Window], logits: list[np.ndarray]) -> list[tuple[float, int, int]]:

@@ -16,13 +16,12 @@ from heedful.data.documents import Document
 from heedful.data.tokenizers import BOS, EOS, MASK, PAD, UNK, Words
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
-from heedful.tasks.pretraining import replaced_objective
 from heedful.tasks.pretraining.build import build_detector, build_masked_language_model
 from heedful.tasks.pretraining.detector import Detector
 from heedful.tasks.pretraining.masked_objective import HiddenTokens
 from heedful.tasks.pretraining.masking import SingleTokens
 from heedful.tasks.pretraining.passages import Alone, NextSentence, Pairing, sentence_encoding, sentences_of
-from heedful.tasks.pretraining.problem import MaskedPassages, Objective, Pretraining
+from heedful.tasks.pretraining.problem import MaskedPassages, Objective, Pretraining, replaced_objective
 from heedful.tasks.pretraining.reader import Reader
 from heedful.tasks.pretraining.replaced_objective import ReplacedTokens
 from heedful.values import Tokens
@@ -115,6 +114,16 @@ def test_a_batch_is_begin_first_end_second_end(corpus: Corpus) -> None:
     read = batch.tokens.ids[batch.labels >= 0]
     assert (read == MASK).any()
     assert not set(batch.tokens.ids[batch.tokens.positions >= 0].tolist()) & {PAD, UNK}
+
+
+def test_a_token_at_random_is_any_word_and_nothing_else(corpus: Corpus) -> None:
+    made, drawn = passages(corpus, share=0.5), set[int]()
+    for epoch in range(8):
+        for numbers in made.plan(epoch, tokens=400, seed=1):
+            batch = made.batch(numbers)
+            other = (batch.labels >= 0) & (batch.tokens.ids != MASK) & (batch.tokens.ids != batch.labels)
+            drawn |= set(batch.tokens.ids[other].tolist())
+    assert drawn == set(range(WORDS.size)) - {PAD, UNK, BOS, EOS, MASK}
 
 
 def test_what_is_hidden_changes_from_epoch_to_epoch_and_not_with_the_batch(corpus: Corpus) -> None:

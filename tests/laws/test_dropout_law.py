@@ -1,0 +1,124 @@
+"""Every dropout that a model has thins what is computed while it is trained, and nothing afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+from torch import Tensor, nn
+
+from heedful.architectures.build import (
+    build_language_model,
+    build_sequence_to_sequence,
+    build_tagger,
+    build_text_classifier,
+)
+from heedful.architectures.build_fine_tuning import build_span_finder
+from heedful.architectures.interface import Sizes
+from heedful.architectures.model import ClassifierConfig, LanguageModelConfig, ModelConfig, TaggerConfig
+from heedful.architectures.stack import EncoderConfig
+from heedful.attention.dropout import Dropout
+from heedful.values import Tokens
+
+VOCABULARY = 11
+DEEP = {"d_model": 16, "layers": 2, "dropout": 0.25}
+STACK = {"kind": "transformer", "heads": 2, "attention_dropout": 0.25, "activation_dropout": 0.25, **DEEP}
+RECURRENT = {"kind": "recurrent", **DEEP}
+
+SEQUENCES: dict[str, dict[str, Any]] = {
+    "transformer": STACK,
+    "transformer-pre_norm": {**STACK, "residual": "pre_norm", "embedding_norm": True},
+    "transformer-shaw": {**STACK, "positions": {"kind": "shaw", "clip": 3}},
+    "transformer-additive": {**STACK, "self_attention": {"score": "additive"}, "cross_attention": {"score": "general"}},
+    "bahdanau": {**RECURRENT, "reading": {"kind": "bahdanau"}},
+    "bahdanau-state": {**RECURRENT, "cell": "lstm", "readout": "state"},
+    "context": {**RECURRENT, "reading": {"kind": "context"}},
+    "luong": {**RECURRENT, "reading": {"kind": "luong"}},
+    "luong-without-feeding": {**RECURRENT, "reading": {"kind": "luong", "input_feeding": False}},
+    "convolutional": {"kind": "convolutional", **DEEP},
+}
+LANGUAGE: dict[str, dict[str, Any]] = {"gpt": STACK, "recurrent-language": RECURRENT}
+CLASSIFIERS: dict[str, dict[str, Any]] = {
+    "bert": {**STACK, "d_hidden": 16},
+    "recurrent-classifier": {**RECURRENT, "summary": {"kind": "mean"}},
+    "hops": {**RECURRENT, "summary": {"kind": "self_attentive", "hops": 3, "d_alignment": 5}, "d_hidden": 16},
+    "conditional": {"kind": "conditional", **DEEP},
+}
+TAGGERS: dict[str, dict[str, Any]] = {"tagger": STACK, "recurrent-tagger": RECURRENT}
+IDLE = {"context": ["encoder.dropout"]}
+"""What thins something that nobody reads: where the source is one vector, its slots are not looked at."""
+NAMES = (*SEQUENCES, *LANGUAGE, *CLASSIFIERS, *TAGGERS, "spans")
+
+Read = Callable[[], Tensor]
+
+
+def made(name: str) -> tuple[nn.Module, Read]:
+    """A model, and what it makes of a few tokens."""
+    ids = torch.randint(1, VOCABULARY, (3, 6))
+    halves = (torch.arange(6) >= 3).expand(3, -1).long()
+    tokens, parts = Tokens.of(ids, pad=0), Tokens(ids, torch.arange(6).expand(3, -1), halves)
+    if name in SEQUENCES:
+        config = TypeAdapter(ModelConfig).validate_python(SEQUENCES[name])
+        pair = build_sequence_to_sequence(config, Sizes(VOCABULARY, VOCABULARY, 20))
+        return pair, lambda: pair.step(tokens, pair.begin(tokens))[0]
+    if name in LANGUAGE:
+        decoder = build_language_model(
+            TypeAdapter(LanguageModelConfig).validate_python(LANGUAGE[name]), vocabulary=VOCABULARY, longest=20
+        )
+        return decoder, lambda: decoder.step(tokens, decoder.begin())[0]
+    if name in CLASSIFIERS:
+        classifier = build_text_classifier(
+            TypeAdapter(ClassifierConfig).validate_python(CLASSIFIERS[name]),
+            vocabulary=VOCABULARY,
+            outputs=4,
+            longest=20,
+        )
+        return classifier, lambda: classifier.output(classifier(parts))
+    if name in TAGGERS:
+        tagger = build_tagger(
+            TypeAdapter(TaggerConfig).validate_python(TAGGERS[name]), vocabulary=VOCABULARY, tags=4, longest=20
+        )
+        return tagger, lambda: tagger.output(tagger(tokens))
+    finder = build_span_finder(EncoderConfig.model_validate(STACK), vocabulary=VOCABULARY, longest=20)
+    return finder, lambda: finder.output(finder(parts))
+
+
+def dropouts(model: nn.Module) -> dict[str, Dropout]:
+    return {name: each for name, each in model.named_modules() if isinstance(each, Dropout)}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", NAMES)
+def test_each_dropout_alone_changes_what_is_learned_from(name: str) -> None:
+    model, read = made(name)
+    found = dropouts(model)
+    assert found
+    for each in found.values():
+        assert each.p == 0.25, "a recipe that asks for one dropout everywhere gets it everywhere"
+        each.p = 0.0
+    calm = read()
+    torch.testing.assert_close(read(), calm)
+    idle = []
+    for path, each in found.items():
+        each.p = 0.5  # of a hundred entries and more: that all of them stay does not happen
+        if torch.allclose(read(), calm):
+            idle.append(path)
+        each.p = 0.0
+    assert idle == IDLE.get(name, [])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_that_is_used_drops_nothing(name: str) -> None:
+    model, read = made(name)
+    for each in dropouts(model).values():
+        each.p = 0.5
+    model.eval()
+    used = read()
+    for each in dropouts(model).values():
+        each.p = 0.0
+    model.train()
+    torch.testing.assert_close(used, read())
