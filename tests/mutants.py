@@ -2240,14 +2240,14 @@ COMMANDS = (
     ),
     Mutant(
         "a run is measured on its validation set first",
-        "cli/evaluate.py",
-        "build_pairs(data.test or data.validation)",
-        "build_pairs(data.validation or data.test)",
+        "recipes/recipe.py",
+        'return "validation" if self.test is None else "test"',
+        'return "validation"',
         ("tests/unit/cli/test_evaluate.py::test_the_runs_test_set_comes_before_its_validation_set",),
     ),
     Mutant(
         "perplexity is that of the translations",
-        "cli/evaluate.py",
+        "recipes/recipe.py",
         "_perplexity(translator, sources, references), seconds)",
         "_perplexity(translator, sources, found), seconds)",
         ("tests/unit/cli/test_evaluate.py::test_a_run_is_measured_on_its_own_text",),

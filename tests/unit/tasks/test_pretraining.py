@@ -16,12 +16,13 @@ from heedful.data.documents import Document
 from heedful.data.tokenizers import BOS, EOS, MASK, PAD, UNK, Words
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
+from heedful.tasks.pretraining import replaced_objective
 from heedful.tasks.pretraining.build import build_detector, build_masked_language_model
 from heedful.tasks.pretraining.detector import Detector
 from heedful.tasks.pretraining.masked_objective import HiddenTokens
 from heedful.tasks.pretraining.masking import SingleTokens
 from heedful.tasks.pretraining.passages import Alone, NextSentence, Pairing, sentence_encoding, sentences_of
-from heedful.tasks.pretraining.problem import MaskedPassages, Objective, Pretraining, replaced_objective
+from heedful.tasks.pretraining.problem import MaskedPassages, Objective, Pretraining
 from heedful.tasks.pretraining.reader import Reader
 from heedful.tasks.pretraining.replaced_objective import ReplacedTokens
 from heedful.values import Tokens
