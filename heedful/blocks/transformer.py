@@ -9,7 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from heedful.attention.explained import declare
 from heedful.attention.multihead import KeyValues, MultiHeadAttention
+from heedful.attention.probe import ACROSS
 from heedful.attention.sight import Sight, Slots
 from heedful.attention.visibility import Visibility, everything
 from heedful.blocks.embedding import TokenEmbedding
@@ -80,6 +82,8 @@ class TransformerLayer(nn.Module):
         self.around_attention = residual()
         self.around_across = residual() if across is not None else None
         self.around_feed_forward = residual()
+        if across is not None:
+            declare(across, ACROSS)
 
     def begin(self, memory: Memory | None) -> LayerState:
         """The state before the first token."""

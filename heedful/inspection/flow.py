@@ -19,8 +19,9 @@ import numpy as np
 from jaxtyping import Float
 from networkx.algorithms.flow import build_residual_network, shortest_augmenting_path
 
+from heedful.attention.probe import READ
 from heedful.errors import DataError
-from heedful.inspection.record import READ, Axis, Map, Record
+from heedful.inspection.record import Axis, Map, Record
 
 Side = Literal["encoder", "decoder"]
 

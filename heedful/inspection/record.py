@@ -9,17 +9,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from heedful.attention.probe import Role
 from heedful.errors import DataError
-
-Role = Literal["encoder", "decoder", "cross", "summary"]
-"""An encoder's tokens to each other, a decoder's to those before them, a decoder's to what the encoder made, and what
-makes one vector of a text, or of two."""
-
-SOURCE, READ, WRITTEN = "source", "read", "written"
-"""The axes of text: what the encoder read; what the decoder had read when it wrote; what it wrote then."""
-
-WHOLE, PREMISE, HYPOTHESIS = "whole", "premise", "hypothesis"
-"""The axes of summaries: the text as one, and of two texts the first and the second."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from heedful.attention.attended import Attended
 from heedful.attention.attention import Attention
 from heedful.attention.dropout import Dropout
+from heedful.attention.explained import declare
+from heedful.attention.probe import ACROSS
 from heedful.attention.visibility import Visibility, everything
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.linear import xavier_linear
@@ -185,6 +187,7 @@ class Reading(nn.Module):
     def __init__(self, across: Attention, *, start: Start, visibility: Visibility = everything) -> None:
         super().__init__()
         self.across = across
+        declare(across, ACROSS)
         self.start = start
         self.visibility = visibility
 

@@ -11,19 +11,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from heedful.attention.probe import HYPOTHESIS, PREMISE, READ, SOURCE, WHOLE, WRITTEN
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.generation.search import Beam, Search
 from heedful.generation.tree import BeamTree
-from heedful.inspection.capture import Captured, capture, places
+from heedful.inspection.capture import Captured, Side, capture, places
 from heedful.inspection.encodings import encodings
 from heedful.inspection.record import (
-    HYPOTHESIS,
-    PREMISE,
-    READ,
-    SOURCE,
-    WHOLE,
-    WRITTEN,
     Alternative,
     Axis,
     Branch,
@@ -32,6 +27,7 @@ from heedful.inspection.record import (
     Record,
     Written,
 )
+from heedful.models.interface import Decoder, Encoder
 from heedful.values import Tokens
 
 Said = TypeVar("Said")
@@ -138,7 +134,7 @@ def _observed(
 ) -> tuple[Record, Said]:
     """What a model attends to while it reads, and what `read` returned."""
     scope.check(model)
-    with torch.inference_mode(), capture(model, layers=scope.layers) as captured:
+    with torch.inference_mode(), capture(model, layers=scope.layers, sides=_sides(model)) as captured:
         said = read()
     maps, notes = _maps(captured, scope)
     record = Record(
@@ -204,7 +200,14 @@ def _maps(captured: Captured, scope: Scope) -> tuple[tuple[Map, ...], tuple[str,
     return maps, ()
 
 
+def _sides(model: nn.Module) -> dict[nn.Module, Side]:
+    """What reads tokens in a model: encoders, then decoders, none of them inside another one."""
+    kinds = {Encoder: Side("encoder", SOURCE), Decoder: Side("decoder", READ)}
+    found = {part: side for kind, side in kinds.items() for part in model.modules() if isinstance(part, kind)}
+    within = {each for part in found for each in part.modules() if each is not part}
+    return {part: side for part, side in found.items() if part not in within}
+
+
 def _named(model: nn.Module) -> str:
     """The classes of encoder and decoder in words."""
-    parts = [getattr(model, side) for side in ("encoder", "decoder") if hasattr(model, side)]
-    return ", ".join(re.sub(r"(?<!^)(?=[A-Z])", " ", type(part).__name__).lower() for part in parts)
+    return ", ".join(re.sub(r"(?<!^)(?=[A-Z])", " ", type(part).__name__).lower() for part in _sides(model))

@@ -17,6 +17,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypotheses, Hypothesis, score
 from heedful.generation.search import Search
+from heedful.inspection.capture import places as attentions_of
 from heedful.inspection.record import Record
 from heedful.inspection.watch import watch
 from heedful.models.interface import Encoder, Generative
@@ -242,13 +243,13 @@ class Translator:
         source = self._sources(sources)
         read, _ = self._forced(targets)
         model = self.models[0]
-        with torch.inference_mode(), watch(model) as weights:
-            state = model.begin(source)  # type: ignore[operator]  # every model here is Generative
-            model.step(read, state)  # type: ignore[operator]  # as above
-        across = {name: _over_heads(calls) for name, calls in weights.items() if name.endswith("across")}
+        across = [path for path, place in attentions_of(model).items() if place.look.role == "cross"]
         if not across:
             raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
-        return across
+        with torch.inference_mode(), watch(model, only=across) as weights:
+            state = model.begin(source)  # type: ignore[operator]  # every model here is Generative
+            model.step(read, state)  # type: ignore[operator]  # as above
+        return {name: _over_heads(calls) for name, calls in weights.items()}
 
     def _alignment(
         self, source: list[int], target: list[int], weights: dict[str, np.ndarray], *, row: int

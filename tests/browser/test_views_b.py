@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from inspected import D_K, ENGLISH, GERMAN, judged, made_up
 
+from heedful.attention.probe import READ, WRITTEN
 from heedful.inspection.flow import attention_flow, rollout
-from heedful.inspection.record import READ, WRITTEN, Encoding, Map, Record
+from heedful.inspection.record import Encoding, Map, Record
 from heedful.inspection.web import viewer_html
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from inspected import made_up
 
+from heedful.attention.probe import READ, SOURCE, WRITTEN, Role
 from heedful.errors import DataError
 from heedful.inspection.flow import attention_flow, rollout
-from heedful.inspection.record import READ, SOURCE, WRITTEN, Axis, Map, Record, Role
+from heedful.inspection.record import Axis, Map, Record
 
 SIDES = {"encoder": (SOURCE, SOURCE), "decoder": (WRITTEN, READ), "cross": (WRITTEN, SOURCE)}
 
