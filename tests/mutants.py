@@ -123,8 +123,8 @@ ATTENTION = (
     Mutant(
         "layers are counted over all roles",
         "inspection/capture.py",
-        "found[path] = Place(role, counts[role], queries, keys)",
-        "found[path] = Place(role, counts.total(), queries, keys)",
+        "found[path] = Place(look, counts[look.role], module.heads)",
+        "found[path] = Place(look, counts.total(), module.heads)",
         (f"{INSPECTING}::test_its_weights_are_those_of_alignments",),
     ),
     Mutant(
@@ -403,8 +403,8 @@ ATTENTION = (
     Mutant(
         "two continuations write to one place",
         "attention/storage.py",
-        "if self.length != room.used or end > room.tensors[0].size(2):",
-        "if end > room.tensors[0].size(2):",
+        "granted = begin == free and end <= self.tensors[0].size(2)",
+        "granted = end <= self.tensors[0].size(2)",
         (f"{STORAGE}::test_a_tree_of_states_is_what_concatenation_makes_of_it",),
     ),
     Mutant(

@@ -247,8 +247,7 @@ class Translator:
         if not across:
             raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
         with torch.inference_mode(), watch(model, only=across) as weights:
-            state = model.begin(source)  # type: ignore[operator]  # every model here is Generative
-            model.step(read, state)  # type: ignore[operator]  # as above
+            model.step(read, model.begin(source))  # type: ignore[operator]  # every model here is Generative
         return {name: _over_heads(calls) for name, calls in weights.items()}
 
     def _alignment(

@@ -50,7 +50,7 @@ def dangers(module: ast.Module) -> Iterator[str]:
 def unchecked(module: ast.Module) -> Iterator[str]:
     """What an `isinstance` of a protocol would ask of the instance.
 
-    Since Python 3.12 it looks at classes alone, so that a module with a submodule of that name is passed over in silence.
+    Since Python 3.12 it looks at classes alone, so that a module whose submodule has the name is passed over.
     """
     for each in ast.walk(module):
         if isinstance(each, ast.ClassDef) and any("runtime_checkable" in ast.unparse(d) for d in each.decorator_list):
