@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 Nest = TypeVar("Nest")
+
+Fate = Literal["lived", "ended", "pruned"]
+"""Of a token that a beam tried: went on; ended the text and was kept; was ranked too low to go on."""
 
 
 @dataclass(frozen=True)

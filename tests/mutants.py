@@ -46,6 +46,9 @@ TREE = "tests/unit/generation/test_tree.py"
 FLOW = "tests/unit/inspection/test_flow.py"
 HEADS = "tests/unit/inspection/test_heads.py"
 DIFFERENCE = "tests/unit/inspection/test_difference.py"
+RECORD = "tests/unit/inspection/test_record.py"
+WATCH = "tests/unit/inspection/test_watch.py"
+CAPTURE = "tests/unit/inspection/test_capture.py"
 LAWS = "tests/laws/test_decoder_laws.py"
 BLOCKS = "tests/reference/test_blocks.py"
 INITIAL = "tests/reference/test_initialisation.py"
@@ -168,6 +171,48 @@ ATTENTION = (
         "np.log(seen.sum(1)[several])",
         "np.log(seen.shape[1])",
         (HEADS,),
+    ),
+    Mutant(
+        "flow never takes back what was sent down",
+        "inspection/pipes.py",
+        "if level < levels - 1:",
+        "if level < 0:",
+        (FLOW,),
+    ),
+    Mutant(
+        "the mean over heads is their maximum",
+        "inspection/record.py",
+        "self.weights.mean(0)",
+        "self.weights.max(0)",
+        (f"{RECORD}::test_the_mean_over_heads_is_a_mean",),
+    ),
+    Mutant(
+        "heads of records are paired by place",
+        "inspection/difference.py",
+        "_difference(each, head, other.head(head)) for head in heads",
+        "_difference(each, head, other.weights[each.heads.index(head)]) for head in heads",
+        (f"{DIFFERENCE}::test_heads_are_paired_by_their_numbers",),
+    ),
+    Mutant(
+        "watching hears other threads",
+        "inspection/watch.py",
+        "if mine in _LISTENING.get():",
+        "if True:",
+        (f"{WATCH}::test_other_threads_are_not_seen",),
+    ),
+    Mutant(
+        "who leaves a watch first ends those inside it",
+        "attention/probe.py",
+        "tuple(each for each in _READERS.get() if each is not readers)",
+        "()",
+        (WATCH,),
+    ),
+    Mutant(
+        "what an attention looks at may be said again",
+        "attention/explained.py",
+        "and module.probe.look is None:",
+        ":",
+        (f"{CAPTURE}::test_places_are_what_attentions_declare",),
     ),
     Mutant(
         "the divergence is one-sided",

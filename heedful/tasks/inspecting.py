@@ -10,6 +10,7 @@ from typing import TypeVar
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from heedful.attention.probe import HYPOTHESIS, PREMISE, READ, SOURCE, WHOLE, WRITTEN
 from heedful.data.tokenizers import Tokenizer
@@ -47,12 +48,24 @@ class Scope:
         heads: likewise.
         walks: whether every step from queries to outputs is kept; None keeps them while they are few.
         alternatives: tokens that are named beside each one written.
+        padding: columns without a token behind the source, as a text has them in a batch with a longer one.
     """
 
     layers: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
     walks: bool | None = None
     alternatives: int = 10
+    padding: int = 0
+
+    def padded(self, tokens: Tokens) -> Tokens:
+        """With the columns that hold no token."""
+        sides = (0, self.padding)
+        segments = None if tokens.segments is None else functional.pad(tokens.segments, sides)
+        return Tokens(functional.pad(tokens.ids, sides), functional.pad(tokens.positions, sides, value=-1), segments)
+
+    def named(self, pieces: Sequence[str]) -> tuple[str, ...]:
+        """What all columns are called, those without a token last."""
+        return (*pieces, *["<pad>"] * self.padding)
 
     def check(self, model: nn.Module) -> None:
         """Whether the model has these layers.
@@ -110,12 +123,12 @@ def encoded(
     pieces = tokenizer.pieces(tokens.ids[0].tolist())
     second = [False] * len(pieces) if tokens.segments is None else (tokens.segments[0] > 0).tolist()
     axes = (
-        Axis(SOURCE, tuple(pieces)),
+        Axis(SOURCE, scope.named(pieces)),
         Axis(WHOLE, ("the text",)),
         Axis(PREMISE, tuple(piece for piece, there in zip(pieces, second, strict=True) if not there)),
         Axis(HYPOTHESIS, tuple(piece for piece, there in zip(pieces, second, strict=True) if there)),
     )
-    record, answer = _observed(model, lambda: said(tokens), scope=scope, axes=axes, title=title)
+    record, answer = _observed(model, lambda: said(scope.padded(tokens)), scope=scope, axes=axes, title=title)
     used = {SOURCE, *(name for each in record.maps for name in (each.queries, each.keys))}
     return replace(record, axes=tuple(axis for axis in axes if axis.name in used)), answer
 

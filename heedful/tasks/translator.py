@@ -223,7 +223,7 @@ class Translator:
             wanted = list(self._search([ids], search, prefix=None, numbers=np.array([1]))[0][0].ids)
         else:
             wanted = self._forcible(target, 1)
-        memory = self._sources([ids])
+        memory = scope.padded(self._sources([ids]))
         read, labels = self._forced([wanted])
 
         def step() -> Tensor:
@@ -231,8 +231,8 @@ class Translator:
             result: Tensor = logits
             return result
 
-        pieces = self.target.pieces(wanted)
-        axes = text_axes(source=[*self.source.pieces(ids), end], read=["<s>", *pieces], wrote=[*pieces, end])
+        pieces, named = self.target.pieces(wanted), scope.named([*self.source.pieces(ids), end])
+        axes = text_axes(source=named, read=["<s>", *pieces], wrote=[*pieces, end])
         record, log_probabilities = recorded(model, step, scope=scope, axes=axes, title=source)
         assert log_probabilities is not None, "a model that translates has logits"
         texts = written(log_probabilities, labels[0].tolist(), tokenizer=self.target, alternatives=scope.alternatives)

@@ -246,8 +246,8 @@ def test_answers_have_their_probabilities() -> None:
 
 
 def test_flow_of_a_long_text_is_refused() -> None:
-    with pytest.raises(DataError, match=r"from 60 to 60 tokens through 4 attentions takes too long.*--view rollout"):
-        figure(dirichlet(4, 1, 60), view="flow")
+    with pytest.raises(DataError, match=r"from 140 to 140 tokens through 4 attentions takes too long.*--view rollout"):
+        figure(dirichlet(4, 1, 140), view="flow")
 
 
 @pytest.mark.parametrize(
