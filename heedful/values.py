@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, final, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, final, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -15,6 +15,9 @@ Item = TypeVar("Item")
 
 SOURCE: Final = "source"
 """What a memory is called where it is the only one."""
+
+Fate = Literal["lived", "ended", "pruned"]
+"""Of a token that a beam tried: went on; ended the text and was kept; was ranked too low to go on."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from heedful.attention.probe import READ, SOURCE, WHOLE, WRITTEN, Role
 from heedful.inspection.record import (
-    READ,
-    SOURCE,
-    WHOLE,
-    WRITTEN,
     Alternative,
     Answer,
     Axis,
@@ -21,7 +18,6 @@ from heedful.inspection.record import (
     Map,
     Option,
     Record,
-    Role,
     Walk,
     Written,
 )

@@ -48,6 +48,9 @@ TREE = "tests/unit/generation/test_tree.py"
 FLOW = "tests/unit/inspection/test_flow.py"
 HEADS = "tests/unit/inspection/test_heads.py"
 DIFFERENCE = "tests/unit/inspection/test_difference.py"
+RECORD = "tests/unit/inspection/test_record.py"
+WATCH = "tests/unit/inspection/test_watch.py"
+CAPTURE = "tests/unit/inspection/test_capture.py"
 LAWS = "tests/laws/test_decoder_laws.py"
 MEMORIES_LAWS = "tests/laws/test_memories.py"
 CONVERSATION = "tests/unit/generation/test_conversation.py"
@@ -307,8 +310,8 @@ ATTENTION = (
     Mutant(
         "layers are counted over all roles",
         "inspection/capture.py",
-        "found[path] = Place(role, counts[role], queries, keys)",
-        "found[path] = Place(role, counts.total(), queries, keys)",
+        "found[path] = Place(look, counts[look.role], module.heads)",
+        "found[path] = Place(look, counts.total(), module.heads)",
         (f"{INSPECTING}::test_its_weights_are_those_of_alignments",),
     ),
     Mutant(
@@ -352,6 +355,48 @@ ATTENTION = (
         "np.log(seen.sum(1)[several])",
         "np.log(seen.shape[1])",
         (HEADS,),
+    ),
+    Mutant(
+        "flow never takes back what was sent down",
+        "inspection/pipes.py",
+        "if level < levels - 1:",
+        "if level < 0:",
+        (FLOW,),
+    ),
+    Mutant(
+        "the mean over heads is their maximum",
+        "inspection/record.py",
+        "self.weights.mean(0)",
+        "self.weights.max(0)",
+        (f"{RECORD}::test_the_mean_over_heads_is_a_mean",),
+    ),
+    Mutant(
+        "heads of records are paired by place",
+        "inspection/difference.py",
+        "_difference(each, head, other.head(head)) for head in heads",
+        "_difference(each, head, other.weights[each.heads.index(head)]) for head in heads",
+        (f"{DIFFERENCE}::test_heads_are_paired_by_their_numbers",),
+    ),
+    Mutant(
+        "watching hears other threads",
+        "inspection/watch.py",
+        "if mine in _LISTENING.get():",
+        "if True:",
+        (f"{WATCH}::test_other_threads_are_not_seen",),
+    ),
+    Mutant(
+        "who leaves a watch first ends those inside it",
+        "attention/probe.py",
+        "tuple(each for each in _READERS.get() if each is not readers)",
+        "()",
+        (WATCH,),
+    ),
+    Mutant(
+        "what an attention looks at may be said again",
+        "attention/explained.py",
+        "and module.probe.look is None:",
+        ":",
+        (f"{CAPTURE}::test_places_are_what_attentions_declare",),
     ),
     Mutant(
         "the divergence is one-sided",
@@ -587,8 +632,8 @@ ATTENTION = (
     Mutant(
         "two continuations write to one place",
         "attention/storage.py",
-        "if self.length != room.used or end > room.tensors[0].size(2):",
-        "if end > room.tensors[0].size(2):",
+        "granted = begin == free and end <= self.tensors[0].size(2)",
+        "granted = end <= self.tensors[0].size(2)",
         (f"{STORAGE}::test_a_tree_of_states_is_what_concatenation_makes_of_it",),
     ),
     Mutant(
@@ -958,8 +1003,8 @@ TASKS = (
     Mutant(
         "padding is penalised",
         "tasks/translation/criterion.py",
-        'each * asked[name.partition(".")[0]][:, None, :, None] for name, calls',
-        "each for name, calls",
+        "each * asked[place.look.queries][:, None, :, None]",
+        "each",
         (f"{TASK}::test_losses_of_parts_add_up_to_that_of_the_whole",),
     ),
     Mutant(
@@ -2247,7 +2292,7 @@ COMMANDS = (
     ),
     Mutant(
         "perplexity is that of the translations",
-        "recipes/recipe.py",
+        "cli/evaluate.py",
         "_perplexity(translator, sources, references), seconds)",
         "_perplexity(translator, sources, found), seconds)",
         ("tests/unit/cli/test_evaluate.py::test_a_run_is_measured_on_its_own_text",),

@@ -12,6 +12,7 @@ torch.Size([2, 1, 4])
 from heedful.attention.attention import Attention
 from heedful.attention.choice import Choice, Focus, PredictedWindow, proportional, softmax
 from heedful.attention.dropout import Dropout
+from heedful.attention.explained import Explaining, declare
 from heedful.attention.hard import Drawn, MovingBaseline, Sampled, StraightThrough, surrogate
 from heedful.attention.hops import Hops
 from heedful.attention.multihead import (
@@ -34,7 +35,7 @@ from heedful.attention.positions import (
     Unaware,
     UnitInterval,
 )
-from heedful.attention.probe import Probe
+from heedful.attention.probe import Look, Probe
 from heedful.attention.scores import Additive, Concat, Dot, ExpDot, General, Location, ScaledDot, Score
 from heedful.attention.sight import Band, Sight, Slots
 from heedful.attention.structured import DependencyTree, LinearChain
@@ -55,6 +56,7 @@ __all__ = [
     "Drawn",
     "Dropout",
     "ExpDot",
+    "Explaining",
     "Focus",
     "General",
     "Hops",
@@ -63,6 +65,7 @@ __all__ = [
     "Learned",
     "LinearChain",
     "Location",
+    "Look",
     "Mean",
     "MovingBaseline",
     "MultiHeadAttention",
@@ -88,6 +91,7 @@ __all__ = [
     "Weigher",
     "Window",
     "causal",
+    "declare",
     "everything",
     "proportional",
     "softmax",

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from heedful.attention.choice import Choice, Focus, softmax
-from heedful.attention.explained import Explained
-from heedful.attention.probe import Probe
+from heedful.attention.explained import Explained, Explaining
 from heedful.attention.scores import Score
 
 
-class Attention(nn.Module):
+class Attention(Explaining):
     """c = sum_i v_i choose_i(score(q, k_i)): what a query takes from a memory (Hu 2018, eq. 1-3).
 
     Args:
@@ -25,7 +24,6 @@ class Attention(nn.Module):
         self.score = score
         self.choose = choose
         self.focus = focus
-        self.probe = Probe()
 
     def forward(
         self,

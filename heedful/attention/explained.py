@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
+
+from heedful.attention.probe import Look, Probe
 
 
 @dataclass(frozen=True)
@@ -33,3 +37,31 @@ class Explained:
     visible: Bool[Tensor, "B Q K"]
     weights: Float[Tensor, "B H Q K"]
     context: Float[Tensor, "B H Q d_v"]
+
+
+class Explaining(nn.Module, ABC):
+    """An attention whose weights pass through its `probe`, and that can say what it computes.
+
+    What looks for the attentions of a model asks for this class.
+    """
+
+    heads = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.probe = Probe()
+
+    @abstractmethod
+    def explain(self, *args: Any, **kwargs: Any) -> Explained:
+        """All that lies between queries and contexts, for the arguments of a call."""
+
+
+def declare(part: nn.Module, look: Look) -> None:
+    """Says who looks at what in the attentions of a part that have not been told yet.
+
+    So whoever knows best comes first: a layer says which of its attentions look at a memory, the decoder above says of
+    all others that they look at what was read before.
+    """
+    for module in part.modules():
+        if isinstance(module, Explaining) and module.probe.look is None:
+            module.probe.look = look

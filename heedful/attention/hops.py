@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from heedful.attention.choice import softmax
-from heedful.attention.explained import Explained
-from heedful.attention.probe import Probe
+from heedful.attention.explained import Explained, Explaining
 
 
-class Hops(nn.Module):
+class Hops(Explaining):
     """M = A H with A = softmax(Q K^T): each hop weighs the same keys by a query of its own (Lin et al. 2017, eq. 6).
 
     A hop is to this attention what a head is to others, but all hops share keys and values, so that their sums can be
@@ -22,8 +21,7 @@ class Hops(nn.Module):
 
     def __init__(self, hops: int) -> None:
         super().__init__()
-        self.hops = hops
-        self.probe = Probe()
+        self.hops = self.heads = hops
 
     def forward(
         self,

@@ -13,9 +13,8 @@ from torch.nn import functional
 
 from heedful.attention import kernels
 from heedful.attention.dropout import Dropout
-from heedful.attention.explained import Explained
+from heedful.attention.explained import Explained, Explaining
 from heedful.attention.positions import RelativePosition, Unaware
-from heedful.attention.probe import Probe
 from heedful.attention.sight import Band, Sight
 from heedful.attention.storage import Grown
 from heedful.attention.weigher import ScaledSoftmax, Weigher
@@ -105,7 +104,7 @@ class Projection(Aggregation):
         return mixed
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Explaining):
     """Several attentions side by side, by scaled dot products unless told otherwise (Vaswani et al. 2017, 3.2.2).
 
     The projections of all heads are one matrix for queries and one for keys with values; these are initialised as if
@@ -150,7 +149,6 @@ class MultiHeadAttention(nn.Module):
         self.relative = relative or Unaware()
         self.weigher = weigher or ScaledSoftmax()
         self.dropout = Dropout(dropout)
-        self.probe = Probe()
         self._initialise()
 
     def _initialise(self) -> None:

@@ -11,19 +11,32 @@ _STEPS, _SLOTS = 31, 256
 
 
 class _Room:
-    """Tensors with space to grow; `used` says how much of it belongs to the longest state that was built on it."""
+    """Tensors with space to grow; `_begin` holds the place where it begins, and is empty while somebody asks."""
 
     def __init__(self, tensors: tuple[Tensor, ...], used: int) -> None:
         self.tensors = tensors
-        self.used = used
+        self._begin = [used]
+
+    def claim(self, begin: int, end: int) -> bool:
+        """Takes the space between these places, unless it is taken or not there; of many who ask, one gets it.
+
+        Taking the only element of a list is one step, whatever other threads do. Whoever finds it empty goes without.
+        """
+        try:
+            free = self._begin.pop()
+        except IndexError:
+            return False
+        granted = begin == free and end <= self.tensors[0].size(2)
+        self._begin.append(end if granted else free)
+        return granted
 
 
 @dataclass(frozen=True)
 class Grown:
     """A tuple of tensors that grow along axis 2: appending costs what is appended, and every older value stays valid.
 
-    A state that is the longest on its room writes behind itself; any other (two continuations of one state) first takes
-    a copy. So sharing is never visible.
+    A state that is the longest on its room writes behind itself; any other (two continuations of one state, in one
+    thread or in several) first takes a copy. So sharing is never visible.
     """
 
     room: _Room
@@ -44,12 +57,11 @@ class Grown:
         size = newer[0].size(2)
         end = self.length + size
         room = self.room
-        if self.length != room.used or end > room.tensors[0].size(2):
+        if not room.claim(self.length, end):
             space = max(2 * end, end + min(_STEPS * size, _SLOTS))
-            room = _Room(tuple(_with_space(tensor, space) for tensor in self.read()), self.length)
+            room = _Room(tuple(_with_space(tensor, space) for tensor in self.read()), end)
         for tensor, new in zip(room.tensors, newer, strict=True):
             tensor.narrow(2, self.length, size).copy_(new)
-        room.used = end
         return Grown(room, end)
 
 

@@ -9,7 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from heedful.attention.explained import declare
 from heedful.attention.multihead import KeyValues, MultiHeadAttention
+from heedful.attention.probe import ACROSS
 from heedful.attention.sight import Sight, Slots
 from heedful.attention.visibility import Visibility, everything
 from heedful.blocks.embedding import TokenEmbedding
@@ -140,6 +142,8 @@ class TransformerLayer(nn.Module):
         for name in self._others():
             self.add_module(f"around_across-{name}", residual())
         self.around_feed_forward = residual()
+        for name, attention_across in attentions.items():
+            declare(attention_across, replace(ACROSS, keys=name))
 
     def begin(self, memories: Mapping[str, Memory]) -> LayerState:
         """The state before the first token; a layer may look at some of the memories, or at none."""

@@ -60,6 +60,8 @@ class Arguments:
     """heads to record, as in 0,2"""
     detail: Literal["auto", "yes", "no"] = "auto"
     """record queries, keys, values and scores, too; auto leaves them out where they are many"""
+    padding: int = 0
+    """columns without a token behind the source, as in a batch with a longer text: see that nobody looks at them"""
     beam: MaybeInt = None
     """width of the search, whose tree is recorded; the recipe's if not given"""
     tokens: MaybeInt = None
@@ -162,7 +164,7 @@ def _record(given: Arguments) -> Record:
     elif given.task is not None:
         raise RecipeError(f"--task: {given.run} has one task; leave it out")
     walks = {"auto": None, "yes": True, "no": False}[given.detail]
-    scope = Scope(_numbers("layers", given.layers), _numbers("heads", given.heads), walks=walks)
+    scope = Scope(_numbers("layers", given.layers), _numbers("heads", given.heads), walks=walks, padding=given.padding)
     if isinstance(model, Translator):
         search = model.search
         if given.beam is not None:

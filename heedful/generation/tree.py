@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from heedful.generation.growth import Growth
-
-Fate = Literal["lived", "ended", "pruned"]
-"""Went on; ended the sentence and was kept; was ranked too low to go on."""
+from heedful.values import Fate
 
 
 @dataclass(frozen=True)

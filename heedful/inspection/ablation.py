@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from heedful.attention.probe import Probe
+from heedful.attention.explained import Explaining
+from heedful.attention.probe import reading
 
 
 @contextmanager
@@ -19,18 +20,15 @@ def without_head(model: nn.Module, path: str, *, head: int) -> Iterator[None]:
         path: of the attention in the model.
         head: counted from 0; an attention without heads has the head 0.
     """
-    probe = model.get_submodule(path).get_submodule("probe")
-    assert isinstance(probe, Probe)
+    attention = model.get_submodule(path)
+    assert isinstance(attention, Explaining)
 
-    def silence(_module: Probe, _inputs: object, weights: Tensor) -> Tensor:
+    def silence(weights: Tensor) -> Tensor:
         if weights.dim() == 3:
             return weights * 0
         silent = weights.clone()
         silent[:, head] = 0
         return silent
 
-    handle = probe.register_forward_hook(silence)
-    try:
+    with reading({attention.probe: silence}):
         yield
-    finally:
-        handle.remove()

@@ -3,79 +3,54 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heedful.attention.explained import Explained
-from heedful.attention.probe import Probe
+from heedful.attention.explained import Explained, Explaining
+from heedful.attention.probe import Look, Role
 from heedful.blocks.embedding import Summands, TokenEmbedding
-from heedful.inspection.record import (
-    HYPOTHESIS,
-    PREMISE,
-    READ,
-    SOURCE,
-    WHOLE,
-    WRITTEN,
-    Embedded,
-    Map,
-    Role,
-    Walk,
-)
-from heedful.inspection.watch import watch
+from heedful.inspection.record import Embedded, Map, Walk
+from heedful.inspection.watch import Heard, listening, watch
 from heedful.values import Tokens
 
 
-@runtime_checkable
-class Explaining(Protocol):
-    """An attention that can say what it computes."""
+@dataclass(frozen=True)
+class Side:
+    """A part of a model that reads tokens: "encoder" or "decoder", and the axis of these tokens."""
 
-    probe: Probe
-
-    def explain(self, *args: Any, **kwargs: Any) -> Explained:
-        """All that lies between queries and contexts, for the arguments of a call."""
-        ...
+    name: str
+    axis: str
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which attention a path of a model leads to, and the axes of those who look and of what is looked at."""
+    """Where an attention stands in its model.
 
-    role: Role
+    Attributes:
+        look: who looks at what.
+        layer: its number among those of the same role.
+        heads: how many it has.
+    """
+
+    look: Look
     layer: int
-    queries: str
-    keys: str
-
-
-_NAMED: dict[str, tuple[Role, str, str]] = {
-    "across": ("cross", WRITTEN, SOURCE),
-    "hops": ("summary", WHOLE, SOURCE),
-    "of_last": ("summary", WHOLE, PREMISE),
-    "of_words": ("summary", HYPOTHESIS, PREMISE),
-}
-_ENCODER: tuple[Role, str, str] = ("encoder", SOURCE, SOURCE)
-_DECODER: tuple[Role, str, str] = ("decoder", WRITTEN, READ)
+    heads: int
 
 
 def places(model: nn.Module) -> dict[str, Place]:
-    """Every attention of a model by its path, in the order of the layers.
-
-    What is called `across` looks at a memory; `hops`, `of_last` and `of_words` make one vector of one text or of two;
-    anything else below `encoder` looks at the source, and the rest at what was read before.
-    """
+    """Every attention of a model that says who looks at what, by its path and in the order of the layers."""
     counts: Counter[Role] = Counter()
     found = {}
     for path, module in model.named_modules():
-        if isinstance(module, Explaining):
-            parts = path.split(".")
-            role, queries, keys = _NAMED.get(parts[-1], _ENCODER if parts[0] == "encoder" else _DECODER)
-            found[path] = Place(role, counts[role], queries, keys)
-            counts[role] += 1
+        if isinstance(module, Explaining) and (look := module.probe.look) is not None:
+            found[path] = Place(look, counts[look.role], module.heads)
+            counts[look.role] += 1
     return found
 
 
@@ -88,7 +63,7 @@ class Captured:
     explained: dict[str, list[Explained]] = field(default_factory=dict)
     inputs: dict[str, list[Tensor]] = field(default_factory=dict)
     outputs: dict[str, list[Tensor]] = field(default_factory=dict)
-    embedded: dict[str, Summands] = field(default_factory=dict)
+    embedded: dict[Side, Summands] = field(default_factory=dict)
 
     def maps(self, *, heads: Sequence[int] | None = None, walks: bool = False) -> tuple[Map, ...]:
         """A map for each attention, of the first row of the batch.
@@ -104,24 +79,24 @@ class Captured:
         """The embedded tokens of each side."""
         return tuple(
             Embedded(
-                side=path.split(".", 1)[0],
-                axis=SOURCE if path.startswith("encoder") else READ,
+                side=side.name,
+                axis=side.axis,
                 words=_array(each.words[0]),
                 places=None if each.places is None else _array(each.places[0]),
                 segments=None if each.segments is None else _array(each.segments[0]),
             )
-            for path, each in self.embedded.items()
+            for side, each in self.embedded.items()
         )
 
     def _map(self, path: str, place: Place, *, walks: bool) -> Map:
         weights = torch.cat([each if each.dim() == 4 else each.unsqueeze(1) for each in self.weights[path]], 2)
         return Map(
             path=path,
-            role=place.role,
+            role=place.look.role,
             layer=place.layer,
             heads=tuple(range(weights.size(1))),
-            queries=place.queries,
-            keys=place.keys,
+            queries=place.look.queries,
+            keys=place.look.keys,
             weights=_array(weights[0]),
             visible=torch.cat([each.visible for each in self.explained[path]], 1)[0].cpu().numpy(),
             walk=self._walk(path) if walks else None,
@@ -145,38 +120,37 @@ class Captured:
 
 
 @contextmanager
-def capture(model: nn.Module, *, layers: Sequence[int] | None = None) -> Iterator[Captured]:
+def capture(
+    model: nn.Module, *, layers: Sequence[int] | None = None, sides: Mapping[nn.Module, Side] | None = None
+) -> Iterator[Captured]:
     """Collects what the attentions of some layers do inside the block; the model's results stay the same.
 
     Args:
         model: reads one text at a time.
         layers: of each role; all unless given.
+        sides: which tokens parts of the model read; what these make of them before the first layer is kept.
     """
     wanted = {path: place for path, place in places(model).items() if layers is None or place.layer in layers}
-    with ExitStack() as stack:
-        captured = Captured(wanted, weights=stack.enter_context(watch(model, only=wanted)))
-        for path in wanted:
-            handle = model.get_submodule(path).register_forward_hook(_noting(captured, path), with_kwargs=True)
-            stack.callback(handle.remove)
-        for path, module in model.named_modules():
-            if isinstance(module, TokenEmbedding):
-                stack.callback(module.register_forward_hook(_embedding(captured, path)).remove)
+    captured = Captured(wanted)
+    hooks = {model.get_submodule(path): _noting(captured, path) for path in wanted}
+    for part, side in (sides or {}).items():
+        hooks |= {each: _embedding(captured, side) for each in part.modules() if isinstance(each, TokenEmbedding)}
+    with watch(model, only=wanted) as captured.weights, listening(hooks):
         yield captured
 
 
-def _noting(captured: Captured, path: str) -> Callable[..., None]:
-    def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
-        explained = cast(Explaining, module).explain(*args, **kwargs)
-        captured.explained.setdefault(path, []).append(explained)
+def _noting(captured: Captured, path: str) -> Heard:
+    def note(module: Explaining, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
+        captured.explained.setdefault(path, []).append(module.explain(*args, **kwargs))
         captured.inputs.setdefault(path, []).append(args[0].detach())
         captured.outputs.setdefault(path, []).append(output.detach())
 
     return note
 
 
-def _embedding(captured: Captured, path: str) -> Callable[..., None]:
-    def note(module: TokenEmbedding, args: tuple[Tokens, ...], _output: Tensor) -> None:
-        captured.embedded[path] = module.explain(*args)
+def _embedding(captured: Captured, side: Side) -> Heard:
+    def note(module: TokenEmbedding, args: tuple[Tokens, ...], _kwargs: dict[str, Any], _output: Tensor) -> None:
+        captured.embedded[side] = module.explain(*args)
 
     return note
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from heedful.attention.probe import Role
 from heedful.errors import DataError
-from heedful.inspection.record import Map, Record, Role
+from heedful.inspection.record import Map, Record
 
 
 @dataclass(frozen=True)

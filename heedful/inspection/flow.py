@@ -14,19 +14,17 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Literal
 
-import networkx
 import numpy as np
 from jaxtyping import Float
-from networkx.algorithms.flow import build_residual_network, shortest_augmenting_path
 
+from heedful.attention.probe import READ
 from heedful.errors import DataError
-from heedful.inspection.record import READ, Axis, Map, Record
+from heedful.inspection.pipes import Pipes
+from heedful.inspection.record import Axis, Map, Record
 
 Side = Literal["encoder", "decoder"]
 
 _NOTHING = 1e-9
-_UNITS = 2**40
-"""Capacities as whole numbers: sums and differences of these are exact, so that the search for ways ends."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,8 @@ def rollout(record: Record, *, side: Side | None = None) -> Rollout:
     Raises:
         DataError: that side has no attention in the record, or layers are missing.
     """
-    graph = _graph(record, side)
-    shares = reduce(lambda below, step: step @ below, graph.steps, np.eye(graph.size))
+    graph = graph_of(record, side)
+    shares = reduce(lambda below, step: step.matrix(graph.size) @ below, graph.steps, np.eye(graph.size))
     return Rollout(graph.queries, graph.inputs, shares[graph.top])
 
 
@@ -97,39 +95,63 @@ def attention_flow(record: Record, query: int, *, side: Side | None = None) -> F
     Raises:
         DataError: as `rollout`, or there is no such token.
     """
-    graph = _graph(record, side)
+    graph = graph_of(record, side)
     count = len(graph.queries.tokens)
     if not 0 <= query < count:
         raise DataError(f"token {query} of {graph.queries.name}: it has {count} tokens, counted from 0")
-    start = (len(graph.steps), graph.top.start + query)
-    ways = _ways(graph.steps, start)
-    residual = build_residual_network(ways, "capacity")
-    flows = [_most(ways, residual, start, (0, node)) for node in range(graph.size)]
+    pipes = Pipes([step.matrix(graph.size) for step in graph.steps])
+    flows = [pipes.most(graph.top.start + query, node) for node in range(graph.size)]
     return Flow(query, graph.inputs, np.array(flows))
 
 
 @dataclass(frozen=True)
-class _Graph:
+class Step:
+    """One attention in the graph of all: its queries are nodes from `row` on, its keys nodes from `column` on."""
+
+    map: Map
+    row: int
+    column: int
+
+    def matrix(self, size: int) -> Float[np.ndarray, "N N"]:
+        """Where nodes take from: one half stays, the other is what is looked at; all others keep what they have."""
+        mean = self.map.mean.astype(np.float64)
+        sums = mean.sum(1, keepdims=True)
+        seeing = np.abs(sums[:, 0]) > _NOTHING
+        step = np.eye(size)
+        rows = self.row + np.flatnonzero(seeing)
+        step[rows] *= 0.5
+        step[rows, self.column : self.column + mean.shape[1]] += 0.5 * mean[seeing] / sums[seeing]
+        return step
+
+
+@dataclass(frozen=True)
+class Graph:
     """Nodes, the same on each level, and where those of a level take from on the level below.
 
     Attributes:
         inputs: what the nodes are called on the lowest level.
         queries: what the nodes at `top` are called on the highest one.
         top: their rows.
-        steps: [N, N] each, from the tokens up; rows sum to 1.
+        steps: from the tokens up.
     """
 
     inputs: tuple[Axis, ...]
     queries: Axis
     top: slice
-    steps: list[np.ndarray]
+    steps: tuple[Step, ...]
 
     @property
     def size(self) -> int:
-        return len(self.steps[0])
+        """Nodes of a level."""
+        return sum(len(axis.tokens) for axis in self.inputs)
 
 
-def _graph(record: Record, side: Side | None) -> _Graph:
+def graph_of(record: Record, side: Side | None = None) -> Graph:
+    """All attention of a side as one graph, that of the encoder below the decoder's.
+
+    Raises:
+        DataError: as `rollout`.
+    """
     encoder, decoder = _ordered(record, "encoder"), _ordered(record, "decoder")
     wanted = side or ("decoder" if decoder else "encoder")
     maps = [*encoder, *decoder] if wanted == "decoder" else encoder
@@ -140,16 +162,15 @@ def _graph(record: Record, side: Side | None) -> _Graph:
     sourced = slice(0, sum(len(axis.tokens) for axis in inputs))
     if wanted == "decoder":
         inputs = (*inputs, _read(record, decoder))
-    size = sum(len(axis.tokens) for axis in inputs)
-    reading = slice(sourced.stop, size)
+    reading = slice(sourced.stop, sum(len(axis.tokens) for axis in inputs))
 
-    def step(each: Map) -> np.ndarray:
+    def step(each: Map) -> Step:
         rows = _columns(inputs, each.queries) if each.role == "encoder" else reading
         columns = reading if each.role == "decoder" else _columns(inputs, each.keys)
-        return _step(each, rows.start, columns.start, size)
+        return Step(each, rows.start, columns.start)
 
     top = reading if wanted == "decoder" else _columns(inputs, maps[-1].queries)
-    return _Graph(inputs, record.axis(maps[-1].queries), top, [step(each) for each in maps])
+    return Graph(inputs, record.axis(maps[-1].queries), top, tuple(step(each) for each in maps))
 
 
 def _sources(each: Map) -> tuple[str, ...]:
@@ -179,18 +200,6 @@ def _read(record: Record, decoder: Sequence[Map]) -> Axis:
     return next(axes[name] for name in names if name in axes and len(axes[name].tokens) == decoder[0].weights.shape[1])
 
 
-def _step(each: Map, row: int, column: int, size: int) -> Float[np.ndarray, "N N"]:
-    """One half stays, the other half is taken from what is looked at; all other nodes keep what they have."""
-    mean = each.mean.astype(np.float64)
-    sums = mean.sum(1, keepdims=True)
-    seeing = np.abs(sums[:, 0]) > _NOTHING
-    step = np.eye(size)
-    rows = row + np.flatnonzero(seeing)
-    step[rows] *= 0.5
-    step[rows, column : column + mean.shape[1]] += 0.5 * mean[seeing] / sums[seeing]
-    return step
-
-
 def _columns(axes: Sequence[Axis], name: str) -> slice:
     """Where the tokens of an axis lie among all."""
     start = 0
@@ -199,29 +208,3 @@ def _columns(axes: Sequence[Axis], name: str) -> slice:
             return slice(start, start + len(axis.tokens))
         start += len(axis.tokens)
     raise DataError(f"no axis {name!r} among these inputs: {', '.join(axis.name for axis in axes)}")
-
-
-_Node = tuple[int, int]
-"""Level, from 0 for the tokens, and number."""
-
-
-def _ways(steps: Sequence[np.ndarray], start: _Node) -> networkx.DiGraph:
-    """All ways down from a node: an edge for each number of the steps that is above zero."""
-    ways = networkx.DiGraph()
-    ways.add_node(start)
-    reached = {start[1]}
-    for level in range(len(steps), 0, -1):
-        step, below = np.rint(steps[level - 1] * _UNITS).astype(np.int64), set()
-        for row in sorted(reached):
-            for column in np.flatnonzero(step[row] > 0).tolist():
-                ways.add_edge((level, row), (level - 1, column), capacity=int(step[row, column]))
-                below.add(column)
-        reached = below
-    return ways
-
-
-def _most(ways: networkx.DiGraph, residual: networkx.DiGraph, start: _Node, end: _Node) -> float:
-    if end not in ways:
-        return 0.0
-    flow = networkx.maximum_flow_value(ways, start, end, flow_func=shortest_augmenting_path, residual=residual)
-    return float(flow) / _UNITS

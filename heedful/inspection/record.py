@@ -9,25 +9,49 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from heedful.attention.probe import Role
 from heedful.errors import DataError
-
-Role = Literal["encoder", "decoder", "cross", "summary"]
-"""An encoder's tokens to each other, a decoder's to those before them, a decoder's to what the encoder made, and what
-makes one vector of a text, or of two."""
-
-SOURCE, READ, WRITTEN = "source", "read", "written"
-"""The axes of text: what the encoder read; what the decoder had read when it wrote; what it wrote then."""
-
-WHOLE, PREMISE, HYPOTHESIS = "whole", "premise", "hypothesis"
-"""The axes of summaries: the text as one, and of two texts the first and the second."""
+from heedful.values import Fate
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What stands along one side of a matrix of weights."""
+    """What stands along one side of a matrix of weights.
+
+    Attributes:
+        name: of the axis.
+        tokens: what each place is called.
+        kind: tokens of a text, cells of a picture from left to right and from top to bottom, or frames in time.
+        columns: cells in a row of a grid; None for others.
+    """
 
     name: str
     tokens: tuple[str, ...]
+    kind: Literal["text", "grid", "frames"] = "text"
+    columns: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.kind == "grid") != bool(self.columns) or (self.columns and len(self.tokens) % self.columns):
+            raise DataError(
+                f"axis {self.name}: {len(self.tokens)} tokens of kind {self.kind!r} with columns={self.columns}; "
+                "a grid has as many in each row, and only a grid has columns"
+            )
+
+    @classmethod
+    def grid(cls, name: str, *, rows: int, columns: int) -> Axis:
+        """Cells of a picture, called by row and column from 0."""
+        cells = tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
+        return cls(name, cells, "grid", columns)
+
+    @classmethod
+    def frames(cls, name: str, count: int) -> Axis:
+        """Frames in time, called by their numbers from 0."""
+        return cls(name, tuple(map(str, range(count))), "frames")
+
+    @property
+    def size(self) -> str:
+        """How many places it has, as people say it."""
+        return f"{len(self.tokens) // self.columns} x {self.columns}" if self.columns else str(len(self.tokens))
 
 
 @dataclass(frozen=True)
@@ -200,10 +224,6 @@ class Answer:
     def said(self) -> str:
         """The answer in words."""
         return f"{self.number:.4g}" if self.number is not None else self.options[0].name
-
-
-Fate = Literal["lived", "ended", "pruned"]
-"""Went on; ended the text and was kept; was ranked too low to go on."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from heedful.attention.probe import Role
 from heedful.inspection.figures.chosen import Chosen
 from heedful.inspection.heads import measures_of, warnings
 from heedful.inspection.heatmap import alignment_text
 from heedful.inspection.lettering import shortened, visible
-from heedful.inspection.record import Answer, Map, Record, Role, Written
+from heedful.inspection.record import Answer, Map, Record, Written
 
 _LABEL = 14
 _BESIDE = 2 * _LABEL + 10

@@ -1,13 +1,19 @@
-"""Attention weights of a block of code, by module."""
+"""What happens inside a model during a block of code: attention weights by module, and calls of any module.
+
+All of it hears the calls of its own thread or asynchronous task alone, so that several may share a model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from threading import Lock
+from typing import Any
 
 from torch import Tensor, nn
 
-from heedful.attention.probe import Probe
+from heedful.attention.probe import Probe, Read, reading
 
 
 @contextmanager
@@ -27,19 +33,47 @@ def watch(
         For each attention, by its path in the model, the weights of its calls in order, each [B, H, Q, K] or [B, Q, K].
     """
     seen: dict[str, list[Tensor]] = {}
-    handles = []
+
+    def note(name: str) -> Read:
+        return lambda weights: seen.setdefault(name, []).append(weights.detach() if detach else weights)
+
+    probes = {name: probe for name, probe in probes_of(model) if only is None or name in only}
+    with reading({probe: note(name) for name, probe in probes.items()}):
+        yield seen
+
+
+def probes_of(model: nn.Module) -> Iterator[tuple[str, Probe]]:
+    """Every probe of a model, by the path of the module that it belongs to."""
     for path, module in model.named_modules():
         if isinstance(module, Probe):
-            name = path.removesuffix("probe").removesuffix(".")
-            if only is not None and name not in only:
-                continue
+            yield path.rpartition(".")[0], module
 
-            def note(_module: nn.Module, _inputs: object, weights: Tensor, name: str = name) -> None:
-                seen.setdefault(name, []).append(weights.detach() if detach else weights)
 
-            handles.append(module.register_forward_hook(note))
-    try:
-        yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
+Heard = Callable[[Any, tuple[Any, ...], dict[str, Any], Tensor], None]
+"""Gets a module, the arguments of a call, and its output."""
+
+_LISTENING: ContextVar[frozenset[object]] = ContextVar("listening", default=frozenset())
+_REGISTERING = Lock()  # PyTorch counts hooks without one, so that two threads could get the same number
+
+
+@contextmanager
+def listening(hooks: Mapping[nn.Module, Heard]) -> Iterator[None]:
+    """Inside the block each call of these modules is heard when it is done."""
+    mine = object()
+
+    def hook(heard: Heard) -> Callable[..., None]:
+        # Other threads call it too. While it comes and goes they may do so without the keywords, which come in between.
+        def told(module: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
+            if mine in _LISTENING.get():
+                keywords, output = rest
+                heard(module, args, keywords, output)
+
+        return told
+
+    with ExitStack() as stack:
+        with _REGISTERING:
+            for module, heard in hooks.items():
+                stack.callback(module.register_forward_hook(hook(heard), with_kwargs=True).remove)
+        _LISTENING.set(_LISTENING.get() | {mine})
+        stack.callback(lambda: _LISTENING.set(_LISTENING.get() - {mine}))
+        yield

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
+import numpy as np
+
+from heedful.attention.probe import Role
+from heedful.errors import DataError
+from heedful.inspection.flow import Side, graph_of, rollout
+from heedful.inspection.heads import measures_of
 from heedful.inspection.packing import fine, pack_bits, pack_numbers, pack_weights
-from heedful.inspection.record import Embedded, Encoding, Map, Record, Walk
+from heedful.inspection.record import Axis, Embedded, Encoding, Map, Record, Walk
 
 _MODULES = "heedful/"
 """What the names of the page's modules begin with."""
@@ -52,6 +60,12 @@ def notebook_html(record: Record, *, height: int = 760) -> str:
     return f'<iframe srcdoc="{page}" title="{name}" sandbox="allow-scripts" style="{style}"></iframe>'
 
 
+_MEANS = {
+    "entropy": "relative_entropy",
+    **{name: name for name in ("distance", "diagonal", "previous", "next", "first", "last", "largest")},
+}
+"""Measures by the names that the page calls them by."""
+
 _PLAIN = "This page draws its pictures with JavaScript, which is switched off here."
 
 
@@ -61,8 +75,9 @@ def payload(record: Record) -> dict[str, Any]:
     return {
         "model": record.model,
         "notes": list(record.notes),
-        "axes": [{"name": axis.name, "tokens": list(axis.tokens)} for axis in record.axes],
+        "axes": [_axis(axis) for axis in record.axes],
         "maps": [_map(each, rich=rich) for each in record.maps],
+        "overall": {side: _overall(record, side) for side in _sides(record)},
         "embedded": [_embedded(each) for each in record.embedded],
         "written": [
             {
@@ -97,6 +112,10 @@ def payload(record: Record) -> dict[str, Any]:
     }
 
 
+def _axis(axis: Axis) -> dict[str, Any]:
+    return {"name": axis.name, "tokens": list(axis.tokens), "kind": axis.kind, "size": axis.size}
+
+
 def _map(each: Map, *, rich: bool) -> dict[str, Any]:
     return {
         "path": each.path,
@@ -107,7 +126,49 @@ def _map(each: Map, *, rich: bool) -> dict[str, Any]:
         "keys": each.keys,
         "weights": pack_weights(each.weights, fine=rich),
         "visible": pack_bits(each.visible),
+        "measures": _measures(each),
         "walk": None if each.walk is None else _walk(each.walk),
+    }
+
+
+def _measures(each: Map) -> list[dict[str, float | bool | None]]:
+    """Of every head, and last of the mean over heads; null where nothing can be measured."""
+    found = measures_of(replace(each, weights=np.concatenate((each.weights, each.mean[None]))))
+    means = {name: getattr(found, attribute) for name, attribute in _MEANS.items()}
+    return [
+        {
+            **{name: _known(float(column[place])) for name, column in means.items()},
+            "uniform": bool(found.uniform[place]),
+            "unchanging": bool(found.unchanging[place]),
+        }
+        for place in range(len(each.heads) + 1)
+    ]
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else round(number, 5)
+
+
+def _sides(record: Record) -> list[Side]:
+    roles = {each.role for each in record.maps}
+    sides: dict[Side, set[Role]] = {"decoder": {"decoder", "cross"}, "encoder": {"encoder"}}
+    return [side for side, of_side in sides.items() if roles & of_side]
+
+
+def _overall(record: Record, side: Side) -> dict[str, Any]:
+    """Rollout, and what the page needs for flow: its graph without the weights, which stand beside."""
+    try:
+        graph = graph_of(record, side)
+    except DataError as error:
+        return {"obstacle": str(error)}
+    shares = rollout(record, side=side).shares
+    places = {id(each): place for place, each in enumerate(record.maps)}
+    return {
+        "queries": graph.queries.name,
+        "inputs": [axis.name for axis in graph.inputs],
+        "top": graph.top.start,
+        "steps": [[places[id(step.map)], step.row, step.column] for step in graph.steps],
+        "shares": pack_weights(shares[None], fine=fine(shares.size)),
     }
 
 

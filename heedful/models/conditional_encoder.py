@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from heedful.attention.attention import Attention
 from heedful.attention.dropout import Dropout
+from heedful.attention.explained import declare
+from heedful.attention.probe import HYPOTHESIS, PREMISE, WHOLE, Look
 from heedful.attention.scores import Concat
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.linear import xavier_linear
@@ -73,6 +75,7 @@ class AttentionOfLast(Comparison):
     def __init__(self, d: int) -> None:
         super().__init__()
         self.of_last = Attention(Concat(d, d, d))
+        declare(self.of_last, Look("summary", WHOLE, PREMISE))
         self.context = xavier_linear(d, d, bias=False)
         self.end = xavier_linear(d, d, bias=False)
 
@@ -103,6 +106,7 @@ class WordByWord(Comparison):
     def __init__(self, d: int) -> None:
         super().__init__()
         self.of_words = Attention(Concat(2 * d, d, d))
+        declare(self.of_words, Look("summary", HYPOTHESIS, PREMISE))
         self.recurrent = nn.Linear(d, d, bias=False)
         nn.init.orthogonal_(self.recurrent.weight)
         self.context = xavier_linear(d, d, bias=False)

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from heedful.attention.attention import Attention
 from heedful.attention.dropout import Dropout
+from heedful.attention.explained import declare
+from heedful.attention.probe import ACROSS
 from heedful.blocks.convolution import CausalConvolution, Lineup, halved_sum, projection
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.models.interface import Decoder
@@ -100,6 +102,7 @@ class ConvolutionalDecoderLayer(nn.Module):
         self.convolution = convolution
         self.query = projection(convolution.d_hidden, d_model)
         self.across = across
+        declare(across, ACROSS)
         self.context = projection(d_model, convolution.d_hidden)
 
     def forward(

@@ -10,7 +10,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from heedful.attention.explained import declare
 from heedful.attention.hops import Hops
+from heedful.attention.probe import READING, SUMMING
 from heedful.blocks.linear import xavier_linear
 from heedful.blocks.transformer import TransformerStack
 from heedful.models.interface import Encoder
@@ -76,6 +78,7 @@ class SelfAttentive(Summary):
         self.keys = xavier_linear(d_model, d_alignment, bias=False)
         self.queries = xavier_linear(d_alignment, hops, bias=False)
         self.hops = Hops(hops)
+        declare(self.hops, SUMMING)
         self.d_output = hops * d_model
 
     def forward(
@@ -99,6 +102,7 @@ class TransformerEncoder(Encoder[Tokens]):
     def __init__(self, stack: TransformerStack, *, summary: Summary | None = None) -> None:
         super().__init__()
         self.stack = stack
+        declare(stack, READING)
         self.summary = summary or MeanOfTokens()
 
     def forward(self, source: Tokens) -> Memory:

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from heedful.attention.attended import Attended
 from heedful.attention.attention import Attention
 from heedful.attention.dropout import Dropout
+from heedful.attention.explained import declare
+from heedful.attention.probe import ACROSS
 from heedful.attention.visibility import Visibility, everything
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.linear import xavier_linear
@@ -191,6 +193,7 @@ class Reading(nn.Module):
         super().__init__()
         self.names = tuple(by_name(across))
         for name, attention in by_name(across).items():
+            declare(attention, replace(ACROSS, keys=name))
             self.add_module(_path(name), attention)
         self.start = start
         self.visibility = visibility

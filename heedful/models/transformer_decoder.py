@@ -5,6 +5,8 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
+from heedful.attention.explained import declare
+from heedful.attention.probe import WRITING
 from heedful.blocks.transformer import StackState, TransformerStack
 from heedful.models.interface import Decoder
 from heedful.values import Memories, Tokens
@@ -16,6 +18,7 @@ class TransformerDecoder(Decoder):
     def __init__(self, stack: TransformerStack) -> None:
         super().__init__()
         self.stack = stack
+        declare(stack, WRITING)
 
     def begin(self, memory: Memories | None) -> StackState:
         """The state before the first token: each memory, projected once for each layer that looks at it."""

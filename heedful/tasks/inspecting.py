@@ -10,20 +10,16 @@ from typing import TypeVar
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
+from heedful.attention.probe import HYPOTHESIS, PREMISE, READ, SOURCE, WHOLE, WRITTEN
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.generation.search import Beam, Search
 from heedful.generation.tree import BeamTree
-from heedful.inspection.capture import Captured, capture, places
+from heedful.inspection.capture import Captured, Side, capture, places
 from heedful.inspection.encodings import encodings
 from heedful.inspection.record import (
-    HYPOTHESIS,
-    PREMISE,
-    READ,
-    SOURCE,
-    WHOLE,
-    WRITTEN,
     Alternative,
     Axis,
     Branch,
@@ -32,6 +28,7 @@ from heedful.inspection.record import (
     Record,
     Written,
 )
+from heedful.models.interface import Decoder, Encoder
 from heedful.values import Tokens
 
 Said = TypeVar("Said")
@@ -51,12 +48,24 @@ class Scope:
         heads: likewise.
         walks: whether every step from queries to outputs is kept; None keeps them while they are few.
         alternatives: tokens that are named beside each one written.
+        padding: columns without a token behind the source, as a text has them in a batch with a longer one.
     """
 
     layers: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
     walks: bool | None = None
     alternatives: int = 10
+    padding: int = 0
+
+    def padded(self, tokens: Tokens) -> Tokens:
+        """With the columns that hold no token."""
+        sides = (0, self.padding)
+        segments = None if tokens.segments is None else functional.pad(tokens.segments, sides)
+        return Tokens(functional.pad(tokens.ids, sides), functional.pad(tokens.positions, sides, value=-1), segments)
+
+    def named(self, pieces: Sequence[str]) -> tuple[str, ...]:
+        """What all columns are called, those without a token last."""
+        return (*pieces, *["<pad>"] * self.padding)
 
     def check(self, model: nn.Module) -> None:
         """Whether the model has these layers.
@@ -114,12 +123,12 @@ def encoded(
     pieces = tokenizer.pieces(tokens.ids[0].tolist())
     second = [False] * len(pieces) if tokens.segments is None else (tokens.segments[0] > 0).tolist()
     axes = (
-        Axis(SOURCE, tuple(pieces)),
+        Axis(SOURCE, scope.named(pieces)),
         Axis(WHOLE, ("the text",)),
         Axis(PREMISE, tuple(piece for piece, there in zip(pieces, second, strict=True) if not there)),
         Axis(HYPOTHESIS, tuple(piece for piece, there in zip(pieces, second, strict=True) if there)),
     )
-    record, answer = _observed(model, lambda: said(tokens), scope=scope, axes=axes, title=title)
+    record, answer = _observed(model, lambda: said(scope.padded(tokens)), scope=scope, axes=axes, title=title)
     used = {SOURCE, *(name for each in record.maps for name in (each.queries, each.keys))}
     return replace(record, axes=tuple(axis for axis in axes if axis.name in used)), answer
 
@@ -138,7 +147,7 @@ def _observed(
 ) -> tuple[Record, Said]:
     """What a model attends to while it reads, and what `read` returned."""
     scope.check(model)
-    with torch.inference_mode(), capture(model, layers=scope.layers) as captured:
+    with torch.inference_mode(), capture(model, layers=scope.layers, sides=_sides(model)) as captured:
         said = read()
     maps, notes = _maps(captured, scope)
     record = Record(
@@ -204,7 +213,14 @@ def _maps(captured: Captured, scope: Scope) -> tuple[tuple[Map, ...], tuple[str,
     return maps, ()
 
 
+def _sides(model: nn.Module) -> dict[nn.Module, Side]:
+    """What reads tokens in a model: encoders, then decoders, none of them inside another one."""
+    kinds = {Encoder: Side("encoder", SOURCE), Decoder: Side("decoder", READ)}
+    found = {part: side for kind, side in kinds.items() for part in model.modules() if isinstance(part, kind)}
+    within = {each for part in found for each in part.modules() if each is not part}
+    return {part: side for part, side in found.items() if part not in within}
+
+
 def _named(model: nn.Module) -> str:
     """The classes of encoder and decoder in words."""
-    parts = [getattr(model, side) for side in ("encoder", "decoder") if hasattr(model, side)]
-    return ", ".join(re.sub(r"(?<!^)(?=[A-Z])", " ", type(part).__name__).lower() for part in parts)
+    return ", ".join(re.sub(r"(?<!^)(?=[A-Z])", " ", type(part).__name__).lower() for part in _sides(model))

@@ -47,11 +47,33 @@ def dangers(module: ast.Module) -> Iterator[str]:
             yield "allow_pickle"
 
 
+def unchecked(module: ast.Module) -> Iterator[str]:
+    """What an `isinstance` of a protocol would ask of the instance.
+
+    Since Python 3.12 it looks at classes alone, so that a module whose submodule has the name is passed over.
+    """
+    for each in ast.walk(module):
+        if isinstance(each, ast.ClassDef) and any("runtime_checkable" in ast.unparse(d) for d in each.decorator_list):
+            yield from (
+                f"{each.name}.{ast.unparse(part.target)}" for part in each.body if isinstance(part, ast.AnnAssign)
+            )
+
+
 def functions(module: ast.Module) -> Iterator[tuple[str, int]]:
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             yield node.name, node.end_lineno - node.lineno + 1
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_protocols_that_are_asked_for_at_run_time_have_methods_alone(path: Path) -> None:
+    assert list(unchecked(tree(path))) == []
+
+
+def test_a_protocol_with_an_attribute_is_noticed() -> None:
+    source = "@typing.runtime_checkable\nclass Seen(Protocol):\n    probe: Probe\n    def see(self): ...\n"
+    assert list(unchecked(ast.parse(source))) == ["Seen.probe"]
 
 
 def test_no_file_is_a_drawer() -> None:

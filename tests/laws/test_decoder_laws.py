@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.model import LanguageModelConfig, ModelConfig
 from heedful.attention import kernels
+from heedful.attention.explained import Explaining
 from heedful.attention.probe import Probe
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.generation import (
@@ -615,7 +616,8 @@ def test_capture_law(case: Case) -> None:
     plain = case.logits((0, 7))
     with capture(case.model) as captured:
         torch.testing.assert_close(case.logits((0, 7)), plain)
-    assert set(captured.explained) == set(captured.weights) == set(captured.places)
+    attentions = {path for path, each in case.model.named_modules() if isinstance(each, Explaining)}
+    assert set(captured.explained) == set(captured.weights) == set(captured.places) == attentions
     for path, calls in captured.explained.items():
         module = case.model.get_submodule(path)
         for told, weights, output in zip(calls, captured.weights[path], captured.outputs[path], strict=True):

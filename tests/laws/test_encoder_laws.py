@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from heedful.architectures.stack import EncoderConfig
-from heedful.inspection.capture import capture
+from heedful.attention.probe import READING, SOURCE
+from heedful.inspection.capture import Side, capture
 from heedful.models.interface import Encoder
 from heedful.tasks.pretraining.build import build_masked_language_model
 from heedful.values import Tokens
@@ -54,9 +55,9 @@ def test_capture_law(name: str) -> None:
     """What an attention says of itself is what it does, and nothing changes because it is asked."""
     model, tokens = nn.ModuleDict({"encoder": made(VARIANTS[name])}), read([[1, 4, 5, 2, 6, 7, 2], [1, 8, 2, 9]], 4)
     plain = model["encoder"](tokens).values
-    with capture(model) as captured:
+    with capture(model, sides={model["encoder"]: Side("encoder", SOURCE)}) as captured:
         torch.testing.assert_close(model["encoder"](tokens).values, plain)
-    assert [(each.role, each.layer) for each in captured.places.values()] == [("encoder", 0), ("encoder", 1)]
+    assert [(each.look, each.layer) for each in captured.places.values()] == [(READING, 0), (READING, 1)]
     assert set(captured.explained) == set(captured.weights) == set(captured.places)
     real = tokens.positions >= 0
     for path, (told,) in captured.explained.items():

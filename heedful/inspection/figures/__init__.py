@@ -15,7 +15,8 @@ from heedful.inspection.figures.texts import decoding, positions, tree
 from heedful.inspection.heatmap import GLOW, Ramp
 
 if TYPE_CHECKING:
-    from heedful.inspection.record import Record, Role
+    from heedful.attention.probe import Role
+    from heedful.inspection.record import Record
 
 View = Callable[["Record", Chosen], str]
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from heedful.attention.probe import Role
 from heedful.errors import DataError
 from heedful.inspection.heatmap import GLOW, Ramp
-from heedful.inspection.record import Map, Record, Role
+from heedful.inspection.record import Map, Record
 
 _ROLES: tuple[Role, ...] = ("cross", "summary", "decoder", "encoder")
 

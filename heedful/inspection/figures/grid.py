@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from heedful.attention.probe import Role
 from heedful.errors import DataError
 from heedful.inspection.figures.sheet import Box, faint, sheet, stacked, words
 from heedful.inspection.heatmap import INK, Ramp
-from heedful.inspection.record import Role
 
 _CELL, _LEFT, _TOP = 46.0, 62.0, 34.0
 

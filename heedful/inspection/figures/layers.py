@@ -18,13 +18,13 @@ from heedful.inspection.record import Record
 if TYPE_CHECKING:
     from heedful.inspection.flow import Rollout, Side
 
-_MOST_WORK = 30_000_000
+_MOST_WORK = 400_000_000
 """Edges that are looked at, once for each pair of tokens: some minutes."""
 
 
 def rolled_out(record: Record, chosen: Chosen) -> str:
     """The share of each input in each token of the last layer, over all layers."""
-    from heedful.inspection.flow import rollout  # networkx takes a while
+    from heedful.inspection.flow import rollout
 
     found = rollout(record, side=_side(chosen))
     return alignment_svg(

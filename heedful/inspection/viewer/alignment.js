@@ -3,9 +3,9 @@
 import { rampBar } from "heedful/cells.js";
 import { asTable, element, labelled, tableOf, tick } from "heedful/dom.js";
 import { createMatrix } from "heedful/matrix.js";
-import { measures, warning } from "heedful/measures.js";
 import { display, matrixOf, tokensOf } from "heedful/record.js";
 import { rowOf } from "heedful/row.js";
+import { warning } from "heedful/summary.js";
 
 /** @typedef {import("heedful/app.js").App} App */
 /** @typedef {import("heedful/record.js").Inspection} Inspection */
@@ -74,7 +74,7 @@ function show(host, record, app) {
       matrix = renewed(matrix, place, map, point, (query) => app.set({ query: app.get().query === query ? null : query }));
       say(readout, now, null);
     }
-    const odd = warning(measures(weights, visible.data, ["encoder", "decoder"].includes(map.role)));
+    const odd = warning(map.measures[head === "mean" ? map.heads.length : map.heads.indexOf(head)]);
     warned.replaceChildren(odd && element("p", { class: "banner", role: "note" }, odd));
     const size = weights.shape.join(" by ");
     matrix?.node.setAttribute("aria-label", `${map.label}, ${headName(head)}: ${size} weights. Arrow keys move from cell to cell.`);

@@ -4,18 +4,16 @@ import { bar } from "heedful/chart.js";
 import { choice, tokenRow } from "heedful/choosing.js";
 import { ramp } from "heedful/colour.js";
 import { asTable, element, tableOf } from "heedful/dom.js";
-import { flows, graphOf, meanOfHeads, obstacle, rolled, startOf } from "heedful/graph.js";
+import { unpack } from "heedful/arrays.js";
+import { flows, graphOf, meanOfHeads, startOf } from "heedful/graph.js";
 import { gridOf } from "heedful/grid.js";
-import { display } from "heedful/record.js";
+import { display, part } from "heedful/record.js";
 import { written } from "heedful/strips.js";
 
 /** Inputs whose flow is computed; of more, those with the largest rollout. */
 const MANY = 60;
 const SCALES = "Bars of rollout and of the last layer are scaled to the largest of their column, those of flow to 1.";
-/** Tokens beyond which nothing is computed unasked. */
-const SLOW = 700;
 const NOTHING = 1e-9;
-const SIDES = ["decoder", "encoder"];
 
 export const view = {
   id: "flow",
@@ -26,13 +24,13 @@ export const view = {
     "count the connection around each attention as one half and take the mean of all heads; what the other parts of a " +
     "layer do is left out, so read them as a rough map.",
   chooses: ["ramp"],
-  available: (record) => record.maps.some((map) => map.role !== "summary"),
+  available: (record) => Object.keys(record.overall).length > 0,
   show,
 };
 
 function show(host, record, app) {
-  const sides = SIDES.filter((side) => record.maps.some((map) => map.role !== "summary" && (map.role === "encoder") === (side === "encoder")));
-  const state = { side: sides[0], only: "", turn: 0, query: 0, patient: false };
+  const sides = Object.keys(record.overall);
+  const state = { side: sides[0], only: "", turn: 0, query: 0 };
   const readout = element("output", { class: "readout" }, "\u00a0");
   const place = element("div", { class: "flow" });
   const titles = { decoder: "what was written", encoder: "what the encoder made of the source" };
@@ -43,20 +41,14 @@ function show(host, record, app) {
 
   async function draw() {
     const turn = ++state.turn;
-    const reason = obstacle(record, state.side);
-    if (reason) {
+    const { obstacle, shares: packed } = record.overall[state.side];
+    if (obstacle) {
       columns.replaceChildren();
-      place.replaceChildren(element("p", { class: "banner" }, reason));
+      place.replaceChildren(element("p", { class: "banner" }, obstacle));
       return;
     }
-    const count = record.axes.reduce((sum, axis) => sum + axis.tokens.length, 0);
-    if (count > SLOW && !state.patient) {
-      const words = element("p", {}, `${count} tokens in all layers take a while to multiply, up to a minute.`);
-      place.replaceChildren(element("div", {}, words, element("button", { type: "button", onclick: () => ((state.patient = true), draw()) }, "Compute")));
-      return;
-    }
-    const graph = await graphOf(record, state.side);
-    const shares = rolled(graph);
+    const [graph, rollout] = await Promise.all([graphOf(record, state.side), unpack(packed)]);
+    const shares = part(rollout, 0);
     if (turn !== state.turn) return;
     const names = graph.inputs.map(({ name }) => name);
     if (!["all", ...names].includes(state.only)) state.only = names[0];
@@ -122,7 +114,7 @@ function noteOf(record, side) {
 
 function picture({ graph, shares, inputs, query }, { choose, shade, tell }) {
   const tokens = tokensOfNodes(graph);
-  const share = (q, j) => shares.data[q * shares.columns + inputs[j]];
+  const share = (q, j) => shares.data[q * graph.size + inputs[j]];
   const most = graph.queries.tokens.reduce((top, _, q) => inputs.reduce((high, __, j) => Math.max(high, share(q, j)), top), 0);
   const names = graph.queries.tokens;
   const grid = gridOf({
@@ -163,7 +155,7 @@ async function lastLayer({ record, graph, query }) {
 async function drawBars(about, host, wanted) {
   const { graph, shares, query, inputs } = about;
   const tokens = tokensOfNodes(graph);
-  const share = (node) => shares.data[query * shares.columns + node];
+  const share = (node) => shares.data[query * graph.size + node];
   const best = [...inputs].sort((a, b) => share(b) - share(a)).slice(0, MANY).sort((a, b) => a - b);
   const last = await lastLayer(about);
   if (!wanted()) return;

@@ -1,12 +1,15 @@
 /**
- * Who takes how much from whom over all layers: rollout and flow (Abnar and Zuidema 2020).
+ * Attention flow (Abnar and Zuidema 2020): how much could pass to a token of the last layer if weights were widths of
+ * pipes.
  *
- * Weights are means over heads. A residual connection counts one half, the attention beside it the other half. A
- * decoder's last attentions reach into the encoder's last layer, so that both stacks are one graph.
+ * Python has the same in heedful/inspection/flow.py, which also says which attentions make the graph and where, and has
+ * computed rollout. Flow alone is computed here too, when a token is chosen: all pairs of a hundred tokens take minutes,
+ * for which whoever writes a page would have to wait, and of which few are ever looked at. A test holds both together.
  */
 
+/** @typedef {import("heedful/record.js").Axis} Axis */
+/** @typedef {import("heedful/record.js").Inspection} Inspection */
 /** @typedef {{rows: number, columns: number, data: Float64Array}} Matrix */
-/** @typedef {{name: string, tokens: string[]}} Axis */
 /**
  * @typedef {object} Graph
  * @property {Axis[]} inputs what the nodes are on the lowest level, the same number of nodes on each level
@@ -19,39 +22,12 @@
 const HALF = 0.5;
 const NOTHING = 1e-9;
 
-/** @param {number} rows @param {number} columns @returns {Matrix} */
-export function zeros(rows, columns) {
-  return { rows, columns, data: new Float64Array(rows * columns) };
-}
-
-/** @param {number} size @returns {Matrix} */
-export function identity(size) {
-  const made = zeros(size, size);
-  for (let i = 0; i < size; i++) made.data[i * size + i] = 1;
-  return made;
-}
-
-/** The product of two matrices. @param {Matrix} left @param {Matrix} right @returns {Matrix} */
-export function times(left, right) {
-  const made = zeros(left.rows, right.columns);
-  for (let i = 0; i < left.rows; i++) {
-    for (let k = 0; k < left.columns; k++) {
-      const share = left.data[i * left.columns + k];
-      if (share === 0) continue;
-      for (let j = 0; j < right.columns; j++) {
-        made.data[i * right.columns + j] += share * right.data[k * right.columns + j];
-      }
-    }
-  }
-  return made;
-}
-
 /**
  * The mean over heads, each row of which sums to 1, or to 0 where a query sees nothing.
  * @param {{shape: number[], data: Float32Array}} weights [H, Q, K] @returns {Matrix}
  */
 export function meanOfHeads({ shape: [heads, queries, keys], data }) {
-  const made = zeros(queries, keys);
+  const made = { rows: queries, columns: keys, data: new Float64Array(queries * keys) };
   for (let h = 0; h < heads; h++) {
     for (let i = 0; i < queries * keys; i++) made.data[i] += data[h * queries * keys + i] / heads;
   }
@@ -64,63 +40,15 @@ export function meanOfHeads({ shape: [heads, queries, keys], data }) {
 }
 
 /**
- * Why rollout and flow say nothing about this side, or an empty string.
- * @param {object} record @param {"encoder"|"decoder"} side @returns {string}
- */
-export function obstacle(record, side) {
-  const roles = side === "encoder" ? ["encoder"] : ["encoder", "decoder", "cross"];
-  if (!roles.some((role) => ofSide(side).includes(role) && record.maps.some((map) => map.role === role))) {
-    return `No attention of the ${side} is in this record.`;
-  }
-  for (const role of roles) {
-    const there = new Set(record.maps.filter((map) => map.role === role).map((map) => map.layer));
-    const missing = [...Array(Math.max(-1, ...there) + 1).keys()].filter((layer) => !there.has(layer));
-    if (missing.length) {
-      return `The ${role} layers ${missing.join(", ")} are not in this record: rollout and flow need all, so inspect without --layers.`;
-    }
-  }
-  return "";
-}
-
-/** Roles of a side's attentions, in the order in which a token passes them. */
-function ofSide(side) {
-  return side === "encoder" ? ["encoder"] : ["decoder", "cross"];
-}
-
-/**
  * All attention of one side as one graph, with the encoder's below the decoder's.
- * @param {object} record @param {"encoder"|"decoder"} side @returns {Promise<Graph>}
+ * @param {Inspection} record @param {string} side one that has no obstacle @returns {Promise<Graph>}
  */
 export async function graphOf(record, side) {
-  const ordered = (stack) => {
-    const roles = ofSide(stack);
-    const maps = record.maps.filter((map) => roles.includes(map.role));
-    return maps.sort((a, b) => a.layer - b.layer || roles.indexOf(a.role) - roles.indexOf(b.role));
-  };
-  const own = ordered(side);
-  const maps = side === "encoder" ? own : [...ordered("encoder"), ...own];
-  const sources = maps.flatMap(({ role, queries, keys }) => (role === "encoder" ? [queries, keys] : role === "cross" ? [keys] : []));
-  const inputs = [...new Set(sources)].map((name) => record.axis(name));
-  const reading = inputs.reduce((sum, axis) => sum + axis.tokens.length, 0);
-  if (side === "decoder") inputs.push(axisRead(record, own));
+  const { queries, top, steps, ...overall } = record.overall[side];
+  const inputs = overall.inputs.map((name) => record.axis(name));
   const size = inputs.reduce((sum, axis) => sum + axis.tokens.length, 0);
-  const start = (name) => startOf(inputs, name);
-  const steps = [];
-  for (const map of maps) {
-    const row = map.role === "encoder" ? start(map.queries) : reading;
-    const column = map.role === "decoder" ? reading : start(map.keys);
-    steps.push(stepOf(meanOfHeads(await map.weights()), { row, column, size }));
-  }
-  const last = maps[maps.length - 1];
-  return { inputs, queries: record.axis(last.queries), top: side === "decoder" ? reading : start(last.queries), steps, size };
-}
-
-/** What a decoder read, by position; where the record does not say, what it wrote stands for it. */
-function axisRead(record, maps) {
-  const names = [...maps.filter((map) => map.role === "decoder").map((map) => map.keys), "read", maps[0].queries];
-  const length = record.axis(maps[0].queries).tokens.length;
-  const axes = names.map((name) => record.axes.find((axis) => axis.name === name));
-  return axes.find((axis) => axis && axis.tokens.length === length);
+  const made = steps.map(async ([map, row, column]) => stepOf(meanOfHeads(await record.maps[map].weights()), { row, column, size }));
+  return { inputs, queries: record.axis(queries), top, steps: await Promise.all(made), size };
 }
 
 /**
@@ -138,7 +66,8 @@ export function startOf(inputs, name) {
 
 /** One half stays, the other is taken from what is looked at; all other nodes keep what they have. */
 function stepOf(weights, { row, column, size }) {
-  const made = identity(size);
+  const made = { rows: size, columns: size, data: new Float64Array(size * size) };
+  for (let i = 0; i < size; i++) made.data[i * size + i] = 1;
   for (let q = 0; q < weights.rows; q++) {
     const seen = weights.data.subarray(q * weights.columns, (q + 1) * weights.columns);
     if (seen.every((each) => each === 0)) continue;
@@ -147,25 +76,6 @@ function stepOf(weights, { row, column, size }) {
     seen.forEach((each, k) => (made.data[place + column + k] += HALF * each));
   }
   return made;
-}
-
-/**
- * The share that each node of the last level has of each input: rows sum to 1.
- * @param {Graph} graph @returns {Matrix} a row for each of the graph's queries
- */
-export function rolled({ steps, size, top, queries }) {
-  const { data } = steps.reduce((below, step) => times(step, below), identity(size));
-  const rows = queries.tokens.length;
-  return { rows, columns: size, data: data.slice(top * size, (top + rows) * size) };
-}
-
-/**
- * Rollout of a record.
- * @param {object} record @param {"encoder"|"decoder"} side
- * @returns {Promise<Matrix>} columns are the inputs of `graphOf`
- */
-export async function rollout(record, side) {
-  return rolled(await graphOf(record, side));
 }
 
 /** A directed graph with capacities. */

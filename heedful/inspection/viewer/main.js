@@ -105,7 +105,7 @@ function dress(app) {
 
 /** @param {Inspection} record */
 function subtitle(record) {
-  const tokens = record.axes.map(({ name, tokens: { length } }) => `${name} ${length}`).join(", ");
+  const tokens = record.axes.map(({ name, size }) => `${name} ${size}`).join(", ");
   const count = record.maps.reduce((sum, map) => sum + map.heads.length, 0);
   return `${record.model} · tokens: ${tokens} · ${count} ${count === 1 ? "head" : "heads"} in ${record.maps.length} ` +
     `${record.maps.length === 1 ? "attention" : "attentions"}`;

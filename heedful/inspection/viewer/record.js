@@ -5,8 +5,33 @@ import { at, part, unpack } from "heedful/arrays.js";
 export { at, part };
 
 /** @typedef {import("heedful/arrays.js").Numbers} Numbers */
-/** @typedef {{name: string, tokens: string[]}} Axis */
+/** @typedef {{name: string, tokens: string[], kind: "text" | "grid" | "frames", size: string}} Axis */
 /** @typedef {"encoder" | "decoder" | "cross" | "summary"} Role */
+/**
+ * What kind of head it is: means over the queries that see anything, as heedful/inspection/heads.py computes them; null
+ * where no query has what is measured.
+ * @typedef {object} Measures
+ * @property {number | null} entropy relative to that of equal weights on all that is visible, 0 to 1
+ * @property {number | null} distance between query and key, in tokens; null where these are of different texts
+ * @property {number | null} diagonal weight on the key with the query's own number
+ * @property {number | null} previous on the key before that one
+ * @property {number | null} next on the key behind it
+ * @property {number | null} first on the first key
+ * @property {number | null} last on the last key
+ * @property {number | null} largest the largest weight
+ * @property {boolean} uniform every query looks at all that it sees alike
+ * @property {boolean} unchanging queries that see the same keys have the same weights
+ */
+/**
+ * All attention of one side, as heedful/inspection/flow.py joins it; or an obstacle, and nothing else.
+ * @typedef {object} Overall
+ * @property {string} [obstacle] why there is nothing, in a sentence
+ * @property {string} queries name of an axis
+ * @property {string[]} inputs names of axes
+ * @property {number} top number of the first query among the nodes of the last level
+ * @property {[number, number, number][]} steps index of a map, and the nodes of its first query and key
+ * @property {any} shares rollout, packed [1, Q, I]
+ */
 /**
  * @typedef {object} AttentionMap
  * @property {string} path where the attention is in the model
@@ -20,6 +45,7 @@ export { at, part };
  * @property {() => Promise<Numbers>} weights [H, Q, K]
  * @property {() => Promise<Numbers>} visible [Q, K], 1 or 0
  * @property {() => Promise<Record<string, any> | null>} walkArrays the walk with its arrays unpacked, and `scale`
+ * @property {Measures[]} measures of each head, and last of the mean over heads
  * @property {Axis} queryAxis
  * @property {Axis} keyAxis
  */
@@ -29,6 +55,7 @@ export { at, part };
  * @property {string[]} notes
  * @property {Axis[]} axes
  * @property {AttentionMap[]} maps
+ * @property {Record<string, Overall>} overall by side, "decoder" first
  * @property {{side: string, axis: string, words: any, places: any, segments: any}[]} embedded packed; see `unpack`
  * @property {{token: string, logp: number, alternatives: [string, number][]}[]} written
  * @property {{about: string, subject: string, place: number | null, number: number | null, options: [string, number, number | null][]}[]} answers

@@ -2,12 +2,10 @@
 
 import { headColour } from "heedful/colour.js";
 import { element } from "heedful/dom.js";
-import { measures, warning } from "heedful/measures.js";
-import { part } from "heedful/record.js";
 
 /** @typedef {import("heedful/app.js").App} App */
 /** @typedef {import("heedful/record.js").Inspection} Inspection */
-/** @typedef {import("heedful/measures.js").Measures} Measures */
+/** @typedef {import("heedful/record.js").Measures} Measures */
 /** @typedef {Measures & {index: number, role: string, layer: number, head: number}} Row */
 
 /** @type {{name: keyof Row, title: string, about: string, digits: number}[]} */
@@ -45,38 +43,21 @@ export const view = {
  * @returns {() => void}
  */
 function show(host, record, app) {
-  let gone = false;
-  const wait = element("p", { class: "soft" }, "Measuring the heads …");
-  host.append(wait);
-  measured(record).then((rows) => {
-    if (gone) return;
-    wait.remove();
-    host.append(banner(rows, app), sortable(rows, app));
-  });
-  return () => {
-    gone = true;
-  };
+  const rows = record.maps.flatMap(({ role, layer, heads, measures }, index) =>
+    heads.map((head, place) => ({ index, role, layer, head, ...measures[place] })));
+  host.append(banner(rows, app), sortable(rows, app));
+  return () => {};
 }
 
-/** @type {WeakMap<Inspection, Promise<Row[]>>} */
-const known = new WeakMap();
-
 /**
- * The measures of all heads, computed once.
- * @param {Inspection} record
- * @returns {Promise<Row[]>}
+ * What is to be said of a head that looks at nothing in particular, or always at the same.
+ * @param {Measures} measured
+ * @returns {string} empty where there is nothing to say
  */
-export function measured(record) {
-  let rows = known.get(record);
-  if (!rows) {
-    rows = Promise.all(record.maps.map(async (map, index) => {
-      const [weights, { data: visible }] = await Promise.all([map.weights(), map.visible()]);
-      const { role, layer } = map;
-      return map.heads.map((head, place) => ({ index, role, layer, head, ...measures(part(weights, place), visible, role !== "cross") }));
-    })).then((found) => found.flat());
-    known.set(record, rows);
-  }
-  return rows;
+export function warning({ uniform, unchanging }) {
+  if (uniform) return "Every token that it sees gets the same weight: its entropy is above 99 % of the largest for every query.";
+  if (unchanging) return "It never changes: the weights are the same for all queries that see the same tokens.";
+  return "";
 }
 
 /**

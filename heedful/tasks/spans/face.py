@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch.nn import functional
 
 from heedful.data.bucketing import plan_by_length
 from heedful.data.sequences import Window
@@ -150,9 +151,10 @@ class Answerer:
         ]
         shown = int(np.argmax(best))
         batch = move(read_windows([cut[shown]]), self.device)
+        possible = functional.pad(batch.possible, (0, scope.padding))
         record, said = encoded(
             self.model,
-            lambda _: span_logits(self.model, batch)[0],
+            lambda tokens: span_logits(self.model, replace(batch, tokens=tokens, possible=possible))[0],
             batch.tokens,
             tokenizer=self.tokenizer,
             scope=scope,

@@ -9,7 +9,9 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from heedful.attention.probe import SOURCE, WRITTEN
 from heedful.data.batches import PairBatch
+from heedful.inspection.capture import places
 from heedful.inspection.watch import watch
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.decorrelation import decorrelation
@@ -107,9 +109,11 @@ class Decorrelated(Untaught):
         with watch(model, detach=False) as weights:
             likelihood = self.likelihood.loss(model, batch)
         # padding asks too where everything is visible, and must not count
-        asked = {"encoder": batch.source.positions >= 0, "decoder": batch.target.positions >= 0}
+        asked = {SOURCE: batch.source.positions >= 0, WRITTEN: batch.target.positions >= 0}
         penalty = decorrelation(
-            each * asked[name.partition(".")[0]][:, None, :, None] for name, calls in weights.items() for each in calls
+            each * asked[place.look.queries][:, None, :, None]
+            for name, place in places(model).items()
+            for each in weights.get(name, ())
         )
         total = likelihood.total + self.weight * penalty
         told = {**likelihood.parts, "decorrelation": Part(penalty.detach(), likelihood.count)}

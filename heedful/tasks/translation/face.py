@@ -17,6 +17,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypotheses, Hypothesis, score
 from heedful.generation.search import Search
+from heedful.inspection.capture import places as attentions_of
 from heedful.inspection.record import Record
 from heedful.inspection.watch import watch
 from heedful.models.interface import Encoder, Engine
@@ -234,7 +235,7 @@ class Translator:
             wanted = list(found[0][0].ids)
         else:
             wanted = self._forcible(target, 1)
-        memory = self._sources([ids])
+        memory = scope.padded(self._sources([ids]))
         read, labels = self._forced([wanted])
 
         def step() -> Tensor:
@@ -242,8 +243,8 @@ class Translator:
             result: Tensor = logits
             return result
 
-        pieces = self.target.pieces(wanted)
-        axes = text_axes(source=[*self.source.pieces(ids), end], read=["<s>", *pieces], wrote=[*pieces, end])
+        pieces, named = self.target.pieces(wanted), scope.named([*self.source.pieces(ids), end])
+        axes = text_axes(source=named, read=["<s>", *pieces], wrote=[*pieces, end])
         record, log_probabilities = recorded(model, step, scope=scope, axes=axes, title=source)
         assert log_probabilities is not None, "a model that translates has logits"
         texts = written(log_probabilities, labels[0].tolist(), tokenizer=self.target, alternatives=scope.alternatives)
@@ -254,13 +255,12 @@ class Translator:
         source = self._sources(sources)
         read, _ = self._forced(targets)
         model = self.models[0]
-        with torch.inference_mode(), watch(model) as weights:
-            state = model.begin(source)  # type: ignore[operator]  # every model here is an Engine
-            model.step(read, state)  # type: ignore[operator]  # as above
-        across = {name: _over_heads(calls) for name, calls in weights.items() if name.endswith("across")}
+        across = [path for path, place in attentions_of(model).items() if place.look.role == "cross"]
         if not across:
             raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
-        return across
+        with torch.inference_mode(), watch(model, only=across) as weights:
+            model.step(read, model.begin(source))  # type: ignore[operator]  # every model here is an Engine
+        return {name: _over_heads(calls) for name, calls in weights.items()}
 
     def _alignment(
         self, source: list[int], target: list[int], weights: dict[str, np.ndarray], *, row: int

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from heedful.attention.probe import Role
 from heedful.generation.search import Search
 from heedful.inspection.ablation import without_head
 from heedful.inspection.capture import places
 from heedful.inspection.heads import Averages, Sums, head_measures
-from heedful.inspection.record import Map, Role
+from heedful.inspection.record import Map
 from heedful.metrics.alignment import Gold, alignment_error_rate
 from heedful.metrics.translation import bleu
 from heedful.tasks.inspecting import Scope
@@ -161,9 +162,9 @@ def heads_of(translator: Translator) -> tuple[Head, ...]:
     """Every head of a translator's first model, in the order of its layers."""
     model = translator.models[0]
     return tuple(
-        Head(path, place.role, place.layer, number)
+        Head(path, place.look.role, place.layer, number)
         for path, place in places(model).items()
-        for number in range(getattr(model.get_submodule(path), "heads", 1))
+        for number in range(place.heads)
     )
 
 

@@ -14,6 +14,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from heedful.errors import RunError
+from heedful.inspection.record import Axis, Record
 from heedful.inspection.record_files import load_record, save_record
 
 
@@ -52,6 +53,15 @@ def test_answers_are_read_again_and_may_be_missing(tmp_path: Path) -> None:
     del content["record"]["answers"]
     save_file(load_file(tmp_path / "one.safetensors"), tmp_path / "old", {"heedful.record": json.dumps(content)})
     same(load_record(tmp_path / "old"), replace(record, answers=()))
+
+
+def test_axes_are_read_again_and_those_of_old_records_are_text(tmp_path: Path) -> None:
+    path, axes = tmp_path / "one.safetensors", (Axis.grid("picture", rows=2, columns=2), Axis.frames("film", 3))
+    save_record(Record("made up", axes, ()), path)
+    assert load_record(path).axes == axes
+    old = {"format": 1, "record": {"model": "old", "axes": [{"name": "source", "tokens": ["a"]}], "maps": []}}
+    save_file({}, path, metadata={"heedful.record": json.dumps(old)})
+    assert load_record(path).axes == (Axis("source", ("a",)),)
 
 
 def test_arrays_have_names_that_other_programs_can_read(tmp_path: Path) -> None:

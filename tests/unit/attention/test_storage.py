@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import Tensor
@@ -29,6 +33,38 @@ def test_a_tree_of_states_is_what_concatenation_makes_of_it(seed: int) -> None:
         for state, truth in states:
             for mine, other in zip(state.read(), truth, strict=True):
                 assert torch.equal(mine, other)
+
+
+def test_threads_that_continue_one_state_do_not_write_over_each_other() -> None:
+    """All ask at once, again and again; each must read back what it wrote."""
+    threads, rounds = 4, 200
+    start = Grown.of(*tensors(2)).append(*tensors(1))
+    together = threading.Barrier(threads, timeout=60)
+    before = sys.getswitchinterval()
+
+    def grow(number: int) -> int:
+        wrong = 0
+        for _ in range(rounds):
+            mine = torch.full((2, 3, 1, 4), float(number)), torch.full((2, 3, 1, 5), float(number))
+            together.wait()
+            grown = start.append(*mine).append(*mine)
+            together.wait()
+            wrong += any(bool((each[:, :, 3:] != number).any()) for each in grown.read())
+        return wrong
+
+    try:
+        sys.setswitchinterval(1e-6)
+        with ThreadPoolExecutor(threads) as pool:
+            assert list(pool.map(grow, range(threads))) == [0] * threads
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_one_of_many_gets_the_space() -> None:
+    room = Grown.of(*tensors(1)).append(*tensors(1)).room
+    assert [room.claim(1, 2), room.claim(2, 3), room.claim(2, 3), room.claim(3, 10**6), room.claim(3, 4)] == [
+        *(False, True, False, False, True)
+    ]
 
 
 def test_what_was_given_is_never_written_to() -> None:

@@ -46,6 +46,14 @@ def test_heads_that_look_elsewhere_are_one_bit_apart() -> None:
     assert (found.largest, found.divergence) == (1, 1)
 
 
+def test_heads_are_paired_by_their_numbers() -> None:
+    """Two records that kept other heads have head 2 in common, the second of the one and the first of the other."""
+    record = made_up(layers=1, heads=4)
+    found = differences(record.only(heads=[0, 2]), record.only(heads=[2, 3]))
+    assert [(each.role, each.head) for each in found] == [(role, 2) for role in ("encoder", "decoder", "cross")]
+    assert all(each.largest == each.divergence == 0 for each in found)
+
+
 def test_what_cannot_be_compared() -> None:
     first, second = made_up(), made_up(written=("nein", "</s>"))
     with pytest.raises(DataError, match="the written tokens of the records differ"):

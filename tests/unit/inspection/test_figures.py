@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from inspected import GERMAN, dirichlet, judged, made_up
 
+from heedful.attention.probe import Role
 from heedful.errors import DataError, RecipeError
 from heedful.inspection.figures import VIEWS, figure
 from heedful.inspection.figures.chosen import Chosen
@@ -24,7 +25,7 @@ from heedful.inspection.flow import attention_flow, rollout
 from heedful.inspection.heatmap import GLOW, INK, colours
 from heedful.inspection.lettering import visible
 from heedful.inspection.raster import image, png
-from heedful.inspection.record import Axis, Branch, Map, Record, Role, Written
+from heedful.inspection.record import Axis, Branch, Map, Record, Written
 
 SVG = "{http://www.w3.org/2000/svg}"
 AWKWARD = [
@@ -245,8 +246,8 @@ def test_answers_have_their_probabilities() -> None:
 
 
 def test_flow_of_a_long_text_is_refused() -> None:
-    with pytest.raises(DataError, match=r"from 60 to 60 tokens through 4 attentions takes too long.*--view rollout"):
-        figure(dirichlet(4, 1, 60), view="flow")
+    with pytest.raises(DataError, match=r"from 140 to 140 tokens through 4 attentions takes too long.*--view rollout"):
+        figure(dirichlet(4, 1, 140), view="flow")
 
 
 @pytest.mark.parametrize(

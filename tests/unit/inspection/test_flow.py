@@ -6,13 +6,15 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
+import networkx
 import numpy as np
 import pytest
 from inspected import made_up
 
+from heedful.attention.probe import READ, SOURCE, WRITTEN, Role
 from heedful.errors import DataError
-from heedful.inspection.flow import attention_flow, rollout
-from heedful.inspection.record import READ, SOURCE, WRITTEN, Axis, Map, Record, Role
+from heedful.inspection.flow import attention_flow, graph_of, rollout
+from heedful.inspection.record import Axis, Map, Record
 
 SIDES = {"encoder": (SOURCE, SOURCE), "decoder": (WRITTEN, READ), "cross": (WRITTEN, SOURCE)}
 
@@ -139,6 +141,23 @@ def test_flow_through_a_decoder_is_the_smallest_cut() -> None:
     found = attention_flow(record, 1)
     np.testing.assert_allclose(found.amounts, [smallest_cut(steps, 3, token) for token in range(4)], atol=1e-6)
     np.testing.assert_array_equal(np.concatenate([found.of(SOURCE), found.of(READ)]), found.amounts)
+
+
+@pytest.mark.parametrize(("layers", "sharpness"), [(2, 8.0), (4, 1.0), (7, 4.0)])
+def test_flow_is_that_of_networkx(layers: int, sharpness: float) -> None:
+    """Deep enough that what was sent down has to be taken back up, which the smallest examples never need."""
+    record = made_up(layers, 1, sharpness=sharpness)
+    graph = graph_of(record)
+    ways = networkx.DiGraph()
+    for level, step in enumerate(graph.steps):
+        widths = step.matrix(graph.size)
+        for i, j in np.argwhere(widths > 0).tolist():
+            ways.add_edge((level + 1, i), (level, j), capacity=widths[i, j])
+    for query in (0, 5, 8):
+        start = (len(graph.steps), graph.top.start + query)
+        expected = [networkx.maximum_flow_value(ways, start, (0, node)) for node in range(graph.size)]
+        # widths are rounded to 2 ** -40 here, and networkx adds up numbers with a floating point
+        np.testing.assert_allclose(attention_flow(record, query).amounts, expected, atol=1e-9)
 
 
 def test_flow_in_one_layer_is_its_rollout_and_in_more_at_least_that() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -484,3 +485,56 @@ def test_an_answerer_shows_where_it_sees_the_answer() -> None:
             assert all(o.name == ("no answer" if o.place is None else tokens[o.place]) for o in each.options)
             if context == "abc":
                 assert sum(option.probability for option in each.options) == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_padding_can_be_seen_and_changes_nothing(name: str) -> None:
+    ours = translator(name)
+    padded, plain = ours.inspect("abc", "fade", scope=Scope(padding=2)), ours.inspect("abc", "fade")
+    assert padded.axis("source").tokens == (*plain.axis("source").tokens, "<pad>", "<pad>")
+    assert [each.log_probability for each in padded.written] == pytest.approx(
+        [each.log_probability for each in plain.written]
+    )
+    for each, other in zip(padded.maps, plain.maps, strict=True):
+        assert each.weights.shape[2] == other.weights.shape[2] + 2 * (each.keys == "source")
+        if each.keys == "source":
+            assert not each.visible[:, -2:].any()
+            assert not each.weights[:, :, -2:].any()
+        queries, keys = other.visible.shape
+        np.testing.assert_allclose(each.weights[:, :queries, :keys], other.weights, atol=1e-6)
+
+
+def _answerer() -> Answerer:
+    model = TokenClassifier(reader().model.encoder, output=nn.Linear(12, 2)).double().eval()
+    cutting = Cutting(max_length=16, stride=4, max_question=6)
+    return Answerer(model, tokenizer=MASKED, cutting=cutting, max_answer=4, threshold=None)
+
+
+def _tagger() -> Tagger:
+    model = TokenClassifier(reader().model.encoder, output=nn.Linear(12, 3)).double().eval()
+    return Tagger(model, tokenizer=MASKED, tags=CLASSES, framed=True, max_length=12)
+
+
+@pytest.mark.parametrize(
+    ("face", "texts"),
+    [
+        (reader, ("ab[MASK]d", "c")),
+        (lambda: classifier("class", labels=CLASSES), (("abc", "de"),)),
+        (_tagger, (["ab", "c"],)),
+        (_answerer, ("fade", "abcd")),
+    ],
+    ids=["reader", "classifier", "tagger", "answerer"],
+)
+def test_faces_that_write_nothing_show_padding_too(face: Callable[[], Any], texts: tuple[Any, ...]) -> None:
+    ours = face()
+    padded, plain = ours.inspect(*texts, scope=Scope(padding=3)), ours.inspect(*texts)
+    assert padded.axis("source").tokens == (*plain.axis("source").tokens, *["<pad>"] * 3)
+    assert not any(each.weights[:, :, -3:].any() or each.visible[:, -3:].any() for each in padded.maps)
+    assert len(padded.answers) == len(plain.answers)
+    for one, other in zip(padded.answers, plain.answers, strict=True):
+        assert (one.about, one.place, [each.name for each in one.options]) == (
+            *(other.about, other.place),
+            [each.name for each in other.options],
+        )
+        chances = [each.probability for each in other.options]
+        assert [each.probability for each in one.options] == pytest.approx(chances, abs=1e-6)

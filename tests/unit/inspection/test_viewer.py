@@ -1,0 +1,118 @@
+"""What the page's modules make of a record, without a browser: they run in Node.js where there is one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inspected import dirichlet, made_up
+
+import heedful.inspection
+from heedful.attention.probe import Role
+from heedful.inspection.flow import attention_flow, rollout
+from heedful.inspection.heads import measures_of
+from heedful.inspection.record import Axis, Map, Record
+from heedful.inspection.web import payload, viewer_html
+
+VIEWER = Path(heedful.inspection.__file__).parent / "viewer"
+
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+
+
+def run(folder: Path, code: str, given: object = None) -> Any:
+    """What a module returns that gets `given` and imports the page's modules by their names there."""
+    modules = folder / "node_modules" / "heedful"
+    shutil.copytree(VIEWER, modules)
+    (modules / "package.json").write_text('{"type": "module"}', encoding="utf-8")
+    (folder / "given.json").write_text(json.dumps(given), encoding="utf-8")
+    (folder / "main.mjs").write_text(
+        'import { readFileSync } from "node:fs";\n'
+        'const given = JSON.parse(readFileSync("given.json", "utf-8"));\n'
+        f"const result = await (async () => {{{code}}})();\n"
+        "console.log(JSON.stringify(result ?? null));\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(["node", "main.mjs"], check=False, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+FLOWS = """
+const { recordOf } = await import("heedful/record.js");
+const { unpack } = await import("heedful/arrays.js");
+const { graphOf, flows } = await import("heedful/graph.js");
+const record = recordOf(given.record);
+const graph = await graphOf(record, given.side);
+const all = [...Array(graph.size).keys()];
+const shares = await unpack(record.overall[given.side].shares);
+return { shares: [...shares.data], flows: graph.queries.tokens.map((_, q) => [...flows(graph, q, all)]) };
+"""
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "roles", [("encoder",), ("decoder",), ("cross",), ("encoder", "cross"), ("encoder", "decoder", "cross")]
+)
+def test_flow_is_that_of_python(tmp_path: Path, roles: Sequence[Role]) -> None:
+    record = made_up(layers=3, source="abcdef", written="vwxyz", roles=roles)
+    side = "encoder" if roles == ("encoder",) else "decoder"
+    found = run(tmp_path, FLOWS, {"record": payload(record), "side": side})
+    expected = rollout(record)
+    # the page has weights in 16 bits
+    np.testing.assert_allclose(np.reshape(found["shares"], expected.shares.shape), expected.shares, atol=1e-5)
+    flows = [attention_flow(record, query).amounts for query in range(len(expected.queries.tokens))]
+    np.testing.assert_allclose(found["flows"], flows, atol=5e-4)
+
+
+@needs_node
+def test_every_module_finds_what_it_imports(tmp_path: Path) -> None:
+    names = sorted(path.name for path in VIEWER.glob("*.js") if path.name != "main.js")
+    assert run(tmp_path, "for (const name of given) await import(`heedful/${name}`);", names) is None
+
+
+def test_the_page_has_the_measures_of_every_head_and_of_their_mean() -> None:
+    record = made_up(heads=3)
+    for each, told in zip(record.maps, payload(record)["maps"], strict=True):
+        found = measures_of(each)
+        assert len(told["measures"]) == 4
+        for place in range(3):
+            mine = told["measures"][place]
+            assert mine["entropy"] == pytest.approx(found.relative_entropy[place], abs=1e-5)
+            assert mine["previous"] == pytest.approx(found.previous[place], abs=1e-5)
+            assert (mine["distance"] is None) == (each.role == "cross")
+        mean = measures_of(made_alone(each))
+        assert told["measures"][3]["largest"] == pytest.approx(mean.largest[0], abs=1e-5)
+
+
+def made_alone(each: Map) -> Map:
+    """The mean over heads as the only head."""
+    return Map(each.path, each.role, each.layer, (0,), each.queries, each.keys, each.mean[None], each.visible)
+
+
+def test_what_is_in_the_way_of_rollout_is_said() -> None:
+    told = payload(made_up(layers=3).only(layers=[2]))["overall"]
+    assert list(told) == ["decoder", "encoder"]
+    assert "encoder layers 0, 1 are not in this record" in told["decoder"]["obstacle"]
+    assert payload(made_up(roles=("summary",)))["overall"] == {}
+
+
+def test_a_grid_is_shown_by_its_cells() -> None:
+    picture, words = Axis.grid("picture", rows=2, columns=3), Axis("written", ("a", "dog"))
+    weights = np.full((1, 2, 6), 1 / 6, np.float32)
+    each = Map("decoder.across", "cross", 0, (0,), "written", "picture", weights, np.ones((2, 6), bool))
+    record = Record("captions", (picture, words, Axis.frames("read", 2)), (each,))
+    told = payload(record)["axes"]
+    assert [(axis["kind"], axis["size"]) for axis in told] == [("grid", "2 x 3"), ("text", "2"), ("frames", "2")]
+    assert told[0]["tokens"] == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
+    assert told[2]["tokens"] == ["0", "1"]
+
+
+def test_a_large_page_stays_small() -> None:
+    """144 heads of 128 tokens, as sharp as trained ones."""
+    assert len(viewer_html(dirichlet(12, 12, 128)).encode()) < 1_500_000
