@@ -541,8 +541,8 @@ MODELS = (
     Mutant(
         "no shortcut around the attention across",
         "blocks/transformer.py",
-        "seen: Tensor = around(x, lambda h: attention(h, memory, sight=sight))",
-        "seen: Tensor = attention(x, memory, sight=sight)",
+        "x = around(x, partial(attention, memory=state.memories[name], sight=across[name]))",
+        "x = attention(x, state.memories[name], sight=across[name])",
         (f"{TORCH}::test_encoder_decoder",),
     ),
     Mutant(
@@ -1720,15 +1720,15 @@ MEMORIES = (
     Mutant(
         "the first of several memories is looked at alone",
         "blocks/transformer.py",
-        "for name, memory in state.memories.items():",
-        "for name, memory in list(state.memories.items())[:1]:",
+        "        for name in self.names:\n            attention",
+        "        for name in self.names[:1]:\n            attention",
         ("tests/reference/test_memories.py::test_a_layer_looks_at_one_memory_after_the_other",),
     ),
     Mutant(
         "every memory is seen as the first one is",
         "blocks/transformer.py",
-        "x = self._look(x, name, memory, sight=across[name])",
-        "x = self._look(x, name, memory, sight=next(iter(across.values())))",
+        "sight=across[name]))",
+        "sight=next(iter(across.values()))))",
         (f"{MEMORIES_LAWS}::test_each_memory_is_seen_under_its_own_name[transformer]",),
     ),
     Mutant(

@@ -189,15 +189,15 @@ class Reading(nn.Module):
         self, across: Attention | Mapping[str, Attention], *, start: Start, visibility: Visibility = everything
     ) -> None:
         super().__init__()
-        self.names = tuple(by_name(across))
+        self.paths = {name: "across" if name == SOURCE else f"across-{name}" for name in by_name(across)}
         for name, attention in by_name(across).items():
-            self.add_module(_path(name), attention)
+            self.add_module(self.paths[name], attention)
         self.start = start
         self.visibility = visibility
 
     def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token: keys are projected once."""
-        memories = memories_of(memory, self.names)
+        memories = memories_of(memory, self.paths)
         attended = {name: Attended.of(self._across(name), each) for name, each in memories.items()}
         return RecurrentState(self.start(_beside([each.summary for each in memories.values()])), attended=attended)
 
@@ -212,13 +212,8 @@ class Reading(nn.Module):
         return _beside(contexts)
 
     def _across(self, name: str) -> Attention:
-        attention = getattr(self, _path(name))
-        assert isinstance(attention, Attention)
+        attention: Attention = getattr(self, self.paths[name])
         return attention
-
-
-def _path(name: str) -> str:
-    return "across" if name == SOURCE else f"across-{name}"
 
 
 def _beside(vectors: Sequence[Float[Tensor, "*B _"]]) -> Float[Tensor, "*B d"]:
