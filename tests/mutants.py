@@ -1312,8 +1312,8 @@ RECURRENT = (
     Mutant(
         "the decoder starts from the last backward state",
         "models/recurrent_encoder.py",
-        "return states[-1][len(states[-1]) // 2]",
-        "return states[-1][0]",
+        "        return ends[-1][len(ends[-1]) // 2]\n",
+        "        return ends[-1][0]\n",
         (RECURRENCE,),
     ),
     Mutant(
@@ -1347,15 +1347,15 @@ RECURRENT = (
     Mutant(
         "cells are not carried on",
         "models/recurrent_encoder.py",
-        "[part for state in states for part in state]",
-        "[state[0] for state in states for _ in state]",
+        "[part for state in ends for part in state]",
+        "[state[0] for state in ends for _ in state]",
         (RECURRENCE,),
     ),
     Mutant(
         "layers go on where others ended",
         "models/recurrent_encoder.py",
-        "[part for state in states for part in state]",
-        "[part for state in states[::-1] for part in state]",
+        "[part for state in ends for part in state]",
+        "[part for state in ends[::-1] for part in state]",
         (RECURRENCE,),
     ),
     Mutant(
@@ -1835,6 +1835,20 @@ MEMORIES = (
         "following = prompt.segments.gather(1, newest).squeeze(1)",
         "following = prompt.segments[:, 0]",
         (f"{CONVERSATION}::test_written_tokens_are_of_the_segment_of_the_last_one_given",),
+    ),
+    Mutant(
+        "a head comes with an encoder of its own",
+        "configs/build_fine_tuning.py",
+        "if encoder is None:\n        encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)\n",
+        "encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)\n",
+        ("tests/unit/configs/test_build.py::test_a_head_is_built_on_the_encoder_that_is_given",),
+    ),
+    Mutant(
+        "both ends are the same end",
+        "models/recurrent_encoder.py",
+        "torch.cat((ends[-1][0], ends[-1][len(ends[-1]) // 2]), -1)",
+        "torch.cat((ends[-1][0], ends[-1][0]), -1)",
+        ("tests/unit/models/test_encoders.py::test_summaries_of_ends_are_those_of_both_cells",),
     ),
     Mutant(
         "one memory keeps its rows when others are rearranged",

@@ -16,6 +16,7 @@ from heedful.configs.model import LanguageModelConfig, ModelConfig, TaggerConfig
 from heedful.configs.recurrent import RecurrentConfig, RecurrentDecoderConfig, RecurrentEncoderConfig
 from heedful.configs.stack import DecoderConfig, EncoderConfig
 from heedful.models.encoders import TransformerEncoder
+from heedful.models.interface import Encoder
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.token_classifier import TokenClassifier
@@ -67,11 +68,20 @@ def build_encoder(config: EncoderConfig, *, vocabulary: int, longest: int = _LON
     return transformer_encoder(config, vocabulary=vocabulary, longest=longest)
 
 
-def build_tagger(config: TaggerConfig, *, vocabulary: int, tags: int, longest: int = _LONGEST) -> TokenClassifier:
-    """A freshly initialised encoder with a classifier on every token; see above."""
+def build_tagger(
+    config: TaggerConfig,
+    *,
+    vocabulary: int,
+    tags: int,
+    longest: int = _LONGEST,
+    encoder: Encoder[Tokens] | None = None,
+) -> TokenClassifier:
+    """A freshly initialised classifier on every token of an encoder: a new one unless a Transformer is given."""
+    assert encoder is None or isinstance(config, EncoderConfig), "only Transformers are shared"
     match config:
         case EncoderConfig():
-            encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)
+            if encoder is None:
+                encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)
             return TokenClassifier(encoder, output=xavier_linear(config.d_model, tags))
         case RecurrentEncoderConfig():
             return recurrent_tagger(config, vocabulary=vocabulary, tags=tags)

@@ -63,7 +63,7 @@ class Bridge(Start):
 class Carried(Start):
     """Each layer goes on where the same layer of the encoder ended, without a map between (Sutskever et al. 2014).
 
-    The summary holds side by side all that the cells remember, as `recurrent_encoder.every_layer` puts it there.
+    The summary holds side by side all that the cells remember, as `recurrent_encoder.EveryLayer` puts it there.
     """
 
     def __init__(self, cells: Sequence[Cell]) -> None:
