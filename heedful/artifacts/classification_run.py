@@ -21,9 +21,11 @@ from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
 from heedful.errors import RecipeError
+from heedful.models.interface import Encoder
 from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.classification import METRICS, Classification
 from heedful.tasks.classifier import Classifier
+from heedful.values import Tokens
 
 TEXT, LABELS = "tokenizer/text", "tokenizer/labels"
 
@@ -110,13 +112,14 @@ class ClassificationRun(FineTuningRun[TextClassifier]):
             f"their ends were cut off, {int(cut.sum(dtype=np.int64)):,} tokens",
         )
 
-    def build(self) -> TextClassifier:
+    def build(self, *, encoder: Encoder[Tokens] | None = None) -> TextClassifier:
         """An encoder and a head."""
         return build_text_classifier(
             self.recipe.model,
             vocabulary=self.tokenizer.size,
             outputs=1 if self.labels is None else self.labels.size,
             longest=self.recipe.data.max_length,
+            encoder=encoder,
         )
 
     def warm(self, model: TextClassifier, *, say: Callable[[str], None]) -> None:

@@ -15,6 +15,8 @@ from heedful.configs.build_data import learn_text
 from heedful.configs.data import TokenizerConfig
 from heedful.configs.run import FineTuningRecipe, MultitaskRecipe
 from heedful.data.tokenizers import Tokenizer
+from heedful.models.interface import Encoder
+from heedful.values import Tokens
 
 
 class FineTuningRun(Run[Model]):
@@ -45,6 +47,10 @@ class FineTuningRun(Run[Model]):
     @abstractmethod
     def primary(self) -> str:
         """The metric that tells most, of which more is better."""
+
+    @abstractmethod
+    def build(self, *, encoder: Encoder[Tokens] | None = None) -> Model:
+        """The recipe's model with fresh random weights; its head alone where an encoder is given."""
 
     @abstractmethod
     def face(self, model: Model, *, step: int | None = None) -> Any:

@@ -22,7 +22,6 @@ from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
 from heedful.errors import RecipeError
 from heedful.models.multitask import Headed, MultitaskModel
-from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.heads import Heads
 from heedful.tasks.interface import Task
 from heedful.tasks.multitask import Member, Multitask
@@ -88,15 +87,20 @@ class MultitaskRun(RunFolder[MultitaskModel]):
 
     def build(self) -> MultitaskModel:
         """The encoder of the first task that classifies texts, whose summary of a text the others need not have."""
-        heads: dict[str, Headed] = {name: run.build() for name, run in self.runs.items()}
-        shared = next((head for head in heads.values() if isinstance(head, TextClassifier)), next(iter(heads.values())))
-        for name, head in heads.items():
-            if _shapes(head) != _shapes(shared):
+        classifying = [name for name, run in self.runs.items() if isinstance(run, ClassificationRun)]
+        first = (classifying or list(self.runs))[0]
+        shared: Headed = self.runs[first].build()
+        heads = {first: shared}
+        for name, run in self.runs.items():
+            with torch.device("meta"):
+                alone = _shapes(run.build())
+            if alone != _shapes(shared):
                 raise RecipeError(
                     f"tasks.{name}: needs another encoder than the other tasks; learn it in a run of its own"
                 )
-            head.encoder = shared.encoder
-        return MultitaskModel(heads)
+            if name != first:
+                heads[name] = run.build(encoder=shared.encoder)
+        return MultitaskModel({name: heads[name] for name in self.runs})
 
     def warm(self, model: MultitaskModel, *, say: Callable[[str], None]) -> None:
         """The encoder of `init`."""

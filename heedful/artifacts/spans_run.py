@@ -22,10 +22,12 @@ from heedful.data.questions import Question
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
 from heedful.data.windows import NOWHERE, Cutting, target_encoding, targets
 from heedful.errors import RunError
+from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.answerer import Answerer
 from heedful.tasks.interface import Task
 from heedful.tasks.spans import Reading, Spans
+from heedful.values import Tokens
 
 TEXT, SILENCE = "tokenizer/text", "silence.json"
 _FORMAT = 1
@@ -85,9 +87,14 @@ class SpansRun(FineTuningRun[TokenClassifier]):
         there = int((corpus["first"].stream != NOWHERE).sum())
         return (f"{len(corpus):,} windows, {there:,} with an answer",)
 
-    def build(self) -> TokenClassifier:
+    def build(self, *, encoder: Encoder[Tokens] | None = None) -> TokenClassifier:
         """An encoder and two logits for each token."""
-        return build_span_finder(self.recipe.model, vocabulary=self.tokenizer.size, longest=self.recipe.data.max_length)
+        return build_span_finder(
+            self.recipe.model,
+            vocabulary=self.tokenizer.size,
+            longest=self.recipe.data.max_length,
+            encoder=encoder,
+        )
 
     def warm(self, model: TokenClassifier, *, say: Callable[[str], None]) -> None:
         """The encoder of `init`."""

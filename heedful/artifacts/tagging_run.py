@@ -21,9 +21,11 @@ from heedful.data.labels import Labels
 from heedful.data.tagged import tagged_encoding
 from heedful.data.tokenizers import Tokenizer, load_tokenizer
 from heedful.evaluation.entities import are_entities
+from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.tagger import Tagger
 from heedful.tasks.tagging import Tagging
+from heedful.values import Tokens
 
 WORDS, TAGS = "tokenizer/words", "tokenizer/tags"
 
@@ -72,13 +74,14 @@ class TaggingRun(FineTuningRun[TokenClassifier]):
         )
         return write_corpus(folder, sentences, encoding=encoding, fingerprint=fingerprint)
 
-    def build(self) -> TokenClassifier:
+    def build(self, *, encoder: Encoder[Tokens] | None = None) -> TokenClassifier:
         """An encoder and a classifier."""
         return build_tagger(
             self.recipe.model,
             vocabulary=self.tokenizer.size,
             tags=self.tags.size,
             longest=self.recipe.data.max_length,
+            encoder=encoder,
         )
 
     def warm(self, model: TokenClassifier, *, say: Callable[[str], None]) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ import heedful
 from heedful.artifacts.checkpoints import read_weights
 from heedful.artifacts.load import open_run
 from heedful.errors import RecipeError, RunError
+from heedful.models.encoders import FirstToken, TransformerEncoder
 from heedful.tasks.answerer import Answerer
 from heedful.tasks.classifier import Classifier
 from heedful.tasks.tagger import Tagger
@@ -222,6 +224,21 @@ def test_texts_that_cannot_be_read_are_named_with_their_task(tuning: Path, pretr
             fit(path, words, "--output", str(tmp_path / "broken"))
 
 
+def test_the_encoder_is_made_once(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    begin = TransformerEncoder.__init__
+
+    def counted(self: TransformerEncoder, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        made.append(next(self.parameters()).device.type)
+
+    monkeypatch.setattr(TransformerEncoder, "__init__", counted)
+    model = open_run(three).build()
+    assert made.count("cpu") == 1, "others are without memory, to see whether they would fit"
+    assert isinstance(model.encoder.summary, FirstToken)
+    assert all(model.head(name).encoder is model.encoder for name in model.names)
+
+
 def test_two_processes_train_as_one(tuning: Path, pretrained: Path, tmp_path: Path) -> None:
     """Heads that an update leaves alone are left alone in every process, whatever decays."""
     tasks = {"tone": "classification", "even": "tagging", "first": "spans"}
@@ -241,6 +258,7 @@ def test_two_processes_train_as_one(tuning: Path, pretrained: Path, tmp_path: Pa
         if name == "head-first.output.bias":
             continue
         felt = slice(len(tensor) // 2 if name.endswith("key_value.bias") else 0, None)
-        torch.testing.assert_close(ours[name][felt], tensor[felt], rtol=1e-2, atol=1e-4)
+        # half a step of Adam, which makes large steps of small gradients, and so of what rounding does to them
+        torch.testing.assert_close(ours[name][felt], tensor[felt], rtol=1e-2, atol=5e-4)
     for one, two in zip(lines(alone), lines(tmp_path / "two"), strict=True):
         assert one["loss"] == pytest.approx(two["loss"], rel=1e-3)
