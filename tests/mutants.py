@@ -775,8 +775,8 @@ MODELS = (
     Mutant(
         "no shortcut around the attention across",
         "blocks/transformer.py",
-        "seen: Tensor = around(x, lambda h: attention(h, memory, sight=sight))",
-        "seen: Tensor = attention(x, memory, sight=sight)",
+        "x = around(x, partial(attention, memory=state.memories[name], sight=across[name]))",
+        "x = attention(x, state.memories[name], sight=across[name])",
         (f"{TORCH}::test_encoder_decoder",),
     ),
     Mutant(
@@ -1612,8 +1612,8 @@ RECURRENT = (
     Mutant(
         "the decoder starts from the last backward state",
         "models/recurrent_encoder.py",
-        "return states[-1][len(states[-1]) // 2]",
-        "return states[-1][0]",
+        "        return ends[-1][len(ends[-1]) // 2]\n",
+        "        return ends[-1][0]\n",
         (RECURRENCE,),
     ),
     Mutant(
@@ -1647,15 +1647,15 @@ RECURRENT = (
     Mutant(
         "cells are not carried on",
         "models/recurrent_encoder.py",
-        "[part for state in states for part in state]",
-        "[state[0] for state in states for _ in state]",
+        "[part for state in ends for part in state]",
+        "[state[0] for state in ends for _ in state]",
         (RECURRENCE,),
     ),
     Mutant(
         "layers go on where others ended",
         "models/recurrent_encoder.py",
-        "[part for state in states for part in state]",
-        "[part for state in states[::-1] for part in state]",
+        "[part for state in ends for part in state]",
+        "[part for state in ends[::-1] for part in state]",
         (RECURRENCE,),
     ),
     Mutant(
@@ -2324,15 +2324,15 @@ MEMORIES = (
     Mutant(
         "the first of several memories is looked at alone",
         "blocks/transformer.py",
-        "for name, memory in state.memories.items():",
-        "for name, memory in list(state.memories.items())[:1]:",
+        "        for name in self.names:\n            attention",
+        "        for name in self.names[:1]:\n            attention",
         ("tests/reference/test_memories.py::test_a_layer_looks_at_one_memory_after_the_other",),
     ),
     Mutant(
         "every memory is seen as the first one is",
         "blocks/transformer.py",
-        "x = self._look(x, name, memory, sight=across[name])",
-        "x = self._look(x, name, memory, sight=next(iter(across.values())))",
+        "sight=across[name]))",
+        "sight=next(iter(across.values()))))",
         (f"{MEMORIES_LAWS}::test_each_memory_is_seen_under_its_own_name[transformer]",),
     ),
     Mutant(
@@ -2439,6 +2439,20 @@ MEMORIES = (
         "following = prompt.segments.gather(1, newest).squeeze(1)",
         "following = prompt.segments[:, 0]",
         (f"{CONVERSATION}::test_written_tokens_are_of_the_segment_of_the_last_one_given",),
+    ),
+    Mutant(
+        "a head comes with an encoder of its own",
+        "architectures/build_fine_tuning.py",
+        "if encoder is None:\n        encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)\n",
+        "encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)\n",
+        ("tests/unit/configs/test_build.py::test_a_head_is_built_on_the_encoder_that_is_given",),
+    ),
+    Mutant(
+        "both ends are the same end",
+        "models/recurrent_encoder.py",
+        "torch.cat((ends[-1][0], ends[-1][len(ends[-1]) // 2]), -1)",
+        "torch.cat((ends[-1][0], ends[-1][0]), -1)",
+        ("tests/unit/models/test_encoders.py::test_summaries_of_ends_are_those_of_both_cells",),
     ),
     Mutant(
         "one memory keeps its rows when others are rearranged",

@@ -50,20 +50,35 @@ def build_encoder(config: EncoderArchitecture, *, vocabulary: int, longest: int 
 
 
 def build_tagger(
-    config: EncoderArchitecture, *, vocabulary: int, tags: int, longest: int = _LONGEST
+    config: EncoderArchitecture,
+    *,
+    vocabulary: int,
+    tags: int,
+    longest: int = _LONGEST,
+    encoder: Encoder[Tokens] | None = None,
 ) -> TokenClassifier:
-    """A freshly initialised encoder with a classifier on every token; see above."""
-    encoder = build_encoder(config, vocabulary=vocabulary, longest=longest)
+    """A freshly initialised classifier on every token of an encoder: a new one unless one is given; see above."""
+    if encoder is None:
+        encoder = build_encoder(config, vocabulary=vocabulary, longest=longest)
     return TokenClassifier(encoder, output=xavier_linear(config.d_output, tags))
 
 
 def build_text_classifier(
-    config: ClassifierArchitecture, *, vocabulary: int, outputs: int, longest: int
+    config: ClassifierArchitecture,
+    *,
+    vocabulary: int,
+    outputs: int,
+    longest: int,
+    encoder: Encoder[Tokens] | None = None,
 ) -> TextClassifier:
-    """A freshly initialised encoder with a head on what it says of the whole text."""
-    model: TextClassifier = _built(config, vocabulary=vocabulary, outputs=outputs, longest=longest)
+    """A freshly initialised head on what an encoder says of the whole text.
+
+    The encoder is a new one unless one is given, which keeps its own summary; only Transformers are shared.
+    """
+    given = {} if encoder is None else {"encoder": encoder}
+    model: TextClassifier = _built(config, vocabulary=vocabulary, outputs=outputs, longest=longest, **given)
     return model
 
 
-def _built(config: Architecture, *sizes: Sizes, **named: int) -> Any:
+def _built(config: Architecture, *sizes: Sizes, **named: Any) -> Any:
     return find(config.built_by, about=f"model.kind = {config.kind!r}")(config, *sizes, **named)

@@ -18,16 +18,24 @@ from heedful.architectures.classifiers import (
 from heedful.architectures.stack import EncoderConfig
 from heedful.blocks.linear import xavier_linear
 from heedful.models.encoders import FirstToken, MeanOfTokens, SelfAttentive
+from heedful.models.interface import Encoder
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
+from heedful.values import Tokens
 
 
 def classifier_on_stack(
-    config: EncoderClassifierConfig, *, vocabulary: int, outputs: int, longest: int
+    config: EncoderClassifierConfig,
+    *,
+    vocabulary: int,
+    outputs: int,
+    longest: int,
+    encoder: Encoder[Tokens] | None = None,
 ) -> TextClassifier:
     """What an encoder has in common with a pre-trained one is initialised alike, and so is the output."""
-    pooler = FirstToken(config.d_model) if isinstance(config.summary, FirstTokenConfig) else None
-    encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=pooler)
+    pooler = FirstToken(config.d_model) if encoder is None and isinstance(config.summary, FirstTokenConfig) else None
+    if encoder is None:
+        encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=pooler)
     summary = _hops(config.summary, config.d_model) if isinstance(config.summary, SelfAttentiveConfig) else None
     width = config.d_model if summary is None else summary.d_output
     hidden = _hidden(width, config.d_hidden)
@@ -82,9 +90,12 @@ def _hidden(width: int, d_hidden: int | None) -> nn.Linear | None:
     return None if d_hidden is None else xavier_linear(width, d_hidden)
 
 
-def build_span_finder(config: EncoderConfig, *, vocabulary: int, longest: int) -> TokenClassifier:
-    """A freshly initialised encoder with two logits on each token: begin and end of an answer."""
-    encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)
+def build_span_finder(
+    config: EncoderConfig, *, vocabulary: int, longest: int, encoder: Encoder[Tokens] | None = None
+) -> TokenClassifier:
+    """A freshly initialised head, begin and end of an answer, on each token of an encoder: a new one unless given."""
+    if encoder is None:
+        encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)
     output = nn.Linear(config.d_model, 2)
     initialisation(config).apply(output)
     return TokenClassifier(encoder, output=output)

@@ -22,6 +22,7 @@ from heedful.blocks.embedding import TokenEmbedding, embedding_table
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
 from heedful.models.conditional_encoder import AttentionOfLast, ConditionalEncoder, LastOutput, WordByWord
+from heedful.models.encoders import Summary
 from heedful.models.initialisation import Bahdanau, Initialisation, Modern, Uniform
 from heedful.models.interface import Decoder
 from heedful.models.language_model import LanguageModel
@@ -40,14 +41,14 @@ from heedful.models.recurrent_decoder import (
 )
 from heedful.models.recurrent_encoder import (
     AsWritten,
+    BothEnds,
     Doubled,
+    EveryLayer,
+    FirstBackward,
+    LastState,
     RecurrentEncoder,
     Reversed,
     SourceOrder,
-    both_ends,
-    every_layer,
-    first_backward,
-    last_output,
 )
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
@@ -118,7 +119,7 @@ def recurrent_encoder(
     return RecurrentEncoder(
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
         RecurrentStack(_layers(config, depth=config.layers), dropout=config.dropout),
-        summary=both_ends if config.bidirectional else last_output,
+        summary=BothEnds() if config.bidirectional else LastState(),
         dropout=config.dropout,
     )
 
@@ -159,12 +160,13 @@ def _embedding(config: RecurrentConfig, table: nn.Embedding) -> TokenEmbedding:
 
 
 def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> RecurrentEncoder:
+    summary: Summary
     if config.start == "carried":
-        summary = every_layer
+        summary = EveryLayer()
     elif not config.bidirectional:
-        summary = last_output
+        summary = LastState()
     else:
-        summary = both_ends if isinstance(config.reading, ContextConfig) else first_backward
+        summary = BothEnds() if isinstance(config.reading, ContextConfig) else FirstBackward()
     return RecurrentEncoder(
         embedding,
         RecurrentStack(_layers(config, depth=config.encoder_layers), dropout=config.dropout),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -132,6 +133,8 @@ class TransformerLayer(nn.Module):
         super().__init__()
         attentions = by_name(across)
         self.names = tuple(attentions)
+        suffixes = {name: "" if name == SOURCE else f"-{name}" for name in self.names}
+        self._paths = {name: (f"across{suffix}", f"around_across{suffix}") for name, suffix in suffixes.items()}
         self.attention = attention
         self.across = attentions.get(SOURCE)
         for name in self._others():
@@ -163,27 +166,19 @@ class TransformerLayer(nn.Module):
             return result
 
         x = self.around_attention(x, attend)
-        for name, memory in state.memories.items():
-            x = self._look(x, name, memory, sight=across[name])
+        for name in self.names:
+            attention, around = self._across(name)
+            x = around(x, partial(attention, memory=state.memories[name], sight=across[name]))
         x = self.around_feed_forward(x, self.feed_forward)
         return x, LayerState(past, state.memories)
-
-    def _look(
-        self, x: Float[Tensor, "G Q d_model"], name: str, memory: KeyValues, *, sight: Sight
-    ) -> Float[Tensor, "G Q d_model"]:
-        attention, around = self._across(name)
-        seen: Tensor = around(x, lambda h: attention(h, memory, sight=sight))
-        return seen
 
     def _remembered(self, name: str, memory: Memory) -> KeyValues:
         attention, _ = self._across(name)
         return attention.remember(memory.keys, memory.values, memory.positions).settled()
 
     def _across(self, name: str) -> tuple[MultiHeadAttention, Residual]:
-        suffix = "" if name == SOURCE else f"-{name}"
-        attention, around = getattr(self, f"across{suffix}"), getattr(self, f"around_across{suffix}")
-        assert isinstance(attention, MultiHeadAttention) and isinstance(around, Residual)
-        return attention, around
+        attention, around = self._paths[name]
+        return getattr(self, attention), getattr(self, around)
 
     def _others(self) -> Iterable[str]:
         return (name for name in self.names if name != SOURCE)

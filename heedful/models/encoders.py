@@ -14,19 +14,29 @@ from heedful.attention.explained import declare
 from heedful.attention.hops import Hops
 from heedful.attention.probe import READING, SUMMING
 from heedful.blocks.linear import xavier_linear
+from heedful.blocks.recurrent import CellState
 from heedful.blocks.transformer import TransformerStack
 from heedful.models.interface import Encoder
 from heedful.values import Memory, Tokens
 
 
 class Summary(nn.Module, ABC):
-    """A text as one vector."""
+    """A text as one vector: what an encoder says of the whole, or what a head makes of what it says of each token."""
 
     @abstractmethod
     def forward(
-        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
+        self,
+        hidden: Float[Tensor, "B T d_model"],
+        positions: Int[Tensor, "B T"],
+        ends: tuple[CellState, ...] = (),
     ) -> Float[Tensor, "B d_summary"]:
-        """Of the hidden vectors of its tokens; nothing depends on those at -1."""
+        """Of the hidden vectors of its tokens; nothing depends on those at -1.
+
+        Args:
+            hidden: what the encoder says of each token.
+            positions: where the tokens are.
+            ends: the states in which the layers of a recurrent encoder have ended; none of any other, or of a memory.
+        """
 
 
 @final
@@ -34,7 +44,7 @@ class MeanOfTokens(Summary):
     """The mean over all tokens; a text without any has zeros."""
 
     def forward(
-        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
     ) -> Float[Tensor, "B d_model"]:
         """Special tokens count as well."""
         real = (positions >= 0).unsqueeze(-1)
@@ -51,7 +61,7 @@ class FirstToken(Summary):
         self.dense = nn.Linear(d_model, d_model)
 
     def forward(
-        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
     ) -> Float[Tensor, "B d_model"]:
         """The token is looked up by its position, wherever padding is."""
         first = (positions == 0).byte().argmax(1)
@@ -82,7 +92,7 @@ class SelfAttentive(Summary):
         self.d_output = hops * d_model
 
     def forward(
-        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
     ) -> Float[Tensor, "B d_output"]:
         """The rows of M, one behind the other."""
         query = self.queries.weight.flatten().expand(len(hidden), 1, -1)

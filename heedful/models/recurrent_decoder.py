@@ -65,7 +65,7 @@ class Bridge(Start):
 class Carried(Start):
     """Each layer goes on where the same layer of the encoder ended, without a map between (Sutskever et al. 2014).
 
-    The summary holds side by side all that the cells remember, as `recurrent_encoder.every_layer` puts it there.
+    The summary holds side by side all that the cells remember, as `recurrent_encoder.EveryLayer` puts it there.
     """
 
     def __init__(self, cells: Sequence[Cell]) -> None:
@@ -191,16 +191,16 @@ class Reading(nn.Module):
         self, across: Attention | Mapping[str, Attention], *, start: Start, visibility: Visibility = everything
     ) -> None:
         super().__init__()
-        self.names = tuple(by_name(across))
+        self.paths = {name: "across" if name == SOURCE else f"across-{name}" for name in by_name(across)}
         for name, attention in by_name(across).items():
             declare(attention, replace(ACROSS, keys=name))
-            self.add_module(_path(name), attention)
+            self.add_module(self.paths[name], attention)
         self.start = start
         self.visibility = visibility
 
     def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token: keys are projected once."""
-        memories = memories_of(memory, self.names)
+        memories = memories_of(memory, self.paths)
         attended = {name: Attended.of(self._across(name), each) for name, each in memories.items()}
         return RecurrentState(self.start(_beside([each.summary for each in memories.values()])), attended=attended)
 
@@ -215,13 +215,8 @@ class Reading(nn.Module):
         return _beside(contexts)
 
     def _across(self, name: str) -> Attention:
-        attention = getattr(self, _path(name))
-        assert isinstance(attention, Attention)
+        attention: Attention = getattr(self, self.paths[name])
         return attention
-
-
-def _path(name: str) -> str:
-    return "across" if name == SOURCE else f"across-{name}"
 
 
 def _beside(vectors: Sequence[Float[Tensor, "*B _"]]) -> Float[Tensor, "*B d"]:

@@ -3,41 +3,66 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TypeAlias
+from typing import final
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from heedful.attention.dropout import Dropout
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.recurrent import CellState, RecurrentStack
+from heedful.models.encoders import Summary
 from heedful.models.interface import Encoder
 from heedful.values import Memory, Tokens
 
-Summary: TypeAlias = Callable[[tuple[CellState, ...]], Float[Tensor, "B d_summary"]]
-"""What a decoder starts from, made of the states in which the layers end."""
 
-
-def last_output(states: tuple[CellState, ...]) -> Float[Tensor, "B d"]:
+@final
+class LastState(Summary):
     """c = h_n of the last layer; in a bidirectional one, that of the cell from left to right."""
-    return states[-1][0]
+
+    def forward(
+        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
+    ) -> Float[Tensor, "B d_summary"]:
+        """Of the last token."""
+        assert ends, "only a recurrent encoder has states in which it ends"
+        return ends[-1][0]
 
 
-def first_backward(states: tuple[CellState, ...]) -> Float[Tensor, "B d"]:
+@final
+class FirstBackward(Summary):
     """Where the cell from right to left ends, at the first token (Bahdanau et al. 2015, A.2.2)."""
-    return states[-1][len(states[-1]) // 2]
+
+    def forward(
+        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
+    ) -> Float[Tensor, "B d_summary"]:
+        """Of the first token."""
+        assert ends, "only a recurrent encoder has states in which it ends"
+        return ends[-1][len(ends[-1]) // 2]
 
 
-def both_ends(states: tuple[CellState, ...]) -> Float[Tensor, "B d_summary"]:
+@final
+class BothEnds(Summary):
     """Where both cells of a bidirectional layer end, side by side."""
-    return torch.cat((last_output(states), first_backward(states)), -1)
+
+    def forward(
+        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
+    ) -> Float[Tensor, "B d_summary"]:
+        """Of the last token, then of the first."""
+        assert ends, "only a recurrent encoder has states in which it ends"
+        return torch.cat((ends[-1][0], ends[-1][len(ends[-1]) // 2]), -1)
 
 
-def every_layer(states: tuple[CellState, ...]) -> Float[Tensor, "B d_summary"]:
+@final
+class EveryLayer(Summary):
     """All that the cells of all layers remember, side by side (Sutskever et al. 2014)."""
-    return torch.cat([part for state in states for part in state], -1)
+
+    def forward(
+        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
+    ) -> Float[Tensor, "B d_summary"]:
+        """From the lowest layer to the highest."""
+        assert ends, "only a recurrent encoder has states in which it ends"
+        return torch.cat([part for state in ends for part in state], -1)
 
 
 class SourceOrder(ABC):
@@ -122,4 +147,4 @@ class RecurrentEncoder(Encoder[Tokens]):
         positions = self.order.arrange(source.positions)
         outputs, states = self.stack(x, self.stack.begin(len(x), x), positions=positions)
         outputs = self.dropout(self.order.restore(outputs))
-        return Memory(outputs, outputs, source.positions, self.summary(states))
+        return Memory(outputs, outputs, source.positions, self.summary(outputs, source.positions, states))

@@ -18,12 +18,14 @@ from heedful.data.drawn import Drawn
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
+from heedful.models.interface import Encoder
 from heedful.recipes.recipe import Recipe
 from heedful.recipes.text import (
     TokenizerConfig,
 )
 from heedful.tasks.exam import Exam
 from heedful.tasks.task import Task
+from heedful.values import Tokens
 
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
@@ -251,6 +253,15 @@ class FineTuningKind(Kind[AnyRecipe, AnyModel]):
     @abstractmethod
     def texts(self, recipe: AnyRecipe) -> Iterable[str]:
         """What a vocabulary is learned from."""
+
+    @abstractmethod
+    def headed(self, recipe: AnyRecipe, sizes: Entries, *, encoder: Encoder[Tokens] | None = None) -> AnyModel:
+        """The model with fresh random weights; its head alone where an encoder is given."""
+
+    @final
+    def build(self, recipe: AnyRecipe, sizes: Entries) -> AnyModel:
+        """An encoder and a head."""
+        return self.headed(recipe, sizes)
 
     @abstractmethod
     def labels(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:

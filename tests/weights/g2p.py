@@ -19,7 +19,7 @@ from heedful.blocks.recurrent import GRU, Forward, RecurrentStack
 from heedful.errors import RunError
 from heedful.generation import greedy_search
 from heedful.models.recurrent_decoder import AtStart, Carried, ContextDecoder
-from heedful.models.recurrent_encoder import RecurrentEncoder, last_output
+from heedful.models.recurrent_encoder import LastState, RecurrentEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
 
@@ -144,7 +144,7 @@ def _model(d_letter: int, d_phoneme: int, *, d: int) -> SequenceToSequence[Token
     encoder = RecurrentEncoder(
         TokenEmbedding(nn.Embedding(len(GRAPHEMES), d_letter), scaled=False),
         RecurrentStack([Forward(reading)]),
-        summary=last_output,
+        summary=LastState(),
     )
     decoder = ContextDecoder(
         TokenEmbedding(nn.Embedding(len(PHONEMES), d_phoneme), scaled=False),

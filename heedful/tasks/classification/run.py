@@ -15,6 +15,7 @@ from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
+from heedful.models.interface import Encoder
 from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.classification.exam import ClassExam, own_definition
 from heedful.tasks.classification.examples import example_encoding
@@ -22,6 +23,7 @@ from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import METRICS, Classification
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
+from heedful.values import Tokens
 
 TEXT: Final = "tokenizer/text"
 LABELS: Final = "tokenizer/labels"
@@ -74,11 +76,17 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             f"their ends were cut off, {int(cut.sum(dtype=np.int64)):,} tokens",
         )
 
-    def build(self, recipe: ClassificationRecipe, sizes: Entries) -> TextClassifier:
+    def headed(
+        self, recipe: ClassificationRecipe, sizes: Entries, *, encoder: Encoder[Tokens] | None = None
+    ) -> TextClassifier:
         """An encoder and a head."""
-        longest = recipe.data.max_length
-        outputs = sizes.get(LABELS, 1)
-        return build_text_classifier(recipe.model, vocabulary=sizes[TEXT], outputs=outputs, longest=longest)
+        return build_text_classifier(
+            recipe.model,
+            vocabulary=sizes[TEXT],
+            outputs=sizes.get(LABELS, 1),
+            longest=recipe.data.max_length,
+            encoder=encoder,
+        )
 
     def problem(
         self,

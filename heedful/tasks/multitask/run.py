@@ -12,8 +12,8 @@ from heedful.data.corpus import Corpus, Encoding
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
+from heedful.models.interface import Encoder
 from heedful.models.multitask import Headed, MultitaskModel
-from heedful.models.text_classifier import TextClassifier
 from heedful.recipes.recipe import data_table
 from heedful.tasks.heads import Heads
 from heedful.tasks.kind import (
@@ -30,6 +30,7 @@ from heedful.tasks.kind import (
 from heedful.tasks.multitask.problem import Member, Multitask
 from heedful.tasks.multitask.recipe import MultitaskRecipe
 from heedful.tasks.task import Task
+from heedful.values import Tokens
 
 TEXT: Final = "tokenizer/text"
 MultitaskRun: TypeAlias = Run[MultitaskRecipe, MultitaskModel]
@@ -74,20 +75,20 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
 
     def build(self, recipe: MultitaskRecipe, sizes: Entries) -> MultitaskModel:
         """The encoder of the first task that classifies texts, whose summary of a text the others need not have."""
-        heads: dict[str, Headed] = {}
+        classifying = [name for name, task in recipe.tasks.items() if task.kind == "classification"]
+        first = (classifying or list(recipe.tasks))[0]
+        shared = _headed(recipe, first, sizes)
+        heads = {first: shared}
         for name in recipe.tasks:
-            member = recipe.single(name)
-            own = dict.fromkeys(fine_tuning_kind(member).words, sizes[TEXT])
-            own |= {file.removeprefix(_below(name, "")): size for file, size in sizes.items() if file != TEXT}
-            heads[name] = fine_tuning_kind(member).build(member, own)
-        shared = next((head for head in heads.values() if isinstance(head, TextClassifier)), next(iter(heads.values())))
-        for name, head in heads.items():
-            if _shapes(head) != _shapes(shared):
+            with torch.device("meta"):
+                alone = _shapes(_headed(recipe, name, sizes))
+            if alone != _shapes(shared):
                 raise RecipeError(
                     f"tasks.{name}: needs another encoder than the other tasks; learn it in a run of its own"
                 )
-            head.encoder = shared.encoder
-        return MultitaskModel(heads)
+            if name != first:
+                heads[name] = _headed(recipe, name, sizes, encoder=shared.encoder)
+        return MultitaskModel({name: heads[name] for name in recipe.tasks})
 
     def members(self, run: MultitaskRun) -> Mapping[str, Run[Any, Any]]:
         """A run for each task."""
@@ -144,6 +145,16 @@ KIND: Final = MultitaskKind()
 
 def _below(name: str, file: str) -> str:
     return f"tasks/{name}/{file}"
+
+
+def _headed(recipe: MultitaskRecipe, name: str, sizes: Entries, *, encoder: Encoder[Tokens] | None = None) -> Headed:
+    """The model of one task, on an encoder of its own or on that which is given."""
+    member, above = recipe.single(name), _below(name, "")
+    kind = fine_tuning_kind(member)
+    own = dict.fromkeys(kind.words, sizes[TEXT])
+    own |= {file.removeprefix(above): size for file, size in sizes.items() if file.startswith(above)}
+    made: Headed = kind.headed(member, own, encoder=encoder)
+    return made
 
 
 def _texts(recipe: MultitaskRecipe) -> Iterator[str]:

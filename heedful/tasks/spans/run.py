@@ -13,6 +13,7 @@ from heedful.architectures.build_fine_tuning import build_span_finder
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.questions import Question
 from heedful.data.tokenizers import Tokenizer
+from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.store import stored, write_json
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
@@ -22,6 +23,7 @@ from heedful.tasks.spans.problem import Reading, Spans
 from heedful.tasks.spans.recipe import SpansRecipe
 from heedful.tasks.spans.windows import NOWHERE, Cutting, Target, target_encoding, targets
 from heedful.tasks.task import Task
+from heedful.values import Tokens
 
 TEXT: Final = "tokenizer/text"
 SILENCE: Final = "silence.json"
@@ -71,9 +73,10 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
         there = int((corpus["first"].stream != NOWHERE).sum())
         return (f"{len(corpus):,} windows, {there:,} with an answer",)
 
-    def build(self, recipe: SpansRecipe, sizes: Entries) -> TokenClassifier:
+    def headed(self, recipe: SpansRecipe, sizes: Entries, *, encoder: Encoder[Tokens] | None = None) -> TokenClassifier:
         """An encoder and two logits for each token."""
-        return build_span_finder(recipe.model, vocabulary=sizes[TEXT], longest=recipe.data.max_length)
+        longest = recipe.data.max_length
+        return build_span_finder(recipe.model, vocabulary=sizes[TEXT], longest=longest, encoder=encoder)
 
     def problem(
         self, run: Run[SpansRecipe, TokenClassifier], train: Corpus, validation: Corpus, *, device: torch.device

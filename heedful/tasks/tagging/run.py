@@ -13,6 +13,7 @@ from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labels import Labels
 from heedful.data.tokenizers import Tokenizer
 from heedful.metrics.entities import are_entities
+from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
 from heedful.tasks.tagging.data import TaggedSentence, tagged_encoding
@@ -20,6 +21,7 @@ from heedful.tasks.tagging.exam import TagExam
 from heedful.tasks.tagging.face import Tagger
 from heedful.tasks.tagging.problem import Tagging
 from heedful.tasks.tagging.recipe import TaggingRecipe
+from heedful.values import Tokens
 
 WORDS: Final = "tokenizer/words"
 TAGS: Final = "tokenizer/tags"
@@ -52,10 +54,12 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
         length, framed = run.recipe.data.max_length, run.recipe.model.framed
         return tagged_encoding(run.tokenizer, _tags(run), max_length=length, framed=framed)
 
-    def build(self, recipe: TaggingRecipe, sizes: Entries) -> TokenClassifier:
+    def headed(
+        self, recipe: TaggingRecipe, sizes: Entries, *, encoder: Encoder[Tokens] | None = None
+    ) -> TokenClassifier:
         """An encoder and a classifier."""
         longest = recipe.data.max_length
-        return build_tagger(recipe.model, vocabulary=sizes[WORDS], tags=sizes[TAGS], longest=longest)
+        return build_tagger(recipe.model, vocabulary=sizes[WORDS], tags=sizes[TAGS], longest=longest, encoder=encoder)
 
     def problem(
         self, run: Run[TaggingRecipe, TokenClassifier], train: Corpus, validation: Corpus, *, device: torch.device

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 
 import heedful
 from heedful.errors import RecipeError, RunError
+from heedful.models.encoders import FirstToken, TransformerEncoder
 from heedful.runs.checkpoints import read_weights
 from heedful.runs.initial import fresh
 from heedful.runs.load import open_run
@@ -232,6 +234,21 @@ def test_texts_that_cannot_be_read_are_named_with_their_task(tuning: Path, pretr
     ):
         with pytest.raises(heedful.DataError, match=message):
             fit(path, words, "--output", str(tmp_path / "broken"))
+
+
+def test_the_encoder_is_made_once(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    begin = TransformerEncoder.__init__
+
+    def counted(self: TransformerEncoder, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        made.append(next(self.parameters()).device.type)
+
+    monkeypatch.setattr(TransformerEncoder, "__init__", counted)
+    model = open_run(three).build()
+    assert made.count("cpu") == 1, "others are without memory, to see whether they would fit"
+    assert isinstance(model.encoder.summary, FirstToken)
+    assert all(model.head(name).encoder is model.encoder for name in model.names)
 
 
 @pytest.mark.slow

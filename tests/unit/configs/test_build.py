@@ -230,3 +230,31 @@ def test_visibility_is_what_was_named() -> None:
         for j in range(6):
             assert bool(seen[0][i, j]) == (i - 2 <= j <= i + 1)
             assert bool(seen[1][i, j]) == (i - 3 <= j <= i)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "tagger", "spans"])
+def test_a_head_is_built_on_the_encoder_that_is_given(kind: str) -> None:
+    """Nothing of the encoder is made anew, and parameters are called as in a model that was built whole."""
+    from heedful.architectures.build import build_tagger, build_text_classifier
+    from heedful.architectures.build_fine_tuning import build_span_finder
+    from heedful.architectures.classifiers import EncoderClassifierConfig
+    from heedful.architectures.stack import EncoderConfig
+
+    shape = {"d_model": 8, "heads": 2, "layers": 1}
+    config = EncoderClassifierConfig.model_validate(shape)
+    plain = EncoderConfig.model_validate(shape)
+    first = build_text_classifier(config, vocabulary=9, outputs=2, longest=12)
+    kept = {name: each.clone() for name, each in first.encoder.named_parameters()}
+
+    def build(**given: Any) -> torch.nn.Module:
+        if kind == "classifier":
+            return build_text_classifier(config, vocabulary=9, outputs=3, longest=12, **given)
+        if kind == "tagger":
+            return build_tagger(plain, vocabulary=9, tags=3, longest=12, **given)
+        return build_span_finder(plain, vocabulary=9, longest=12, **given)
+
+    whole, head = build(), build(encoder=first.encoder)
+    assert head.encoder is first.encoder
+    names = {name for name, _ in head.named_parameters() if not name.startswith("encoder.summary.")}
+    assert names == {name for name, _ in whole.named_parameters() if not name.startswith("encoder.summary.")}
+    assert all(torch.equal(kept[name], each) for name, each in first.encoder.named_parameters())

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.models.encoders import FirstToken
+from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.blocks.recurrent import LSTM, Bidirectional, RecurrentStack
+from heedful.models.encoders import FirstToken, MeanOfTokens, SelfAttentive, Summary
+from heedful.models.recurrent_encoder import BothEnds, EveryLayer, FirstBackward, LastState, RecurrentEncoder
 from heedful.values import Tokens
 
 
@@ -32,3 +36,46 @@ def test_the_first_token_is_found_by_its_position() -> None:
         for row, places in enumerate(positions):
             expected = torch.tanh(pooler.dense.weight @ hidden[row, places.index(0)] + pooler.dense.bias)
             torch.testing.assert_close(found[row], expected)
+
+
+D = 4
+SUMMARIES = {
+    "mean": (MeanOfTokens(), 2 * D),
+    "first token": (FirstToken(2 * D), 2 * D),
+    "self-attentive": (SelfAttentive(2 * D, hops=3, d_alignment=5), 6 * D),
+    "last state": (LastState(), D),
+    "first backward": (FirstBackward(), D),
+    "both ends": (BothEnds(), 2 * D),
+    "every layer": (EveryLayer(), 8 * D),
+}
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_a_recurrent_encoder_takes_any_summary(name: str) -> None:
+    """All are of one kind, and nothing in them depends on padding or on neighbours."""
+    summary, width = SUMMARIES[name]
+    assert isinstance(summary, Summary)
+    stack = RecurrentStack([Bidirectional(LSTM(d, D), LSTM(d, D)) for d in (3, 2 * D)])
+    encoder = RecurrentEncoder(TokenEmbedding(embedding_table(9, 3)), stack, summary=summary).eval()
+    found = encoder(Tokens.of(torch.tensor([[3, 4, 5, 6], [7, 3, 0, 0]]), pad=0)).summary
+    assert found.shape == (2, width)
+    alone = encoder(Tokens.of(torch.tensor([[7, 3]]), pad=0)).summary
+    torch.testing.assert_close(found[1:], alone)
+    padded = encoder(Tokens.of(torch.tensor([[0, 0, 7, 3, 0]]), pad=0)).summary
+    torch.testing.assert_close(padded, alone)
+
+
+def test_summaries_of_ends_are_those_of_both_cells() -> None:
+    there, back = torch.randn(2, 3, D), torch.randn(2, 3, D)
+    ends = (tuple(torch.randn(4, 3, D)), (*there, *back))
+    nothing = (torch.zeros(3, 1, 2 * D), torch.zeros(3, 1, dtype=torch.long))
+    assert torch.equal(LastState()(*nothing, ends), there[0])
+    assert torch.equal(FirstBackward()(*nothing, ends), back[0])
+    assert torch.equal(BothEnds()(*nothing, ends), torch.cat((there[0], back[0]), 1))
+    assert torch.equal(EveryLayer()(*nothing, ends), torch.cat([part for state in ends for part in state], 1))
+
+
+@pytest.mark.parametrize("summary", [LastState(), FirstBackward(), BothEnds(), EveryLayer()])
+def test_a_memory_has_no_states_in_which_it_ends(summary: Summary) -> None:
+    with pytest.raises(AssertionError, match="only a recurrent encoder"):
+        summary(torch.zeros(1, 2, D), torch.zeros(1, 2, dtype=torch.long))
