@@ -1710,15 +1710,15 @@ RECURRENT = (
     Mutant(
         "the first layer says how the source ends backwards",
         "models/recurrent_encoder.py",
-        "return states[-1][len(states[-1]) // 2]",
-        "return states[0][len(states[0]) // 2]",
+        "return ends[-1][len(ends[-1]) // 2]",
+        "return ends[0][len(ends[0]) // 2]",
         (RECURRENCE,),
     ),
     Mutant(
         "the first layer says how the source ends",
         "models/recurrent_encoder.py",
-        "    return states[-1][0]\n",
-        "    return states[0][0]\n",
+        "        return ends[-1][0]\n",
+        "        return ends[0][0]\n",
         (RECURRENCE,),
     ),
     Mutant(
