@@ -797,8 +797,8 @@ TASKS = (
     Mutant(
         "padding is penalised",
         "tasks/criterion.py",
-        'each * asked[name.partition(".")[0]][:, None, :, None] for name, calls',
-        "each for name, calls",
+        "each * asked[place.look.queries][:, None, :, None]",
+        "each",
         (f"{TASK}::test_losses_of_parts_add_up_to_that_of_the_whole",),
     ),
     Mutant(
