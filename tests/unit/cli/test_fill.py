@@ -87,6 +87,18 @@ def test_results_as_json_and_from_files(trained: Path, tmp_path: Path, capsys: p
     assert capsys.readouterr().out == ""
 
 
+def test_texts_are_numbered_through_all_parts_that_are_read(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command, texts, message in (
+        ("fill", ["[MASK]", "a [MASK]", "no gap here"], "text 3: has no [MASK]"),
+        ("embed", ["a", "a cat", "cat " * 30], "text 3: has 30 tokens"),
+    ):
+        monkeypatch.setattr(f"heedful.cli.{command}._CHUNK", 2)
+        assert main([command, str(trained), "--text", *texts]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_texts_about_the_same_lie_close(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = ["the cat says miaow.", "a cat can say miaow.", "a dog can say woof."]
     assert main(["embed", str(trained), "--normalise", "--text", *texts]) == 0

@@ -111,6 +111,9 @@ def test_the_habits_and_the_worth_of_heads(say: Say, trained: Path, here: Path) 
     assert all(0 <= rate <= 1 for rate in rates)
     assert all(each["alignment_error_rate"] is None for each in heads if each["head"]["role"] != "cross")
     assert len(numbers["importance"]["heads"]) == len(heads)
+    ranked = sorted(numbers["importance"]["heads"], key=lambda each: -each["nats"])
+    shown = [line.split()[-1] for line in said.lines[said.lines.index("Importance") + 2 :]][: len(heads)]
+    assert shown == [f"{each['nats']:+.4f}" for each in ranked], "the head that is needed most comes first"
     page = Path("p.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 4
     few = say("inspect", trained, "--data", "t.tsv", "--sentences", "1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -250,6 +251,21 @@ def test_answers_are_marked_once_for_each_passage() -> None:
     record = json.loads(result.json())["orders"]["bm25"]
     assert [(each["answer"], each["marks"]) for each in record] == [("Bob", [[7, 10]]), ("", [])]
     assert found("", {"bm25": []}, telling=(), answerer=answerer).orders == {"bm25": []}
+
+
+def test_every_passage_is_marked_where_its_own_answer_stands() -> None:
+    class LastWord:
+        def answer_all(self, questions: Sequence[tuple[str, str]]) -> list[Answered]:
+            told = []
+            for _, context in questions:
+                start = context.rindex(" ") + 1
+                span = Span(context[start:], start, len(context), 1.0, start / 100)
+                told.append(Answered(span.text, (span,), -1.0, 0.1))
+            return told
+
+    first, second = hit("it was Bob"), hit("they said it was Eve", name="q", rank=2)
+    shown = found("Who?", {"encoder": [second, first]}, telling=(), answerer=LastWord()).orders["encoder"]
+    assert shown == [Shown(second, ((17, 20),), "Eve", 0.17), Shown(first, ((7, 10),), "Bob", 0.07)]
 
 
 def test_a_run_that_answers_marks_what_it_answers(say, tuned, tmp_path: Path) -> None:

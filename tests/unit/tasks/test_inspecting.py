@@ -118,6 +118,32 @@ def test_its_weights_are_those_of_alignments(name: str) -> None:
     assert record.find("cross", layer=-1) is across[-1]
 
 
+def test_a_walk_leads_from_what_the_attention_is_given_to_what_it_returns() -> None:
+    """Queries are a map of the inputs, and the outputs W_O of the heads' contexts."""
+    ours = translator("transformer")
+    for each in ours.inspect("abc deb", "fade").maps:
+        attention: Any = ours.models[0].get_submodule(each.path)
+        walk = each.walk
+        assert walk is not None
+        with torch.no_grad():
+            queries = attention.query(torch.from_numpy(walk.inputs).double()).view(-1, 3, 4).transpose(0, 1)
+            contexts = torch.from_numpy(walk.contexts).double().transpose(0, 1).unsqueeze(0)
+            outputs = attention.aggregation(contexts)[0]
+        np.testing.assert_allclose(walk.queries, queries.numpy(), atol=1e-5)
+        np.testing.assert_allclose(walk.outputs, outputs.numpy(), atol=1e-5)
+
+
+def test_what_each_step_may_see_is_told_step_by_step() -> None:
+    """A window that moves along with the target (Luong et al. 2015, 3.2, local-m), attention called for each token."""
+    config = RecurrentConfig(d_model=8, reading=LuongConfig(window="monotonic", reach=1))
+    model: Any = build_sequence_to_sequence(config, Sizes(LETTERS.size, LETTERS.size, 40)).double().eval()
+    _shake(model)
+    ours = Translator((model,), source=LETTERS, target=LETTERS, search=BEAM, length=Length(1.0, 3), max_source=30)
+    (each,) = ours.inspect("abc deb", "fade").maps
+    steps, slots = np.arange(5)[:, None], np.arange(8)
+    np.testing.assert_array_equal(each.visible, np.abs(steps - slots) <= 1)
+
+
 def test_only_what_was_asked_for_is_kept() -> None:
     ours = translator("transformer")
     whole, part = ours.inspect("abc", "fa"), ours.inspect("abc", "fa", scope=Scope((1,), (0, 2), walks=False))
