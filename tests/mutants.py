@@ -734,6 +734,20 @@ ATTENTION = (
         "self.table(positions.clamp(min=0))",
         (POSITIONS,),
     ),
+    Mutant(
+        "all steps are said to see what the first one sees",
+        "inspection/capture.py",
+        "visible=torch.cat([each.visible for each in self.explained[path]], 1)[0]",
+        "visible=torch.cat([self.explained[path][0].visible for _ in self.explained[path]], 1)[0]",
+        (f"{INSPECTING}::test_what_each_step_may_see_is_told_step_by_step",),
+    ),
+    Mutant(
+        "the outputs of a walk are its inputs",
+        "inspection/capture.py",
+        "outputs=_array(torch.cat(self.outputs[path], 1)[0])",
+        "outputs=_array(torch.cat(self.inputs[path], 1)[0])",
+        (f"{INSPECTING}::test_a_walk_leads_from_what_the_attention_is_given_to_what_it_returns",),
+    ),
 )
 
 MODELS = (
@@ -1180,6 +1194,13 @@ TASKS = (
         "(places < lengths)",
         ("tests/unit/data/test_windows.py",),
     ),
+    Mutant(
+        "foreign text loses its beginning when it is decoded",
+        "data/foreign_tokenizers.py",
+        "return str(self._tokenizer.decode(ids, skip_special_tokens=False))",
+        "return str(self._tokenizer.decode(ids, skip_special_tokens=False)).lstrip()[1:]",
+        ("tests/reference/test_hugging_face.py::test_vocabularies_cut_alike",),
+    ),
 )
 
 GENERATION = (
@@ -1486,6 +1507,13 @@ TRAINING = (
         "self.task.learned(nll, member=member)",
         'self.task.learned(parts["nll"].total, member=member)',
         (f"{TRAINER}::test_the_task_hears_in_every_process_what_all_of_them_learned",),
+    ),
+    Mutant(
+        "positions that Marian computes are read as parameters",
+        "foreign/families/marian.py",
+        'computed={r"model\\.(encoder|decoder)\\.embed_positions\\.weight": _sines_first}',
+        'computed={r"model\\.encoder\\.embed\\.weight": _sines_first}',
+        ("tests/reference/test_hugging_face.py::test_positions_that_marian_does_not_compute",),
     ),
 )
 
@@ -2317,6 +2345,27 @@ COMMANDS = (
         "key=lambda each: -each.divergence)",
         "key=lambda each: each.divergence)",
         ("tests/unit/cli/test_inspect.py::test_two_records_are_compared",),
+    ),
+    Mutant(
+        "texts of a later part are numbered anew",
+        "cli/fill.py",
+        "first=1 + number * _CHUNK",
+        "first=1",
+        ("tests/unit/cli/test_fill.py::test_texts_are_numbered_through_all_parts_that_are_read",),
+    ),
+    Mutant(
+        "heads that nobody needs come first",
+        "cli/inspected.py",
+        "sorted(found.heads, key=lambda each: -each.nats)",
+        "sorted(found.heads, key=lambda each: each.nats)",
+        ("tests/unit/cli/test_inspect.py::test_the_habits_and_the_worth_of_heads",),
+    ),
+    Mutant(
+        "a passage is marked where another one has its answer",
+        "cli/found.py",
+        "        best = answer.spans[0]\n",
+        "        best = next(iter(answers.values())).spans[0]\n",
+        ("tests/unit/cli/test_search.py::test_every_passage_is_marked_where_its_own_answer_stands",),
     ),
 )
 
