@@ -113,6 +113,20 @@ TRAINER = "tests/unit/training/test_trainer.py"
 
 ATTENTION = (
     Mutant(
+        "a resumed line tells of its last sitting alone",
+        "runs/train.py",
+        "log.rewind(progress, snapshot.gathered if snapshot else {})",
+        "log.rewind(progress, {})",
+        ("tests/unit/artifacts/test_training_run.py::test_lines_of_training_are_those_of_one_sitting",),
+    ),
+    Mutant(
+        "updates that will be made again stay in a line",
+        "runs/metrics_log.py",
+        "self._gathered = _Gathered.of(gathered.get(_LINE, {}))",
+        "self._gathered = _Gathered.of(gathered[_LINE]) if gathered else self._gathered",
+        ("tests/unit/artifacts/test_metrics.py::test_an_older_checkpoint_has_gathered_nothing",),
+    ),
+    Mutant(
         "parts are means over the labels of the loss",
         "training/tally.py",
         "torch.tensor((float(part.total.detach()), float(part.count)), dtype",

@@ -26,6 +26,7 @@ from heedful.training.listeners import Evaluation, Keeper, Progress, Snapshot
 from heedful.training.restoring import require_alike
 
 MODEL = "model.safetensors"
+_GATHERED = "gathered"
 
 
 class Checkpoints(Keeper):
@@ -54,7 +55,7 @@ class Checkpoints(Keeper):
             if name not in files:
                 files[name] = save_tensors(self.folder / name, tensors)
         progress = _progress(step, evaluated=evaluation is not None)
-        write_json(self.folder / progress, asdict(snapshot.progress))
+        write_json(self.folder / progress, asdict(snapshot.progress) | {_GATHERED: dict(snapshot.gathered)})
         files[progress] = digest(self.folder / progress)
         steps = before.checkpoints if evaluation is None else (*(s for s in before.checkpoints if s != step), step)
         best = step if evaluation is not None and evaluation.improved else before.best
@@ -117,8 +118,10 @@ def resume(folder: Path) -> Snapshot | None:
     name = _progress(step, evaluated=_progress(step, evaluated=True) in manifest.files)
     verify(folder, name, manifest=manifest)
     try:
-        progress = Progress(**json.loads((folder / name).read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
+        content = json.loads((folder / name).read_text(encoding="utf-8"))
+        gathered = dict(content.pop(_GATHERED, {}))  # which older checkpoints lack
+        progress = Progress(**content)
+    except (ValueError, TypeError, AttributeError) as error:
         raise RunError(
             f"{folder / name}: cannot be understood ({error}); install the version of heedful that wrote it"
         ) from None
@@ -126,6 +129,7 @@ def resume(folder: Path) -> Snapshot | None:
         load_tensors(folder, _weights(step), manifest=manifest),
         load_tensors(folder, _training(step), manifest=manifest),
         progress,
+        gathered,
         (str(folder / _weights(step)), str(folder / _training(step))),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from heedful.store import replacing
 from heedful.training.listeners import Evaluation, Listener, Progress, Sum, Update
 
 _EVERY = 50
+_LINE = "training_line"
 
 
 @dataclass
@@ -26,6 +27,12 @@ class _Gathered:
     seconds: float = 0.0
     gradient_norm: float = 0.0
     parts: dict[str, Sum] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> _Gathered:
+        """What `asdict` made of one; nothing gathered where nothing was stored."""
+        parts = {name: Sum(**part) for name, part in stored.get("parts", {}).items()}
+        return cls(**{**stored, "parts": parts})
 
     def add(self, update: Update) -> None:
         self.labels += update.labels
@@ -49,8 +56,13 @@ class MetricsLog(Listener):
         self.path = path
         self._gathered = _Gathered()
 
-    def rewind(self, progress: Progress) -> None:
-        """Drops the lines that training will write again when it goes on from there."""
+    def gathered(self) -> Mapping[str, Any]:
+        """The updates since the last line, which a later sitting goes on with."""
+        return {_LINE: asdict(self._gathered)}
+
+    def rewind(self, progress: Progress, gathered: Mapping[str, Any]) -> None:
+        """Drops the lines that training will write again when it goes on from there, with what was gathered there."""
+        self._gathered = _Gathered.of(gathered.get(_LINE, {}))
         if not self.path.exists():
             return
         lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()

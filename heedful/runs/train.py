@@ -165,7 +165,7 @@ def _train(
     with ExitStack() as files:
         told: list[Listener] = []
         if here.leads:
-            log.rewind(progress)
+            log.rewind(progress, snapshot.gathered if snapshot else {})
             told = [log, *listeners]
             if run.recipe.training.tensorboard:
                 events = EventFiles(run.folder / "tensorboard", resumed_at=progress.step)

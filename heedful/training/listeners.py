@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
@@ -45,12 +46,14 @@ class Snapshot:
         weights: the model as it is to be used, fp32: the running average where there is one.
         training: what only training needs: moments, and the masters where they differ from the weights.
         progress: how far it is.
+        gathered: what listeners have heard and not told yet, as JSON can hold it.
         places: the files that weights and training were read from, for whoever must complain.
     """
 
     weights: Mapping[str, Tensor]
     training: Mapping[str, Tensor]
     progress: Progress
+    gathered: Mapping[str, Any] = field(default_factory=dict)
     places: tuple[str, str] = ("weights", "training")
 
 
@@ -116,6 +119,10 @@ class Listener(ABC):
     def evaluated(self, evaluation: Evaluation) -> None:
         """After each evaluation."""
 
+    def gathered(self) -> Mapping[str, Any]:
+        """What it has heard and will tell later, for whoever goes on: JSON values, by names of its own."""
+        return {}
+
 
 class Keeper(ABC):
     """Puts snapshots where they survive the process."""
@@ -140,3 +147,7 @@ class Broadcast(Listener):
         """Tells them in order."""
         for listener in self.listeners:
             listener.evaluated(evaluation)
+
+    def gathered(self) -> Mapping[str, Any]:
+        """That of all."""
+        return {name: value for listener in self.listeners for name, value in listener.gathered().items()}

@@ -142,10 +142,11 @@ class Trainer(Generic[Batch]):
         masters = {name: p.detach() for name, p in self.precision.masters.items()}
         training = {f"adam.{name}": tensor for name, tensor in self.optimizer.tensors().items()}
         training |= {f"task.{name}": tensor for name, tensor in self.task.tensors().items()}
+        gathered = self.listener.gathered()
         if self.average is None:
-            return Snapshot(masters, training, self.progress)
+            return Snapshot(masters, training, self.progress, gathered)
         training |= {f"master.{name}": tensor for name, tensor in masters.items()}
-        return Snapshot(self.average.weights, training, self.progress)
+        return Snapshot(self.average.weights, training, self.progress, gathered)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Goes on where a snapshot was taken.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 from collections.abc import Iterator
@@ -81,6 +82,23 @@ def test_what_was_saved_comes_back(folder: Path, evaluated: bool) -> None:
     for loaded, expected in ((found.weights, given.weights), (found.training, given.training)):
         assert loaded.keys() == expected.keys()
         assert all(torch.equal(loaded[name], expected[name]) for name in loaded)
+
+
+def test_what_was_gathered_comes_back_and_older_checkpoints_have_none(folder: Path) -> None:
+    given = replace(snapshot(20), gathered={"line": {"loss": 0.1, "parts": {"a": 1}}})
+    Checkpoints(folder, keep=3).save(given, None)
+    found = resume(folder)
+    assert found is not None
+    assert (found.gathered, found.progress) == (given.gathered, given.progress)
+    path = folder / "checkpoints/step-00000020.interrupted.json"
+    content = json.loads(path.read_text())
+    del content["gathered"]
+    files.write_json(path, content)
+    name = path.relative_to(folder).as_posix()
+    write_manifest(folder, read_manifest(folder).with_file(name, files.digest(path)))
+    found = resume(folder)
+    assert found is not None
+    assert (found.gathered, found.progress) == ({}, given.progress)
 
 
 def test_an_interruption_can_be_resumed_but_is_neither_averaged_nor_best(folder: Path) -> None:

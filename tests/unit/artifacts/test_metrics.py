@@ -82,6 +82,35 @@ def test_no_part_takes_the_place_of_a_key(tmp_path: Path) -> None:
     assert (line["rate"], line["step"]) == (0.1 * 50, 50)
 
 
+@pytest.mark.parametrize("cut", [1, 30, 49, 50, 75])
+def test_a_line_of_two_sittings_is_that_of_one(tmp_path: Path, cut: int) -> None:
+    def parts(step: int) -> dict[str, Sum]:
+        return {"nll": Sum(step / 7, 10), "pair": Sum(step / 3, step % 3)}
+
+    updates = [replace(update(step, loss=1 / step, norm=step % 60), parts=parts(step)) for step in range(1, 101)]
+    whole, first, second = (MetricsLog(tmp_path / name) for name in ("whole", "parts", "parts"))
+    for each in updates:
+        whole.updated(each)
+    for each in updates[: cut + 10]:
+        if each.step == cut + 1:
+            kept = json.loads(json.dumps(first.gathered()))
+        first.updated(each)
+    second.rewind(Progress(step=cut), kept)
+    for each in updates[cut:]:
+        second.updated(each)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "parts").read_bytes()
+
+
+def test_an_older_checkpoint_has_gathered_nothing(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path / "m")
+    log.updated(update(1, loss=100.0))
+    log.rewind(Progress(step=30), {})
+    for step in range(31, 51):
+        log.updated(update(step))
+    (line,) = lines(tmp_path / "m")
+    assert line["loss"] == 2.0
+
+
 def test_infinite_perplexity_is_null_because_json_has_no_infinity(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path / "m")
     log.evaluated(evaluation(4, loss=800.0, perplexity=math.inf))
@@ -98,13 +127,13 @@ def test_going_on_drops_what_will_be_told_again(tmp_path: Path) -> None:
     log.concluded(Progress(step=200), {"loss": 1.0}, steps=[60, 120])
     with (tmp_path / "m").open("a") as file:
         file.write('{"kind": "training", "st')
-    log.rewind(Progress(step=120, evaluated=120))
+    log.rewind(Progress(step=120, evaluated=120), {})
     assert told(tmp_path / "m") == [("training", 50), ("validation", 60), ("training", 100), ("validation", 120)]
-    log.rewind(Progress(step=120, evaluated=60))
+    log.rewind(Progress(step=120, evaluated=60), {})
     assert told(tmp_path / "m")[-1] == ("training", 100), "the evaluation was told, but not saved"
-    log.rewind(Progress())
+    log.rewind(Progress(), {})
     assert told(tmp_path / "m") == []
-    MetricsLog(tmp_path / "none").rewind(Progress())
+    MetricsLog(tmp_path / "none").rewind(Progress(), {})
     assert not (tmp_path / "none").exists()
 
 
@@ -114,7 +143,7 @@ def test_lines_that_a_crash_left_are_dropped(tmp_path: Path, junk: str) -> None:
     log.evaluated(evaluation(4))
     with (tmp_path / "m").open("a") as file:
         file.write(junk + "\n")
-    log.rewind(Progress(step=4, evaluated=4))
+    log.rewind(Progress(step=4, evaluated=4), {})
     assert told(tmp_path / "m") == [("validation", 4)]
 
 

@@ -169,6 +169,18 @@ def test_a_run_that_was_pulled_the_plug_goes_on_as_if_nothing_happened(trained: 
     assert measured(found) == measured(trained)
 
 
+@pytest.mark.parametrize("at", [29, 75, 95])
+def test_lines_of_training_are_those_of_one_sitting(small: Path, another: Another, at: int) -> None:
+    """Each line tells of fifty updates, whatever happened between them."""
+    words = ("--training.steps", "105", "--training.evaluate_every", "30")
+    whole, parts = fit(small, *words), another("parts")
+    with pytest.raises(KeyboardInterrupt):
+        fit(parts, *words, listeners=[Pull(at)])
+    found = fit(parts, *words)
+    assert [line["step"] for line in measured(found) if line["kind"] == "training"] == [50, 100]
+    assert measured(found) == measured(whole)
+
+
 @pytest.mark.parametrize("name", ["SIGINT", pytest.param("SIGTERM", marks=pytest.mark.slow)])
 def test_a_process_that_is_told_to_stop_saves_and_leaves(trained: Path, small: Path, name: str) -> None:
     """In a process of its own: the signal arrives while update 6 is made, and nothing is printed but how to go on."""
