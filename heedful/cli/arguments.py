@@ -6,7 +6,7 @@ import io
 import os
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_type_hints, overload
@@ -25,6 +25,35 @@ MaybePath: TypeAlias = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help
 MaybeText: TypeAlias = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
 MaybeInt: TypeAlias = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
 MaybeFloat: TypeAlias = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computing:
+    """Where, and with how many threads."""
+
+    device: MaybeText = None
+    """where to compute; a GPU where there is one"""
+    threads: MaybeInt = None
+    """CPU threads"""
+
+    def check(self) -> None:
+        """`RecipeError` where there cannot be so many threads."""
+        require_positive(self, "threads")
+
+    def begin(self) -> None:
+        """Has everything from now on computed so."""
+        if self.threads is not None:
+            import torch
+
+            torch.set_num_threads(self.threads)
+
+
+def require_positive(given: Any, *names: str) -> None:
+    """`RecipeError` where an option was given a number below 1."""
+    for name in names:
+        number = getattr(given, name)
+        if number is not None and number < 1:
+            raise RecipeError(f"--{name.replace('_', '-')}: {number}; must be at least 1")
 
 
 @overload
