@@ -1046,16 +1046,16 @@ TASKS = (
     ),
     Mutant(
         "translations come in the order of their lengths",
-        "tasks/translation/face.py",
-        "for row, best in zip(rows, hypotheses, strict=True):",
-        "for row, best in zip(sorted(rows), hypotheses, strict=True):",
+        "tasks/faces.py",
+        "return [found[place] for place in range(len(examples))]",
+        "return list(found.values())",
         (f"{TRANSLATOR}::test_order_is_kept_and_neighbours_do_not_matter",),
     ),
     Mutant(
         "the longest translation is one too short",
         "tasks/translation/face.py",
-        "int(length.ratio * (len(ids) + 1)) + length.extra",
-        "int(length.ratio * len(ids)) + length.extra",
+        "int(length.ratio * (len(each.ids) + 1)) + length.extra",
+        "int(length.ratio * len(each.ids)) + length.extra",
         (f"{TRANSLATOR}::test_translations_are_no_longer_than_allowed",),
     ),
     Mutant(
@@ -2285,7 +2285,7 @@ COMMANDS = (
     ),
     Mutant(
         "alignments are of the first layer",
-        "cli/translate.py",
+        "tasks/translation/lines.py",
         "last = list(alignment.weights.values())[-1]",
         "last = list(alignment.weights.values())[0]",
         ("tests/unit/cli/test_translate.py::test_alignments_are_those_of_the_last_layer",),
@@ -2341,9 +2341,9 @@ COMMANDS = (
     ),
     Mutant(
         "lists of the best are numbered from 0",
-        "cli/translate.py",
-        "for number, translation in enumerate(found, done + 1):",
-        "for number, translation in enumerate(found, done):",
+        "cli/lines.py",
+        "    first = 1\n",
+        "    first = 0\n",
         ("tests/unit/cli/test_translate.py::test_n_best_lines",),
     ),
     Mutant(
@@ -2362,9 +2362,9 @@ COMMANDS = (
     ),
     Mutant(
         "texts of a later part are numbered anew",
-        "cli/fill.py",
-        "first=1 + number * _CHUNK",
-        "first=1",
+        "cli/lines.py",
+        "first += len(part)",
+        "first += 0",
         ("tests/unit/cli/test_fill.py::test_texts_are_numbered_through_all_parts_that_are_read",),
     ),
     Mutant(

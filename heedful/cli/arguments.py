@@ -3,24 +3,57 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
-from contextlib import redirect_stderr
-from dataclasses import fields
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_type_hints, overload
 
 import tyro
 
 from heedful.errors import RecipeError
+from heedful.recipes.options import apart
 
 Arguments = TypeVar("Arguments")
+
+_WIDE: Final = 10_000
 
 # What need not be given: None has its meaning told in words, so the help neither offers nor repeats it.
 MaybePath: TypeAlias = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
 MaybeText: TypeAlias = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
 MaybeInt: TypeAlias = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
 MaybeFloat: TypeAlias = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computing:
+    """Where, and with how many threads."""
+
+    device: MaybeText = None
+    """where to compute; a GPU where there is one"""
+    threads: MaybeInt = None
+    """CPU threads"""
+
+    def check(self) -> None:
+        """`RecipeError` where there cannot be so many threads."""
+        require_positive(self, "threads")
+
+    def begin(self) -> None:
+        """Has everything from now on computed so."""
+        if self.threads is not None:
+            import torch
+
+            torch.set_num_threads(self.threads)
+
+
+def require_positive(given: Any, *names: str) -> None:
+    """`RecipeError` where an option was given a number below 1."""
+    for name in names:
+        number = getattr(given, name)
+        if number is not None and number < 1:
+            raise RecipeError(f"--{name.replace('_', '-')}: {number}; must be at least 1")
 
 
 @overload
@@ -48,38 +81,45 @@ def parse(
         RecipeError: the words do not fit; the message is one sentence.
         SystemExit: with code 0, after `--help` was printed.
     """
-    own, others = _apart(cls, list(arguments), program=program) if extra else (list(arguments), [])
-    complaint = io.StringIO()
+    words, others = _apart(cls, arguments, program=program) if extra else (list(arguments), [])
     try:
-        with redirect_stderr(complaint):
-            values = tyro.cli(cls, args=own, prog=program)
+        with redirect_stderr(io.StringIO()):
+            values = tyro.cli(cls, args=words, prog=program)
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
-        raise RecipeError(f"{program}: {_sentence(complaint.getvalue())}; see {program} --help") from None
+        raise RecipeError(f"{program}: {_complaint(cls, words, program=program)}; see {program} --help") from None
     return (values, others) if extra else values
 
 
-def _apart(cls: type[Any], arguments: list[str], *, program: str) -> tuple[list[str], list[str]]:
+def _apart(cls: type[Any], words: Sequence[str], *, program: str) -> tuple[list[str], list[str]]:
     names = _names(cls)
-    own: list[str] = []
-    others: list[str] = []
-    while arguments:
-        word = arguments.pop(0)
-        name = word[2:].partition("=")[0].replace("-", "_")
-        if word == "--":
-            own += [word, *arguments]
-            break
-        if not word.startswith("--") or name in names:
-            own.append(word)
-            continue
-        near = [] if "." in name else get_close_matches(name, names, n=1, cutoff=0.8)
+
+    def others(option: str) -> bool:
+        name = option.replace("-", "_")
+        near = [] if name in names or "." in name else get_close_matches(name, names, n=1, cutoff=0.8)
         if near:
-            raise RecipeError(f"{program}: {word} is no option; did you mean --{near[0].replace('_', '-')}?")
-        others.append(word)
-        if "=" not in word and arguments and not arguments[0].startswith("--"):
-            others.append(arguments.pop(0))
-    return own, others
+            raise RecipeError(f"{program}: --{option} is no option; did you mean --{near[0].replace('_', '-')}?")
+        return name not in names
+
+    return apart(words, others=others)
+
+
+def _complaint(cls: type[Any], words: Sequence[str], *, program: str) -> str:
+    """What is wrong with words that tyro has refused.
+
+    They are refused again where no terminal is, and `COLUMNS` is wide: there tyro draws no colours and breaks no lines.
+    """
+    said, width = io.StringIO(), os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(_WIDE)
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(said), suppress(SystemExit):
+            tyro.cli(cls, args=words, prog=program)
+    finally:
+        del os.environ["COLUMNS"]
+        if width is not None:
+            os.environ["COLUMNS"] = width
+    return _sentence(said.getvalue())
 
 
 def _names(cls: type[Any]) -> set[str]:

@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, Command] = {
     "align": Command("heedful.cli.align", "which words of translations belong to which words of their sources"),
     "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
     "fill": Command("heedful.cli.fill", "fill the gaps of texts with a pre-trained encoder"),
+    "detect": Command("heedful.cli.detect", "find replaced tokens with a pre-trained detector"),
     "embed": Command("heedful.cli.embed", "make vectors of texts with an encoder"),
     "tag": Command("heedful.cli.tag", "tag the words of sentences with a trained tagger"),
     "classify": Command("heedful.cli.classify", "a class or a number for each text, with a trained classifier"),

@@ -15,6 +15,7 @@ from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
 from heedful.cli.parallel import TextOptions
 from heedful.cli.searching import SearchOptions
 from heedful.errors import DataError, RecipeError
+from heedful.recipes.options import apart
 
 if TYPE_CHECKING:
     from heedful.cli.comparison import Comparison, Entry
@@ -85,7 +86,7 @@ class _Named:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code: 0, or 128 and the signal that interrupted training."""
-    own, overrides = _apart(arguments)
+    own, overrides = apart(arguments, others=lambda name: "." in name)  # only keys of recipes have dots
     given = parse(Arguments, own, program="heedful compare")
     _check(given, overrides)
     named = [each for path in given.runs for each in _named(path, given=given, overrides=overrides)]
@@ -109,22 +110,6 @@ def run(arguments: Sequence[str]) -> int:
     print(compared.text(), end="")
     sys.stdout.flush()
     return 0
-
-
-def _apart(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The command's own words, and keys of recipes, each with its value: only they have a dot in their name."""
-    own: list[str] = []
-    keys: list[str] = []
-    waiting = list(arguments)
-    while waiting:
-        word = waiting.pop(0)
-        if not (word.startswith("--") and "." in word.partition("=")[0]):
-            own.append(word)
-            continue
-        keys.append(word)
-        if "=" not in word and waiting and not waiting[0].startswith("--"):
-            keys.append(waiting.pop(0))
-    return own, keys
 
 
 def _say(text: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
+from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, parse
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -45,30 +45,23 @@ class Arguments:
     """of .tsv: the column of the id; lines are called by their number if not given"""
     rebuild: bool = False
     """replace the index that is there"""
-    device: MaybeText = None
-    """where to compute; a GPU where there is one"""
-    threads: MaybeInt = None
-    """CPU threads"""
+    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful index")
-    if given.threads is not None and given.threads < 1:
-        raise RecipeError(f"--threads: {given.threads}; must be at least 1")
-
-    import torch
+    given.computing.check()
 
     from heedful.cli.counting import Counting
     from heedful.retrieval.building import build_index
     from heedful.runs.load import load_embedder
 
-    if given.threads is not None:
-        torch.set_num_threads(given.threads)
+    given.computing.begin()
     passages = _passages(given)
     encoder = None
     if given.model is not None:
-        encoder = load_embedder(given.model, device=given.device)
+        encoder = load_embedder(given.model, device=given.computing.device)
     with Counting("vectors") as tick:
         made = build_index(
             given.index,

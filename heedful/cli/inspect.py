@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
+from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, parse, require_positive
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
     from heedful.inspection.record import Record
-    from heedful.tasks.inspecting import Scope
 
 _ROLES = Literal["encoder", "decoder", "cross", "summary"]
 _SHOWN_ROLES = "{encoder,decoder,cross,summary}"
@@ -80,20 +79,14 @@ class Arguments:
     """with --data or --compare: file for the numbers"""
     task: MaybeText = None
     """of runs with several tasks: which one; --head is a head of attention"""
-    device: MaybeText = None
-    """where to compute; a GPU where there is one"""
-    threads: MaybeInt = None
-    """CPU threads"""
+    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful inspect")
     _check(given)
-    if given.threads is not None:
-        import torch
-
-        torch.set_num_threads(given.threads)
+    given.computing.begin()
     if given.compare is not None:
         from heedful.cli.inspected import compare_records
 
@@ -110,7 +103,7 @@ def run(arguments: Sequence[str]) -> int:
             sentences=given.sentences,
             page=given.output,
             json_file=given.json,
-            device=given.device,
+            device=given.computing.device,
         )
     else:
         _show(_record(given), given)
@@ -136,8 +129,8 @@ def _check(given: Arguments) -> None:
         raise RecipeError(f"{given.run}: {chosen[0]} needs no run; leave one of them out")
     if given.gold is not None and given.data is None:
         raise RecipeError("--gold: belongs to --data, whose lines it aligns")
-    if given.sentences < 1:
-        raise RecipeError(f"--sentences: {given.sentences}; must be at least 1")
+    require_positive(given, "sentences")
+    given.computing.check()
 
 
 def _record(given: Arguments) -> Record:
@@ -147,63 +140,23 @@ def _record(given: Arguments) -> Record:
         record = load_record(given.record)
         return record.only(layers=_numbers("layers", given.layers), heads=_numbers("heads", given.heads))
 
-    from dataclasses import replace
-
-    from heedful.generation.search import Beam
     from heedful.runs.load import load
+    from heedful.tasks.faces import Asked, Face
     from heedful.tasks.heads import Heads
     from heedful.tasks.inspecting import Scope
-    from heedful.tasks.language.face import Writer
-    from heedful.tasks.translation.face import Translator
 
     assert given.run is not None
     assert given.source is not None
-    model: object = load(given.run, device=given.device)
-    if isinstance(model, Heads):
-        model = model.only(object, use="can be inspected", name=given.task)
+    face: object = load(given.run, device=given.computing.device)
+    if isinstance(face, Heads):
+        face = face.only(object, use="can be inspected", name=given.task)
     elif given.task is not None:
         raise RecipeError(f"--task: {given.run} has one task; leave it out")
+    if not isinstance(face, Face):
+        raise RecipeError(f"a {type(face).__name__.lower()} cannot be looked at one text at a time")
     walks = {"auto": None, "yes": True, "no": False}[given.detail]
     scope = Scope(_numbers("layers", given.layers), _numbers("heads", given.heads), walks=walks, padding=given.padding)
-    if isinstance(model, Translator):
-        search = model.search
-        if given.beam is not None:
-            if not isinstance(search, Beam):
-                raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
-            search = replace(search, width=given.beam)
-        return model.inspect(given.source, given.target, search=search, scope=scope)
-    if isinstance(model, Writer):
-        if given.target is not None:
-            raise RecipeError("--target: belongs to other models; a language model's text is all --source")
-        return model.inspect(given.source, limit=given.tokens, scope=scope)
-    for name, value in (("--beam", given.beam), ("--tokens", given.tokens)):
-        if value is not None:
-            raise RecipeError(f"{name}: this model writes nothing; leave it out")
-    return _judged(model, given.source, given.target, scope=scope)
-
-
-def _judged(model: object, source: str, target: str | None, *, scope: Scope) -> Record:
-    """The record of a model that reads and writes nothing."""
-    from heedful.tasks.classification.face import Classifier
-    from heedful.tasks.embedder import Embedder
-    from heedful.tasks.pretraining.reader import Reader
-    from heedful.tasks.spans.face import Answerer
-    from heedful.tasks.tagging.face import Tagger
-
-    match model:
-        case Reader() | Embedder():
-            return model.inspect(source, target, scope=scope)
-        case Classifier():
-            return model.inspect(source if target is None else (source, target), scope=scope)
-        case Tagger():
-            if target is not None:
-                raise RecipeError("--target: belongs to other models; a tagger's text is all --source")
-            return model.inspect(source.split(), scope=scope)
-        case Answerer():
-            if target is None:
-                raise RecipeError("--target: give the context that --source is a question about")
-            return model.inspect(source, target, scope=scope)
-    raise RecipeError(f"a {type(model).__name__.lower()} cannot be looked at one text at a time")
+    return face.look(Asked(given.source, given.target, beam=given.beam, tokens=given.tokens, scope=scope))
 
 
 def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:

@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Final, final
 
 from heedful.errors import DataError
 
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@final
+class Output:
+    """A stream of results; what a file held before stays until the first of them.
+
+    A terminal does what control characters say, and those of texts may be anybody's: it gets signs for them.
+
+    Args:
+        stream: a terminal, a pipe or a file.
+        replaces: whether what it holds is to go.
+    """
+
+    def __init__(self, stream: IO[str], *, replaces: bool) -> None:
+        self._stream = stream
+        self._replaces = replaces
+
+    @property
+    def stream(self) -> IO[str]:
+        """What to write to with control characters of one's own."""
+        if self._replaces:
+            self._stream.truncate(0)
+            self._replaces = False
+        return self._stream
+
+    def write(self, text: str) -> None:
+        """Adds a result, or a part of one."""
+        self.stream.write(shown(text) if self.stream.isatty() else text)
+
+    def flush(self) -> None:
+        """Lets others see what was written."""
+        self._stream.flush()
+
 
 @contextmanager
-def destination(path: Path | None) -> Iterator[IO[str]]:
-    """Where results go, standard output or a file; one that is there keeps its content until `clear`.
+def destination(path: Path | None) -> Iterator[Output]:
+    """Where results go, standard output or a file.
 
     Raises:
         DataError: it cannot be written.
     """
     if path is None:
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # pytest's stand-in lacks it
-        yield sys.stdout
+        yield Output(sys.stdout, replaces=False)
         return
     try:
         with path.open("a", encoding="utf-8") as file:
-            yield file
+            out = Output(file, replaces=path.is_file())
+            yield out
+            out.write("")  # no results at all are results too
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror}); choose another --output") from None
 
 
-def clear(out: IO[str], path: Path | None) -> None:
-    """Takes away what a file held before, now that the first results are ready."""
-    if path is not None and path.is_file():
-        out.truncate(0)
+def shown(text: str) -> str:
+    """Text with a sign for each control character, as ␛ for escape; tabs and line feeds stay."""
+    from heedful.inspection.lettering import visible
+
+    return _CONTROL.sub(lambda found: visible(found[0]), text)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import MaybeText, parse
+from heedful.cli.arguments import Computing, parse
+from heedful.cli.lines import answer
 from heedful.cli.parallel import TextOptions
 
 
@@ -24,30 +23,20 @@ class Arguments:
     text: Annotated[TextOptions, tyro.conf.OmitArgPrefixes]
     format: Literal["text", "jsonl"] = "text"
     """log-probability and number of tokens between tabs, or JSON with each token's"""
-    device: MaybeText = None
-    """where to compute; a GPU where there is one"""
+    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful score")
+    given.computing.check()
     reader = given.text.reader()
 
     from heedful.runs.load import load_as
     from heedful.tasks.translation.face import Translator
+    from heedful.tasks.translation.lines import ScoreLines
 
-    translator = load_as(Translator, *given.runs, use="translates", device=given.device)
-    pairs = [(pair.source, pair.target) for pair in reader]
-    for result in translator.score(pairs):
-        if given.format == "text":
-            print(f"{result.log_probability:.4f}\t{result.count}")
-        else:
-            record = {
-                "log_probability": round(result.log_probability, 5),
-                "count": result.count,
-                "tokens": [*result.tokens, "</s>"],
-                "token_log_probabilities": [round(p, 5) for p in result.token_log_probabilities],
-            }
-            print(json.dumps(record, ensure_ascii=False))
-    sys.stdout.flush()
-    return 0
+    given.computing.begin()
+    translator = load_as(Translator, *given.runs, use="translates", device=given.computing.device)
+    pairs = ((pair.source, pair.target) for pair in reader)
+    return answer(ScoreLines(translator), pairs, as_json=given.format == "jsonl")

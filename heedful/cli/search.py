@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
-from heedful.cli.output import clear, destination
+from heedful.cli.arguments import Computing, MaybePath, parse, require_positive
+from heedful.cli.output import destination
 from heedful.errors import RecipeError
+from heedful.tasks.faces import chunked
 
 if TYPE_CHECKING:
     from heedful.cli.found import Found
@@ -56,10 +57,7 @@ class Arguments:
     """file for the results, a page if it ends with .html; standard output if not given"""
     format: Literal["text", "jsonl"] = "text"
     """for reading, or JSON with all scores and places, a line for each question"""
-    device: MaybeText = None
-    """where to compute; a GPU where there is one"""
-    threads: MaybeInt = None
-    """CPU threads"""
+    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -67,13 +65,10 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful search")
     _check(given)
 
-    import torch
-
     from heedful.retrieval.index import load_index
 
-    if given.threads is not None:
-        torch.set_num_threads(given.threads)
-    index = load_index(given.index, model=given.model, device=given.device)
+    given.computing.begin()
+    index = load_index(given.index, model=given.model, device=given.computing.device)
     if given.measure is not None:
         _measure(index, given.measure, given)
         return 0
@@ -86,19 +81,13 @@ def run(arguments: Sequence[str]) -> int:
         with replacing(given.output) as beside:
             beside.write_text(text, encoding="utf-8")
         return 0
-    begun = False
     with destination(given.output) as out:
         for each in found:
-            if not begun:
-                clear(out, given.output)
-                begun = True
             if given.format == "jsonl":
                 out.write(each.json() + "\n")
             else:
-                each.print(out)
+                each.print(out.stream)
             out.flush()
-        if not begun:
-            clear(out, given.output)
     return 0
 
 
@@ -110,10 +99,8 @@ def _check(given: Arguments) -> None:
         raise RecipeError("--answers: marks passages, and --measure shows none; drop one of them")
     if given.format == "jsonl" and given.output is not None and given.output.suffix == ".html":
         raise RecipeError("--format jsonl: --output ends with .html, which is a page; drop one of them")
-    for name in ("top", "threads"):
-        number = getattr(given, name)
-        if number is not None and number < 1:
-            raise RecipeError(f"--{name}: {number}; must be at least 1")
+    require_positive(given, "top")
+    given.computing.check()
 
 
 def _orderings(index: PassageIndex, given: Arguments) -> tuple[Ordering, ...]:
@@ -127,12 +114,12 @@ def _orderings(index: PassageIndex, given: Arguments) -> tuple[Ordering, ...]:
 
 def _found(index: PassageIndex, given: Arguments) -> Iterator[Found]:
     from heedful.cli.found import found
-    from heedful.data.readers import batched, read_lines
+    from heedful.data.readers import read_lines
 
     orderings = _orderings(index, given)
-    answerer = None if given.answers is None else _answerer(given.answers, device=given.device)
+    answerer = None if given.answers is None else _answerer(given.answers, device=given.computing.device)
     lines = iter(given.query) if given.query else read_lines(given.queries or sys.stdin.buffer)
-    for part in batched(lines, _CHUNK):
+    for part in chunked(lines, _CHUNK):
         for query, orders in zip(part, index.compare(part, top=given.top, orderings=orderings), strict=True):
             yield found(query, orders, telling=index.telling(query), answerer=answerer)
 
@@ -158,7 +145,6 @@ def _measure(index: PassageIndex, path: Path, given: Arguments) -> None:
     ]
     title = f"{count:,} questions of {path.name}, {len(index):,} passages"
     with destination(given.output) as out:
-        clear(out, given.output)
         if given.format == "jsonl":
             content = {"questions": count, "passages": len(index), "orderings": [asdict(each) for each in measured]}
             out.write(json.dumps(content) + "\n")

@@ -59,6 +59,6 @@ def run(arguments: Sequence[str]) -> int:
         name = signal.Signals(outcome.signal).name
         print(f"{name}: saved; the same command goes on from here ({outcome.folder})", file=sys.stderr)
         return 128 + outcome.signal
-    following = kind_of(recipe).trial.replace("RUN", str(outcome.folder))
+    following = kind_of(recipe).tried(recipe).replace("RUN", str(outcome.folder))
     print(f"trained: {outcome.folder}\nnext: heedful {following}", file=sys.stderr)
     return 0

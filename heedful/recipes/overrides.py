@@ -17,6 +17,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from heedful.errors import RecipeError
+from heedful.recipes.options import grouped
 from heedful.recipes.section import Anchor, Section, complete, keys, kinds_of, member, members, named, parts
 
 Nest = dict[str, Any]
@@ -39,9 +40,7 @@ class Override:
 def read_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
     """The overrides in a list of arguments; RecipeError for anything that is none."""
     found: list[Override] = []
-    waiting = list(arguments)
-    while waiting:
-        word = waiting.pop(0)
+    for word, *value in grouped(arguments):
         name, equals, text = word.partition("=")
         typed = tuple(name[2:].split("."))
         path = tuple(part.replace("-", "_") for part in typed)
@@ -49,9 +48,7 @@ def read_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
             raise RecipeError(
                 f"command line: {word!r} is no option; a recipe is changed by --key value, as in --training.steps 2000"
             )
-        if not equals and waiting and not waiting[0].startswith("--"):
-            text, equals = waiting.pop(0), "="
-        found.append(Override(path, text if equals else None, typed))
+        found.append(Override(path, text if equals else next(iter(value), None), typed))
     return tuple(found)
 
 

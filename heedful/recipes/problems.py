@@ -169,32 +169,38 @@ def _remedy(path: Sequence[str], table: type[Section], root: type[Section]) -> s
     """Where an unknown key belongs, as far as that can be guessed."""
     *tables, name = path
     others = _alternatives(tables, root)
-    possible = {key for section in others for key in keys(section)}
-    near = get_close_matches(name, list(keys(table)), n=1)
-    if near and name not in possible:
+    known = [*keys(table), *(key for section, _ in others for key in keys(section))]
+    near = get_close_matches(name, dict.fromkeys(known), n=1)
+    if near and near[0] in keys(table):
         return f"did you mean {'.'.join([*tables, near[0]])}?"
-    near = get_close_matches(name, list(possible), n=1)
     if near:
-        kinds = [toml.value(kind_of(section)) for section in others if near[0] in keys(section)]
-        return f"{'.'.join([*tables, near[0]])} needs {'.'.join(tables)}.kind = {' or '.join(kinds)}"
+        choices = dict.fromkeys(choice for section, choice in others if near[0] in keys(section))
+        chooser = next(iter(choices))[0]
+        kinds = [toml.value(kind) for key, kind in choices if key == chooser]
+        return f"{'.'.join([*tables, near[0]])} needs {chooser} = {' or '.join(kinds)}"
     elsewhere = [key for key in _everywhere(root) if key.split(".")[-1] == name]
     if elsewhere:
         return f"did you mean {' or '.join(elsewhere)}?"
     return f"known here: {', '.join(keys(table))}"
 
 
-def _alternatives(tables: Sequence[str], root: type[Section]) -> tuple[type[Section], ...]:
-    """All tables that might stand at a dotted key, whichever kinds those above it have."""
-    possible: tuple[type[Section], ...] = (root,)
+def _alternatives(tables: Sequence[str], root: type[Section]) -> list[tuple[type[Section], tuple[str, str | None]]]:
+    """All tables that might stand at a dotted key, each with the nearest key that chooses it and the word for it."""
+    possible: list[tuple[type[Section], tuple[str, str | None]]] = [(root, ("", None))]
     waiting = list(tables)
     while waiting:
         name = waiting.pop(0)
-        annotations = [keys(section).get(name) for section in possible]
-        if waiting and any(named(each) is not None for each in annotations):
+        annotations = [(keys(section).get(name), choice) for section, choice in possible]
+        if waiting and any(named(each) is not None for each, _ in annotations):
             waiting.pop(0)
-            annotations = [named(each) for each in annotations]
-        possible = tuple(inner for each in annotations for inner in members(each))
-    return possible if len(possible) > 1 else ()
+            annotations = [(named(each), choice) for each, choice in annotations]
+        chooser = ".".join([*tables[: len(tables) - len(waiting)], "kind"])
+        possible = [
+            (inner, (chooser, kind_of(inner)) if len(members(each)) > 1 else choice)
+            for each, choice in annotations
+            for inner in members(each)
+        ]
+    return possible if len(possible) > 1 else []
 
 
 def _everywhere(section: type[Section], above: str = "") -> Iterator[str]:

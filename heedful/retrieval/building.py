@@ -14,7 +14,6 @@ from typing import Any, Final
 import numpy as np
 from filelock import FileLock, Timeout
 
-from heedful.data.readers import batched
 from heedful.errors import DataError, RunError, TrainingError
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.manifest import (
@@ -31,6 +30,7 @@ from heedful.retrieval.terms import terms
 from heedful.retrieval.words import WordsIndex, bm25s
 from heedful.store import MANIFEST, digest, write_json
 from heedful.tasks.embedder import Embeds
+from heedful.tasks.faces import chunked
 
 _LOCK: Final = ".lock"
 _CHUNK: Final = 256
@@ -149,7 +149,7 @@ def _write_vectors(folder: Path, encoder: Embeds, *, tick: Tick | None) -> tuple
     out: np.memmap[Any, Any] | None = None
     count, done = len(mapped_array(folder / OFFSETS)) - 1, 0
     with (folder / PASSAGES).open(encoding="utf-8", newline="\n") as texts:
-        for lines in batched(texts, _CHUNK):
+        for lines in chunked(texts, _CHUNK):
             wholes = [Passage(**json.loads(line)).whole for line in lines]
             found = unit_vectors(encoder.embed(wholes, first=done + 1, cut=cut.append))
             if out is None:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from heedful.data.readers import batched
 from heedful.errors import RunError
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.manifest import (
@@ -31,6 +30,7 @@ from heedful.retrieval.terms import terms
 from heedful.retrieval.words import WordsIndex
 from heedful.runs.load import load_embedder
 from heedful.tasks.embedder import Embeds
+from heedful.tasks.faces import chunked
 
 _QUERIES: Final = 64
 """Queries whose cosines are in memory at a time."""
@@ -130,7 +130,7 @@ class PassageIndex:
     def scores(self, queries: Sequence[str], *, words_only: bool = False) -> Iterator[Scores]:
         """What speaks for each passage, query by query; with `words_only` no vectors are compared."""
         first = 1
-        for part in batched(iter(queries), _QUERIES):
+        for part in chunked(queries, _QUERIES):
             cosines: Sequence[Float[np.ndarray, " N"] | None] = [None] * len(part)
             if self.has_vectors and not words_only:
                 found = unit_vectors(self._encoder.embed(part, first=first, cut=lambda _: None))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import nn
 
 from heedful.data.batches import padded, tokens_of
-from heedful.data.bucketing import plan_by_length
 from heedful.data.framing import paired_tokens
 from heedful.data.sequences import joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Record
 from heedful.models.interface import Encoder
+from heedful.tasks.faces import Asked, Face, TextLines, in_batches
 from heedful.tasks.inspecting import Scope, encoded
 from heedful.values import Tokens, move
 
@@ -38,7 +38,30 @@ class Embeds(Protocol):
         ...
 
 
-class Embedder:
+@final
+@dataclass(frozen=True)
+class EmbedLines(TextLines[np.ndarray]):
+    """A text a line; its vector as a list of numbers.
+
+    Attributes:
+        model: makes the vectors.
+        normalise: whether each becomes one long.
+    """
+
+    model: Embeds
+    normalise: bool = False
+
+    def answers(self, inputs: Sequence[str], *, first: int) -> Float[np.ndarray, "N d_model"]:
+        """Vectors."""
+        found = self.model.embed(inputs, first=first)
+        return found / np.linalg.norm(found, axis=1, keepdims=True).clip(1e-12) if self.normalise else found
+
+    def record(self, answer: np.ndarray) -> Any:
+        """Six places."""
+        return [round(float(number), 6) for number in answer]
+
+
+class Embedder(Face):
     """An encoder with its tokenizer.
 
     Args:
@@ -83,17 +106,22 @@ class Embedder:
             DataError: a text is longer than the model reads; the message names it.
         """
         ids = [self._fitting(self.tokenizer.encode(text), number, cut) for number, text in enumerate(texts, first)]
-        vectors: list[np.ndarray | None] = [None] * len(texts)
-        lengths = np.array([len(each) for each in ids], dtype=np.int64)
-        for rows in plan_by_length(lengths, tokens=batch_tokens, rows=256):
-            tokens = self.tokens([ids[row] for row in rows])
-            with torch.inference_mode():
-                memory = self.encoder(tokens)
-                real = (memory.positions >= 0).unsqueeze(-1)
-                means = ((memory.values * real).sum(1) / real.sum(1)).float().cpu().numpy()
-            for row, mean in zip(rows, means, strict=True):
-                vectors[row] = mean
-        return np.stack([vector for vector in vectors if vector is not None]) if ids else np.zeros((0, 0), np.float32)
+        vectors = in_batches(ids, self._means, size=len, tokens=batch_tokens, rows=256)
+        return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
+
+    def _means(self, rows: list[list[int]]) -> Float[np.ndarray, "B d_model"]:
+        memory = self.encoder(self.tokens(rows))
+        real = (memory.positions >= 0).unsqueeze(-1)
+        means: np.ndarray = ((memory.values * real).sum(1) / real.sum(1)).float().cpu().numpy()
+        return means
+
+    def lines(self) -> EmbedLines:
+        """A text a line."""
+        return EmbedLines(self)
+
+    def look(self, asked: Asked) -> Record:
+        """See `inspect`."""
+        return self.inspect(asked.to_read().source, asked.target, scope=asked.scope)
 
     def framed(self, ids: list[int], number: int) -> list[int]:
         """Ids between begin and end; `DataError` for text `number` where they are too many."""

@@ -66,6 +66,10 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
     outputs: ClassVar[str | None] = None
     trial: ClassVar[str] = "evaluate RUN"
 
+    def tried(self, recipe: AnyRecipe) -> str:
+        """`trial`, where it depends on the recipe."""
+        return self.trial
+
     @abstractmethod
     def learn(self, recipe: AnyRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """The vocabularies of what is learned from.

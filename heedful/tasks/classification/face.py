@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from heedful.data.bucketing import plan_by_length
 from heedful.data.framing import frame, paired_tokens
 from heedful.data.labels import Labels
 from heedful.data.sequences import Joined
@@ -19,6 +18,8 @@ from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.classification.examples import Answered
+from heedful.tasks.classification.lines import ChoiceLines, ClassLines
+from heedful.tasks.faces import Asked, Face, in_batches
 from heedful.tasks.inspecting import Scope, best_options, encoded
 from heedful.values import Tokens, move
 
@@ -49,7 +50,7 @@ class Chosen:
     probabilities: tuple[float, ...]
 
 
-class Classifier:
+class Classifier(Face):
     """A model with the tokenizer and the classes it was trained with.
 
     Args:
@@ -160,9 +161,10 @@ class Classifier:
             RecipeError: no such layer or head.
         """
         scope, row = scope or Scope(), self._frame(texts)
-        tokens = move(paired_tokens([row.ids], [row.segments.count(0)]), self.device)
         title = texts if isinstance(texts, str) else " / ".join(texts)
-        record, logits = encoded(self.model, self._said, tokens, tokenizer=self.tokenizer, scope=scope, title=title)
+        record, logits = encoded(
+            self.model, self._said, self._tokens([row]), tokenizer=self.tokenizer, scope=scope, title=title
+        )
         if self.labels is None:
             about = "score of the candidate" if self.answered == "choice" else "number"
             answer = Answer(about, "", None, (), number=float(logits[0]))
@@ -172,6 +174,15 @@ class Classifier:
             answer = Answer("class", "", None, options)
         notes = (f"The text was too long: {row.cut:,} tokens at its end were not read.",) if row.cut else ()
         return replace(record, answers=(answer,), notes=(*record.notes, *notes))
+
+    def lines(self) -> ClassLines | ChoiceLines:
+        """Texts, pairs with a tab between them, or candidates behind what they share."""
+        return ChoiceLines(self) if self.answered == "choice" else ClassLines(self)
+
+    def look(self, asked: Asked) -> Record:
+        """See `inspect`."""
+        asked = asked.to_read()
+        return self.inspect(asked.source if asked.target is None else (asked.source, asked.target), scope=asked.scope)
 
     def _said(self, tokens: Tokens) -> Tensor:
         """Logits of one text."""
@@ -191,14 +202,12 @@ class Classifier:
 
     def _each(self, rows: Sequence[Joined], say: Callable[[Tokens], Tensor], *, batch_tokens: int) -> Tensor:
         """What the model says of each, in their order; on the processor."""
-        said = torch.zeros(0, 0)
-        lengths = np.array([len(row.ids) for row in rows], dtype=np.int64)
-        for numbers in plan_by_length(lengths, tokens=batch_tokens, rows=batch_tokens):
-            batch = [rows[number] for number in numbers]
-            tokens = paired_tokens([row.ids for row in batch], [row.segments.count(0) for row in batch])
-            with torch.inference_mode():
-                found = say(move(tokens, self.device)).float().cpu()
-            if not said.numel():
-                said = torch.zeros(len(rows), found.size(1))
-            said[torch.from_numpy(numbers)] = found
-        return said
+
+        def batch(rows: list[Joined]) -> Tensor:
+            return say(self._tokens(rows)).float().cpu()
+
+        said = in_batches(rows, batch, size=lambda row: len(row.ids), tokens=batch_tokens)
+        return torch.stack(said) if said else torch.zeros(0, 0)
+
+    def _tokens(self, rows: Sequence[Joined]) -> Tokens:
+        return move(paired_tokens([row.ids for row in rows], [row.segments.count(0) for row in rows]), self.device)

@@ -17,7 +17,9 @@ from heedful.inspection.record import Record
 from heedful.models.interface import Engine
 from heedful.models.language_model import LanguageModel
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
+from heedful.tasks.faces import Asked, Face
 from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
+from heedful.tasks.language.lines import WriteLines
 from heedful.tasks.language.stop_strings import AtString, Ends, Following, complete
 from heedful.values import Tokens, move
 
@@ -52,7 +54,7 @@ class Surprise:
     token_log_probabilities: tuple[float, ...]
 
 
-class Writer:
+class Writer(Face):
     """A language model with its tokenizer.
 
     Where positions end, writing goes on with the newer half of the context, read again as if the text began there; see
@@ -168,6 +170,14 @@ class Writer:
         rest = ends.cut(complete(following.text(ids)))[0][len(shown) :]
         if rest:
             yield rest
+
+    def lines(self) -> WriteLines:
+        """A prompt a line."""
+        return WriteLines(self)
+
+    def look(self, asked: Asked) -> Record:
+        """See `inspect`."""
+        return self.inspect(asked.alone("a language model's"), limit=asked.tokens, scope=asked.scope)
 
     def forgotten(self, prompt: str) -> int:
         """How many tokens at the left of a prompt the model's positions are not enough for."""

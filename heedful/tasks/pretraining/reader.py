@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from heedful.data.bucketing import plan_by_length
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.tasks.embedder import Embedder
+from heedful.tasks.faces import Asked, Face, in_batches
 from heedful.tasks.inspecting import Scope, best_options, encoded
+from heedful.tasks.pretraining.lines import FillLines
 from heedful.values import Tokens
 
 _Guessed = Iterator[tuple[list[int], list[float]]]
@@ -46,30 +46,23 @@ class Filled:
 
 
 @final
-class Reader:
+class Reader(Face):
     """A masked language model with its tokenizer.
 
     Args:
         model: in evaluation mode.
         tokenizer: that it was trained with.
         max_length: tokens that it reads, begin and end included.
+
+    Attributes:
+        embed: a vector for each text; see `Embedder.embed`.
     """
 
     def __init__(self, model: MaskedLanguageModel, *, tokenizer: Tokenizer, max_length: int) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.embedder = Embedder(model.encoder, tokenizer=tokenizer, max_length=max_length)
-
-    def embed(
-        self,
-        texts: Sequence[str],
-        *,
-        batch_tokens: int = 4096,
-        first: int = 1,
-        cut: Callable[[int], None] | None = None,
-    ) -> Float[np.ndarray, "N d_model"]:
-        """A vector for each text; see `Embedder.embed`."""
-        return self.embedder.embed(texts, batch_tokens=batch_tokens, first=first, cut=cut)
+        self.embed = self.embedder.embed
 
     def fill(self, texts: Sequence[str], *, top: int = 5, blank: str = "[MASK]", first: int = 1) -> list[Filled]:
         """The `top` most probable tokens for each gap of each text, given everything else; gaps do not see each other.
@@ -84,12 +77,20 @@ class Reader:
             DataError: a text has no gap, or is longer than the model reads; the message names it.
         """
         cut = [self._gapped(text, number, blank=blank) for number, text in enumerate(texts, first)]
-        found: dict[int, Filled] = {}
-        for rows in plan_by_length(np.array([len(ids) for ids in cut], dtype=np.int64), tokens=4096, rows=64):
-            guesses = self._guesses([cut[row] for row in rows], top=top)
-            for row in rows.tolist():
-                found[row] = self._filled(cut[row], guesses)
-        return [found[row] for row in range(len(texts))]
+
+        def say(batch: list[list[int]]) -> Iterator[Filled]:
+            guesses = self._guesses(batch, top=top)
+            return (self._filled(ids, guesses) for ids in batch)
+
+        return in_batches(cut, say, size=len, tokens=4096, rows=64)
+
+    def lines(self) -> FillLines:
+        """Texts with gaps."""
+        return FillLines(self)
+
+    def look(self, asked: Asked) -> Record:
+        """See `inspect`."""
+        return self.inspect(asked.to_read().source, asked.target, scope=asked.scope)
 
     def _gapped(self, text: str, number: int, *, blank: str) -> list[int]:
         if blank not in text:
@@ -139,7 +140,6 @@ class Reader:
             answers.append(Answer("the second text belongs to the first", "", None, options))
         return replace(record, answers=tuple(answers))
 
-    @torch.inference_mode()
     def _guesses(self, rows: list[list[int]], *, top: int) -> _Guessed:
         """For each gap, row by row, the best tokens and their probabilities; what is no text has none."""
         tokens = self.embedder.tokens(rows)

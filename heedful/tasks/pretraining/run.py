@@ -22,7 +22,7 @@ from heedful.tasks.pretraining.masking import Masking, SingleTokens
 from heedful.tasks.pretraining.passages import sentence_encoding, sentences_of
 from heedful.tasks.pretraining.problem import MaskedPassages, Pretraining
 from heedful.tasks.pretraining.reader import Reader
-from heedful.tasks.pretraining.recipe import PretrainingRecipe
+from heedful.tasks.pretraining.recipe import PretrainingRecipe, ReplacedTokensConfig
 
 TEXT: Final = "tokenizer/text"
 Pretrained: TypeAlias = MaskedLanguageModel | ReplacedTokenDetector
@@ -36,6 +36,11 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
 
     words: ClassVar = (TEXT,)
     trial: ClassVar = 'fill RUN --text "..."'
+
+    def tried(self, recipe: PretrainingRecipe) -> str:
+        """What is hidden is filled, what was replaced is found."""
+        detects = isinstance(recipe.training.objective, ReplacedTokensConfig)
+        return 'detect RUN --text "..."' if detects else self.trial
 
     def learn(self, recipe: PretrainingRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Text, and a mask."""

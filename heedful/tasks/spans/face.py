@@ -11,12 +11,14 @@ import torch
 from jaxtyping import Float
 from torch.nn import functional
 
-from heedful.data.bucketing import plan_by_length
 from heedful.data.sequences import Window
 from heedful.data.tokenizers import Tokenizer
+from heedful.errors import RecipeError
 from heedful.inspection.record import Answer, Option, Record
 from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.faces import Asked, Face, in_batches
 from heedful.tasks.inspecting import Scope, encoded
+from heedful.tasks.spans.lines import AnswerLines
 from heedful.tasks.spans.windows import NOWHERE, Cutting, WindowBatch, question_windows, read_windows
 from heedful.values import move
 
@@ -59,7 +61,7 @@ class Answered:
     none: float
 
 
-class Answerer:
+class Answerer(Face):
     """A model with the tokenizer it was trained with.
 
     Args:
@@ -91,7 +93,7 @@ class Answerer:
         return self.answer_all([(question, context)], n_best=n_best)[0]
 
     def answer_all(
-        self, questions: Sequence[tuple[str, str]], *, n_best: int = 1, batch_tokens: int = 8192
+        self, questions: Sequence[tuple[str, str]], *, n_best: int = 1, batch_tokens: int = 8192, first: int = 1
     ) -> list[Answered]:
         """What the contexts answer to questions.
 
@@ -99,13 +101,14 @@ class Answerer:
             questions: each with its context.
             n_best: spans to tell.
             batch_tokens: padded tokens that are read at a time.
+            first: number of the first question, for messages.
 
         Raises:
             DataError: tokens of a context cannot be found again in its text; the message says in which.
         """
         cut = [
             question_windows(self.tokenizer, question, context, cutting=self.cutting, place=f"question {number}")
-            for number, (question, context) in enumerate(questions, 1)
+            for number, (question, context) in enumerate(questions, first)
         ]
         flat = [window for windows in cut for window in windows]
         logits = self.logits(flat, batch_tokens=batch_tokens)
@@ -184,15 +187,23 @@ class Answerer:
 
     def logits(self, windows: Sequence[Window], *, batch_tokens: int) -> list[Float[np.ndarray, "T 2"]]:
         """Of each token of each window the logits of beginning and of ending the answer; -inf where it cannot."""
-        found: list[np.ndarray] = [np.zeros((0, 2))] * len(windows)
-        lengths = np.array([len(window.ids) for window in windows], dtype=np.int64)
-        for rows in plan_by_length(lengths, tokens=batch_tokens, rows=batch_tokens):
-            batch = move(read_windows([windows[row] for row in rows]), self.device)
-            with torch.inference_mode():
-                logits = span_logits(self.model, batch).cpu().numpy()
-            for row, values in zip(rows.tolist(), logits, strict=True):
-                found[row] = values[: lengths[row]]
-        return found
+
+        def say(batch: list[Window]) -> list[np.ndarray]:
+            logits = span_logits(self.model, move(read_windows(batch), self.device)).cpu().numpy()
+            return [values[: len(window.ids)] for window, values in zip(batch, logits, strict=True)]
+
+        return in_batches(windows, say, size=lambda window: len(window.ids), tokens=batch_tokens)
+
+    def lines(self) -> AnswerLines:
+        """Questions with their contexts as JSON."""
+        return AnswerLines(self)
+
+    def look(self, asked: Asked) -> Record:
+        """See `inspect`; the second text is the context."""
+        context = asked.to_read().target
+        if context is None:
+            raise RecipeError("--target: give the context that --source is a question about")
+        return self.inspect(asked.source, context, scope=asked.scope)
 
 
 def _spans_told(found: Answered, window: Window) -> Answer:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from heedful.data.batches import padded, tokens_of
-from heedful.data.bucketing import plan_by_length
 from heedful.data.labels import Labels
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.faces import Asked, Face, in_batches
 from heedful.tasks.inspecting import Scope, best_options, encoded
 from heedful.tasks.tagging.data import Stretch, encode_words, framed_words, stretches
+from heedful.tasks.tagging.lines import TagLines
 from heedful.values import Tokens, move
 
 
@@ -30,7 +29,7 @@ class Tag:
     probability: float
 
 
-class Tagger:
+class Tagger(Face):
     """A model with the tokenizer and the tags it was trained with.
 
     Args:
@@ -61,21 +60,23 @@ class Tagger:
         """The most probable tag of each word of each sentence; a sentence without words has none."""
         parts = [(row, stretch) for row, words in enumerate(sentences) for stretch in self._stretches(words)]
         encoded = [self._encode(sentences[row], stretch) for row, stretch in parts]
-        lengths = np.array([len(ids) for ids, _ in encoded], dtype=np.int64)
-        found: list[list[Tag]] = [[] for _ in parts]
-        for numbers in plan_by_length(lengths, tokens=batch_tokens, rows=batch_tokens):
-            best, chances = self._best([encoded[number][0] for number in numbers])
-            for at, number in enumerate(numbers.tolist()):
-                row, stretch = parts[number]
-                found[number] = [
-                    Tag(sentences[row][word], self.tags.names[best[at][begin]], chances[at][begin])
-                    for word, begin in zip(stretch.read, encoded[number][1], strict=True)
-                    if word in stretch.taken
-                ]
+        found = in_batches([ids for ids, _ in encoded], self._best, size=len, tokens=batch_tokens)
         tagged: list[list[Tag]] = [[] for _ in sentences]
-        for (row, _), tags in zip(parts, found, strict=True):
-            tagged[row] += tags
+        for (row, stretch), (_, begins), (best, chances) in zip(parts, encoded, found, strict=True):
+            tagged[row] += [
+                Tag(sentences[row][word], self.tags.names[best[begin]], chances[begin])
+                for word, begin in zip(stretch.read, begins, strict=True)
+                if word in stretch.taken
+            ]
         return tagged
+
+    def lines(self) -> TagLines:
+        """Sentences with spaces between their words."""
+        return TagLines(self)
+
+    def look(self, asked: Asked) -> Record:
+        """See `inspect`; words have spaces between them."""
+        return self.inspect(asked.to_read().alone("a tagger's").split(), scope=asked.scope)
 
     def inspect(self, words: Sequence[str], *, scope: Scope | None = None) -> Record:
         """Everything the model attends to while it reads a sentence, and the most probable tags of each word.
@@ -130,9 +131,8 @@ class Tagger:
         # of a word that is too long by itself the end is not read; its tag stands at its first token
         return ids[: self.max_length], begins
 
-    def _best(self, rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[list[float]]]:
+    def _best(self, rows: list[list[int]]) -> Iterator[tuple[list[int], list[float]]]:
         """Of each token of each row the most probable tag, and its probability."""
         tokens = move(tokens_of(padded(rows)), self.device)
-        with torch.inference_mode():
-            best = self.model.output(self.model(tokens)).float().softmax(-1).max(-1)
-        return best.indices.tolist(), best.values.tolist()
+        best = self.model.output(self.model(tokens)).float().softmax(-1).max(-1)
+        return zip(best.indices.tolist(), best.values.tolist(), strict=True)

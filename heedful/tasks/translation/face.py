@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -12,25 +12,38 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.data.batches import collate_sources, padded, tokens_of
-from heedful.data.bucketing import plan_by_length
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypotheses, Hypothesis, score
-from heedful.generation.search import Search
+from heedful.generation.search import Beam, Search
 from heedful.inspection.capture import places as attentions_of
 from heedful.inspection.record import Record
 from heedful.inspection.watch import watch
 from heedful.models.interface import Encoder, Engine
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.tasks.embedder import Embedder
+from heedful.tasks.faces import Asked, Face, in_batches
 from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
 from heedful.tasks.searches import Length
+from heedful.tasks.translation.lines import TranslationLines
 from heedful.tasks.translation.translations import Alignment, Candidate, ForcedScore, Translation
 from heedful.tasks.translation.words import Links, link_words, words_of_pieces
 from heedful.values import Tokens, move
 
 
-class Translator:
+@dataclass(frozen=True)
+class _Sentence:
+    """The ids of a sentence, its number, and the ids that its translation begins with."""
+
+    ids: list[int]
+    number: int
+    prefix: list[int]
+
+
+_Pair = tuple[list[int], list[int]]
+
+
+class Translator(Face):
     """Models of one vocabulary, with the tokenizers they were trained with; several models vote as an ensemble.
 
     Args:
@@ -92,31 +105,24 @@ class Translator:
             DataError: a sentence or a prefix is longer than the model can read; the message names it.
         """
         encoded = [self._encode(sentence, number) for number, sentence in enumerate(sentences, first)]
-        forced = None
+        forced = [list(self.target.opening)] * len(encoded)
         if prefixes is not None:
             forced = [self._forcible(text, n) or list(self.target.opening) for n, text in enumerate(prefixes, first)]
-        found: list[list[Hypothesis]] = [[] for _ in sentences]
-        filled = np.array([i for i, ids in enumerate(encoded) if ids], dtype=np.int64)
-        if tick is not None and len(filled) < len(sentences):
-            tick(len(sentences) - len(filled))
-        lengths = np.array([len(encoded[i]) + 1 for i in filled], dtype=np.int64)
-        for places in plan_by_length(lengths, tokens=batch_tokens, rows=64):
-            rows = filled[places]
-            prefix = None if forced is None else torch.from_numpy(padded([forced[i] for i in rows])).to(self.device)
-            hypotheses = self._search(
-                [encoded[i] for i in rows],
-                search or self.search,
-                length=length or self.length,
-                prefix=prefix,
-                numbers=rows + first,
-            )
-            for row, best in zip(rows, hypotheses, strict=True):
-                found[row] = best
+        asked = map(_Sentence, encoded, range(first, first + len(encoded)), forced)
+        filled = [each for each in asked if each.ids]
+        if tick is not None and len(filled) < len(encoded):
+            tick(len(encoded) - len(filled))
+
+        def say(batch: list[_Sentence]) -> Hypotheses:
+            hypotheses = self._search(batch, search or self.search, length=length or self.length)
             if tick is not None:
-                tick(len(rows))
+                tick(len(batch))
+            return hypotheses
+
+        found = iter(in_batches(filled, say, size=lambda each: len(each.ids) + 1, tokens=batch_tokens, rows=64))
         return [
-            self._translation(sentence, ids, hypotheses)
-            for sentence, ids, hypotheses in zip(sentences, encoded, found, strict=True)
+            self._translation(sentence, ids, next(found) if ids else [])
+            for sentence, ids in zip(sentences, encoded, strict=True)
         ]
 
     def score(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
@@ -125,21 +131,7 @@ class Translator:
         Raises:
             DataError: a sentence or its translation is longer than the model can read; the message names it.
         """
-        sources = [self._encode(source, number) for number, (source, _) in enumerate(pairs, 1)]
-        targets = [self._forcible(target, number) for number, (_, target) in enumerate(pairs, 1)]
-        lengths = np.array([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)], dtype=np.int64)
-        results: list[ForcedScore | None] = [None] * len(pairs)
-        for rows in plan_by_length(lengths, tokens=batch_tokens, rows=256):
-            source = self._sources([sources[i] for i in rows])
-            target, labels = self._forced([targets[i] for i in rows])
-            model = self._model()
-            with torch.inference_mode():
-                scores = score(model.step, model.begin(source), target, labels=labels)
-            for row, each in zip(rows, scores.token_log_probabilities.tolist(), strict=True):
-                count = len(targets[row]) + 1
-                pieces = tuple(self.target.pieces(targets[row]))
-                results[row] = ForcedScore(sum(each[:count]), count, tuple(each[:count]), pieces)
-        return [result for result in results if result is not None]
+        return in_batches(self._pairs(pairs), self._scores, size=_longer, tokens=batch_tokens, rows=256)
 
     def embed(
         self,
@@ -178,18 +170,7 @@ class Translator:
 
     def align_all(self, pairs: Sequence[tuple[str, str | Candidate]], *, batch_tokens: int = 4096) -> list[Alignment]:
         """`align` for many sentences, in their order; an ensemble's first model is asked."""
-        sources = [self._encode(source, number) for number, (source, _) in enumerate(pairs, 1)]
-        targets = [
-            self._forcible(target, number) if isinstance(target, str) else list(target.ids)
-            for number, (_, target) in enumerate(pairs, 1)
-        ]
-        lengths = np.array([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)], dtype=np.int64)
-        found: dict[int, Alignment] = {}
-        for rows in plan_by_length(lengths, tokens=batch_tokens, rows=256):
-            weights = self._across([sources[i] for i in rows], [targets[i] for i in rows])
-            for at, row in enumerate(rows):
-                found[row] = self._alignment(sources[row], targets[row], weights, row=at)
-        return [found[row] for row in range(len(pairs))]
+        return in_batches(self._pairs(pairs), self._alignments, size=_longer, tokens=batch_tokens, rows=256)
 
     def link(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[Links]:
         """Which words of given translations belong together, by the last attention to the source; see `link_words`.
@@ -231,7 +212,7 @@ class Translator:
             raise DataError("no words to look at: give a sentence")
         if target is None:
             search, grown = growing(search or self.search)
-            found = self._search([ids], search, length=self.length, prefix=None, numbers=np.array([1]))
+            found = self._search([_Sentence(ids, 1, list(self.target.opening))], search, length=self.length)
             wanted = list(found[0][0].ids)
         else:
             wanted = self._forcible(target, 1)
@@ -251,9 +232,45 @@ class Translator:
         tree = () if grown is None else branches(grown, labels[0].tolist(), tokenizer=self.target)
         return replace(record, written=texts, tree=tree)
 
-    def _across(self, sources: list[list[int]], targets: list[list[int]]) -> dict[str, Float[np.ndarray, "B T S"]]:
-        source = self._sources(sources)
-        read, _ = self._forced(targets)
+    def lines(self) -> TranslationLines:
+        """A sentence a line."""
+        return TranslationLines(self)
+
+    def look(self, asked: Asked) -> Record:
+        """See `inspect`."""
+        search = self.search
+        if asked.beam is not None:
+            if not isinstance(search, Beam):
+                raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
+            search = replace(search, width=asked.beam)
+        return self.inspect(asked.source, asked.target, search=search, scope=asked.scope)
+
+    def _pairs(self, pairs: Sequence[tuple[str, str | Candidate]]) -> list[_Pair]:
+        sources = [self._encode(source, number) for number, (source, _) in enumerate(pairs, 1)]
+        targets = [
+            self._forcible(target, number) if isinstance(target, str) else list(target.ids)
+            for number, (_, target) in enumerate(pairs, 1)
+        ]
+        return list(zip(sources, targets, strict=True))
+
+    def _scores(self, pairs: list[_Pair]) -> Iterator[ForcedScore]:
+        target, labels = self._forced([target for _, target in pairs])
+        model = self._model()
+        source = self._sources([source for source, _ in pairs])
+        scores = score(model.step, model.begin(source), target, labels=labels).token_log_probabilities.tolist()
+        for (_, ids), each in zip(pairs, scores, strict=True):
+            found = tuple(each[: len(ids) + 1])
+            yield ForcedScore(sum(found), len(found), found, tuple(self.target.pieces(ids)))
+
+    def _alignments(self, pairs: list[_Pair]) -> Iterator[Alignment]:
+        weights, end = self._across(pairs), "</s>"
+        for row, (source, target) in enumerate(pairs):
+            mine = {name: each[row, : len(target) + 1, : len(source) + 1] for name, each in weights.items()}
+            yield Alignment((*self.source.pieces(source), end), (*self.target.pieces(target), end), mine)
+
+    def _across(self, pairs: list[_Pair]) -> dict[str, Float[np.ndarray, "B T S"]]:
+        source = self._sources([source for source, _ in pairs])
+        read, _ = self._forced([target for _, target in pairs])
         model = self.models[0]
         across = [path for path, place in attentions_of(model).items() if place.look.role == "cross"]
         if not across:
@@ -261,13 +278,6 @@ class Translator:
         with torch.inference_mode(), watch(model, only=across) as weights:
             model.step(read, model.begin(source))  # type: ignore[operator]  # every model here is an Engine
         return {name: _over_heads(calls) for name, calls in weights.items()}
-
-    def _alignment(
-        self, source: list[int], target: list[int], weights: dict[str, np.ndarray], *, row: int
-    ) -> Alignment:
-        end = "</s>"
-        mine = {name: each[row, : len(target) + 1, : len(source) + 1] for name, each in weights.items()}
-        return Alignment((*self.source.pieces(source), end), (*self.target.pieces(target), end), mine)
 
     def _model(self) -> Engine[Tokens]:
         # a module that is an Engine; mypy has no type for both
@@ -290,29 +300,15 @@ class Translator:
             )
         return ids
 
-    def _search(
-        self,
-        sources: list[list[int]],
-        search: Search,
-        *,
-        length: Length,
-        prefix: Tensor | None,
-        numbers: np.ndarray,
-    ) -> Hypotheses:
-        source = self._sources(sources)
-        limit = torch.tensor(
-            [max(1, int(length.ratio * (len(ids) + 1)) + length.extra) for ids in sources],
-            device=self.device,
-        )
-        if self.max_target is not None:
-            limit = limit.clamp(max=self.max_target)
-        if prefix is None and self.target.opening:
-            prefix = torch.tensor([self.target.opening] * len(sources), device=self.device)
-        if prefix is not None:
-            limit = torch.maximum(limit, (prefix >= 0).sum(1) + 1)
+    def _search(self, sentences: Sequence[_Sentence], search: Search, *, length: Length) -> Hypotheses:
+        source = self._sources([each.ids for each in sentences])
+        sizes = [int(length.ratio * (len(each.ids) + 1)) + length.extra for each in sentences]
+        limit = torch.tensor(sizes, device=self.device).clamp(min=1, max=self.max_target)
+        prefix = torch.from_numpy(padded([each.prefix for each in sentences])).to(self.device)
+        limit = torch.maximum(limit, (prefix >= 0).sum(1) + 1)
         prompt = Tokens(
-            torch.full((len(sources), 1), self.target.special.bos, device=self.device),
-            torch.zeros(len(sources), 1, dtype=torch.long, device=self.device),
+            torch.full((len(sentences), 1), self.target.special.bos, device=self.device),
+            torch.zeros(len(sentences), 1, dtype=torch.long, device=self.device),
         )
         model = self._model()
         with torch.inference_mode():
@@ -321,25 +317,18 @@ class Translator:
                 model.begin(source),
                 prompt,
                 limit=limit,
-                prefix=prefix,
-                streams=torch.from_numpy(numbers).to(self.device),
+                prefix=prefix if prefix.numel() else None,
+                streams=torch.tensor([each.number for each in sentences], device=self.device),
             )
 
     def _translation(self, sentence: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
         if not ids:
             return Translation(sentence, (), (Candidate("", (), (), 0.0, 0.0, finished=True),))
-        candidates = tuple(
-            Candidate(
-                self.target.decode(h.ids),
-                h.ids,
-                tuple(self.target.pieces(h.ids)),
-                h.log_probability,
-                h.score,
-                h.finished,
-            )
-            for h in hypotheses
-        )
-        return Translation(sentence, tuple(self.source.pieces(ids)), candidates)
+        return Translation(sentence, tuple(self.source.pieces(ids)), tuple(map(self._candidate, hypotheses)))
+
+    def _candidate(self, found: Hypothesis) -> Candidate:
+        text, pieces = self.target.decode(found.ids), tuple(self.target.pieces(found.ids))
+        return Candidate(text, found.ids, pieces, found.log_probability, found.score, found.finished)
 
     def _forced(self, targets: list[list[int]]) -> tuple[Tokens, Tensor]:
         special = self.target.special
@@ -354,3 +343,7 @@ def _over_heads(calls: list[Tensor]) -> Float[np.ndarray, "B T S"]:
     """The mean over heads, if there are several; recurrent models attend in one call for each token."""
     steps = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
     return steps.float().cpu().numpy()
+
+
+def _longer(pair: _Pair) -> int:
+    return max(map(len, pair)) + 1

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from heedful.data.tokenizers import UNKNOWN
-from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.translations import Candidate, Translation
+
+if TYPE_CHECKING:
+    from heedful.tasks.translation.face import Translator
 
 
 def replace_unknown(translator: Translator, translations: Sequence[Translation]) -> list[Translation]:

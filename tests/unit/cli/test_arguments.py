@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import io
+import os
+import sys
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -58,6 +61,32 @@ def test_misuse_is_told_in_one_line(
         parse(Baking, words.split(), program="bake")
     assert str(caught.value) == f"bake: {sentence}; see bake --help"
     assert capsys.readouterr() == ("", "")
+
+
+class _Terminal(io.StringIO):
+    """Standard output as a terminal that knows colours and lines to draw with."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", ["20", None])
+def test_misuse_is_told_alike_on_a_terminal(columns: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", _Terminal())
+    monkeypatch.setattr(sys, "stderr", _Terminal())
+    for name, value in {"TERM": "xterm-256color", "FORCE_COLOR": "1", "COLUMNS": columns}.items():
+        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+    long = "x" * 90
+    with pytest.raises(RecipeError) as caught:
+        parse(Baking, ["rye", "--huors", long], program="bake")
+    told = f"Unrecognized options: --huors, {long}; Perhaps you meant: --hours INT how long (default: 2)"
+    assert str(caught.value) == f"bake: {told}; see bake --help"
+    assert (sys.stdout.getvalue(), sys.stderr.getvalue(), os.environ.get("COLUMNS")) == ("", "", columns)  # type: ignore[attr-defined]
+    with pytest.raises(SystemExit):
+        parse(Baking, ["--help"], program="bake")
+    assert "\x1b[" in sys.stdout.getvalue(), "help keeps its colours"  # type: ignore[attr-defined]
 
 
 def test_help_is_made_of_docstrings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,6 +176,34 @@ def test_the_sentence_for_each_mistake(tmp_path: Path, words: str, sentence: str
     assert sentence in found[0]
 
 
+SEVERAL = """
+task = "multitask"
+[training]
+steps = 10
+[tasks.tone]
+data = { train = { path = "a.tsv" }, validation = { path = "b.tsv" } }
+[tasks.ewt]
+kind = "tagging"
+data = { train = { path = "a.txt" }, validation = { path = "b.txt" } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--tasks.tone.data.positiv x", "is no known key; did you mean tasks.tone.data.positive?"),
+        ("--tasks.ewt.data.positiv x", 'tasks.ewt.data.positive needs tasks.ewt.kind = "classification"'),
+        ("--tasks.ewt.data.strid 4", 'tasks.ewt.data.stride needs tasks.ewt.kind = "spans"'),
+        ("--tasks.ewt.data.train.fieldz x", "known here: kind, path, word_column, tag_column"),
+        ("--tasks.ewt.monitr f1", "did you mean tasks.ewt.monitor?"),
+    ],
+)
+def test_tables_below_names_have_their_remedies(tmp_path: Path, words: str, sentence: str) -> None:
+    found = problems(tmp_path / "r.toml", SEVERAL, *words.split())
+    assert len(found) == 1, found
+    assert sentence in found[0]
+
+
 def test_the_place_is_the_side_that_said_it(tmp_path: Path) -> None:
     text = MINIMAL + "batch_tokens = 0\nbatch_token = 1\n"
     path = tmp_path / "r.toml"

@@ -1,0 +1,33 @@
+"""`heedful detect`: texts in, how probable it is that each of their tokens was replaced out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from heedful.cli.arguments import parse
+from heedful.cli.lines import TextOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(TextOptions):
+    """Find replaced tokens with a run of a pre-training whose objective is replaced_tokens (ELECTRA)."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """run folder of a pre-training"""
+    format: Literal["columns", "jsonl"] = "columns"
+    """a token and the probability that it was replaced on each line and an empty line after each text, or JSON"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code."""
+    given = parse(Arguments, arguments, program="heedful detect")
+    given.check()
+
+    from heedful.tasks.pretraining.detector import Detector
+
+    return given.serve(Detector, use="finds replaced tokens", as_json=given.format == "jsonl")

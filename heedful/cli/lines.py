@@ -1,0 +1,147 @@
+"""What all commands share that read lines and answer them: their options, and the way from one end to the other."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import tyro
+
+from heedful.cli.arguments import Computing, MaybePath, MaybeText
+from heedful.cli.output import destination
+from heedful.errors import RecipeError
+
+if TYPE_CHECKING:
+    from heedful.tasks.faces import Face, Lines
+
+Input = TypeVar("Input")
+User = TypeVar("User")
+AnyFace = TypeVar("AnyFace", bound="Face")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """Where lines come from, and where answers go."""
+
+    input: MaybePath = None
+    """file with one on each line, plain or gzipped; standard input if not given"""
+    output: MaybePath = None
+    """file for the results; standard output if not given"""
+    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+
+    def check(self, *, instead: str | None = None, read: Iterable[Path | None] = ()) -> None:
+        """Before anything is loaded.
+
+        Args:
+            instead: the option that was given instead of a file.
+            read: what is read besides lines.
+
+        Raises:
+            RecipeError: too much was given, or what cannot be.
+        """
+        if instead is not None and self.input is not None:
+            raise RecipeError(f"{instead} and --input: give one of them, or neither to read standard input")
+        self.computing.check()
+        if self.output is not None and any(_same(path, self.output) for path in (self.input, *read) if path):
+            raise RecipeError(f"--output: {self.output} is read as well; choose another file")
+
+    @property
+    def place(self) -> str:
+        """What messages call the place where lines come from."""
+        return "standard input" if self.input is None else str(self.input)
+
+    def read(self) -> Iterator[str]:
+        """The lines of the file, which is looked for at once, or of standard input."""
+        from heedful.data.readers import read_lines
+
+        return read_lines(self.input or sys.stdin.buffer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(FileOptions):
+    """The same, for one run."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """run folder"""
+    task: MaybeText = None
+    """of runs with several tasks: which one; not needed where one alone will do"""
+
+    def load(self, kind: type[User], *, use: str) -> User:
+        """The trained model; see `load_as`."""
+        from heedful.runs.load import load_as
+
+        self.computing.begin()
+        return load_as(kind, self.run, use=use, task=self.task, device=self.computing.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(RunOptions):
+    """The same, where texts may stand on the command line."""
+
+    text: tuple[str, ...] = ()
+    """texts instead of a file"""
+
+    def check(self, *, instead: str | None = None, read: Iterable[Path | None] = ()) -> None:
+        """Before anything is loaded."""
+        super().check(instead="--text" if self.text else instead, read=read)
+
+    def read(self) -> Iterator[str]:
+        """What was given, wherever it stands."""
+        return iter(self.text) if self.text else super().read()
+
+    def serve(self, kind: type[AnyFace], *, use: str, as_json: bool, **options: Any) -> int:
+        """Has texts answered by the trained model.
+
+        Args:
+            kind: of the model.
+            use: what it does, in words.
+            as_json: whether answers are told to programs.
+            options: how its lines are read, answered and written.
+
+        Returns:
+            The exit code.
+        """
+        texts = self.read()  # a file that is missing shows before a model is loaded
+        lines = replace(self.load(kind, use=use).lines(), **options)  # type: ignore[type-var]  # all are dataclasses
+        return answer(lines, lines.inputs(texts, name=self.place), output=self.output, as_json=as_json)
+
+
+def answer(
+    lines: Lines[Input, Any],
+    inputs: Iterable[Input],
+    *,
+    output: Path | None = None,
+    as_json: bool,
+    chunk: int | None = None,
+) -> int:
+    """Writes what a model says of each input, a chunk at a time.
+
+    Args:
+        lines: how they are answered, and how that is written.
+        inputs: any number.
+        output: a file; standard output unless given.
+        as_json: whether answers are told to programs.
+        chunk: inputs that are answered together, instead of what `lines` says.
+
+    Returns:
+        The exit code.
+    """
+    from heedful.tasks.faces import chunked
+
+    first = 1
+    with destination(output) as out:
+        for part in chunked(inputs, chunk or lines.chunk):
+            for each in lines.answers(part, first=first):
+                record = json.dumps(lines.record(each), ensure_ascii=False) + "\n" if as_json else lines.text(each)
+                out.write(record)
+            out.flush()
+            first += len(part)
+    return 0
+
+
+def _same(first: Path, second: Path) -> bool:
+    return first.exists() and second.exists() and first.samefile(second)

@@ -1,0 +1,155 @@
+"""What the faces of all tasks share: one batched loop, how lines are read and written, how one text is looked at."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, ClassVar, Generic, TypeVar, final
+
+import numpy as np
+import torch
+
+from heedful.data.bucketing import plan_by_length
+from heedful.errors import RecipeError
+from heedful.inspection.record import Record
+from heedful.tasks.inspecting import Scope
+
+Example = TypeVar("Example")
+Said = TypeVar("Said")
+Input = TypeVar("Input")
+Answer = TypeVar("Answer")
+
+
+def in_batches(
+    examples: Sequence[Example],
+    say: Callable[[list[Example]], Iterable[Said]],
+    *,
+    size: Callable[[Example], int],
+    tokens: int,
+    rows: int | None = None,
+) -> list[Said]:
+    """What a model says of each example, in their order; long ones go first, as many at a time as fit.
+
+    An example holds all that its answer depends on, so that those of several callers may stand beside each other.
+
+    Args:
+        examples: encoded.
+        say: answers one batch, in its order and in inference mode.
+        size: ids of an example.
+        tokens: ids that are read at one time, with padding.
+        rows: examples that are, at most; `tokens` unless given.
+    """
+    lengths = np.array([size(example) for example in examples], dtype=np.int64)
+    found: dict[int, Said] = {}
+    with torch.inference_mode():
+        for batch in plan_by_length(lengths, tokens=tokens, rows=rows or tokens):
+            places = batch.tolist()
+            found.update(zip(places, say([examples[place] for place in places]), strict=True))
+    return [found[place] for place in range(len(examples))]
+
+
+def chunked(items: Iterable[Input], size: int) -> Iterator[list[Input]]:
+    """Lists of `size` items, the last may be shorter, so that a stream of any length can be answered."""
+    waiting = iter(items)
+    while chunk := list(islice(waiting, size)):
+        yield chunk
+
+
+class Lines(ABC, Generic[Input, Answer]):
+    """How what a face reads and answers stands in lines: all that a command, or a server, needs to know to serve it.
+
+    Attributes:
+        chunk: inputs that are answered together; a stream of any length is answered in such pieces.
+    """
+
+    chunk: ClassVar[int] = 4096
+
+    @abstractmethod
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Input]:
+        """What lines say; `name` tells in messages where they are from.
+
+        Raises:
+            DataError: a line says nothing that can be answered.
+        """
+
+    @abstractmethod
+    def answers(self, inputs: Sequence[Input], *, first: int) -> Iterable[Answer]:
+        """What the model says of inputs, of which the first has the number `first`, from 1."""
+
+    @abstractmethod
+    def record(self, answer: Answer) -> Any:
+        """An answer as JSON has it."""
+
+    def text(self, answer: Answer) -> str:
+        """An answer as people read it, in complete lines; JSON, unless a face knows better."""
+        return json.dumps(self.record(answer), ensure_ascii=False) + "\n"
+
+
+class TextLines(Lines[str, Answer]):
+    """A text a line.
+
+    Abstract: answers belong to the task.
+    """
+
+    @final
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[str]:
+        """As they are."""
+        return iter(lines)
+
+
+def cell(text: str) -> str:
+    r"""Text that adds no column and no line to a table: tab, line feed and carriage return are `\t`, `\n` and `\r`."""
+    return text.replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
+
+
+@final
+@dataclass(frozen=True)
+class Asked:
+    """What of a model is to be seen, in the words of a command line.
+
+    Attributes:
+        source: the text.
+        target: the second text, whatever it is to the first.
+        beam: width of the search.
+        tokens: that are written at most.
+        scope: layers, heads and details.
+    """
+
+    source: str
+    target: str | None = None
+    beam: int | None = None
+    tokens: int | None = None
+    scope: Scope = field(default_factory=Scope)
+
+    def to_read(self) -> Asked:
+        """The same of a model that only reads; `RecipeError` where it is told how to write."""
+        for name, value in (("--beam", self.beam), ("--tokens", self.tokens)):
+            if value is not None:
+                raise RecipeError(f"{name}: this model writes nothing; leave it out")
+        return self
+
+    def alone(self, whose: str) -> str:
+        """The one text of `whose` model; `RecipeError` where there are two."""
+        if self.target is not None:
+            raise RecipeError(f"--target: belongs to other models; {whose} text is all --source")
+        return self.source
+
+
+class Face(ABC):
+    """A trained model as its users see it."""
+
+    @abstractmethod
+    def lines(self) -> Lines[Any, Any]:
+        """How its lines are read and written, unless a command wishes otherwise."""
+
+    @abstractmethod
+    def look(self, asked: Asked) -> Record:
+        """Everything it attends to while it reads, or reads and writes, one text.
+
+        Raises:
+            DataError: the text cannot be read.
+            RecipeError: it cannot be looked at so.
+        """
