@@ -1353,9 +1353,9 @@ GENERATION = (
     ),
     Mutant(
         "lists of the best show log-probabilities",
-        "cli/translate.py",
-        "{candidate.score:.4f}",
-        "{candidate.log_probability:.4f}",
+        "tasks/translation/lines.py",
+        '{each.score:.4f}',
+        '{each.log_probability:.4f}',
         ("tests/unit/cli/test_translate.py::test_n_best_lines_show_the_scores_that_rank",),
     ),
     Mutant(
@@ -2313,9 +2313,9 @@ COMMANDS = (
     ),
     Mutant(
         "candidates stand before what they share",
-        "cli/classify.py",
-        "[[(text, candidate) for candidate in others] for text, *others in rows]",
-        "[[(candidate, text) for candidate in others] for text, *others in rows]",
+        "tasks/classification/lines.py",
+        '[[(text, candidate) for candidate in others] for text, *others in inputs]',
+        '[[(candidate, text) for candidate in others] for text, *others in inputs]',
         ("tests/unit/cli/test_classify.py::test_the_best_candidate_is_chosen_behind_what_all_share",),
     ),
     Mutant(
