@@ -43,6 +43,7 @@ class Mutant:
 
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
+FACES = "tests/unit/tasks/test_faces.py"
 FLOW = "tests/unit/inspection/test_flow.py"
 HEADS = "tests/unit/inspection/test_heads.py"
 DIFFERENCE = "tests/unit/inspection/test_difference.py"
@@ -765,16 +766,37 @@ TASKS = (
     ),
     Mutant(
         "translations come in the order of their lengths",
-        "tasks/translation/face.py",
-        "for row, best in zip(rows, hypotheses, strict=True):",
-        "for row, best in zip(sorted(rows), hypotheses, strict=True):",
-        (f"{TRANSLATOR}::test_order_is_kept_and_neighbours_do_not_matter",),
+        "tasks/faces.py",
+        "zip(places, say(",
+        "zip(sorted(places), say(",
+        (f"{TRANSLATOR}::test_order_is_kept_and_neighbours_do_not_matter", FACES),
+    ),
+    Mutant(
+        "a label with a line feed adds a line to a table",
+        "tasks/faces.py",
+        """.replace("\\n", r"\\n")""",
+        "",
+        (FACES,),
+    ),
+    Mutant(
+        "control characters reach a terminal",
+        "cli/output.py",
+        "shown(text) if self.stream.isatty() else text",
+        "text",
+        ("tests/unit/cli/test_output.py",),
+    ),
+    Mutant(
+        "a file is emptied before there are results",
+        "cli/output.py",
+        "        self._replaces = replaces\n",
+        "        self._replaces = replaces\n        _ = self.stream\n",
+        ("tests/unit/cli/test_output.py::test_a_file_keeps_its_content_until_the_first_result",),
     ),
     Mutant(
         "the longest translation is one too short",
         "tasks/translation/face.py",
-        "int(self.length.ratio * (len(ids) + 1)) + self.length.extra",
-        "int(self.length.ratio * len(ids)) + self.length.extra",
+        "int(length.ratio * (len(each.ids) + 1)) + length.extra",
+        "int(length.ratio * len(each.ids)) + length.extra",
         (f"{TRANSLATOR}::test_translations_are_no_longer_than_allowed",),
     ),
     Mutant(

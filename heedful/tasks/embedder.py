@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, final, runtime_checkable
 
@@ -17,7 +17,7 @@ from heedful.errors import DataError
 from heedful.inspection.record import Record
 from heedful.models.interface import Encoder
 from heedful.tasks.classification.examples import paired_tokens
-from heedful.tasks.faces import Asked, Face, Lines, in_batches
+from heedful.tasks.faces import Asked, Face, TextLines, in_batches
 from heedful.tasks.inspecting import Scope, encoded
 from heedful.values import Tokens, move
 
@@ -40,7 +40,7 @@ class Embeds(Protocol):
 
 @final
 @dataclass(frozen=True)
-class EmbedLines(Lines[str, np.ndarray]):
+class EmbedLines(TextLines[np.ndarray]):
     """A text a line; its vector as a list of numbers.
 
     Attributes:
@@ -51,11 +51,7 @@ class EmbedLines(Lines[str, np.ndarray]):
     model: Embeds
     normalise: bool = False
 
-    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[str]:
-        """As they are."""
-        return iter(lines)
-
-    def answers(self, inputs: Sequence[str], *, first: int) -> Float[np.ndarray, "N d_model"]:  # type: ignore[override]  # rows are vectors
+    def answers(self, inputs: Sequence[str], *, first: int) -> Float[np.ndarray, "N d_model"]:
         """Vectors."""
         found = self.model.embed(inputs, first=first)
         return found / np.linalg.norm(found, axis=1, keepdims=True).clip(1e-12) if self.normalise else found

@@ -76,7 +76,7 @@ class Lines(ABC, Generic[Input, Answer]):
         """
 
     @abstractmethod
-    def answers(self, inputs: Sequence[Input], *, first: int) -> Sequence[Answer]:
+    def answers(self, inputs: Sequence[Input], *, first: int) -> Iterable[Answer]:
         """What the model says of inputs, of which the first has the number `first`, from 1."""
 
     @abstractmethod
@@ -86,6 +86,18 @@ class Lines(ABC, Generic[Input, Answer]):
     def text(self, answer: Answer) -> str:
         """An answer as people read it, in complete lines; JSON, unless a face knows better."""
         return json.dumps(self.record(answer), ensure_ascii=False) + "\n"
+
+
+class TextLines(Lines[str, Answer]):
+    """A text a line.
+
+    Abstract: answers belong to the task.
+    """
+
+    @final
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[str]:
+        """As they are."""
+        return iter(lines)
 
 
 def cell(text: str) -> str:

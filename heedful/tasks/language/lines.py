@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from heedful.generation.search import Search
-from heedful.tasks.faces import Lines
+from heedful.tasks.faces import TextLines
 
 if TYPE_CHECKING:
     from heedful.tasks.language.face import Continuation, Writer
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True)
-class WriteLines(Lines[str, tuple[str, "Continuation"]]):
+class WriteLines(TextLines[tuple[str, "Continuation"]]):
     """A prompt a line; it and what follows it, with an empty line behind, for each of its continuations.
 
     Attributes:
@@ -26,10 +26,6 @@ class WriteLines(Lines[str, tuple[str, "Continuation"]]):
     writer: Writer
     search: Search | None = None
     chunk: ClassVar = 32
-
-    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[str]:
-        """As they are."""
-        return iter(lines)
 
     def answers(self, inputs: Sequence[str], *, first: int) -> list[tuple[str, Continuation]]:
         """Continuations, those of one prompt behind each other."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
-from heedful.tasks.faces import Lines, cell
+from heedful.tasks.faces import TextLines, cell
 
 if TYPE_CHECKING:
     from heedful.tasks.pretraining.detector import Detector, Suspicion
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True)
-class FillLines(Lines[str, "Filled"]):
+class FillLines(TextLines["Filled"]):
     """A text with gaps a line; the same without, and a line of guesses for each gap.
 
     Attributes:
@@ -28,10 +28,6 @@ class FillLines(Lines[str, "Filled"]):
     top: int = 5
     blank: str = "[MASK]"
     chunk: ClassVar = 1024
-
-    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[str]:
-        """As they are."""
-        return iter(lines)
 
     def answers(self, inputs: Sequence[str], *, first: int) -> list[Filled]:
         """Guesses."""
@@ -52,15 +48,11 @@ class FillLines(Lines[str, "Filled"]):
 
 @final
 @dataclass(frozen=True)
-class DetectLines(Lines[str, list["Suspicion"]]):
+class DetectLines(TextLines[list["Suspicion"]]):
     """A text a line; a token and its probability between tabs on each line, and an empty line after each text."""
 
     detector: Detector
     chunk: ClassVar = 1024
-
-    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[str]:
-        """As they are."""
-        return iter(lines)
 
     def answers(self, inputs: Sequence[str], *, first: int) -> list[list[Suspicion]]:
         """Suspicions."""

@@ -262,8 +262,10 @@ class Translator(Face):
             yield ForcedScore(sum(found), len(found), found, tuple(self.target.pieces(ids)))
 
     def _alignments(self, pairs: list[_Pair]) -> Iterator[Alignment]:
-        weights = self._across(pairs)
-        return (self._alignment(*pair, weights, row=row) for row, pair in enumerate(pairs))
+        weights, end = self._across(pairs), "</s>"
+        for row, (source, target) in enumerate(pairs):
+            mine = {name: each[row, : len(target) + 1, : len(source) + 1] for name, each in weights.items()}
+            yield Alignment((*self.source.pieces(source), end), (*self.target.pieces(target), end), mine)
 
     def _across(self, pairs: list[_Pair]) -> dict[str, Float[np.ndarray, "B T S"]]:
         source = self._sources([source for source, _ in pairs])
@@ -276,13 +278,6 @@ class Translator(Face):
         if not across:
             raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
         return across
-
-    def _alignment(
-        self, source: list[int], target: list[int], weights: dict[str, np.ndarray], *, row: int
-    ) -> Alignment:
-        end = "</s>"
-        mine = {name: each[row, : len(target) + 1, : len(source) + 1] for name, each in weights.items()}
-        return Alignment((*self.source.pieces(source), end), (*self.target.pieces(target), end), mine)
 
     def _model(self) -> Generative[Tokens]:
         # a module that is Generative; mypy has no type for both
@@ -307,12 +302,8 @@ class Translator(Face):
 
     def _search(self, sentences: Sequence[_Sentence], search: Search, *, length: Length) -> Hypotheses:
         source = self._sources([each.ids for each in sentences])
-        limit = torch.tensor(
-            [max(1, int(length.ratio * (len(each.ids) + 1)) + length.extra) for each in sentences],
-            device=self.device,
-        )
-        if self.max_target is not None:
-            limit = limit.clamp(max=self.max_target)
+        sizes = [int(length.ratio * (len(each.ids) + 1)) + length.extra for each in sentences]
+        limit = torch.tensor(sizes, device=self.device).clamp(min=1, max=self.max_target)
         prefix = torch.from_numpy(padded([each.prefix for each in sentences])).to(self.device)
         limit = torch.maximum(limit, (prefix >= 0).sum(1) + 1)
         prompt = Tokens(
@@ -333,18 +324,11 @@ class Translator(Face):
     def _translation(self, sentence: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
         if not ids:
             return Translation(sentence, (), (Candidate("", (), (), 0.0, 0.0, finished=True),))
-        candidates = tuple(
-            Candidate(
-                self.target.decode(h.ids),
-                h.ids,
-                tuple(self.target.pieces(h.ids)),
-                h.log_probability,
-                h.score,
-                h.finished,
-            )
-            for h in hypotheses
-        )
-        return Translation(sentence, tuple(self.source.pieces(ids)), candidates)
+        return Translation(sentence, tuple(self.source.pieces(ids)), tuple(map(self._candidate, hypotheses)))
+
+    def _candidate(self, found: Hypothesis) -> Candidate:
+        text, pieces = self.target.decode(found.ids), tuple(self.target.pieces(found.ids))
+        return Candidate(text, found.ids, pieces, found.log_probability, found.score, found.finished)
 
     def _forced(self, targets: list[list[int]]) -> tuple[Tokens, Tensor]:
         special = self.target.special

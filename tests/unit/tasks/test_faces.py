@@ -1,0 +1,144 @@
+"""What all faces share: batches, and text that stays in its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from heedful.data.bucketing import plan_by_length
+from heedful.errors import DataError, RecipeError
+from heedful.tasks.classification.face import Chosen, Classified
+from heedful.tasks.classification.lines import ChoiceLines, ClassLines
+from heedful.tasks.embedder import EmbedLines
+from heedful.tasks.faces import Asked, cell, chunked, in_batches
+from heedful.tasks.language.face import Continuation
+from heedful.tasks.language.lines import WriteLines
+from heedful.tasks.pretraining.detector import Suspicion
+from heedful.tasks.pretraining.lines import DetectLines, FillLines
+from heedful.tasks.pretraining.reader import Filled, Guess
+from heedful.tasks.spans.face import Answered
+from heedful.tasks.spans.lines import AnswerLines
+from heedful.tasks.tagging.face import Tag
+from heedful.tasks.tagging.lines import TagLines
+from heedful.tasks.translation.lines import ScoreLines, TranslationLines
+from heedful.tasks.translation.translations import Candidate, ForcedScore, Translation
+
+NOBODY: Any = SimpleNamespace()
+
+
+def test_batches_are_planned_by_length_and_answers_keep_their_order() -> None:
+    examples = ["aaa", "", "a", "aaaaa", "aa", "aaaa"]
+    seen = []
+
+    def say(batch: list[str]) -> Iterator[int]:
+        assert torch.is_inference_mode_enabled()
+        seen.append(batch)
+        for each in batch:
+            assert torch.is_inference_mode_enabled(), "answers that come one by one are made there too"
+            yield len(each)
+
+    assert in_batches(examples, say, size=len, tokens=8, rows=2) == [3, 0, 1, 5, 2, 4]
+    plan = plan_by_length(np.array([3, 0, 1, 5, 2, 4]), tokens=8, rows=2)
+    assert seen == [[examples[row] for row in rows] for rows in plan]
+    assert not torch.is_inference_mode_enabled()
+
+
+def test_as_many_rows_as_tokens_unless_told_and_nothing_for_nothing() -> None:
+    sizes: list[int] = []
+
+    def say(batch: list[str]) -> list[str]:
+        sizes.append(len(batch))
+        return batch
+
+    assert in_batches([""] * 7, say, size=len, tokens=3) == [""] * 7
+    assert sizes == [3, 3, 1]
+    assert in_batches([], say, size=len, tokens=3) == []
+    with pytest.raises(ValueError, match="zip"):
+        in_batches(["a"], lambda batch: [*batch, "b"], size=len, tokens=3)
+
+
+def test_a_stream_is_read_in_chunks() -> None:
+    stream = iter("abcde")
+    chunks = chunked(stream, 2)
+    assert (next(chunks), next(stream)) == (["a", "b"], "c"), "no more is read than is needed"
+    assert list(chunks) == [["d", "e"]]
+    assert list(chunked("", 2)) == []
+
+
+def test_a_cell_is_one_column_of_one_line() -> None:
+    assert cell("a\tb\nc\r\\d\u00e9") == "a\\tb\\nc\\r\\d\u00e9"
+
+
+ODD = "x\ty\nz"
+
+
+@pytest.mark.parametrize(
+    ("lines", "answer", "rows", "columns"),
+    [
+        (TagLines(NOBODY), [Tag(ODD, ODD, 0.5), Tag("a", "B", 0.5)], 3, 2),
+        (ClassLines(NOBODY), Classified(ODD, {ODD: 0.75, "b": 0.25}), 1, 2),
+        (ClassLines(NOBODY), Classified(1.5), 1, 1),
+        (ChoiceLines(NOBODY), Chosen(1, (0.25, 0.75)), 1, 2),
+        (FillLines(NOBODY), Filled("t", ((Guess(ODD, 3, 0.5), Guess("b", 4, 0.5)), (Guess(ODD, 3, 0.5),))), 3, 1),
+        (DetectLines(NOBODY), [Suspicion(ODD, 0.5)], 2, 2),
+        (AnswerLines(NOBODY), Answered(ODD, (), 0.0, 0.0), 1, 1),
+        (ScoreLines(NOBODY), ForcedScore(-1.5, 2, (-1.0, -0.5), ("a",)), 1, 2),
+        (
+            TranslationLines(NOBODY, several=True),
+            (4, Translation("s", ("s",), (Candidate(ODD, (3,), (ODD,), -1.0, -1.0, True),) * 2)),
+            2,
+            3,
+        ),
+    ],
+)
+def test_words_and_labels_add_no_rows_and_no_columns(lines: Any, answer: Any, rows: int, columns: int) -> None:
+    told = lines.text(answer)
+    assert told.endswith("\n")
+    assert told.count("\n") == rows
+    assert {line.count("\t") + 1 for line in told.splitlines() if line} == {columns}
+
+
+def test_how_answers_are_told() -> None:
+    filled = Filled("a b", ((Guess("a", 3, 0.5), Guess("c", 4, 0.25)),))
+    assert FillLines(NOBODY).text(filled) == "a b\n  a 0.500  c 0.250\n"
+    assert FillLines(NOBODY).text(Filled("a b", filled.gaps * 2)).splitlines()[2] == "  gap 2: a 0.500  c 0.250"
+    assert EmbedLines(NOBODY).text(np.array([0.12345678, -1])) == "[0.123457, -1.0]\n"
+    assert WriteLines(NOBODY).text(("a", Continuation("b", ("b",), -1.0, True))) == "ab\n\n"
+    assert ClassLines(NOBODY).record(Classified("a", {"a": 1.0}, cut=2)) == {
+        "label": "a",
+        "probabilities": {"a": 1.0},
+        "cut": 2,
+    }
+    assert ClassLines(NOBODY).record(Classified(1.5)) == {"label": 1.5}
+
+
+def test_lines_that_say_nothing_name_their_place() -> None:
+    for lines, text, complaint in (
+        (ClassLines(NOBODY), "a\tb\tc", "line 2: 3 texts; write one, or two with a tab between them"),
+        (ChoiceLines(NOBODY), "a", "line 2: no candidates; write a text and its candidates"),
+        (ScoreLines(NOBODY), "a", "f:2: no translation; write it behind its sentence"),
+        (AnswerLines(NOBODY), "{", "f:2: not valid JSON"),
+    ):
+        good = '{"question": "a", "context": "b"}' if isinstance(lines, AnswerLines) else "a\tb"
+        inputs = lines.inputs([good, text], name="f")  # type: ignore[attr-defined]
+        assert next(inputs) == ("a", "b")
+        with pytest.raises(DataError, match=complaint):
+            next(inputs)
+    assert list(TagLines(NOBODY).inputs(["a  b", ""], name="f")) == [["a", "b"], []]
+    assert list(AnswerLines(NOBODY).inputs(["", " "], name="f")) == []
+
+
+def test_models_that_only_read_are_told_nothing_of_writing() -> None:
+    asked = Asked("a", "b")
+    assert asked.to_read() is asked
+    assert Asked("a").alone("a tagger's") == "a"
+    for odd, name in ((Asked("a", beam=2), "--beam"), (Asked("a", tokens=0), "--tokens")):
+        with pytest.raises(RecipeError, match=f"{name}: this model writes nothing; leave it out"):
+            odd.to_read()
+    with pytest.raises(RecipeError, match="--target: belongs to other models; a tagger's text is all --source"):
+        asked.alone("a tagger's")
