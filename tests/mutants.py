@@ -45,6 +45,7 @@ class Mutant:
 
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
+FACES = "tests/unit/tasks/test_faces.py"
 FLOW = "tests/unit/inspection/test_flow.py"
 HEADS = "tests/unit/inspection/test_heads.py"
 DIFFERENCE = "tests/unit/inspection/test_difference.py"
@@ -1047,9 +1048,30 @@ TASKS = (
     Mutant(
         "translations come in the order of their lengths",
         "tasks/faces.py",
-        "return [found[place] for place in range(len(examples))]",
-        "return list(found.values())",
-        (f"{TRANSLATOR}::test_order_is_kept_and_neighbours_do_not_matter",),
+        "zip(places, say(",
+        "zip(sorted(places), say(",
+        (f"{TRANSLATOR}::test_order_is_kept_and_neighbours_do_not_matter", FACES),
+    ),
+    Mutant(
+        "a label with a line feed adds a line to a table",
+        "tasks/faces.py",
+        """.replace("\\n", r"\\n")""",
+        "",
+        (FACES,),
+    ),
+    Mutant(
+        "control characters reach a terminal",
+        "cli/output.py",
+        "shown(text) if self.stream.isatty() else text",
+        "text",
+        ("tests/unit/cli/test_output.py",),
+    ),
+    Mutant(
+        "a file is emptied before there are results",
+        "cli/output.py",
+        "        self._replaces = replaces\n",
+        "        self._replaces = replaces\n        _ = self.stream\n",
+        ("tests/unit/cli/test_output.py::test_a_file_keeps_its_content_until_the_first_result",),
     ),
     Mutant(
         "the longest translation is one too short",
@@ -1354,8 +1376,8 @@ GENERATION = (
     Mutant(
         "lists of the best show log-probabilities",
         "tasks/translation/lines.py",
-        '{each.score:.4f}',
-        '{each.log_probability:.4f}',
+        "{each.score:.4f}",
+        "{each.log_probability:.4f}",
         ("tests/unit/cli/test_translate.py::test_n_best_lines_show_the_scores_that_rank",),
     ),
     Mutant(
@@ -2314,8 +2336,8 @@ COMMANDS = (
     Mutant(
         "candidates stand before what they share",
         "tasks/classification/lines.py",
-        '[[(text, candidate) for candidate in others] for text, *others in inputs]',
-        '[[(candidate, text) for candidate in others] for text, *others in inputs]',
+        "[[(text, candidate) for candidate in others] for text, *others in inputs]",
+        "[[(candidate, text) for candidate in others] for text, *others in inputs]",
         ("tests/unit/cli/test_classify.py::test_the_best_candidate_is_chosen_behind_what_all_share",),
     ),
     Mutant(

@@ -237,6 +237,48 @@ def test_what_comes_next_fits_what_was_learned(
     assert main(words) == 0
 
 
+def test_what_was_replaced_is_told_token_by_token(detects: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["the cat says miaow.", "", "the cat says woof."]
+    expected = heedful.load(detects, device="cpu").detect(texts)
+    assert main(["detect", str(detects), "--text", *texts]) == 0
+    rows = ["".join(f"{each.piece}\t{each.probability:.4f}\n" for each in found) for found in expected]
+    assert capsys.readouterr().out == "".join(f"{row}\n" for row in rows)
+    assert main(["detect", str(detects), "--text", *texts, "--format", "jsonl"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [[each["piece"] for each in found] for found in told] == [[each.piece for each in row] for row in expected]
+    assert main(["fill", str(detects), "--text", "the [MASK]"]) == 2
+    assert "is a detector and none that fills gaps; name another model" in capsys.readouterr().err
+
+
+def test_a_detector_can_be_looked_at(detects: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "record"
+    assert main(["inspect", str(detects), "--source", "the cat says woof.", "--save", str(file)]) == 0
+    record, found = heedful.load_record(file), heedful.load(detects, device="cpu").detect(["the cat says woof."])[0]
+    assert {each.role for each in record.maps} == {"encoder"}
+    assert len(record.maps) == 1, "the small model does not count"
+    assert [(each.about, each.subject, each.place) for each in record.answers] == [
+        ("replaced", each.piece, place) for place, each in enumerate(found, 1)
+    ]
+    for answer, each in zip(record.answers, found, strict=True):
+        chances = {option.name: option.probability for option in answer.options}
+        assert chances["yes"] == pytest.approx(each.probability, abs=1e-5)  # fp32, and other kernels while watched
+        assert [answer.said] == [name for name, chance in chances.items() if chance == max(chances.values())]
+    capsys.readouterr()
+    assert main(["inspect", str(detects), "--source", "a", "--target", "b"]) == 2
+    assert "a detector's text is all --source" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "command"), [((), "fill"), (DETECTS, "detect")])
+def test_what_comes_next_fits_what_was_learned(
+    tmp_path: Path, options: tuple[str, ...], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", str(recipe(tmp_path / "r", steps=2)), "--device", "cpu", *options]) == 0
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told == f'next: heedful {command} {tmp_path}/r/run --text "..."'
+    words = told.removeprefix("next: heedful ").replace('"..."', "[MASK]").split()
+    assert main(words) == 0
+
+
 def test_replaced_tokens_ask_nothing_about_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recipe(tmp_path / "r", steps=2)
     assert main(["train", str(path), "--training.objective.kind", "replaced_tokens"]) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from torch import nn
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.architectures.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
-from heedful.data.readers import batched
 from heedful.data.tokenizers import BOS, EOS, PAD, Characters
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Forbid, Wu
@@ -171,20 +169,3 @@ def test_a_candidate_is_aligned_in_the_pieces_in_which_it_was_generated() -> Non
     assert found.target_tokens == ("e", "f", "e", "</s>") == expected.target_tokens
     for path, weights in found.weights.items():
         np.testing.assert_array_equal(weights, expected.weights[path])
-
-
-def test_streams_are_cut_into_batches() -> None:
-    def lines(read: list[str]) -> Iterator[str]:
-        for line in SENTENCES:
-            read.append(line)
-            yield line
-
-    for size in (1, 3, 8, 100):
-        cut: Sequence[list[str]] = list(batched(lines([]), size))
-        assert [line for each in cut for line in each] == SENTENCES
-        assert {len(each) for each in cut[:-1]} <= {size}
-        assert 0 < len(cut[-1]) <= size
-    assert list(batched(iter(()), 3)) == []
-    read: list[str] = []
-    next(batched(lines(read), 3))
-    assert read == SENTENCES[:3], "no more is read than was asked for"
