@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -18,10 +17,8 @@ from heedful.data.labels import Labels
 from heedful.data.sequences import Joined, joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.tasks.classification.recipe import Verdict
 from heedful.values import Tokens
-
-Answered = Literal["class", "number", "choice"]
-"""What is said of a text: a class, a number, or which of several candidates is right."""
 
 _NUMBERS = 2**32
 """Values of a side that keeps what has no vocabulary, such as the bits of a number."""
@@ -50,7 +47,7 @@ def frame(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int) -> Joi
 
 
 def example_encoding(
-    tokenizer: Tokenizer, labels: Labels | None, *, answered: Answered, max_length: int, paired: bool = False
+    tokenizer: Tokenizer, labels: Labels | None, *, answered: Verdict, max_length: int, paired: bool = False
 ) -> Encoding[Labelled | Choice]:
     """The rows of an example one after the other, where each begins and its second part, what was cut, and the label.
 
@@ -84,7 +81,7 @@ def example_encoding(
     return Encoding(sizes | {"tokens": tokenizer.size}, encode)
 
 
-def collate_examples(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answered: Answered) -> ExampleBatch:
+def collate_examples(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answered: Verdict) -> ExampleBatch:
     """The examples in `rows`, padded on the right."""
     ids: list[np.ndarray] = []
     firsts, counts, labels = [], [], []
@@ -115,7 +112,7 @@ def example_lengths(corpus: Corpus) -> Int[np.ndarray, "N 2"]:
     return np.stack([longest, longest], 1)
 
 
-def _label(example: Labelled | Choice, labels: Labels | None, *, answered: Answered) -> list[int]:
+def _label(example: Labelled | Choice, labels: Labels | None, *, answered: Verdict) -> list[int]:
     if isinstance(example, Choice):
         if example.right is None:
             raise _unlabelled(example.place)

@@ -17,7 +17,8 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.text_classifier import TextClassifier
-from heedful.tasks.classification.examples import Answered, frame, paired_tokens
+from heedful.tasks.classification.examples import frame, paired_tokens
+from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.inspecting import Scope, best_options, encoded
 from heedful.values import Tokens, move
 
@@ -65,7 +66,7 @@ class Classifier:
         model: TextClassifier,
         *,
         tokenizer: Tokenizer,
-        answered: Answered,
+        answered: Verdict,
         labels: Labels | None,
         max_length: int,
         paired: bool = False,

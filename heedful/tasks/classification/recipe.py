@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from heedful.tasks.benchmarks.definitions import Definition
 
 
-Answered = Literal["class", "number", "choice"]
+Verdict = Literal["class", "number", "choice"]
+"""What is said of a text: a class, a number, or which of several candidates is right."""
 
 
 class LabelledJsonlConfig(Section):
@@ -99,13 +100,13 @@ LabelledTextConfig = Annotated[
 ]
 
 
-ANSWERED: Final[Mapping[str, Answered]] = {
+ANSWERED: Final[Mapping[str, Verdict]] = {
     "classes": "class",
     "pair": "class",
     "regression": "number",
     "choice": "choice",
 }
-"""What is said of a text, by what a benchmark task asks for."""
+"""By what a benchmark task asks for."""
 
 
 class ClassificationDataConfig(FineTuningDataConfig):
@@ -147,7 +148,7 @@ class ClassificationDataConfig(FineTuningDataConfig):
         return config.definition(*ANSWERED) if isinstance(config, BenchmarkConfig) else None
 
     @property
-    def answered(self) -> Answered:
+    def answered(self) -> Verdict:
         """What is said of each text.
 
         Raises:
@@ -162,7 +163,7 @@ class ClassificationDataConfig(FineTuningDataConfig):
                 )
         return found["train"]
 
-    def _answered(self, part: str) -> Answered:
+    def _answered(self, part: str) -> Verdict:
         definition = self.definition(part)
         return ("number" if self.numbers else "class") if definition is None else ANSWERED[definition.head]
 

@@ -111,7 +111,7 @@ def test_case_counts_unless_it_should_not(say: Say, here: Path) -> None:
         ("h --source s --target s --against nowhere", "nowhere: there is neither such a run folder nor such a file"),
         ("h --source s --target short", "s has 2 lines and short has 1"),
         ("latin --source s --target s", "latin:1: byte 1 of the line (0xfc) is not UTF-8"),
-        ("empty --source empty --target empty", "no sentences to score"),
+        ("empty --source empty --target empty", "empty and empty: no sentences to measure on"),
         ("h --source s --target s --samples 0", "--samples: 0; must be at least 1"),
         ("h --source s --target s --seed -1", "--seed: -1; must be at least 0"),
         ("h --source s --target s --tokenize no", "no BLEU tokenizer 'no': choose one of 13a"),
