@@ -1,6 +1,6 @@
 """Benchmark tasks by name: their files, how texts are made of fields, labels, head, metrics, and the majority baseline.
 
-The tables are in `glue`, `superglue`, `russian_superglue` and `answering`; `benchmarks` has them all.
+The tables are in `glue`, `superglue`, `russian_superglue`, `swag` and `answering`; `benchmarks` has them all.
 """
 
 from __future__ import annotations

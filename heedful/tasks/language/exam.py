@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, final
@@ -196,17 +197,9 @@ def token_nats(user: Writer, pieces: Pieces, *, context: int, stride: int) -> Fl
 
 
 def _begins(text: str) -> list[int]:
-    """Where pieces begin: the first, and each hundredth word."""
-    starts = [place for place, _ in _words(text)]
-    return [0, *starts[_WORDS::_WORDS]]
-
-
-def _words(text: str) -> Iterator[tuple[int, str]]:
-    place = 0
-    for word in text.split():
-        place = text.index(word, place)
-        yield place, word
-        place += len(word)
+    """Where pieces begin: behind each hundredth word, so that white space belongs to the word that follows it."""
+    ends = [word.end() for word in re.finditer(r"\S+", text)]
+    return [0, *ends[_WORDS - 1 : -1 : _WORDS]]
 
 
 def _places(tokenizer: Tokenizer, written: str, text: str) -> Int[np.ndarray, " T"]:
