@@ -95,13 +95,14 @@ PASSAGES = "tests/unit/data/test_passages.py"
 PRETRAINED = "tests/unit/tasks/test_pretraining.py"
 MULTITASK = "tests/unit/tasks/test_multitask.py"
 DRAWN = "tests/unit/data/test_drawn.py"
-WEIGHTED = "tests/unit/evaluation/test_weighted.py"
 PROBLEMS = "tests/unit/configs/test_problems.py"
 CHECKPOINTS = "tests/unit/artifacts/test_checkpoints.py"
 DISTRIBUTED = "tests/unit/training/test_distributed.py"
 INTERRUPTION = "tests/unit/training/test_interruption.py"
 OLDER = "tests/unit/artifacts/test_older_runs.py"
 STORED = "tests/unit/configs/test_stored.py"
+METRIC = "tests/unit/evaluation/test_metric.py"
+SYSTEMS = "tests/unit/cli/test_systems.py"
 LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
 TAGGED = "tests/unit/data/test_tagged.py"
 TAGGING = "tests/unit/tasks/test_tagging.py"
@@ -2143,10 +2144,45 @@ LABELLED = (
     ),
     Mutant(
         "a ratio is the mean of ratios",
-        "metrics/weighted.py",
-        "        return _divided(weights @ self.above, weights @ self.below)",
-        "        return _divided(weights @ _divided(self.above, self.below), weights.sum(1))",
-        (WEIGHTED,),
+        "metrics/metric.py",
+        "        return divided(weights @ self.above, weights @ self.below)",
+        "        return divided(weights @ divided(self.above, self.below), weights.sum(1))",
+        (METRIC,),
+    ),
+    Mutant(
+        "paired systems are exchanged",
+        "tasks/report.py",
+        "paired_tests(theirs, {name: mine[name] for name in theirs}, self.sampling)",
+        "paired_tests({name: mine[name] for name in theirs}, theirs, self.sampling)",
+        (f"{SYSTEMS}::test_the_first_system_is_the_one_that_is_evaluated",),
+    ),
+    Mutant(
+        "the seed of the bootstrap is forgotten",
+        "cli/evaluate.py",
+        "Sampling(given.samples, given.seed)",
+        "Sampling(given.samples)",
+        (f"{SYSTEMS}::test_the_seed_decides_intervals_and_tests",),
+    ),
+    Mutant(
+        "exact match minds the case whatever it is told",
+        "metrics/report.py",
+        "exact_match(hypotheses, references, lowercase=lowercase)",
+        "exact_match(hypotheses, references)",
+        (f"{SYSTEMS}::test_exact_match_leaves_case_aside_when_told",),
+    ),
+    Mutant(
+        "a space belongs to the word before it, and its token to the next piece",
+        "tasks/language/exam.py",
+        "ends[_WORDS - 1 : -1 : _WORDS]",
+        "[end + 1 for end in ends[_WORDS - 1 : -1 : _WORDS]]",
+        (f"{SYSTEMS}::test_pieces_are_the_same_for_every_vocabulary",),
+    ),
+    Mutant(
+        "an unknown tag is right where it is said",
+        "tasks/tagging/data.py",
+        "tag if tags.id(tag) is not None else stand_in(tag)",
+        "tag if tags.id(tag) is not None else tags.names[0]",
+        ("tests/unit/tasks/test_tagging.py",),
     ),
     Mutant(
         "a threshold silences what lies above it alone",
@@ -2262,24 +2298,24 @@ METRICS = (
     ),
     Mutant(
         "chrF weighs precision more",
-        "metrics/bootstrap.py",
+        "metrics/counted.py",
         "divisor = weight * precision + recall",
         "divisor = precision + weight * recall",
         ("tests/unit/evaluation/test_bootstrap.py",),
     ),
     Mutant(
         "a resampled rank counts each example once",
-        "metrics/weighted.py",
+        "metrics/correlation.py",
         "counts = np.add.reduceat(weights[:, order], begins, axis=1)",
         "counts = np.add.reduceat((weights[:, order] > 0).astype(float), begins, axis=1)",
-        (WEIGHTED,),
+        (METRIC,),
     ),
     Mutant(
         "single examples are drawn instead of groups",
-        "metrics/weighted.py",
+        "metrics/metric.py",
         "which = np.array([numbers[group] for group in groups])",
         "which = np.arange(len(groups)) % len(numbers)",
-        (WEIGHTED,),
+        (METRIC,),
     ),
 )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -18,16 +19,19 @@ from heedful.errors import DataError, RecipeError
 from heedful.recipes.options import apart
 
 if TYPE_CHECKING:
-    from heedful.cli.comparison import Comparison, Entry
-    from heedful.recipes.recipe import Recipe
+    from heedful.recipes.recipe import DataConfig, Recipe
+    from heedful.tasks.exam import Asking, Exam
+    from heedful.tasks.kind import Run
+    from heedful.tasks.report import Comparison, Report, System
 
 
 @dataclass(frozen=True)
 class Arguments:
     """Runs of one task side by side: size, time, the metrics of the task with intervals; p against the first.
 
-    Translation runs by BLEU, also by source length, chrF and speed; classification, tagging and spans by their own
-    metrics, also by the number of examples that was learned from. Without text options the runs' own test set is used,
+    Translation runs by BLEU, also by source length, chrF and speed; language models by bits per byte, whatever their
+    vocabularies, and perplexity; classification, tagging, spans and several tasks at once by their own metrics, also by
+    the number of examples that was learned from. Without text options the runs' own test set is used,
     or their validation set; it must be the same for all. With --train, recipes are trained where they are not finished
     yet, and the keys in their tables can be changed:
     heedful compare recipes/road/*.toml --train --training.minutes 10
@@ -73,15 +77,48 @@ class _Named:
     file: Path | None = None
     changes: tuple[str, ...] = ()
 
-    def entry(self) -> Entry:
+    def entry(self) -> _Entry:
         """The same with a complete recipe; `RunError` where nothing was trained and nothing will be."""
-        from heedful.cli.comparison import Entry
-        from heedful.runs.facts import gather
+        from heedful.runs.examine import system
         from heedful.runs.initial import resolved
+        from heedful.runs.load import open_run
 
-        if self.recipe is None:
-            return Entry(self.folder, gather(self.folder).recipe)
-        return Entry(self.folder, resolved(self.recipe), self.file, self.changes)
+        if self.recipe is not None:
+            return _Entry(self.folder, resolved(self.recipe), file=self.file, changes=self.changes)
+        run = open_run(self.folder)
+        return _Entry(self.folder, run.recipe, run=run, system=system(run))
+
+
+@dataclass
+class _Entry:
+    """A run that takes part, trained or still to be trained.
+
+    Attributes:
+        folder: of the run.
+        recipe: a complete one.
+        file: the recipe file that leads to the run, where one was named.
+        changes: keys that differ from the file, as words of a command line.
+        run: the run, once it is trained.
+        system: what it says of itself, likewise.
+    """
+
+    folder: Path
+    recipe: Recipe
+    file: Path | None = None
+    changes: tuple[str, ...] = ()
+    run: Run[Any, Any] | None = None
+    system: System | None = None
+
+    def opened(self) -> tuple[Run[Any, Any], System]:
+        """The trained run; its folder is read once."""
+        from heedful.runs.examine import system
+        from heedful.runs.load import open_run
+
+        if self.run is None:
+            self.run = open_run(self.folder, self.recipe)
+        if self.system is None:
+            self.system = system(self.run)
+        return self.run, self.system
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -99,11 +136,11 @@ def run(arguments: Sequence[str]) -> int:
     find_device(given.device)
     threads = given.threads or torch.get_num_threads()
     entries = [each.entry() for each in named]
-    comparison = _comparison(entries, given=given)  # what is wrong shows before anything is trained or translated
+    exam = _exam(entries, given=given)  # what is wrong shows before anything is trained or translated
     if code := _train(entries, given=given, overrides=overrides):
         return code
     torch.set_num_threads(threads)
-    compared = comparison.compared()
+    compared = _compared(entries, exam, given=given)
     for path, content in ((given.html, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
         if path is not None:
             _write(path, content())
@@ -189,23 +226,92 @@ def _named(path: Path, *, given: Arguments, overrides: Sequence[str]) -> list[_N
     return found
 
 
-def _comparison(entries: Sequence[Entry], *, given: Arguments) -> Comparison:
-    """The one that the task of all runs has."""
-    from heedful.cli.comparisons import COMPARISONS
+def _asking(given: Arguments) -> Asking:
+    from heedful.tasks.exam import Asking
 
-    first, *others = entries
-    task = first.recipe.task
-    for each in others:
-        if each.recipe.task != task:
+    return Asking(
+        text=given.text.reader() if given.text.named else None,
+        lowercase=given.lowercase,
+        tokenize=given.tokenize,
+        search=None if given.searching == SearchOptions() else given.searching.config,
+    )
+
+
+def _exam(entries: Sequence[_Entry], *, given: Arguments) -> Exam:
+    """What all runs are asked, by their own recipes; files that many recipes name are read once."""
+    asking = _asking(given)
+    known: dict[str, Exam] = {}
+    found = []
+    for entry in entries:
+        key = json.dumps({name: _without_examples(data) for name, data in entry.recipe.datasets.items()})
+        if entry.recipe.task != entries[0].recipe.task:
             raise RecipeError(
-                f"{each.folder}: its task is {each.recipe.task}, and that of {first.folder} is {task}; name runs of "
-                "one task"
+                f"{entry.folder}: its task is {entry.recipe.task}, and that of {entries[0].folder} is "
+                f"{entries[0].recipe.task}; name runs of one task"
             )
-    if task not in COMPARISONS:
-        raise RecipeError(
-            f"{first.folder}: its task is {task}, and only runs of {', '.join(COMPARISONS)} are compared so far"
-        )
-    return COMPARISONS[task](entries, given)
+        if key not in known:
+            known[key] = _own_exam(entry, asking)
+        found.append(known[key])
+        try:
+            known[key].require(entry.recipe)
+        except RecipeError as error:
+            raise RecipeError(f"{entry.folder}: {error}") from None
+    for entry, exam in zip(entries[1:], found[1:], strict=True):
+        if exam is not found[0] and (how := exam.unlike(found[0])) is not None:
+            raise RecipeError(
+                f"{entry.folder}: {how} {entries[0].folder}, so their scores cannot be compared; leave it out"
+                + _or_name_one(entry, ", or name one text for all")
+            )
+    return found[0]
+
+
+def _own_exam(entry: _Entry, asking: Asking) -> Exam:
+    from heedful.runs.examine import exam_of
+
+    try:
+        return exam_of(entry.folder, entry.recipe, asking)
+    except DataError as error:
+        if asking.text is not None:
+            raise
+        raise DataError(f"{entry.folder}: {error}{_or_name_one(entry, '; or name the text')}") from None
+
+
+def _or_name_one(entry: _Entry, hint: str) -> str:
+    from heedful.tasks.kind import kind_of
+
+    return f"{hint} with --source and --target, or --data" if "text" in kind_of(entry.recipe).understood else ""
+
+
+def _without_examples(data: DataConfig) -> dict[str, Any]:
+    """Everything that decides what is asked."""
+    return data.model_dump(mode="json", exclude={"examples"})
+
+
+def _compared(entries: Sequence[_Entry], exam: Exam, *, given: Arguments) -> Comparison:
+    """Asks each run."""
+    import torch
+
+    from heedful.metrics.bootstrap import Sampling
+    from heedful.runs.device import find_device
+    from heedful.runs.examine import answers_of
+    from heedful.tasks.kind import kind_of
+
+    kind = kind_of(entries[0].recipe)
+    reports: list[Report] = []
+    assert kind.reported is not None
+    assert kind.compared is not None
+    for remark in exam.remarks:
+        _say(remark)
+    for number, entry in enumerate(entries, 1):
+        run, system = entry.opened()
+        _say(f"{entry.folder}: {exam.doing} ({number} of {len(entries)})")
+        try:
+            answers = answers_of(run, exam, device=given.device)
+        except DataError as error:
+            raise DataError(f"{entry.folder}: {error}") from None
+        first = reports[0] if reports else None
+        reports.append(kind.reported(exam, system, answers, Sampling(given.samples, given.seed), first))
+    return kind.compared(tuple(reports), str(find_device(given.device)), torch.get_num_threads())
 
 
 def _require_different(entries: Sequence[_Named]) -> None:
@@ -218,7 +324,7 @@ def _require_different(entries: Sequence[_Named]) -> None:
             raise RecipeError(f"{told} ({entry.folder}); name each run once")
 
 
-def _train(entries: Sequence[Entry], *, given: Arguments, overrides: Sequence[str]) -> int:
+def _train(entries: Sequence[_Entry], *, given: Arguments, overrides: Sequence[str]) -> int:
     """Trains as `heedful train` does; what is not 0 ends the command."""
     from heedful.cli import train
     from heedful.runs.prepare import require_inputs
@@ -240,8 +346,14 @@ def _train(entries: Sequence[Entry], *, given: Arguments, overrides: Sequence[st
     return 0
 
 
-def _is_done(entry: Entry) -> bool:
+def _is_done(entry: _Entry) -> bool:
+    """Whether there is nothing left to train; then the run is opened."""
     from heedful.runs.load import open_run
     from heedful.store import read_manifest
 
-    return read_manifest(entry.folder).finished and open_run(entry.folder).recipe == entry.recipe
+    if not read_manifest(entry.folder).finished:
+        return False
+    run = open_run(entry.folder)
+    if run.recipe == entry.recipe:
+        entry.run = run
+    return entry.run is not None

@@ -180,6 +180,50 @@ class LabelledJsonl(LabelledReader):
                 yield place, tuple(record.text(str(name)) for name in self._texts), label
 
 
+@final
+class ChoicesJsonl(Reader[Choice]):
+    """On each line a JSON object with a list of candidates, and the number of the right one, from 0.
+
+    Where that is missing or null it is not known.
+
+    Args:
+        path: plain or gzip, UTF-8.
+        candidates: the field of the list.
+        label: the field of the number.
+        text: the field of what all candidates share, which is read before each; where it is empty, or None, each is
+            read alone.
+    """
+
+    def __init__(self, path: Path, *, candidates: str, label: str, text: str | None = None) -> None:
+        super().__init__(path)
+        self._candidates = candidates
+        self._label = label
+        self._text = text
+
+    def __iter__(self) -> Iterator[Choice]:
+        """`DataError` where there are fewer than two candidates, or the right one is none of them."""
+        for number, line in enumerate(read_lines(self.paths[0]), 1):
+            if not line.strip():
+                continue
+            place = f"{self.paths[0]}:{number}"
+            record = Record(json_object(line, place=place), place=place)
+            names = record.texts(self._candidates)
+            if len(names) < 2:
+                raise DataError(
+                    f"{place}: {len(names)} candidates, and there must be two to choose from; mend the line"
+                )
+            right = record.integer(self._label) if self._label in record else None
+            if right is not None and not 0 <= right < len(names):
+                raise DataError(
+                    f"{place}: candidate {right} is said to be right, and they count from 0 to {len(names) - 1}; mend "
+                    "the line"
+                )
+            shared = "" if self._text is None else record.text(self._text)
+            texts = tuple((shared, name) if shared else (name,) for name in names)
+            golds = () if right is None else (names[right],)
+            yield Choice(texts, names, None if right is None else (right,), golds, place)
+
+
 def read_label(written: str, *, names: Mapping[str, str] | None, number: bool, place: str) -> str | float:
     """What a label that stands in a file means; `DataError` where it is empty, not among `names`, or no number."""
     text = written.strip()

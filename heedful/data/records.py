@@ -49,6 +49,13 @@ class Record:
             raise self._wrong(name, "a text, a number or a truth value")
         return json.dumps(value)
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts."""
+        value = self._value(name)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._wrong(name, "a list of texts")
+        return tuple(text_field({name: item}, name, place=self.place) for item in value)
+
     def inner(self, name: str) -> Record:
         """An object."""
         value = self._value(name)

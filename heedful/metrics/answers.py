@@ -13,28 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import numpy as np
+
 from heedful.errors import DataError
+from heedful.metrics.metric import Metric, Ratio, mean
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
-
-
-@dataclass(frozen=True)
-class AnswerScore:
-    """Exact match and token F1, the means over some questions; both are 0 where there are none."""
-
-    exact: float
-    f1: float
-    questions: int
-
-
-@dataclass(frozen=True)
-class AnswerScores:
-    """The scores of all questions, of those that have an answer and of those that have none (SQuAD 2.0)."""
-
-    all: AnswerScore
-    answerable: AnswerScore
-    unanswerable: AnswerScore
 
 
 @dataclass(frozen=True)
@@ -64,8 +49,11 @@ def token_f1(answer: str, golds: Sequence[str]) -> float:
     return max(_overlap(words, gold.split()) for gold in _golds(golds))
 
 
-def answer_scores(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> AnswerScores:
-    """The means over all questions.
+def answer_metrics(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str, Metric]:
+    """`exact_match` and `answer_f1`, the means over all questions.
+
+    Where some questions have an answer and others have none (SQuAD 2.0) also `answerable_f1`, the mean of the former,
+    and `unanswerable`, the share of the latter to which none was given.
 
     Args:
         answers: one for each question; the empty text says that there is none.
@@ -75,12 +63,16 @@ def answer_scores(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> Ans
         DataError: no questions, or not as many answers.
     """
     _check(answers, golds)
-    pairs = [(exact_match(a, g), token_f1(a, g), any(_golds(g))) for a, g in zip(answers, golds, strict=True)]
-    return AnswerScores(
-        _mean([pair[:2] for pair in pairs]),
-        _mean([pair[:2] for pair in pairs if pair[2]]),
-        _mean([pair[:2] for pair in pairs if not pair[2]]),
-    )
+    pairs = list(zip(answers, golds, strict=True))
+    exact, overlap = (np.array([score(a, g) for a, g in pairs]) for score in (exact_match, token_f1))
+    there = np.array([float(any(_golds(g))) for g in golds])
+    metrics: dict[str, Metric] = {"exact_match": mean(exact), "answer_f1": mean(overlap)}
+    if 0 < there.sum() < len(there):
+        metrics |= {
+            "answerable_f1": Ratio(overlap * there, there),
+            "unanswerable": Ratio(exact * (1 - there), 1 - there),
+        }
+    return metrics
 
 
 def best_threshold(
@@ -139,10 +131,3 @@ def _check(answers: Sequence[object], golds: Sequence[object]) -> None:
         raise DataError(f"{len(answers):,} answers or scores but {len(golds):,} questions: each needs its own")
     if not golds:
         raise DataError("no questions to score: answers and gold answers are empty")
-
-
-def _mean(pairs: Sequence[tuple[float, ...]]) -> AnswerScore:
-    if not pairs:
-        return AnswerScore(0.0, 0.0, 0)
-    exact, f1 = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
-    return AnswerScore(exact, f1, len(pairs))

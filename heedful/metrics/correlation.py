@@ -3,38 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite, sqrt
+from math import isfinite
+from typing import final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from heedful.errors import DataError
+from heedful.metrics.metric import Metric, divided
 
 
-def pearson(predicted: Sequence[float], gold: Sequence[float]) -> float:
+@final
+class Correlation(Metric):
     """Pearson's r, the covariance over both standard deviations; 0 where either side is constant.
 
-    Raises:
-        DataError: fewer than two numbers, not as many predictions, or numbers that are not finite.
-    """
-    return _correlation(_numbers(predicted, gold), _numbers(gold, predicted))
-
-
-def spearman(predicted: Sequence[float], gold: Sequence[float]) -> float:
-    """Spearman's rho: Pearson's r of the ranks, where equal numbers share the mean of theirs; 0 as for `pearson`.
+    Args:
+        predicted: a number for each example.
+        gold: the right ones.
+        ranked: Spearman's rho instead: r of the ranks, where equal numbers share the mean of theirs.
 
     Raises:
         DataError: fewer than two numbers, not as many predictions, or numbers that are not finite.
     """
-    return _correlation(ranks(_numbers(predicted, gold)), ranks(_numbers(gold, predicted)))
 
+    def __init__(self, predicted: Sequence[float], gold: Sequence[float], *, ranked: bool = False) -> None:
+        self._predicted, self._gold = _numbers(predicted, gold), _numbers(gold, predicted)
+        self._ranked = ranked
 
-def ranks(values: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
-    """The place of each value in ascending order, from 1; equal values share the mean of their places."""
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    means: Float[np.ndarray, " distinct"] = last - (counts - 1) / 2
-    return np.asarray(means[which], dtype=np.float64)
+    @property
+    def examples(self) -> int:
+        """One for each number."""
+        return len(self._gold)
+
+    def scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
+        """Covariances over standard deviations; 0 where a side is constant among what was drawn."""
+        x, y = (self._side(values, weights) for values in (self._predicted, self._gold))
+        varies = _varies(x, weights) & _varies(y, weights)
+        x, y = (side - ((weights * side).sum(1) / weights.sum(1))[:, None] for side in (x, y))
+        below = np.sqrt((weights * x**2).sum(1) * (weights * y**2).sum(1))
+        return np.asarray(np.clip(divided((weights * x * y).sum(1), np.where(varies, below, 0)), -1, 1))
+
+    def _side(
+        self, values: Float[np.ndarray, " N"], weights: Float[np.ndarray, "samples N"]
+    ) -> Float[np.ndarray, "samples N"]:
+        if not self._ranked:
+            # near 1, so that squares neither overflow nor vanish
+            return np.broadcast_to(values / (np.abs(values).max() or 1), weights.shape)
+        _, which = np.unique(values, return_inverse=True)
+        order = np.argsort(which, kind="stable")
+        begins = np.flatnonzero(np.diff(which[order], prepend=-1))
+        counts = np.add.reduceat(weights[:, order], begins, axis=1)
+        ranks: Float[np.ndarray, "samples N"] = (counts.cumsum(1) - (counts - 1) / 2)[:, which]
+        return ranks
 
 
 def _numbers(values: Sequence[float], others: Sequence[float]) -> Float[np.ndarray, " N"]:
@@ -48,11 +68,12 @@ def _numbers(values: Sequence[float], others: Sequence[float]) -> Float[np.ndarr
     return np.asarray(values, dtype=np.float64)
 
 
-def _correlation(x: Float[np.ndarray, " N"], y: Float[np.ndarray, " N"]) -> float:
-    # The same number many times over may differ from its mean by rounding, which would be all of the variance.
-    if (x == x[0]).all() or (y == y[0]).all():
-        return 0.0
-    # A scale that brings both near 1, so that squares neither overflow nor vanish.
-    x, y = (side - side.mean() for side in (x / np.abs(x).max(), y / np.abs(y).max()))
-    below = sqrt(float(x @ x)) * sqrt(float(y @ y))
-    return max(-1.0, min(1.0, float(x @ y) / below)) if below else 0.0
+def _varies(
+    values: Float[np.ndarray, "samples N"], weights: Float[np.ndarray, "samples N"]
+) -> Bool[np.ndarray, " samples"]:
+    """Whether what has weight is not all the same."""
+    there = weights > 0
+    varies: Bool[np.ndarray, " samples"] = np.where(there, values, -np.inf).max(1) > np.where(
+        there, values, np.inf
+    ).min(1)
+    return varies

@@ -16,6 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+from jaxtyping import Float
+
 from heedful.metrics.translation import Score, check_pairs
 
 _ORDERS = (1, 2, 3, 4)
@@ -31,22 +34,31 @@ def bleu_deck(hypotheses: Sequence[str], references: Sequence[str], *, lowercase
         DataError: no sentences, or not as many hypotheses as references.
     """
     check_pairs(hypotheses, references)
-    pairs = [
-        ((h.lower() if lowercase else h).split(), (r.lower() if lowercase else r).split())
-        for h, r in zip(hypotheses, references, strict=True)
-    ]
-    mean = sum(_sentence(h, r) for h, r in pairs) / len(pairs)
-    lengths = sum(len(h) for h, _ in pairs), sum(len(r) for _, r in pairs)
-    factor = min(1.0, lengths[0] / lengths[1]) if lengths[1] else 1.0
+    counts = counts_of(list(zip(hypotheses, references, strict=True)), lowercase=lowercase).sum(0)
+    precision, sentences, *lengths = counts.tolist()
     parts = {
-        "mean_precision": 100 * mean,
-        "length_factor": factor,
-        "hypothesis_length": float(lengths[0]),
-        "reference_length": float(lengths[1]),
+        "mean_precision": 100 * precision / sentences,
+        "length_factor": min(1.0, lengths[0] / lengths[1]) if lengths[1] else 1.0,
+        "hypothesis_length": lengths[0],
+        "reference_length": lengths[1],
     }
     case = "lc" if lowercase else "mixed"
     signature = f"variant:deck|mean:sentences|clip:no|length:linear|case:{case}|tok:none|smooth:none"
-    return Score("BLEU (deck variant)", 100 * factor * mean, signature, parts)
+    return Score("BLEU (deck variant)", float(scored(counts[None])[0]), signature, parts)
+
+
+def counts_of(pairs: Sequence[tuple[str, str]], *, lowercase: bool = False) -> Float[np.ndarray, "N 4"]:
+    """Of each sentence the geometric mean of its precisions, 1, and the words of hypothesis and reference."""
+    words = [((h.lower() if lowercase else h).split(), (r.lower() if lowercase else r).split()) for h, r in pairs]
+    return np.array([[_sentence(h, r), 1, len(h), len(r)] for h, r in words], dtype=np.float64)
+
+
+def scored(sums: Float[np.ndarray, "samples 4"]) -> Float[np.ndarray, " samples"]:
+    """The variant in percent, from sums of `counts_of`."""
+    precision, sentences, length, reference_length = sums.T
+    factor = np.where(reference_length > 0, np.minimum(1, length / np.maximum(reference_length, 1)), 1.0)
+    scores: Float[np.ndarray, " samples"] = 100 * factor * (precision / sentences)
+    return scores
 
 
 def _sentence(hypothesis: list[str], reference: list[str]) -> float:

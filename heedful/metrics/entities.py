@@ -8,13 +8,13 @@ before `O`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from heedful.errors import DataError
-from heedful.metrics.classes import PrecisionRecall
+from heedful.metrics.metric import Metric, Ratio
 
 _OPENS = frozenset("BSU")
 _CLOSES = frozenset("ELSU")
@@ -27,23 +27,6 @@ class Span(NamedTuple):
     start: int
     stop: int
     type: str
-
-
-@dataclass(frozen=True)
-class EntityScores:
-    """Scores over entities; an entity is right if its first word, last word and type are.
-
-    Attributes:
-        micro: all entities together, the number that papers report.
-        macro: the means over types.
-        types: each type, those that were predicted and do not occur included.
-        accuracy: share of the words whose tag is right.
-    """
-
-    micro: PrecisionRecall
-    macro: PrecisionRecall
-    types: dict[str, PrecisionRecall]
-    accuracy: float
 
 
 def spans(tags: Sequence[str]) -> list[Span]:
@@ -69,14 +52,22 @@ def spans(tags: Sequence[str]) -> list[Span]:
 
 def are_entities(tags: Sequence[str]) -> bool:
     """Whether all tags can be read as parts of entities, and one of them is one."""
+    return all(map(may_be_part, tags)) and any(tag != "O" for tag in tags)
+
+
+def may_be_part(tag: str) -> bool:
+    """Whether a tag can be read as a part of an entity, or as none."""
     try:
-        return any(_parts(tag)[0] != "O" for tag in tags)
+        _parts(tag)
     except DataError:
         return False
+    return True
 
 
-def entity_scores(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> EntityScores:
-    """Precision, recall and F1 over the entities of all sentences.
+def entity_metrics(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Metric]:
+    """`precision`, `recall` and `f1` over the entities of all sentences; sentences are what is weighed.
+
+    An entity is right if its first word, last word and type are.
 
     Args:
         predicted: the tags of each sentence's words.
@@ -87,25 +78,16 @@ def entity_scores(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[st
     """
     if len(predicted) != len(gold):
         raise DataError(f"{len(predicted):,} tagged sentences but {len(gold):,} gold ones: each needs its own")
-    hits, guesses, golds = Counter[str](), Counter[str](), Counter[str]()
-    right = words = 0
-    for number, (mine, truth) in enumerate(zip(predicted, gold, strict=True), 1):
+    counts = np.zeros((3, len(gold)))
+    for number, (mine, truth) in enumerate(zip(predicted, gold, strict=True)):
         if len(mine) != len(truth):
-            raise DataError(f"sentence {number} has {len(mine)} tags for {len(truth)} words; align them first")
+            raise DataError(f"sentence {number + 1} has {len(mine)} tags for {len(truth)} words; align them first")
         found, there = set(spans(mine)), set(spans(truth))
-        hits.update(span.type for span in found & there)
-        guesses.update(span.type for span in found)
-        golds.update(span.type for span in there)
-        words += len(truth)
-        right += sum(a == b for a, b in zip(mine, truth, strict=True))
-    if not words:
+        counts[:, number] = len(found & there), len(found), len(there)
+    if not any(gold):
         raise DataError("nothing to score: the sentences have no words")
-    types = {
-        name: PrecisionRecall.of(hits[name], predicted=guesses[name], gold=golds[name])
-        for name in sorted(guesses.keys() | golds.keys())
-    }
-    micro = PrecisionRecall.of(hits.total(), predicted=guesses.total(), gold=golds.total())
-    return EntityScores(micro, PrecisionRecall.mean(list(types.values())), types, right / words)
+    both, said, there_are = counts
+    return {"precision": Ratio(both, said), "recall": Ratio(both, there_are), "f1": Ratio(2 * both, said + there_are)}
 
 
 def _parts(tag: str) -> tuple[str, str]:

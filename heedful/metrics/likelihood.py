@@ -3,8 +3,33 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
 
 from heedful.errors import DataError
+from heedful.metrics.metric import Metric, divided
+
+
+@final
+@dataclass(frozen=True)
+class Perplexity(Metric):
+    """exp(nats / count), both summed over examples; infinite on overflow."""
+
+    nats: Float[np.ndarray, " N"]
+    counts: Float[np.ndarray, " N"]
+
+    @property
+    def examples(self) -> int:
+        """One for each number."""
+        return len(self.nats)
+
+    def scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
+        """How many equally likely tokens the model chose between."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(divided(weights @ self.nats, weights @ self.counts)))
 
 
 def perplexity(log_probability_sum: float, count: int) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heedful.metrics.bootstrap import CountedBLEU, CountedChrF, Interval, bootstrap
+from heedful.metrics.bootstrap import Interval, Sampling, intervals
+from heedful.metrics.counted import CorpusBLEU, CorpusChrF
 from heedful.metrics.deck_bleu import bleu_deck
 from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length, chrf, exact_match, ter
 
@@ -44,7 +45,7 @@ def evaluate(
 
     Raises:
         DataError: no sentences, or lists of different length.
-        RecipeError: no such BLEU tokenizer.
+        RecipeError: no such BLEU tokenizer, or fewer than 2 samples.
 
     >>> import heedful
     >>> round(heedful.evaluate(["ein Hund rennt schnell"], ["ein Hund rennt schnell"]).bleu)
@@ -54,11 +55,13 @@ def evaluate(
         bleu(hypotheses, references, lowercase=lowercase, tokenize=tokenize),
         chrf(hypotheses, references, lowercase=lowercase),
         ter(hypotheses, references, lowercase=lowercase),
-        exact_match(hypotheses, references),
+        exact_match(hypotheses, references, lowercase=lowercase),
         bleu_deck(hypotheses, references, lowercase=lowercase),
     )
-    metrics = (CountedBLEU(lowercase=lowercase, tokenize=tokenize), CountedChrF(lowercase=lowercase))
-    intervals = bootstrap(hypotheses, references, metrics=metrics, samples=samples, seed=seed)
+    metrics = {
+        "BLEU": CorpusBLEU(hypotheses, references, lowercase=lowercase, tokenize=tokenize),
+        "chrF2": CorpusChrF(hypotheses, references, lowercase=lowercase),
+    }
     bands: tuple[LengthBand, ...] = ()
     if sources:
         bands = bleu_by_length(
@@ -67,4 +70,5 @@ def evaluate(
             [len(source.split()) for source in sources],
             metric=lambda h, r: bleu(h, r, lowercase=lowercase, tokenize=tokenize),
         )
-    return Report(scores, intervals, bands)
+    found = intervals(metrics, Sampling(samples, seed))
+    return Report(scores, tuple(found.values()), bands)

@@ -108,16 +108,23 @@ def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool
     return Score("TER", score.score, str(metric.get_signature()), parts)
 
 
-def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def exact_match(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
     """The percentage of hypotheses that equal their reference character by character.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
     """
     check_pairs(hypotheses, references)
-    equal = sum(h == r for h, r in zip(hypotheses, references, strict=True))
+    equal = sum(equals(hypotheses, references, lowercase=lowercase))
     parts = {"equal": float(equal), "sentences": float(len(references))}
-    return Score("exact match", 100 * equal / len(references), "case:mixed|tok:none|smooth:none", parts)
+    case = "lc" if lowercase else "mixed"
+    return Score("exact match", 100 * equal / len(references), f"case:{case}|tok:none|smooth:none", parts)
+
+
+def equals(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> list[bool]:
+    """Whether each hypothesis is its reference, perhaps but for case."""
+    fold = str.lower if lowercase else str
+    return [fold(h) == fold(r) for h, r in zip(hypotheses, references, strict=True)]
 
 
 @dataclass(frozen=True)

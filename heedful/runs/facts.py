@@ -1,10 +1,9 @@
-"""What there is to say about a trained run of any task beside others: what it is and how it learned."""
+"""What a run folder says of a run: what it is and how it learned."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,75 +12,17 @@ from torch import nn
 
 from heedful.errors import RunError
 from heedful.models.size import imagined, measure
-from heedful.recipes.recipe import Recipe
-from heedful.runs.load import open_run
 from heedful.runs.loop import freeze
 from heedful.store import Manifest, digest, read_manifest
+from heedful.tasks.facts import Facts, Point
 from heedful.tasks.kind import Run
 
 
-@dataclass(frozen=True)
-class Point:
-    """One evaluation during training: after how many updates and minutes, and the loss in nats per token."""
-
-    step: int
-    minutes: float
-    loss: float
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a run folder says of itself, without loading weights.
-
-    Attributes:
-        folder: the run folder.
-        recipe: how it was made.
-        finished: whether training reached its end; if not, the best checkpoint so far stands for the run.
-        step: updates done, or those of that checkpoint.
-        parameters: numbers that the model consists of, tied ones once.
-        learned: those of them that training changes; the others stand still.
-        vocabulary: equal for runs whose losses and perplexities are of the same tokens.
-        minutes: spent in training, evaluation included; None where metrics.jsonl does not tell.
-        tokens_per_second: tokens or labels learned from, the median of measurements over fifty updates.
-        curve: the evaluations in order.
-    """
-
-    folder: Path
-    recipe: Recipe
-    finished: bool
-    step: int
-    parameters: int
-    learned: int
-    vocabulary: str
-    minutes: float | None
-    tokens_per_second: float | None
-    curve: tuple[Point, ...]
-
-    @property
-    def name(self) -> str:
-        """The folder as it was named."""
-        return str(self.folder)
-
-    @property
-    def label(self) -> str:
-        """The name, with a star where training is not finished."""
-        return self.name if self.finished else f"{self.name} *"
-
-
-def gather(folder: Path, recipe: Recipe | None = None) -> Facts:
-    """The facts of a run.
-
-    Args:
-        folder: the run folder.
-        recipe: what to believe instead of the recipe in the folder, as where a later sitting changed its limits.
-
-    Raises:
-        RunError: it is no run, is damaged, or nothing was trained yet.
-    """
-    run = open_run(folder)
-    manifest = read_manifest(folder)
-    step = _step(folder, manifest)
-    records = list(_records(folder / "metrics.jsonl"))
+def gather(run: Run[Any, Any]) -> Facts:
+    """The facts of a run, without loading weights; `RunError` where nothing was trained yet."""
+    manifest = read_manifest(run.folder)
+    step = _step(run.folder, manifest)
+    records = list(_records(run.folder / "metrics.jsonl"))
     speeds = [record["labels_per_second"] for record in records if _has(record, "training", "labels_per_second")]
     timed = [record["seconds"] / 60 for record in records if _has(record, "validation", "seconds")]
     curve = (
@@ -91,13 +32,12 @@ def gather(folder: Path, recipe: Recipe | None = None) -> Facts:
     )
     parameters, learned = _sizes(run)
     return Facts(
-        folder=folder,
-        recipe=recipe or run.recipe,
+        recipe=run.recipe,
         finished=manifest.finished,
         step=step,
         parameters=parameters,
         learned=learned,
-        vocabulary="".join(digest(folder / name)[:12] for name in run.vocabularies),
+        vocabulary="".join(digest(run.folder / name)[:12] for name in run.vocabularies),
         minutes=timed[-1] if timed else None,
         tokens_per_second=median(speeds) if speeds else None,
         curve=tuple(curve),
@@ -139,35 +79,3 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
 def _has(record: Mapping[str, Any], kind: str, *names: str) -> bool:
     """A record of this kind with numbers of these names; a loss that was infinite is none."""
     return record.get("kind") == kind and all(isinstance(record.get(name), int | float) for name in names)
-
-
-def differences(recipes: Sequence[Recipe]) -> dict[str, list[Any]]:
-    """Keys in which recipes differ and their values, None where a recipe lacks one; run folders do not count."""
-    tables = [dict(_leaves(recipe.model_dump(mode="json", exclude={"output"}))) for recipe in recipes]
-    keys = dict.fromkeys(key for table in tables for key in table)
-    values = {key: [table.get(key) for table in tables] for key in keys}
-    return {key: row for key, row in values.items() if any(value != row[0] for value in row)}
-
-
-def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
-
-
-def kinds(recipes: Sequence[Recipe]) -> list[str]:
-    """The kind of each model, and the named choices that tell it from others of its kind: recurrent (luong)."""
-    found = []
-    for recipe in recipes:
-        peers = [other for other in recipes if other.model.kind == recipe.model.kind]
-        own = dict(_leaves(recipe.model_dump(mode="json", include={"model"})))
-        shared = [key for key, values in differences(peers).items() if None not in values and not _is_path(key)]
-        chosen = [own[key] for key in shared if isinstance(own.get(key), str)]
-        found.append(recipe.model.kind + (f" ({', '.join(chosen)})" if chosen else ""))
-    return found
-
-
-def _is_path(key: str) -> bool:
-    return key.endswith("_vectors")

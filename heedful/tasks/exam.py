@@ -1,36 +1,71 @@
-"""What trained models are asked, and what their answers are worth: the same questions for all of them.
-
-An exam knows how to ask a classifier, a tagger or an answerer, what would be answered without reading, and each metric
-twice: as the number that is reported, and for any weights of the examples, of which intervals and tests are made.
-"""
+"""What trained models are asked, and what their answers are worth: the same questions for all of them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
-from heedful.metrics.weighted import Weighted
-from heedful.tasks.benchmarks.definitions import Prediction
+from heedful.data.readers import Reader
+from heedful.errors import DataError
+from heedful.metrics.metric import Metric
+from heedful.recipes.generation import GenerationConfig
+from heedful.recipes.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a user wants an exam to be; a task understands some of it, and what is not given is its own choice.
+
+    Attributes:
+        text: instead of the run's own.
+        lowercase: whether case is left aside.
+        tokenize: how BLEU cuts words.
+        search: changes how a run looks for its outputs; raises `RecipeError` where that does not fit.
+        context: tokens that are read at a time.
+        stride: of them, how many are predicted at a time.
+        task: of several the one that is asked alone.
+    """
+
+    text: Reader[Any] | None = None
+    lowercase: bool = False
+    tokenize: str = "13a"
+    search: Callable[[GenerationConfig], GenerationConfig] | None = None
+    context: int | None = None
+    stride: int | None = None
+    task: str | None = None
+
+    @property
+    def given(self) -> frozenset[str]:
+        """What of it is not as it is without a word."""
+        return frozenset(each.name for each in fields(self) if getattr(self, each.name) != each.default)
+
+
+PLAIN: Final = Asking()
 
 
 class Exam(ABC):
     """Examples with right answers.
 
     Attributes:
-        size: how many labels or answers are compared.
-        total: how many examples there are to learn from.
-        constant: what is right most often in the training text; empty for saying nothing, None where each example has
-            candidates of its own.
-        baseline: that answer to each example.
-        main: the metric that is looked at first.
+        written: whether answers can be written to files, and read from them.
+        doing: what a system does now, in words.
+        part: of the data; empty where a text was named.
+        text: the files that are read, in words.
+        places: the keys of a recipe that name them, where they are to be told.
+        size: how many labels, sentences or answers are compared.
+        remarks: what a user should know of the examples.
     """
 
+    written: ClassVar[bool] = False
+    doing: str = "answering"
+    part: str = ""
+    text: str = ""
+    places: tuple[str, ...] = ()
     size: int
-    total: int
-    constant: Prediction | None
-    baseline: Sequence[Any]
-    main: str
+    remarks: Sequence[str] = ()
 
     @property
     @abstractmethod
@@ -43,13 +78,37 @@ class Exam(ABC):
         """What is right of each."""
 
     @abstractmethod
-    def answers(self, user: object) -> Sequence[Any]:
-        """What a trained model, as its users see it, says of each example."""
+    def answers(self, user: Any, recipe: Recipe) -> Any:
+        """What a trained model says of the examples.
+
+        Args:
+            user: the model as its users see it.
+            recipe: how it was made.
+
+        Raises:
+            DataError: it cannot read one of them.
+        """
 
     @abstractmethod
-    def measured(self, answers: Sequence[Any]) -> Mapping[str, float]:
-        """The metrics of some answers, from 0 to 1 (correlations from -1)."""
+    def metrics(self, answers: Any) -> Mapping[str, Metric]:
+        """What some answers are worth, for any weights of the examples, or of groups of them that belong together."""
 
-    @abstractmethod
-    def weighted(self, answers: Sequence[Any]) -> Mapping[str, Weighted]:
-        """The same metrics for any weights of the examples, or of groups of examples that belong together."""
+    def read(self, path: Path) -> Any:
+        """Answers that somebody wrote into a file; `DataError` where that cannot be, as in most tasks."""
+        raise DataError(f"{path}: is no run folder, and answers of this task are not read from files; name a run")
+
+    def lines(self, answers: Any) -> Iterator[str]:
+        """What `read` reads, where answers are `written`."""
+        raise NotImplementedError("this task writes no answers")
+
+    def require(self, recipe: Recipe) -> None:
+        """`RecipeError` where a recipe asks for more than there is."""
+        return
+
+    def unlike(self, first: Exam) -> str | None:
+        """What tells it from another exam, in words that a comparison may follow; None where both ask the same."""
+        if list(self.asked) != list(first.asked):
+            return "is tested on other examples than"
+        if list(self.right) != list(first.right):
+            return "is tested on the same texts as, but by other labels than,"
+        return None

@@ -23,7 +23,9 @@ from heedful.recipes.recipe import Recipe
 from heedful.recipes.text import (
     TokenizerConfig,
 )
-from heedful.tasks.exam import Exam
+from heedful.tasks.exam import Asking, Exam
+from heedful.tasks.labelled import LabelledComparison, LabelledExam, LabelledReport
+from heedful.tasks.report import Comparison, Report
 from heedful.tasks.task import Task
 from heedful.values import Tokens
 
@@ -60,11 +62,18 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
         words: files of the vocabularies of text.
         outputs: what of the text, besides its words, decides how many outputs a model has; None where nothing does.
         trial: how a trained model is tried first, behind `heedful`; the folder takes the place of RUN.
+        understood: fields of `Asking` that say something to the task.
+        reported: how what a model reaches in the task's exam is told; None where it has none, and a trained model is
+            measured as training measures it.
+        compared: how several of them are.
     """
 
     words: ClassVar[tuple[str, ...]]
     outputs: ClassVar[str | None] = None
     trial: ClassVar[str] = "evaluate RUN"
+    understood: ClassVar[frozenset[str]] = frozenset()
+    reported: ClassVar[type[Report] | None] = None
+    compared: ClassVar[type[Comparison] | None] = None
 
     def tried(self, recipe: AnyRecipe) -> str:
         """`trial`, where it depends on the recipe."""
@@ -109,6 +118,19 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
             model: in evaluation mode.
             step: the kept checkpoint that it is of; None where it is the finished or the best one.
         """
+
+    def exam(self, recipe: AnyRecipe | None, asking: Asking) -> Exam:
+        """What models of a recipe are asked, whatever is learned from.
+
+        Args:
+            recipe: of the run; None where there is no run, but answers in a file and a text beside it.
+            asking: how the user wants it.
+
+        Raises:
+            DataError: a file is missing, cannot be read, or holds nothing to ask.
+            RecipeError: what a user wants does not fit the recipe.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no exam")
 
     def require(self, recipe: AnyRecipe) -> None:
         """Looks for the files that a recipe names besides its text; `DataError` where one is missing."""
@@ -254,6 +276,9 @@ class FineTuningKind(Kind[AnyRecipe, AnyModel]):
     Abstract: as every kind.
     """
 
+    reported: ClassVar = LabelledReport
+    compared: ClassVar = LabelledComparison
+
     @abstractmethod
     def texts(self, recipe: AnyRecipe) -> Iterable[str]:
         """What a vocabulary is learned from."""
@@ -277,13 +302,27 @@ class FineTuningKind(Kind[AnyRecipe, AnyModel]):
         return {file: load_tokenizer(folder / file) for file in self.words} | dict(self.labels(recipe, folder))
 
     @abstractmethod
-    def exam(self, recipe: AnyRecipe, part: str) -> Exam:
+    def examine(self, recipe: AnyRecipe, part: str) -> LabelledExam:
         """The examples of a part of the data, whatever is learned from.
 
         Raises:
             DataError: a file is missing, holds no examples, or none with labels.
             RecipeError: parts of the data are of different tasks.
         """
+
+    @final
+    def exam(self, recipe: AnyRecipe | None, asking: Asking) -> LabelledExam:
+        """The test part, or the validation part where there is no other."""
+        assert recipe is not None, "nothing but a run answers with labels"
+        return self.member_exam(recipe, table="data")
+
+    @final
+    def member_exam(self, recipe: AnyRecipe, *, table: str) -> LabelledExam:
+        """The same of one of several tasks, whose data stand in a table of their own."""
+        part = recipe.data.measured
+        with placed(f"{table}.{part}"):
+            text = " and ".join(map(str, recipe.data.reader(part).paths))
+            return self.examine(recipe, part).placed(part, text, table=table)
 
     @abstractmethod
     def primary(self, run: Run[AnyRecipe, AnyModel]) -> str:

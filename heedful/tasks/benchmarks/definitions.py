@@ -1,6 +1,6 @@
 """Benchmark tasks by name: their files, how texts are made of fields, labels, head, metrics, and the majority baseline.
 
-The tables are in `glue`, `superglue`, `russian_superglue` and `answering`; `benchmarks` has them all.
+The tables are in `glue`, `superglue`, `russian_superglue`, `swag` and `answering`; `benchmarks` has them all.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.questions import Question
 from heedful.data.readers import Reader
 from heedful.data.records import JsonRecords, Record
 from heedful.errors import DataError
-from heedful.metrics.answers import AnswerScore, answer_scores, token_f1
-from heedful.metrics.classes import Grouped, accuracy, binary_f1, grouped_decisions, macro_f1, matthews, parity
-from heedful.metrics.correlation import pearson, spearman
+from heedful.metrics.answers import answer_metrics, token_f1
+from heedful.metrics.classes import Matthews, accuracy, exact_groups, f1, macro_f1, parity
+from heedful.metrics.correlation import Correlation
+from heedful.metrics.metric import Metric, Ratio, grouped, mean
 
 Head = Literal["classes", "pair", "regression", "choice", "spans"]
 """What a model must answer: a class of one text or of two, a number, one of several candidates, a part of a text."""
 
 Split = Literal["train", "dev", "test"]
-Metric = Literal[
+MetricName = Literal[
     "accuracy",
     "f1",
     "macro_f1",
@@ -38,6 +39,7 @@ Metric = Literal[
     "exact_match",
     "answer_f1",
 ]
+_OF_GROUPS: Final[frozenset[str]] = frozenset({"exact_groups", "f1a", "parity"})
 Example = Labelled | Choice | Question
 Prediction = str | float | int
 Made = TypeVar("Made", Labelled, Choice)
@@ -77,7 +79,7 @@ class Definition:
     name: str
     title: str
     head: Head
-    metrics: tuple[Metric, ...]
+    metrics: tuple[MetricName, ...]
     folders: tuple[str, ...]
     sources: Mapping[Split, Source]
     texts: str
@@ -125,8 +127,10 @@ class Baseline:
     answers: Sequence[Prediction] = field(default=(), repr=False)
 
 
-def measure(definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
-    """The task's metrics.
+def metrics_of(
+    definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]
+) -> dict[str, Metric]:
+    """The task's metrics; where parts of a question are measured together, whole questions are weighed.
 
     Args:
         definition: which task.
@@ -144,7 +148,19 @@ def measure(definition: Definition, predictions: Sequence[Prediction], examples:
             isinstance(example, Choice) and example.right is None
         ):
             raise DataError(f"{example.place}: no label; only a split with labels can be measured")
-    return {name: _score(name, definition, predictions, examples) for name in definition.metrics}
+    found: dict[str, Metric] = {name: _metric(name, definition, predictions, examples) for name in definition.metrics}
+    if not _OF_GROUPS & found.keys():
+        return found
+    groups = _groups(examples)
+    return {
+        name: grouped(metric, groups) if name not in _OF_GROUPS and isinstance(metric, Ratio) else metric
+        for name, metric in found.items()
+    }
+
+
+def measure(definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
+    """The values of `metrics_of`."""
+    return {name: metric.value for name, metric in metrics_of(definition, predictions, examples).items()}
 
 
 def majority(definition: Definition, train: Iterable[Example], evaluated: Sequence[Example]) -> Baseline:
@@ -210,14 +226,6 @@ def _typical(names: Sequence[str]) -> int:
     return shared.index(max(shared))
 
 
-def _labels(examples: Sequence[Example]) -> list[str]:
-    return [str(example.label) for example in examples if isinstance(example, Labelled)]
-
-
-def _numbers(examples: Sequence[Example]) -> list[float]:
-    return [float(example.label) for example in examples if isinstance(example, Labelled) and example.label is not None]
-
-
 def _groups(examples: Sequence[Example]) -> list[str]:
     """What each belongs to."""
     groups = []
@@ -228,20 +236,31 @@ def _groups(examples: Sequence[Example]) -> list[str]:
     return groups
 
 
-def _accuracy(definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
-    if definition.head != "choice":
-        return accuracy(predictions, _labels(examples))
-    right = [example.right or () for example in examples if isinstance(example, Choice)]
-    return accuracy([p in golds for p, golds in zip(predictions, right, strict=True)], [True] * len(right))
+def _metric(
+    name: MetricName, definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]
+) -> Metric:
+    """One metric; none of the others is prepared, because not every metric suits every task."""
+    if definition.head in ("choice", "spans"):
+        right = [p in _golds(example) for p, example in zip(predictions, examples, strict=True)]
+        return mean(right) if name == "accuracy" else _answered(predictions, examples)[name]
+    golds, labels = [gold for example in examples for gold in _golds(example)], definition.labels
+    made: dict[MetricName, Callable[[], Metric]] = {
+        "accuracy": lambda: accuracy(predictions, golds),
+        "f1": lambda: f1(predictions, golds, positive=labels[-1]),
+        "macro_f1": lambda: macro_f1(predictions, golds, classes=labels),
+        "matthews": lambda: Matthews(predictions, golds),
+        "pearson": lambda: Correlation([float(p) for p in predictions], [float(g) for g in golds]),
+        "spearman": lambda: Correlation([float(p) for p in predictions], [float(g) for g in golds], ranked=True),
+        "exact_groups": lambda: exact_groups(
+            [p == labels[-1] for p in predictions], [g == labels[-1] for g in golds], groups=_groups(examples)
+        ),
+        "f1a": lambda: grouped(f1(predictions, golds, positive=labels[-1]), _groups(examples)),
+        "parity": lambda: parity(predictions, groups=_groups(examples)),
+    }
+    return made[name]()
 
 
-def _grouped(definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]) -> Grouped:
-    positive = definition.labels[-1]
-    decided = [p == positive for p in predictions]
-    return grouped_decisions(decided, [g == positive for g in _labels(examples)], groups=_groups(examples))
-
-
-def _answered(predictions: Sequence[Prediction], examples: Sequence[Example]) -> AnswerScore:
+def _answered(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, Metric]:
     """Exact match and F1; the number of a candidate is the answer that is its name."""
     answers, golds = [], []
     for prediction, example in zip(predictions, examples, strict=True):
@@ -252,24 +271,4 @@ def _answered(predictions: Sequence[Prediction], examples: Sequence[Example]) ->
         else:
             answers.append(str(prediction))
             golds.append([answer.text for answer in example.answers])
-    return answer_scores(answers, golds).all
-
-
-def _score(
-    name: Metric, definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]
-) -> float:
-    """One metric; none of the others is computed, because not every metric suits every task."""
-    scores: dict[Metric, Callable[[], float]] = {
-        "accuracy": lambda: _accuracy(definition, predictions, examples),
-        "f1": lambda: binary_f1(predictions, _labels(examples), positive=definition.labels[-1]).f1,
-        "macro_f1": lambda: macro_f1(predictions, _labels(examples), classes=definition.labels).f1,
-        "matthews": lambda: matthews(predictions, _labels(examples)),
-        "pearson": lambda: pearson([float(p) for p in predictions], _numbers(examples)),
-        "spearman": lambda: spearman([float(p) for p in predictions], _numbers(examples)),
-        "exact_groups": lambda: _grouped(definition, predictions, examples).exact,
-        "f1a": lambda: _grouped(definition, predictions, examples).f1a,
-        "parity": lambda: parity(predictions, groups=_groups(examples)),
-        "exact_match": lambda: _answered(predictions, examples).exact,
-        "answer_f1": lambda: _answered(predictions, examples).f1,
-    }
-    return scores[name]()
+    return answer_metrics(answers, golds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -17,11 +16,8 @@ from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.tasks.classification.recipe import Verdict
 from heedful.values import Tokens
-
-Answered = Literal["class", "number", "choice"]
-"""What is said of a text: a class, a number, or which of several candidates is right."""
-
 
 _NUMBERS = 2**32
 """Values of a side that keeps what has no vocabulary."""
@@ -44,7 +40,7 @@ class ExampleBatch:
 
 
 def example_encoding(
-    tokenizer: Tokenizer, labels: Labels | None, *, answered: Answered, max_length: int, paired: bool = False
+    tokenizer: Tokenizer, labels: Labels | None, *, answered: Verdict, max_length: int, paired: bool = False
 ) -> Encoding[Labelled | Choice]:
     """The rows of an example one after the other, where each begins and its second part, what was cut, and the label.
 
@@ -79,7 +75,7 @@ def example_encoding(
     return Encoding({"label": said, **sizes}, encode)
 
 
-def collate_examples(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answered: Answered) -> ExampleBatch:
+def collate_examples(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answered: Verdict) -> ExampleBatch:
     """The examples in `rows`, padded on the right."""
     ids: list[np.ndarray] = []
     firsts, counts, labels = [], [], []
@@ -103,7 +99,7 @@ def example_lengths(corpus: Corpus) -> Int[np.ndarray, "N 2"]:
     return np.stack([longest, longest], 1)
 
 
-def _label(example: Labelled | Choice, labels: Labels | None, *, answered: Answered) -> list[int] | list[float]:
+def _label(example: Labelled | Choice, labels: Labels | None, *, answered: Verdict) -> list[int] | list[float]:
     if isinstance(example, Choice):
         if example.right is None:
             raise _unlabelled(example.place)

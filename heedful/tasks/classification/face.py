@@ -17,8 +17,8 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.text_classifier import TextClassifier
-from heedful.tasks.classification.examples import Answered
 from heedful.tasks.classification.lines import ChoiceLines, ClassLines
+from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.faces import Asked, Face, in_batches
 from heedful.tasks.inspecting import Scope, best_options, encoded
 from heedful.values import Tokens, move
@@ -67,7 +67,7 @@ class Classifier(Face):
         model: TextClassifier,
         *,
         tokenizer: Tokenizer,
-        answered: Answered,
+        answered: Verdict,
         labels: Labels | None,
         max_length: int,
         paired: bool = False,

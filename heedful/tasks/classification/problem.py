@@ -15,16 +15,18 @@ from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
 from heedful.data.labels import Labels
 from heedful.inspection.watch import watch
-from heedful.metrics.classes import accuracy, binary_f1, macro_f1, matthews
-from heedful.metrics.correlation import pearson, spearman
+from heedful.metrics.classes import Matthews, accuracy, f1, macro_f1
+from heedful.metrics.correlation import Correlation
+from heedful.metrics.metric import Metric
 from heedful.models.text_classifier import TextClassifier
-from heedful.tasks.classification.examples import Answered, ExampleBatch, collate_examples, example_lengths
+from heedful.tasks.classification.examples import ExampleBatch, collate_examples, example_lengths
+from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.decorrelation import decorrelation as penalty_of
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tasks.task import Loss, Part, Rows, Task
 from heedful.values import move
 
-METRICS: Mapping[Answered, tuple[str, ...]] = {
+METRICS: Mapping[Verdict, tuple[str, ...]] = {
     "class": ("loss", "accuracy", "macro_f1", "matthews"),
     "number": ("loss", "pearson", "spearman"),
     "choice": ("loss", "accuracy"),
@@ -54,7 +56,7 @@ class Classification(Task[ExampleBatch]):
         train: Corpus,
         validation: Corpus,
         *,
-        answered: Answered,
+        answered: Verdict,
         labels: Labels | None = None,
         positive: str | None = None,
         smoothing: float = 0.0,
@@ -148,17 +150,18 @@ class Classification(Task[ExampleBatch]):
 
     def _measured(self, said: Sequence[float], golds: Sequence[float]) -> dict[str, float]:
         if self.answered == "number":
-            return {"pearson": pearson(said, golds), "spearman": spearman(said, golds)}
-        measured = {"accuracy": accuracy(said, golds)}
-        if self.answered == "class":
-            assert self.labels is not None
-            measured |= {
-                "macro_f1": macro_f1(said, golds, classes=range(self.labels.size)).f1,
-                "matthews": matthews(said, golds),
+            found: dict[str, Metric] = {
+                "pearson": Correlation(said, golds),
+                "spearman": Correlation(said, golds, ranked=True),
             }
+        else:
+            found = {"accuracy": accuracy(said, golds)}
+        if self.labels is not None:
+            found["macro_f1"] = macro_f1(said, golds, classes=range(self.labels.size))
+            found["matthews"] = Matthews(said, golds)
             if self.positive is not None:
-                measured["f1"] = binary_f1(said, golds, positive=self.labels.id(self.positive)).f1
-        return measured
+                found["f1"] = f1(said, golds, positive=self.labels.id(self.positive))
+        return {name: metric.value for name, metric in found.items()}
 
 
 def by_choice(values: Tensor, batch: ExampleBatch) -> Sequence[Tensor]:

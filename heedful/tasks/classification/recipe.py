@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field_validator, model_serializer
 
 from heedful.architectures.classifiers import EncoderClassifierConfig
 from heedful.architectures.model import ClassifierConfig
@@ -23,13 +24,17 @@ if TYPE_CHECKING:
     from heedful.tasks.benchmarks.definitions import Definition
 
 
-Answered = Literal["class", "number", "choice"]
+Verdict = Literal["class", "number", "choice"]
+"""What is said of a text: a class, a number, or which of several candidates is right."""
 
 
-class LabelledJsonlConfig(Section):
-    """One file with a JSON object on each line, plain or gzipped."""
+class LabelledFileConfig(Section):
+    """One file of labelled texts.
 
-    kind: Literal["jsonl"] = "jsonl"
+    Abstract: its form decides how it is read.
+    """
+
+    kind: str
     path: InputPath
     """the file"""
     text: Name = "text"
@@ -40,20 +45,68 @@ class LabelledJsonlConfig(Section):
     """name of the field that holds the label"""
 
     @property
+    def verdict(self) -> Verdict | None:
+        """What is said of each text, where the file alone tells."""
+        return None
+
+    @property
+    def paired(self) -> bool:
+        """Whether two texts are judged together."""
+        return self.pair is not None
+
+    @property
     def _texts(self) -> list[str]:
         return [self.text] if self.pair is None else [self.text, self.pair]
 
-    def reader(self, *, numbers: bool = False) -> Reader[Labelled]:
+    @abstractmethod
+    def reader(self, *, numbers: bool = False) -> Reader[Labelled | Choice]:
         """A text or two with a label for each line; `numbers` where labels are no classes."""
-        from heedful.data.labelled import LabelledJsonl
 
+
+class LabelledJsonlConfig(LabelledFileConfig):
+    """One file with a JSON object on each line, plain or gzipped."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    candidates: Name | None = None
+    """name of the field that holds a list of candidates, each of which is read behind the text; label is then the
+    number of the right one, from 0"""
+
+    @field_validator("candidates")
+    @classmethod
+    def _instead_of_a_pair(cls, candidates: str | None, info: ValidationInfo) -> str | None:
+        if candidates is not None and info.data.get("pair") is not None:
+            raise ValueError("names the second texts, and so does pair: leave one of them away")
+        return candidates
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # what a text was encoded from is told by these keys, and runs of earlier versions had no candidates
+        table: dict[str, Any] = serialise(self)
+        return {key: value for key, value in table.items() if key != "candidates" or value is not None}
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """A choice, where there are candidates."""
+        return None if self.candidates is None else "choice"
+
+    @property
+    def paired(self) -> bool:
+        """Whether two texts are judged together."""
+        return super().paired or self.candidates is not None
+
+    def reader(self, *, numbers: bool = False) -> Reader[Labelled | Choice]:
+        """A text or two with a label, or candidates, for each line."""
+        from heedful.data.labelled import ChoicesJsonl, LabelledJsonl
+
+        if self.candidates is not None:
+            return ChoicesJsonl(self.path, text=self.text, candidates=self.candidates, label=self.label)
         return LabelledJsonl(self.path, texts=self._texts, label=self.label, number=numbers)
 
 
-class LabelledTsvConfig(LabelledJsonlConfig):
+class LabelledTsvConfig(LabelledFileConfig):
     """One file of tab-separated columns without any quoting, plain or gzipped."""
 
-    kind: Literal["tsv"] = "tsv"  # type: ignore[assignment]  # the keys are those of a JSONL file
+    kind: Literal["tsv"] = "tsv"
     header: bool = True
     """whether the first line names the columns; else they are counted from 0, as in text = "0" """
 
@@ -66,7 +119,7 @@ class LabelledTsvConfig(LabelledJsonlConfig):
                 raise ValueError(f'must be true where columns have names, and {key} = "{column}" is no number')
         return header
 
-    def reader(self, *, numbers: bool = False) -> Reader[Labelled]:
+    def reader(self, *, numbers: bool = False) -> Reader[Labelled | Choice]:
         """A text or two with a label for each line; `numbers` where labels are no classes."""
         from heedful.data.labelled import LabelledCsv, LabelledTsv
 
@@ -99,13 +152,17 @@ LabelledTextConfig = Annotated[
 ]
 
 
-ANSWERED: Final[Mapping[str, Answered]] = {
+ANSWERED: Final[Mapping[str, Verdict]] = {
     "classes": "class",
     "pair": "class",
     "regression": "number",
     "choice": "choice",
 }
-"""What is said of a text, by what a benchmark task asks for."""
+"""By what a benchmark task asks for."""
+
+
+def _has_candidates(info: ValidationInfo) -> bool:
+    return any(getattr(info.data.get(part), "candidates", None) is not None for part in PARTS)
 
 
 class ClassificationDataConfig(FineTuningDataConfig):
@@ -132,14 +189,23 @@ class ClassificationDataConfig(FineTuningDataConfig):
     def _of_classes(cls, positive: str | None, info: ValidationInfo) -> str | None:
         if positive is not None and info.data.get("numbers"):
             raise ValueError("names a class, and where data.numbers = true there are none: leave one of them away")
+        if positive is not None and _has_candidates(info):
+            raise ValueError("names a class, and where there are candidates there are none: leave one of them away")
         return positive
+
+    @field_validator("numbers")
+    @classmethod
+    def _of_labels(cls, numbers: bool, info: ValidationInfo) -> bool:
+        if numbers and _has_candidates(info):
+            raise ValueError("must be false where there are candidates, whose labels are no numbers to be learned")
+        return numbers
 
     def reader(self, part: str) -> Reader[Labelled | Choice]:
         """Labelled texts, or candidates."""
         config: LabelledTextConfig = getattr(self, part)
         if isinstance(config, BenchmarkConfig):
             return cast("Reader[Labelled | Choice]", config.reader(*ANSWERED))
-        return cast("Reader[Labelled | Choice]", config.reader(numbers=self.numbers))
+        return config.reader(numbers=self.numbers)
 
     def definition(self, part: str = "train") -> Definition | None:
         """The benchmark task that a part is of; None for files of one's own."""
@@ -147,7 +213,7 @@ class ClassificationDataConfig(FineTuningDataConfig):
         return config.definition(*ANSWERED) if isinstance(config, BenchmarkConfig) else None
 
     @property
-    def answered(self) -> Answered:
+    def answered(self) -> Verdict:
         """What is said of each text.
 
         Raises:
@@ -162,9 +228,11 @@ class ClassificationDataConfig(FineTuningDataConfig):
                 )
         return found["train"]
 
-    def _answered(self, part: str) -> Answered:
-        definition = self.definition(part)
-        return ("number" if self.numbers else "class") if definition is None else ANSWERED[definition.head]
+    def _answered(self, part: str) -> Verdict:
+        definition, config = self.definition(part), getattr(self, part)
+        if definition is not None:
+            return ANSWERED[definition.head]
+        return config.verdict or ("number" if self.numbers else "class")
 
     @property
     def positive_class(self) -> str | None:
@@ -214,7 +282,7 @@ class ClassificationRecipe(FineTuningRecipe):
             return model
         for part in ("train", "validation", "test"):
             text = getattr(data, part)
-            if text is not None and not isinstance(text, BenchmarkConfig) and text.pair is None:
+            if text is not None and not isinstance(text, BenchmarkConfig) and not text.paired:
                 raise misfit(
                     f"data.{part}.pair",
                     f'must name the second text: a model of kind "{model.kind}" reads two texts together',

@@ -116,7 +116,7 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             device=device,
         )
 
-    def exam(self, recipe: ClassificationRecipe, part: str) -> ClassExam:
+    def examine(self, recipe: ClassificationRecipe, part: str) -> ClassExam:
         """Texts and what is right of them."""
         data = recipe.data
         train, examples = list(data.reader("train")), list(data.reader(part))

@@ -108,9 +108,15 @@ class Pieces(ABC):
 
     def in_order(self, windows: Windows, *, tokens: int) -> Iterator[TextBatch]:
         """All of some stretches in batches of about so many tokens, the longest first."""
+        return (batch for _, batch in self.asked_in_order(windows, tokens=tokens))
+
+    def asked_in_order(self, windows: Windows, *, tokens: int) -> Iterator[tuple[Rows, TextBatch]]:
+        """The same, each with the places in the stream of what it is asked for, row by row."""
         lengths = windows.stops - windows.starts
         for rows in plan_by_length(lengths, tokens=tokens, rows=max(1, tokens)):
-            yield self.read(Windows(windows.starts[rows], windows.stops[rows], windows.asked[rows]))
+            asked, stops = windows.asked[rows], windows.stops[rows]
+            places = np.concatenate([np.arange(*bounds) for bounds in zip(asked, stops, strict=True)])
+            yield places, self.read(Windows(windows.starts[rows], stops, asked))
 
 
 @final

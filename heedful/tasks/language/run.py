@@ -13,11 +13,14 @@ from heedful.data.documents import Document, document_encoding
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.language_model import LanguageModel
-from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned
+from heedful.tasks.exam import Asking
+from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned, placed
+from heedful.tasks.language.exam import TextExam, reading
 from heedful.tasks.language.face import Writer
 from heedful.tasks.language.pieces import Apart, Packed
 from heedful.tasks.language.problem import LanguageModelling
 from heedful.tasks.language.recipe import LanguageRecipe
+from heedful.tasks.language.report import LanguageComparison, LanguageReport
 from heedful.tasks.searches import build_continuation
 
 TEXT: Final = "tokenizer/text"
@@ -29,6 +32,9 @@ class LanguageKind(Kind[LanguageRecipe, LanguageModel]):
 
     words: ClassVar = (TEXT,)
     trial: ClassVar = 'generate RUN --prompt "..."'
+    understood: ClassVar = frozenset({"context", "stride"})
+    reported: ClassVar = LanguageReport
+    compared: ClassVar = LanguageComparison
 
     def learn(self, recipe: LanguageRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Text."""
@@ -63,6 +69,15 @@ class LanguageKind(Kind[LanguageRecipe, LanguageModel]):
             seed=run.recipe.seed,
             device=device,
         )
+
+    def exam(self, recipe: LanguageRecipe | None, asking: Asking) -> TextExam:
+        """The text that is predicted."""
+        assert recipe is not None, "nothing but a run predicts a text"
+        reading(recipe, asking)
+        part = recipe.data.measured
+        with placed(f"data.{part}"):
+            reader = recipe.data.reader(part)
+            return TextExam(list(reader), text=" and ".join(map(str, reader.paths)), part=part, asking=asking)
 
     def face(self, run: Run[LanguageRecipe, LanguageModel], model: LanguageModel, *, step: int | None = None) -> Writer:
         """Prompts in, continuations out."""

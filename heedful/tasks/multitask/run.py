@@ -15,6 +15,7 @@ from heedful.errors import RecipeError
 from heedful.models.interface import Encoder
 from heedful.models.multitask import Headed, MultitaskModel
 from heedful.recipes.recipe import data_table
+from heedful.tasks.exam import Asking
 from heedful.tasks.heads import Heads
 from heedful.tasks.kind import (
     Entries,
@@ -27,6 +28,8 @@ from heedful.tasks.kind import (
     learned,
     placed,
 )
+from heedful.tasks.labelled import LabelledComparison
+from heedful.tasks.multitask.exam import TasksExam, TasksReport
 from heedful.tasks.multitask.problem import Member, Multitask
 from heedful.tasks.multitask.recipe import MultitaskRecipe
 from heedful.tasks.task import Task
@@ -46,6 +49,9 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
 
     words: ClassVar = (TEXT,)
     outputs: ClassVar = "classes"
+    understood: ClassVar = frozenset({"task"})
+    reported: ClassVar = TasksReport
+    compared: ClassVar = LabelledComparison
 
     def learn(self, recipe: MultitaskRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """The one of the text of all tasks, and classes and tags of each."""
@@ -72,6 +78,15 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
     def encoding(self, run: MultitaskRun) -> Encoding[Any]:
         """None: each task has its own."""
         raise AssertionError("members encode")
+
+    def exam(self, recipe: MultitaskRecipe | None, asking: Asking) -> TasksExam:
+        """An exam for each task, or for one of them alone."""
+        assert recipe is not None, "nothing but a run answers with labels"
+        exams = {}
+        for name in recipe.tasks if asking.task is None else (asking.task,):
+            member = recipe.single(name)
+            exams[name] = fine_tuning_kind(member).member_exam(member, table=data_table(name))
+        return TasksExam(exams)
 
     def build(self, recipe: MultitaskRecipe, sizes: Entries) -> MultitaskModel:
         """The encoder of the first task that classifies texts, whose summary of a text the others need not have."""

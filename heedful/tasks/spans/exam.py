@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import final
 
-import numpy as np
-
 from heedful.data.questions import Question
 from heedful.errors import DataError
-from heedful.metrics.answers import answer_scores, exact_match, normalised, token_f1
-from heedful.metrics.weighted import Ratio, Weighted, mean
-from heedful.tasks.exam import Exam
+from heedful.metrics.answers import answer_metrics
+from heedful.metrics.metric import Metric
+from heedful.recipes.recipe import Recipe
+from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.spans.face import Answerer
 
 
 @final
-class QuestionExam(Exam):
+class QuestionExam(LabelledExam):
     """Questions about texts, some perhaps without an answer.
 
     Args:
@@ -47,29 +46,13 @@ class QuestionExam(Exam):
         """The gold answers."""
         return [tuple(golds) for golds in self._golds]
 
-    def answers(self, user: object) -> Sequence[str]:
+    def answers(self, user: Answerer, recipe: Recipe) -> Sequence[str]:
         """Texts, empty for none."""
-        assert isinstance(user, Answerer)
         return [each.text for each in user.answer_all([(each.question, each.context) for each in self.questions])]
 
-    def measured(self, answers: Sequence[str]) -> Mapping[str, float]:
+    def metrics(self, answers: Sequence[str]) -> Mapping[str, Metric]:
         """Exact match and F1; if some have no answer, F1 of those that have one and how often others got none."""
-        scores = answer_scores(answers, self._golds)
-        metrics = {"exact_match": scores.all.exact, "answer_f1": scores.all.f1}
-        if scores.answerable.questions and scores.unanswerable.questions:
-            metrics |= {"answerable_f1": scores.answerable.f1, "unanswerable": scores.unanswerable.exact}
-        return metrics
-
-    def weighted(self, answers: Sequence[str]) -> Mapping[str, Weighted]:
-        """The same for any weights."""
-        pairs = list(zip(answers, self._golds, strict=True))
-        exact, overlap = (np.array([score(a, golds) for a, golds in pairs]) for score in (exact_match, token_f1))
-        there = np.array([float(any(normalised(gold) for gold in golds)) for _, golds in pairs])
-        metrics: dict[str, Weighted] = {"exact_match": mean(exact), "answer_f1": mean(overlap)}
-        if 0 < there.sum() < len(there):
-            metrics["answerable_f1"] = Ratio(overlap * there, there)
-            metrics["unanswerable"] = Ratio(exact * (1 - there), 1 - there)
-        return metrics
+        return answer_metrics(answers, self._golds)
 
     @property
     def _golds(self) -> list[list[str]]:

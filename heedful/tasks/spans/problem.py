@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import torch
@@ -15,12 +16,15 @@ from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
 from heedful.data.questions import Question
 from heedful.data.tokenizers import Tokenizer
-from heedful.metrics.answers import answer_scores, best_threshold
+from heedful.metrics.answers import answer_metrics, best_threshold
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.spans.face import Answerer, span_logits
 from heedful.tasks.spans.windows import Cutting, WindowBatch, collate_windows
 from heedful.tasks.task import Loss, Rows, Task
 from heedful.values import move
+
+_METRICS: Final[Mapping[str, str]] = {"exact_match": "exact_match", "f1": "answer_f1"}
+"""What is measured in training, and its name in an exam."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Spans(Task[WindowBatch]):
             every question had one, so that something is always answered.
     """
 
-    metrics = frozenset({"loss", "exact_match", "f1"})
+    metrics = frozenset({"loss", *_METRICS})
 
     def __init__(
         self,
@@ -121,8 +125,8 @@ class Spans(Task[WindowBatch]):
             found = _between(best_threshold(answers, golds, silence=silence).threshold, silence)
             answers = ["" if quiet >= found else answer for answer, quiet in zip(answers, silence, strict=True)]
             self.threshold = found if math.isfinite(found) else None
-        scores = answer_scores(answers, golds).all
-        return {"loss": total / count, "exact_match": scores.exact, "f1": scores.f1}
+        metrics = answer_metrics(answers, golds)
+        return {"loss": total / count} | {name: metrics[key].value for name, key in _METRICS.items()}
 
 
 def _between(threshold: float, silence: Sequence[float]) -> float:

@@ -97,7 +97,7 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
         assert isinstance(task, Spans)
         write_json(run.folder / SILENCE, Silence(threshold=task.threshold).model_dump())
 
-    def exam(self, recipe: SpansRecipe, part: str) -> QuestionExam:
+    def examine(self, recipe: SpansRecipe, part: str) -> QuestionExam:
         """Questions about texts."""
         total = sum(1 for _ in recipe.data.reader("train"))
         return QuestionExam(total=total, questions=list(recipe.data.reader(part)))

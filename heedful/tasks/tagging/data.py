@@ -20,9 +20,14 @@ from heedful.data.labels import Labels
 from heedful.data.readers import Reader, read_lines
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.metrics.classes import hits
+from heedful.metrics.entities import entity_metrics
+from heedful.metrics.metric import Metric, Ratio
 from heedful.values import Tokens
 
 _CONLLU = {"upos": 3, "xpos": 4, "deprel": 7}
+_PREFIXES = ("B", "I", "E", "L", "S", "U")
+_STAND_INS = tuple(f"{prefix}-\0" for prefix in _PREFIXES)
 
 
 class TaggedSentence(NamedTuple):
@@ -104,7 +109,10 @@ def _fields(fields: Sequence[str], word: int, tag: int, *, place: str) -> tuple[
 
 @dataclass(frozen=True)
 class TaggedBatch:
-    """Sentences, and the tag of each word at its first token; -1 where there is none."""
+    """Sentences, and the tag of each word at its first token; -1 where there is none.
+
+    A tag that the training text lacks has a number that no model can say.
+    """
 
     tokens: Tokens
     tags: Int[Tensor, "B T"]
@@ -164,10 +172,32 @@ def stretches(sizes: Sequence[int], *, room: int) -> list[Stretch]:
     return [Stretch(read, range(*border)) for read, border in zip(reads, pairwise(borders), strict=True)]
 
 
+def stand_in(tag: str) -> str:
+    """What stands for a tag that the training text lacks: the same part of an entity of a type that no file holds."""
+    prefix = tag.partition("-")[0]
+    return _STAND_INS[_PREFIXES.index(prefix) if prefix in _PREFIXES else 0]
+
+
+def with_stand_ins(tags: Labels) -> tuple[str, ...]:
+    """The names that `TaggedBatch.tags` counts: the known ones, then those of tags that the training text lacks."""
+    return (*tags.names, *_STAND_INS)
+
+
+def tag_metrics(found: Sequence[Sequence[str]], golds: Sequence[Sequence[str]], *, entities: bool) -> dict[str, Metric]:
+    """The share of words whose tag is right, and where `entities` their precision, recall and F1; weighs sentences.
+
+    Raises:
+        DataError: sentences or tags that do not match in number.
+    """
+    right = np.array([float(hits(mine, tags).sum()) for mine, tags in zip(found, golds, strict=True)])
+    accuracy = Ratio(right, np.array([float(len(tags)) for tags in golds]))
+    return {"accuracy": accuracy, **(entity_metrics(found, golds) if entities else {})}
+
+
 def tagged_encoding(
     tokenizer: Tokenizer, tags: Labels, *, max_length: int, framed: bool = False
 ) -> Encoding[TaggedSentence]:
-    """Tokens, and the label of each: one more than the tag's id, or 0 where there is none.
+    """Tokens, and the label of each: one more than the tag's number in `with_stand_ins`, or 0 where there is none.
 
     Args:
         tokenizer: of the words.
@@ -175,23 +205,18 @@ def tagged_encoding(
         max_length: ids of a sentence at most.
         framed: whether it is read between a begin and an end.
     """
+    numbers = {name: number for number, name in enumerate(with_stand_ins(tags), 1)}
 
     def encode(sentence: TaggedSentence) -> tuple[list[int] | None, list[int] | None]:
         ids, begins = framed_words(tokenizer, sentence.words, framed=framed)
         if len(ids) > max_length:
             return None, None
         labels = [0] * len(ids)
-        for begin, tag, place in zip(begins, sentence.tags, sentence.places, strict=True):
-            number = tags.id(tag)
-            if number is None:
-                raise DataError(
-                    f"{place}: the tag {tag!r} does not occur in the training text; mend it, or add a sentence with "
-                    "it there"
-                )
-            labels[begin] = number + 1
+        for begin, tag in zip(begins, sentence.tags, strict=True):
+            labels[begin] = numbers[tag if tags.id(tag) is not None else stand_in(tag)]
         return ids, labels
 
-    return Encoding({"tokens": tokenizer.size, "tags": tags.size + 1}, encode)
+    return Encoding({"tokens": tokenizer.size, "tags": len(numbers) + 1}, encode)
 
 
 def collate_tagged(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> TaggedBatch:

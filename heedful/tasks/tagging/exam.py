@@ -6,24 +6,22 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import final
 
-import numpy as np
-
 from heedful.errors import DataError
-from heedful.metrics.classes import accuracy
-from heedful.metrics.entities import are_entities, entity_scores, spans
-from heedful.metrics.weighted import Ratio, Weighted, hits
-from heedful.tasks.exam import Exam
-from heedful.tasks.tagging.data import TaggedSentence
+from heedful.metrics.entities import are_entities, may_be_part
+from heedful.metrics.metric import Metric
+from heedful.recipes.recipe import Recipe
+from heedful.tasks.labelled import LabelledExam
+from heedful.tasks.tagging.data import TaggedSentence, stand_in, tag_metrics
 from heedful.tasks.tagging.face import Tagger
 
 
 @final
-class TagExam(Exam):
+class TagExam(LabelledExam):
     """Sentences whose words have tags; sentences are what is drawn.
 
     Args:
         train: sentences that tell which tags there are, and which is most frequent.
-        sentences: what is asked.
+        sentences: what is asked. A tag that the training text lacks can only be got wrong.
 
     Raises:
         DataError: there are no sentences.
@@ -44,6 +42,8 @@ class TagExam(Exam):
         self.baseline = [[most] * len(sentence.tags) for sentence in sentences]
         self.entities = are_entities(list(counts))
         self.main = "f1" if self.entities else "accuracy"
+        unknown = Counter(tag for sentence in sentences for tag in sentence.tags if tag not in counts)
+        self.remarks = (unknown_tags(unknown),) if unknown else ()
 
     @property
     def asked(self) -> Sequence[Hashable]:
@@ -55,29 +55,19 @@ class TagExam(Exam):
         """The tags."""
         return [sentence.tags for sentence in self.sentences]
 
-    def answers(self, user: object) -> Sequence[Sequence[str]]:
+    def answers(self, user: Tagger, recipe: Recipe) -> Sequence[Sequence[str]]:
         """The tags of all words."""
-        assert isinstance(user, Tagger)
         return [[tag.name for tag in tags] for tags in user.tag([sentence.words for sentence in self.sentences])]
 
-    def measured(self, answers: Sequence[Sequence[str]]) -> Mapping[str, float]:
+    def metrics(self, answers: Sequence[Sequence[str]]) -> Mapping[str, Metric]:
         """The share of right tags; precision, recall and F1 of entities where tags are of entities."""
         golds = [sentence.tags for sentence in self.sentences]
-        right = accuracy([tag for tags in answers for tag in tags], [tag for tags in golds for tag in tags])
-        if not self.entities:
-            return {"accuracy": right}
-        micro = entity_scores(answers, golds).micro
-        return {"accuracy": right, "precision": micro.precision, "recall": micro.recall, "f1": micro.f1}
-
-    def weighted(self, answers: Sequence[Sequence[str]]) -> Mapping[str, Weighted]:
-        """The same for any weights of sentences."""
-        pairs = [(found, each.tags) for found, each in zip(answers, self.sentences, strict=True)]
-        right = np.array([hits(found, golds).sum() for found, golds in pairs])
-        metrics: dict[str, Weighted] = {"accuracy": Ratio(right, np.array([float(len(golds)) for _, golds in pairs]))}
         if self.entities:
-            found = [(set(spans(mine)), set(spans(golds))) for mine, golds in pairs]
-            both = np.array([float(len(mine & golds)) for mine, golds in found])
-            said, there = (np.array([float(len(pair[side])) for pair in found]) for side in (0, 1))
-            metrics |= {"precision": Ratio(both, said), "recall": Ratio(both, there)}
-            metrics["f1"] = Ratio(2 * both, said + there)
-        return metrics
+            golds = [tuple(tag if may_be_part(tag) else stand_in(tag) for tag in tags) for tags in golds]
+        return tag_metrics(answers, golds, entities=self.entities)
+
+
+def unknown_tags(counts: Mapping[str, int]) -> str:
+    """A remark about tags that the training text lacks."""
+    shown = ", ".join(sorted(counts)[:8])
+    return f"{sum(counts.values()):,} words have a tag that the training text lacks ({shown}), and count as wrong"

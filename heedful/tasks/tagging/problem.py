@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
 from heedful.data.labels import Labels
-from heedful.metrics.entities import are_entities, entity_scores
+from heedful.metrics.entities import are_entities
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.likelihood import cross_entropy
-from heedful.tasks.tagging.data import TaggedBatch, collate_tagged
+from heedful.tasks.tagging.data import TaggedBatch, collate_tagged, tag_metrics, with_stand_ins
 from heedful.tasks.task import Loss, Part, Rows, Task
 from heedful.values import move
 
@@ -28,7 +28,7 @@ class Tagging(Task[TaggedBatch]):
         batch_tokens: padded tokens in a batch.
         seed: of the order of sentences.
         device: where the model is.
-        tags: their names, where entities among them are to be measured.
+        tags: their names.
     """
 
     parts = frozenset({"nll"})
@@ -42,7 +42,7 @@ class Tagging(Task[TaggedBatch]):
         batch_tokens: int,
         seed: int,
         device: torch.device,
-        tags: Labels | None = None,
+        tags: Labels,
     ) -> None:
         self.train = train
         self.validation = validation
@@ -50,8 +50,9 @@ class Tagging(Task[TaggedBatch]):
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.device = device
-        self.tags = tags if tags is not None and are_entities(tags.names) else None
-        self.metrics = frozenset({"loss", "accuracy", *(() if self.tags is None else ("f1",))})
+        self.tags = tags
+        self.entities = are_entities(tags.names)
+        self.metrics = frozenset({"loss", "accuracy", *(("f1",) if self.entities else ())})
 
     def plan(self, epoch: int) -> Sequence[Rows]:
         """Batches of sentences of similar length."""
@@ -68,29 +69,29 @@ class Tagging(Task[TaggedBatch]):
         return Loss(smoothed, len(labels), {"nll": Part(nll, len(labels))})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Loss (nats per word), the share of words whose tag is found, and F1 of entities where tags tell of some."""
+        """Loss (nats per word whose tag is known), accuracy of all words, and F1 of entities where tags are of some."""
         assert isinstance(model, TokenClassifier)
-        total, right, count = 0.0, 0, 0
+        names = with_stand_ins(self.tags)
+        total, count = 0.0, 0
         found: list[list[str]] = []
         golds: list[list[str]] = []
         for rows in plan_batches(self.validation.lengths, tokens=self.batch_tokens, seed=0, epoch=0):
             batch = move(collate_tagged(self.validation, rows), self.device)
             hidden, labels = _tagged(model, batch)
-            total += float(cross_entropy(hidden, labels, output=model.output)[1])
-            best = model.output(hidden).argmax(-1)
-            right += int((best == labels).sum())
-            count += len(labels)
-            if self.tags is not None:
-                words = (batch.tags >= 0).sum(1).tolist()
-                found += self._sentences(best, words, self.tags)
-                golds += self._sentences(labels, words, self.tags)
-        measured = {"loss": total / count, "accuracy": right / count}
-        return measured if self.tags is None else measured | {"f1": entity_scores(found, golds).micro.f1}
+            known = (labels < self.tags.size).nonzero().squeeze(1)
+            taught = (hidden.index_select(0, known), labels.index_select(0, known))
+            total += float(cross_entropy(*taught, output=model.output)[1])
+            count += len(known)
+            words = (batch.tags >= 0).sum(1).tolist()
+            found += _sentences(model.output(hidden).argmax(-1), words, names)
+            golds += _sentences(labels, words, names)
+        metrics = tag_metrics(found, golds, entities=self.entities)
+        return {"loss": total / max(count, 1)} | {name: metrics[name].value for name in self.metrics - {"loss"}}
 
-    @staticmethod
-    def _sentences(numbers: Tensor, words: Sequence[int], tags: Labels) -> list[list[str]]:
-        """The tags of each sentence's words."""
-        return [[tags.names[number] for number in part.tolist()] for part in torch.split(numbers, list(words))]
+
+def _sentences(numbers: Tensor, words: Sequence[int], names: Sequence[str]) -> list[list[str]]:
+    """The tags of each sentence's words."""
+    return [[names[number] for number in part.tolist()] for part in torch.split(numbers, list(words))]
 
 
 def _tagged(model: TokenClassifier, batch: TaggedBatch) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, final
 
@@ -54,6 +54,11 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
         length, framed = run.recipe.data.max_length, run.recipe.model.framed
         return tagged_encoding(run.tokenizer, _tags(run), max_length=length, framed=framed)
 
+    def remarks(self, run: Run[TaggingRecipe, TokenClassifier], corpus: Corpus) -> Sequence[str]:
+        """How many tags can only be got wrong."""
+        unknown = int((corpus["tags"].stream > _tags(run).size).sum())
+        return (f"{unknown:,} words have a tag that the training text lacks, and count as wrong",) if unknown else ()
+
     def headed(
         self, recipe: TaggingRecipe, sizes: Entries, *, encoder: Encoder[Tokens] | None = None
     ) -> TokenClassifier:
@@ -76,7 +81,7 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
             tags=_tags(run),
         )
 
-    def exam(self, recipe: TaggingRecipe, part: str) -> TagExam:
+    def examine(self, recipe: TaggingRecipe, part: str) -> TagExam:
         """The tags of sentences."""
         return TagExam(train=recipe.data.reader("train"), sentences=list(recipe.data.reader(part)))
 

@@ -19,13 +19,16 @@ from heedful.errors import DataError, RunError
 from heedful.metrics.translation import bleu
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
+from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies
 from heedful.tasks.searches import Length, build_length, build_search
 from heedful.tasks.translation.criterion import Criterion, Decorrelated, Likelihood
+from heedful.tasks.translation.exam import TranslationExam
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.problem import Translation
 from heedful.tasks.translation.recipe import TranslationRecipe
 from heedful.tasks.translation.reinforcement import Reinforced
+from heedful.tasks.translation.report import TranslationComparison, TranslationReport
 from heedful.tasks.word_vectors import start_from_vectors
 from heedful.values import Tokens
 
@@ -41,6 +44,9 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 
     words: ClassVar = (SOURCE, TARGET)
     trial: ClassVar = 'translate RUN --text "..."'
+    understood: ClassVar = frozenset({"text", "lowercase", "tokenize", "search"})
+    reported: ClassVar = TranslationReport
+    compared: ClassVar = TranslationComparison
 
     def learn(self, recipe: TranslationRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Both languages', the same one twice where they share it."""
@@ -94,6 +100,17 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
             device=device,
             translation_score=_validation_bleu(run) if config.monitor == "bleu" else None,
         )
+
+    def exam(self, recipe: TranslationRecipe | None, asking: Asking) -> TranslationExam:
+        """The text that a user names, or the recipe's."""
+        if recipe is not None and asking.search is not None:
+            asking.search(recipe.generation)
+        reader, part = asking.text, ""
+        if reader is None:
+            assert recipe is not None, "a file of translations is read beside a text"
+            part = recipe.data.measured
+            reader = recipe.data.reader(part)
+        return TranslationExam(list(reader), text=" and ".join(map(str, reader.paths)), part=part, asking=asking)
 
     def face(self, run: TranslationRun, model: Model, *, step: int | None = None) -> Translator:
         """Sentences in, sentences out."""

@@ -23,8 +23,8 @@ import heedful
 from heedful import DataError, RunError, TrainingError, load_recipe, train
 from heedful import store as files
 from heedful.runs import train as training_run
+from heedful.runs.examine import measure
 from heedful.runs.load import open_run
-from heedful.runs.measure import measure
 from heedful.runs.prepare import claimed
 from heedful.store import load_tensors, read_manifest
 from heedful.training.listeners import Evaluation, Listener, Update
@@ -109,7 +109,7 @@ def test_the_final_model_is_the_mean_of_the_last_two(trained: Path) -> None:
 def test_the_final_model_is_measured_as_it_will_be_used(small: Path, precision: str) -> None:
     """In single precision, as its weights are kept, whatever it was trained in."""
     folder = fit(small, "--training.precision", precision)
-    _, found = measure(folder, device="cpu", say=lambda _: None)
+    _, found = measure(open_run(folder), device="cpu", say=lambda _: None)
     final = measured(folder)[-1]
     # the same weights and batches; bf16, with 8 bits, is off by 1e-4 and more
     assert {name: final[name] for name in found} == pytest.approx(found, rel=1e-6)

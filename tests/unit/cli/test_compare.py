@@ -295,7 +295,7 @@ def test_few_sentences_have_no_interval_by_length(say: Say, trained: Path, here:
         ("{run} --json x --html x", "--html and --json: both are x; give each its own file"),
         ("{run} --json x --figure x", "--figure and --json: both are x; give each its own file"),
         ("{run} --source file", "text: give --source and --target"),
-        ("{run} --source empty --target empty", "empty and empty: no sentences to compare on"),
+        ("{run} --source empty --target empty", "empty and empty: no sentences to measure on"),
         ("{run} --source long --target file", "{run}: sentence 1: has 20 tokens, this model reads at most 15; split"),
     ],
 )

@@ -234,7 +234,7 @@ def test_runs_of_other_tasks_and_other_examples(
     assert told == f"{tags}: its task is tagging, and that of {classes} is classification; name runs of one task"
     assert "its task is translation" in say("compare", classes, trained).complaint
     told = say("compare", pretrained).complaint
-    assert told.startswith(f"{pretrained}: its task is pretraining, and only runs of translation, classification")
+    assert told.startswith(f"{pretrained}: its task is pretraining, of which no two runs are asked the same")
 
 
 def test_other_texts_and_other_labels(say: Say, sizes: Path) -> None:
@@ -276,9 +276,9 @@ def test_an_unfinished_run(say: Say, sizes: Path) -> None:
         ("{sizes} --train --examples x", "heedful compare: "),
         ("{sizes} --train --examples 8 300", "runs/small-300: data.examples = 300: there are only 200 to learn from"),
         ("{small} --train --examples 8", "{small}: its task is translation, where no number of examples can be set"),
-        ("{sizes} --train --beam 3", "runs/small: its task is classification, which is compared on data.test or"),
-        ("{sizes} --train --lowercase", "runs/small: its task is classification, which is compared on data.test or"),
-        ("{sizes} --train --data dev.tsv", "runs/small: its task is classification, which is compared on data.test"),
+        ("{sizes} --train --beam 3", "runs/small: its task is classification, which is measured on data.test or"),
+        ("{sizes} --train --lowercase", "runs/small: its task is classification, which is measured on data.test or"),
+        ("{sizes} --train --data dev.tsv", "runs/small: its task is classification, which is measured on data.test or"),
         (
             "{sizes} --train --training.epochs none --training.steps 9",
             "small.toml: training.min_steps = 5 says how far to go behind training.epochs",

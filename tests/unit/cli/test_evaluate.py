@@ -11,7 +11,8 @@ import pytest
 import sacrebleu
 
 import heedful
-from heedful.metrics.bootstrap import bootstrap, paired_bootstrap
+from heedful.metrics.bootstrap import Sampling, intervals, paired_tests
+from heedful.metrics.counted import CorpusBLEU, CorpusChrF
 
 Say = Callable[..., Any]
 QUICK = ("--samples", "20")
@@ -100,9 +101,16 @@ def test_the_bootstrap_follows_its_seed(say: Say, here: Path) -> None:
     drawn = []
     for seed in (1, 2):
         found = report(say(*words, "--seed", seed))
-        assert found["intervals"] == [asdict(each) for each in bootstrap(one, references, samples=20, seed=seed)]
-        paired = paired_bootstrap(one, other, references, samples=20, seed=seed)
-        assert found["against"]["comparisons"] == [asdict(each) for each in paired]
+        mine, theirs = (
+            {"BLEU": CorpusBLEU(lines, references), "chrF2": CorpusChrF(lines, references)} for lines in (one, other)
+        )
+        drawing = Sampling(20, seed)
+        for told, expected in (
+            (found["intervals"], intervals(mine, drawing)),
+            (found["against"]["comparisons"], paired_tests(mine, theirs, drawing)),
+        ):
+            by_name = {each["name"]: each for each in told}
+            assert {name: by_name[name] for name in mine} == {name: asdict(each) for name, each in expected.items()}
         drawn.append(found)
     assert drawn[0]["intervals"] != drawn[1]["intervals"]
     assert report(say(*words)) == drawn[0], "the seed is 1 unless given"
@@ -146,7 +154,7 @@ def test_case_counts_unless_it_should_not(say: Say, here: Path) -> None:
         ("h --source s --target s --against nowhere", "nowhere: there is neither such a run folder nor such a file"),
         ("h --source s --target short", "s has 2 lines and short has 1"),
         ("latin --source s --target s", "latin:1: byte 1 of the line (0xfc) is not UTF-8"),
-        ("empty --source empty --target empty", "no sentences to score"),
+        ("empty --source empty --target empty", "empty and empty: no sentences to measure on"),
         ("h --source s --target s --samples 0", "--samples: 0; must be at least 1"),
         ("h --source s --target s --seed -1", "--seed: -1; must be at least 0"),
         ("h --source s --target s --tokenize no", "no BLEU tokenizer 'no': choose one of 13a"),

@@ -320,9 +320,10 @@ def runs(writes: Path, tags: Path, bounded: Path) -> dict[str, Path]:
         (("evaluate", "{writes}", "--stride", "17"), "--stride: 17; must be from 1 to 16"),
         (("evaluate", "{writes}", "--stride", "0"), "--stride: 0; must be from 1 to 16"),
         (("evaluate", "{bounded}", "--context", "17"), "at least 1 and at most model.positions.length = 16"),
-        (("evaluate", "{tags}", "--stride", "4"), "is no language model"),
+        (("evaluate", "{tags}", "--stride", "4"), "its task is tagging, which is measured on data.test or"),
         (("tag", "{tags}", "--text", "a", "--input", "b"), "--text and --input: give one of them"),
-        (("evaluate", "{tags}", "--against", "{tags}"), "does not translate"),
+        (("evaluate", "{tags}", "--against", "{writes}"), "its task is language_modelling, and not that of"),
+        (("evaluate", "{tags}", "--save", "out"), "are not written to files"),
         (("compare", "{tags}", "{writes}"), "name runs of one task"),
     ],
 )

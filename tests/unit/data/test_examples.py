@@ -14,7 +14,8 @@ from heedful.data.labels import Labels
 from heedful.data.questions import Answer, Question
 from heedful.data.tokenizers import Characters
 from heedful.errors import DataError
-from heedful.tasks.classification.examples import Answered, collate_examples, example_encoding, example_lengths
+from heedful.tasks.classification.examples import collate_examples, example_encoding, example_lengths
+from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.spans.windows import NOWHERE, Cutting, collate_windows, target_encoding, targets
 from heedful.tasks.tagging.data import stretches
 
@@ -22,7 +23,7 @@ LETTERS = Characters("abcdefg ", lowercase=False)
 BOS, EOS = LETTERS.special.bos, LETTERS.special.eos
 
 
-def written(folder: Path, examples: list[Labelled | Choice], *, answered: Answered, labels: Labels | None) -> Corpus:
+def written(folder: Path, examples: list[Labelled | Choice], *, answered: Verdict, labels: Labels | None) -> Corpus:
     encoding = example_encoding(LETTERS, labels, answered=answered, max_length=12)
     return write_corpus(folder, examples, encoding=encoding)
 
@@ -84,9 +85,7 @@ def test_choices_are_rows_side_by_side(tmp_path: Path) -> None:
         (Choice((("a",),), ("a",), None, (), "f:7"), "choice", "f:7: no label"),
     ],
 )
-def test_labels_that_are_not_known(
-    tmp_path: Path, example: Labelled | Choice, answered: Answered, message: str
-) -> None:
+def test_labels_that_are_not_known(tmp_path: Path, example: Labelled | Choice, answered: Verdict, message: str) -> None:
     with pytest.raises(DataError, match=message):
         written(tmp_path / "c", [example], answered=answered, labels=Labels(["x"]))
 

@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 
-from heedful.data.labelled import Labelled, LabelledCsv, LabelledJsonl, LabelledReader, LabelledTsv
+from heedful.data.labelled import (
+    Choice,
+    ChoicesJsonl,
+    Labelled,
+    LabelledCsv,
+    LabelledJsonl,
+    LabelledReader,
+    LabelledTsv,
+)
 from heedful.errors import DataError, RecipeError
 
 NAMES = {"0": "negative", "1": "positive"}
@@ -128,3 +136,40 @@ def test_what_is_wrong_before_anything_is_read(tmp_path: Path, kind: type[Labell
 def test_a_name_needs_a_header(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="cannot be named"):
         LabelledTsv(written(tmp_path / "a", "s\n"), texts=("s",), label=None, header=False)
+
+
+def test_candidates_and_the_number_of_the_right_one(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    lines = [
+        {"q": "Why?", "options": ["a", "b", "c"], "answer": 2},
+        {"q": "", "options": ["a", "b"], "answer": None},
+        {"q": "x", "options": ["a", "a"]},
+    ]
+    path.write_text("\n\n".join(map(json.dumps, lines)), encoding="utf-8")
+    found = list(ChoicesJsonl(path, text="q", candidates="options", label="answer"))
+    assert found[0] == Choice((("Why?", "a"), ("Why?", "b"), ("Why?", "c")), ("a", "b", "c"), (2,), ("c",), f"{path}:1")
+    assert [(each.candidates[0], each.right, each.golds) for each in found[1:]] == [
+        (("a",), None, ()),
+        (("x", "a"), None, ()),
+    ]
+    (alone,) = list(ChoicesJsonl(path, candidates="options", label="answer"))[:1]
+    assert alone.candidates == (("a",), ("b",), ("c",))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"q": "x", "options": ["a"], "answer": 0}, "1: 1 candidates, and there must be two to choose from"),
+        ({"q": "x", "options": ["a", "b"], "answer": 2}, "1: candidate 2 is said to be right, and they count from 0"),
+        ({"q": "x", "options": ["a", "b"], "answer": -1}, "1: candidate -1 is said to be right"),
+        ({"q": "x", "options": ["a", "b"], "answer": "b"}, "field 'answer' is str where a whole number is needed"),
+        ({"q": "x", "options": ["a", 3], "answer": 0}, "field 'options' is list where a list of texts is needed"),
+        ({"q": "x", "answer": 0}, "no field 'options'"),
+        ({"options": ["a", "b"], "answer": 0}, "no field 'q'"),
+    ],
+)
+def test_broken_candidates(tmp_path: Path, line: dict[str, object], message: str) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text(json.dumps(line), encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        list(ChoicesJsonl(path, text="q", candidates="options", label="answer"))

@@ -11,7 +11,17 @@ from heedful.data.corpus import write_corpus
 from heedful.data.labels import Labels
 from heedful.data.tokenizers import UNK, Characters
 from heedful.errors import DataError, RunError
-from heedful.tasks.tagging.data import Columns, ConllU, TaggedSentence, collate_tagged, encode_words, tagged_encoding
+from heedful.metrics.entities import spans
+from heedful.tasks.tagging.data import (
+    Columns,
+    ConllU,
+    TaggedSentence,
+    collate_tagged,
+    encode_words,
+    stand_in,
+    tagged_encoding,
+    with_stand_ins,
+)
 
 LETTERS = Characters("abcdefgh", lowercase=False)
 CONLLU = """\
@@ -90,8 +100,11 @@ def test_unknown_tags_and_long_sentences(tmp_path: Path) -> None:
     encoding = tagged_encoding(LETTERS, tags, max_length=3)
     report = write_corpus(tmp_path / "c", sentences("abcd/X", "abc/X"), encoding=encoding).report
     assert (report.kept, report.too_long) == (1, 1)
-    with pytest.raises(DataError, match=r"x:1: the tag 'Z' does not occur in the training text"):
-        write_corpus(tmp_path / "c", sentences("a/Z"), encoding=encoding)
+    corpus = write_corpus(tmp_path / "c", sentences("a/Z b/X", "c/I-new"), encoding=encoding)
+    names = [[with_stand_ins(tags)[tag] for tag in row if tag >= 0]
+             for row in collate_tagged(corpus, np.array([0, 1])).tags.tolist()]  # fmt: skip
+    assert names == [[stand_in("Z"), "X"], [stand_in("I-new")]]
+    assert spans([*names[1], *names[1]])[0][:2] == (0, 2), "still parts of an entity"
 
 
 def test_labels_are_saved_and_checked(tmp_path: Path) -> None:

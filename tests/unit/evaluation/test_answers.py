@@ -9,7 +9,7 @@ import string
 import pytest
 
 from heedful.errors import DataError
-from heedful.metrics.answers import answer_scores, best_threshold, exact_match, normalised, token_f1
+from heedful.metrics.answers import answer_metrics, best_threshold, exact_match, normalised, token_f1
 
 WORDS = ["The", "a", "an", "cat", "Cat,", "dog", "dog's", "1990.", "--", "an-other", "théâtre", "«x»"]
 
@@ -66,15 +66,16 @@ def test_no_answer_agrees_with_nothing_else() -> None:
 
 
 def test_scores_of_answerable_and_unanswerable_questions() -> None:
-    scores = answer_scores(["cat", "big dog", "", "x"], [["the cat", "dog"], ["dog"], [], []])
-    assert (scores.all.exact, scores.all.questions) == (0.5, 4)
-    assert scores.answerable.f1 == pytest.approx((1 + 2 / 3) / 2)
-    assert (scores.unanswerable.exact, scores.unanswerable.questions) == (0.5, 2)
-    assert answer_scores(["a b"], [["b"]]).unanswerable.questions == 0
+    answers, golds = ["cat", "big dog", "", "x"], [["the cat", "dog"], ["dog"], [], []]
+    scores = {name: metric.value for name, metric in answer_metrics(answers, golds).items()}
+    one = (1 + 2 / 3) / 2
+    expected = {"exact_match": 0.5, "answer_f1": (2 * one + 1) / 4, "answerable_f1": one, "unanswerable": 0.5}
+    assert scores == pytest.approx(expected)
+    assert {*answer_metrics(["a b"], [["b"]])} == {"exact_match", "answer_f1"}
     with pytest.raises(DataError, match="1 answers or scores but 2 questions"):
-        answer_scores(["x"], [[], []])
+        answer_metrics(["x"], [[], []])
     with pytest.raises(DataError, match="list of texts"):
-        answer_scores(["x"], ["x"])
+        answer_metrics(["x"], ["x"])
 
 
 @pytest.mark.parametrize("metric", [token_f1, exact_match])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from heedful.errors import DataError, RecipeError
-from heedful.metrics.bootstrap import bootstrap, paired_bootstrap
+from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU
 from heedful.metrics.deck_bleu import bleu_deck
 from heedful.metrics.translation import (
     TOKENIZERS,
@@ -148,6 +148,11 @@ def test_ter_may_mind_the_case() -> None:
     assert ter(["A B c d"], ["a b c d"], lowercase=False).value == pytest.approx(50)
 
 
+def test_exact_match_may_leave_case_aside() -> None:
+    score = exact_match(["A b", "c"], ["a B", "d"], lowercase=True)
+    assert (score.value, score.signature) == (50, "case:lc|tok:none|smooth:none")
+
+
 def test_exact_match_counts_equal_strings() -> None:
     score = exact_match(["a b", "c", "", "A"], ["a b", "c ", "", "a"])
     assert score.value == 50
@@ -155,8 +160,8 @@ def test_exact_match_counts_equal_strings() -> None:
 
 
 Metric = Callable[[Sequence[str], Sequence[str]], object]
-METRICS: list[Metric] = [bleu, chrf, ter, exact_match, bleu_deck, bootstrap]
-METRICS += [lambda h, r: paired_bootstrap(h, h, r), lambda h, r: bleu_by_length(h, r, [1] * len(r))]
+METRICS: list[Metric] = [bleu, chrf, ter, exact_match, bleu_deck]
+METRICS += [CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU, lambda h, r: bleu_by_length(h, r, [1] * len(r))]
 
 
 @pytest.mark.parametrize("metric", METRICS)

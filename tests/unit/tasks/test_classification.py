@@ -24,11 +24,13 @@ from heedful.data.sequences import Window
 from heedful.data.tokenizers import Characters
 from heedful.errors import DataError
 from heedful.inspection.watch import watch
+from heedful.metrics.answers import answer_metrics
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.classification.examples import Answered, example_encoding
+from heedful.tasks.classification.examples import example_encoding
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import Classification
+from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.spans.face import best_answer
 from heedful.tasks.spans.problem import Reading, Spans
 from heedful.tasks.spans.windows import Cutting, question_windows, target_encoding, targets
@@ -59,7 +61,7 @@ def text(dice: random.Random) -> str:
     return "".join(dice.choices("abcdefg", k=dice.randint(1, 9)))
 
 
-def example(dice: random.Random, answered: Answered) -> Labelled | Choice:
+def example(dice: random.Random, answered: Verdict) -> Labelled | Choice:
     if answered == "choice":
         count = dice.randint(2, 4)
         candidates = tuple((text(dice), text(dice)) for _ in range(count))
@@ -72,7 +74,7 @@ def example(dice: random.Random, answered: Answered) -> Labelled | Choice:
 @pytest.mark.parametrize("answered", ["class", "number", "choice"])
 @torch.no_grad()
 def test_loss_and_metrics_are_those_of_each_example_alone(
-    tmp_path: Path, config: ClassifierConfig, answered: Answered
+    tmp_path: Path, config: ClassifierConfig, answered: Verdict
 ) -> None:
     dice = random.Random(2)
     examples = [example(dice, answered) for _ in range(25)]
@@ -207,10 +209,9 @@ def test_the_loss_of_spans_is_that_of_each_window_alone(tmp_path: Path) -> None:
     assert measured["loss"] == pytest.approx(total / len(found), rel=1e-4)
     assert what.threshold is None or math.isfinite(what.threshold)
     answers = READING.answerer(made, threshold=what.threshold).answer_all([(q.question, q.context) for q in questions])
-    from heedful.metrics.answers import answer_scores
-
-    scores = answer_scores([each.text for each in answers], [[a.text for a in q.answers] for q in questions]).all
-    assert (measured["exact_match"], measured["f1"]) == pytest.approx((scores.exact, scores.f1))
+    metrics = answer_metrics([each.text for each in answers], [[a.text for a in q.answers] for q in questions])
+    expected = (metrics["exact_match"].value, metrics["answer_f1"].value)
+    assert (measured["exact_match"], measured["f1"]) == pytest.approx(expected)
     for question, each in zip(questions, answers, strict=True):
         alone = READING.answerer(made, threshold=what.threshold).answer(question.question, question.context)
         assert (alone.text, alone.silence) == (each.text, pytest.approx(each.silence, abs=1e-4))

@@ -166,6 +166,31 @@ def test_names_for_gaps(tmp_path: Path, name: str, end: int) -> None:
     assert measure(definition, [1], [example]) == {"answer_f1": 0.0, "exact_match": 0.0}
 
 
+SWAG = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3"
+
+
+def test_swag(tmp_path: Path) -> None:
+    told = '0,v1,5,"She sits. She",She sits.,She,gold,stands up.,"looks, then goes.",flies.,sings.'
+    definition = find("swag")
+    rows(tmp_path / "SWAG", "val.csv", f"{SWAG},label", f"{told},1")
+    rows(tmp_path / "SWAG", "test.csv", SWAG, told)
+    (dev,), (test,) = definition.reader(tmp_path, "dev"), definition.reader(tmp_path / "SWAG", "test")
+    assert isinstance(dev, Choice)
+    assert isinstance(test, Choice)
+    assert dev.candidates[1] == ("She sits.", "She looks, then goes.")
+    assert (len(dev.names), dev.right, dev.golds, test.right) == (4, (1,), ("She looks, then goes.",), None)
+    assert test.candidates == dev.candidates
+    assert measure(definition, [1, 0], [dev, dev]) == {"accuracy": 0.5}
+    for lines, message in (
+        (["a,b", "1,2"], r"train\.csv:1: no column 'sent1'"),
+        ([f"{SWAG},label", f"{told},4"], r"train\.csv:2: the label '4' is none of 0, 1, 2 and 3"),
+        ([f"{SWAG},label", told], r"train\.csv:2: 11 columns where the header has 12"),
+    ):
+        rows(tmp_path / "SWAG", "train.csv", *lines)
+        with pytest.raises(DataError, match=message):
+            list(definition.reader(tmp_path, "train"))
+
+
 def test_diagnostics(tmp_path: Path) -> None:
     pair = {"label": "entailment"}
     records(tmp_path / "AX-b", "AX-b.jsonl", {**pair, "sentence1": "a", "sentence2": "b"})
@@ -205,7 +230,7 @@ def test_broken_records(tmp_path: Path, name: str, record: dict[str, Any], messa
 
 
 def test_every_task_is_complete() -> None:
-    assert len(DEFINITIONS) == 11 + 10 + 9 + 9
+    assert len(DEFINITIONS) == 11 + 10 + 9 + 1 + 9
     for definition in DEFINITIONS.values():
         assert definition.metrics
         assert bool(definition.labels) == (definition.head in ("classes", "pair"))

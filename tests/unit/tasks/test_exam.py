@@ -1,4 +1,4 @@
-"""Every metric of every task twice: as it is reported, and for weights of examples."""
+"""What models are asked, and every metric of every task: weights of examples are repetitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.questions import Answer, Question
 from heedful.errors import DataError
-from heedful.tasks.benchmarks.definitions import Definition
+from heedful.tasks.benchmarks.definitions import Definition, measure
 from heedful.tasks.benchmarks.table import DEFINITIONS
 from heedful.tasks.classification.exam import ClassExam
 from heedful.tasks.exam import Exam
@@ -46,6 +46,10 @@ def answer(definition: Definition, dice: random.Random, right: Labelled | Choice
     return dice.uniform(0, 5) if definition.head == "regression" else dice.choice(definition.labels)
 
 
+def values(exam: Exam, answers: Any) -> dict[str, float]:
+    return {name: metric.value for name, metric in exam.metrics(answers).items()}
+
+
 def repeated(exam: ClassExam, answers: list[Any], weights: np.ndarray) -> tuple[ClassExam, list[Any]]:
     """An exam in which examples, or groups of them, occur as often as their weights say."""
     grouped = {"exact_groups", "f1a", "parity"} & {*exam.definition.metrics}
@@ -69,15 +73,15 @@ def test_weights_are_repetitions_in_every_benchmark(name: str) -> None:
     exam = ClassExam(definition, train=examples, examples=examples)
     assert exam.main == definition.metrics[0]
     for said in (answers, exam.baseline):
-        metrics = exam.weighted(said)
-        assert {key: metric.value for key, metric in metrics.items()} == pytest.approx(exam.measured(said))
+        metrics = exam.metrics(said)
+        assert values(exam, said) == pytest.approx(measure(definition, said, examples))
     size = {metric.examples for metric in metrics.values()}
     assert len(size) == 1
     for _ in range(5):
         weights = np.array([dice.randrange(3) for _ in range(*size)], dtype=np.float64) + (np.arange(*size) < 2)
         other, replies = repeated(exam, answers, weights)
-        expected = other.measured(replies)
-        got = {key: float(metric.scores(weights[None])[0]) for key, metric in exam.weighted(answers).items()}
+        expected = values(other, replies)
+        got = {key: float(metric.scores(weights[None])[0]) for key, metric in exam.metrics(answers).items()}
         assert got == pytest.approx(expected, abs=1e-9)
 
 
@@ -89,12 +93,9 @@ def sentence(dice: random.Random, tags: tuple[str, ...]) -> TaggedSentence:
 def agrees(exam: Exam, again: Any, answers: list[Any], weights: list[int]) -> None:
     """Weights and repetitions; `again` makes an exam of some of its examples."""
     rows = [row for row, weight in enumerate(weights) for _ in range(weight)]
-    expected = again(rows).measured([answers[row] for row in rows])
-    got = {key: metric.scores(np.array([weights], dtype=float))[0] for key, metric in exam.weighted(answers).items()}
+    expected = values(again(rows), [answers[row] for row in rows])
+    got = {key: metric.scores(np.array([weights], dtype=float))[0] for key, metric in exam.metrics(answers).items()}
     assert got == pytest.approx(expected)
-    assert {key: metric.value for key, metric in exam.weighted(answers).items()} == pytest.approx(
-        exam.measured(answers)
-    )
 
 
 @pytest.mark.parametrize("tags", [TAGS, ("NOUN", "VERB", "X")])
@@ -126,11 +127,22 @@ def test_weights_of_questions(silent: float) -> None:
         questions.append(Question("?", context, known, str(number), "x:1"))
     exam = QuestionExam(total=7, questions=questions)
     answers = [dice.choice(["", phrase(dice), *(answer.text for answer in each.answers)]) for each in questions]
-    assert ("unanswerable" in exam.weighted(answers)) == bool(silent)
+    assert ("unanswerable" in exam.metrics(answers)) == bool(silent)
     for _ in range(10):
         weights = [dice.randrange(1, 4) for _ in questions]
         agrees(exam, lambda rows: QuestionExam(total=7, questions=[questions[i] for i in rows]), answers, weights)
-    assert exam.measured(exam.baseline)["exact_match"] == pytest.approx(sum(not q.answers for q in questions) / 20)
+    assert values(exam, exam.baseline)["exact_match"] == pytest.approx(sum(not q.answers for q in questions) / 20)
+
+
+def test_a_tag_that_the_training_text_lacks_counts_as_wrong_and_is_told() -> None:
+    train = [TaggedSentence(("a", "b"), ("B-x", "O"), ("x:1",) * 2)]
+    asked = [TaggedSentence(("a", "b", "c"), ("B-new", "I-new", "O"), ("y:1",) * 3)]
+    exam = TagExam(train=train, sentences=[*asked, *train])
+    assert exam.remarks == ("2 words have a tag that the training text lacks (B-new, I-new), and count as wrong",)
+    found = values(exam, [["B-x", "I-x", "O"], ["B-x", "O"]])
+    assert found == pytest.approx({"accuracy": 3 / 5, "precision": 1 / 2, "recall": 1 / 2, "f1": 1 / 2})
+    odd = TagExam(train=train, sentences=[TaggedSentence(("a",), ("X",), ("y:1",))])
+    assert values(odd, [["O"]]) == {"accuracy": 0, "precision": 0, "recall": 0, "f1": 0}
 
 
 def test_exams_without_examples() -> None:

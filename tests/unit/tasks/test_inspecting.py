@@ -34,8 +34,8 @@ from heedful.metrics.alignment import Gold
 from heedful.metrics.translation import bleu
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.classification.examples import Answered
 from heedful.tasks.classification.face import Classifier
+from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.inspecting import Scope
 from heedful.tasks.language.face import Writer
@@ -408,7 +408,7 @@ def test_an_embedder_has_the_maps_of_its_encoder() -> None:
         np.testing.assert_array_equal(mine.weights, theirs.weights)
 
 
-def classifier(answered: Answered, *, labels: Labels | None = None) -> Classifier:
+def classifier(answered: Verdict, *, labels: Labels | None = None) -> Classifier:
     outputs = 1 if labels is None else labels.size
     model = TextClassifier(reader().model.encoder, output=nn.Linear(12, outputs)).double().eval()
     return Classifier(model, tokenizer=MASKED, answered=answered, labels=labels, max_length=12)

@@ -45,7 +45,7 @@ def model(**options: object) -> TokenClassifier:
 @torch.no_grad()
 def test_loss_and_accuracy_are_those_of_each_sentence_alone(tmp_path: Path, options: dict[str, object]) -> None:
     text, made = corpus(tmp_path / "c"), model(**options)
-    what = Tagging(text, text, batch_tokens=40, seed=1, device=torch.device("cpu"))
+    what = Tagging(text, text, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS)
     total, right, count = 0.0, 0, 0
     for row in range(len(text)):
         batch = what.batch(np.array([row]))
@@ -64,7 +64,7 @@ def test_loss_and_accuracy_are_those_of_each_sentence_alone(tmp_path: Path, opti
 
 def test_smoothing_takes_from_the_right_tag_and_gives_to_all(tmp_path: Path) -> None:
     text, made = corpus(tmp_path / "c"), model()
-    what = Tagging(text, text, smoothing=0.3, batch_tokens=40, seed=1, device=torch.device("cpu"))
+    what = Tagging(text, text, smoothing=0.3, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS)
     batch = what.batch(np.arange(6))
     chances = made.output(made(batch.tokens)).log_softmax(-1)[batch.tags >= 0]
     right = float(chances[range(len(chances)), batch.tags[batch.tags >= 0]].sum().detach())
@@ -72,7 +72,7 @@ def test_smoothing_takes_from_the_right_tag_and_gives_to_all(tmp_path: Path) -> 
     assert float(loss.total.detach()) == pytest.approx(-0.7 * right - 0.3 * float(chances.mean(-1).sum().detach()))
     assert float(loss.parts["nll"].total) == pytest.approx(-right)
     assert what.evaluate(made)["loss"] == pytest.approx(
-        Tagging(text, text, batch_tokens=40, seed=1, device=torch.device("cpu")).evaluate(made)["loss"]
+        Tagging(text, text, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS).evaluate(made)["loss"]
     )
 
 
@@ -87,3 +87,20 @@ def test_sentences_side_by_side_are_tagged_as_alone() -> None:
         assert [tag.probability for tag in found] == pytest.approx([tag.probability for tag in alone])
     assert all(1 / 3 <= tag.probability <= 1 for found in together for tag in found)
     assert who.tag([]) == []
+
+
+@torch.no_grad()
+def test_a_tag_that_the_training_text_lacks_is_got_wrong_and_has_no_likelihood(tmp_path: Path) -> None:
+    made, known = model(), ("X", "Y", "Z", "X")
+    for name, tags in (("known", known), ("new", ("X", "W", "Z", "V"))):
+        sentence = TaggedSentence(("ab", "c", "de", "f"), tags, ("x:1",) * 4)
+        encoding = tagged_encoding(LETTERS, TAGS, max_length=50)
+        text = write_corpus(tmp_path / name, [sentence], encoding=encoding)
+        what = Tagging(text, text, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS)
+        batch, measured = what.batch(np.array([0])), what.evaluate(made)
+        logits = made.output(made(batch.tokens))[0][batch.tags[0] >= 0]
+        right = [number for number, tag in enumerate(tags) if tag in "XYZ"]
+        labels = [TAGS.names.index(tags[number]) for number in right]
+        nll = -logits.log_softmax(-1)[right, labels].sum() / len(right)
+        assert measured["loss"] == pytest.approx(float(nll))
+        assert measured["accuracy"] == int((logits[right].argmax(-1) == torch.tensor(labels)).sum()) / 4

@@ -1,0 +1,126 @@
+"""BLEU, chrF, TER and the deck's BLEU as metrics of weighted sentences; values are those of `translation`, in percent.
+
+sacrebleu computes what is reported, with its signatures. These count each sentence once, so that a thousand corpora are
+scored as one matrix.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final, final
+
+import numpy as np
+from jaxtyping import Float
+from sacrebleu.metrics.ter import TER
+
+from heedful.metrics.deck_bleu import counts_of, scored
+from heedful.metrics.metric import Summed
+from heedful.metrics.translation import bleu_metric, check_pairs
+
+Counts = Float[np.ndarray, "N counts"]
+Sums = Float[np.ndarray, "samples counts"]
+Scores = Float[np.ndarray, " samples"]
+_ORDERS: Final = 6
+_BETA: Final = 2
+
+
+class _OfPairs(Summed):
+    """Counts of hypotheses beside a reference each; `DataError` where they do not match in number or there are none."""
+
+    def __init__(self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> None:
+        check_pairs(hypotheses, references)
+        self.lowercase = lowercase
+        self.pairs = list(zip(hypotheses, references, strict=True))
+
+
+@final
+class CorpusBLEU(_OfPairs):
+    """sacrebleu's BLEU, exponentially smoothed: lengths, matches and totals of 1- to 4-grams."""
+
+    def __init__(
+        self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
+    ) -> None:
+        super().__init__(hypotheses, references, lowercase=lowercase)
+        self._metric = bleu_metric(lowercase=lowercase, tokenize=tokenize)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Lengths of hypothesis and reference, four counts of matches, four of n-grams."""
+        scores = (self._metric.corpus_score([h], [[r]]) for h, r in self.pairs)
+        return np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores], dtype=np.float64)
+
+    def score(self, sums: Sums) -> Scores:
+        """exp(min(0, 1 - r/c)) times the geometric mean; the k-th order without a match has 2^-k of one."""
+        length, reference_length = sums[:, 0], sums[:, 1]
+        matches, totals = sums[:, 2:6], sums[:, 6:10]
+        smoothed = np.where(matches == 0, 0.5 ** np.cumsum(matches == 0, axis=1), matches)
+        logs = np.log(smoothed / np.maximum(totals, 1)).mean(1)
+        penalty = np.minimum(0, 1 - reference_length / np.maximum(length, 1))
+        possible = (totals.min(1) > 0) & (matches.sum(1) > 0)
+        return np.where(possible, 100 * np.exp(penalty + logs), 0.0)
+
+
+@final
+class CorpusChrF(_OfPairs):
+    """sacrebleu's chrF2: character n-grams of hypothesis, reference and both, of orders 1 to 6."""
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Three counts for each order; spaces do not count."""
+        bare = [(self._bare(h), self._bare(r)) for h, r in self.pairs]
+        rows = [[count for n in range(1, _ORDERS + 1) for count in self._order(h, r, n)] for h, r in bare]
+        return np.array(rows, dtype=np.float64)
+
+    def _bare(self, sentence: str) -> str:
+        return "".join((sentence.lower() if self.lowercase else sentence).split())
+
+    @staticmethod
+    def _order(hypothesis: str, reference: str, n: int) -> tuple[int, int, int]:
+        found, wanted = (Counter(s[i : i + n] for i in range(len(s) - n + 1)) for s in (hypothesis, reference))
+        # sacrebleu does not count a hypothesis against a reference that is too short to have any
+        return found.total() if wanted else 0, wanted.total(), (found & wanted).total()
+
+    def score(self, sums: Sums) -> Scores:
+        """F2 of precision and recall averaged over the orders that both sides have."""
+        found, wanted, matches = sums.reshape(len(sums), _ORDERS, 3).transpose(2, 0, 1)
+        both = (found > 0) & (wanted > 0)
+        orders = np.maximum(both.sum(1), 1)
+        precision = np.where(both, matches / np.maximum(found, 1), 0).sum(1) / orders
+        recall = np.where(both, matches / np.maximum(wanted, 1), 0).sum(1) / orders
+        weight = _BETA**2
+        divisor = weight * precision + recall
+        scores: Scores = 100 * (1 + weight) * precision * recall / np.where(divisor > 0, divisor, 1)
+        return scores
+
+
+@final
+class CorpusTER(_OfPairs):
+    """sacrebleu's TER: edits and reference words."""
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Edits, and words of the reference."""
+        metric = TER(case_sensitive=not self.lowercase)
+        scores = (metric.corpus_score([h], [[r]]) for h, r in self.pairs)
+        return np.array([[s.num_edits, s.ref_length] for s in scores], dtype=np.float64)
+
+    def score(self, sums: Sums) -> Scores:
+        """Edits per 100 words; 100 where there are edits and no words, as sacrebleu has it."""
+        edits, words = sums.T
+        return np.where(words > 0, 100 * edits / np.maximum(words, 1), np.where(edits > 0, 100.0, 0.0))
+
+
+@final
+class DeckBLEU(_OfPairs):
+    """`deck_bleu.bleu_deck`: sentences' precisions, and lengths."""
+
+    @cached_property
+    def counts(self) -> Counts:
+        """The precision of each sentence, one, and the words of hypothesis and reference."""
+        return counts_of(self.pairs, lowercase=self.lowercase)
+
+    def score(self, sums: Sums) -> Scores:
+        """Percent."""
+        return scored(sums)

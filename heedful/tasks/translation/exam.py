@@ -1,0 +1,153 @@
+"""What translators are asked, and what their translations are worth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final, final
+
+import numpy as np
+from jaxtyping import Float
+
+from heedful.data.readers import Pair, read_lines
+from heedful.errors import DataError
+from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU
+from heedful.metrics.likelihood import Perplexity
+from heedful.metrics.metric import Metric, mean
+from heedful.metrics.translation import bleu_metric, equals
+from heedful.recipes.recipe import Recipe
+from heedful.tasks.exam import PLAIN, Asking, Exam
+from heedful.tasks.searches import build_length, build_search
+from heedful.tasks.translation.face import Translator
+
+_WARM: Final = 8
+"""Sentences that are translated before the clock runs."""
+
+
+@dataclass(frozen=True)
+class Forced:
+    """How probable the references are: nats and tokens of each, its end included."""
+
+    nats: Float[np.ndarray, " N"]
+    tokens: Float[np.ndarray, " N"]
+
+
+@dataclass(frozen=True)
+class Translated:
+    """The text as a system translates it.
+
+    Attributes:
+        texts: the translations.
+        tokens: theirs, ends included; 0 where nobody knows them.
+        seconds: how long that took; None where they come from a file.
+        forced: the references, where a model made the translations.
+        folds: whether the system writes lowercase alone.
+    """
+
+    texts: tuple[str, ...]
+    tokens: int = 0
+    seconds: float | None = None
+    forced: Forced | None = None
+    folds: bool = False
+
+
+@final
+class TranslationExam(Exam):
+    """Pairs of sentences; those with an empty side tell nothing about a system, and are left out.
+
+    Args:
+        pairs: sentences and their translations.
+        text: the files that they are from, in words.
+        part: of the data; empty where a text was named.
+        asking: what of it there is for translations.
+
+    Raises:
+        DataError: there are no pairs.
+        MissingExtraError: the Japanese or Korean tokenizer is not installed.
+        RecipeError: there is no such BLEU tokenizer.
+    """
+
+    written: ClassVar = True
+
+    def __init__(self, pairs: Sequence[Pair], *, text: str, part: str = "", asking: Asking = PLAIN) -> None:
+        bleu_metric(lowercase=asking.lowercase, tokenize=asking.tokenize)  # complains before anything is translated
+        self._real = [bool(pair.source and pair.target) for pair in pairs]
+        self.pairs = [pair for pair, real in zip(pairs, self._real, strict=True) if real]
+        if not self.pairs:
+            raise DataError(f"{text}: no sentences to measure on; give a text that has some")
+        self.text = text
+        self.part = part
+        self.size = len(self.pairs)
+        self.doing = f"translating {self.size:,} sentences"
+        self.asking = asking
+
+    @property
+    def asked(self) -> Sequence[Hashable]:
+        """The sources."""
+        return [pair.source for pair in self.pairs]
+
+    @property
+    def right(self) -> Sequence[Hashable]:
+        """The references."""
+        return self.references
+
+    @property
+    def references(self) -> list[str]:
+        """The other sides."""
+        return [pair.target for pair in self.pairs]
+
+    def answers(self, user: Translator, recipe: Recipe) -> Translated:
+        """One pass over the text, after a first batch that does not count."""
+        config = user.generation if self.asking.search is None else self.asking.search(user.generation)
+        search, length = build_search(config, user.target.special), build_length(config)
+        sources = [pair.source for pair in self.pairs]
+        user.translate(sources[:_WARM], search=search, length=length)
+        began = time.perf_counter()
+        found = user.translate(sources, search=search, length=length)
+        seconds = time.perf_counter() - began
+        best = [translation.candidates[0] for translation in found]
+        scores = user.score(list(zip(sources, self.references, strict=True)))
+        return Translated(
+            tuple(candidate.text for candidate in best),
+            sum(len(candidate.ids) + candidate.finished for candidate in best),
+            seconds,
+            Forced(np.array([-s.log_probability for s in scores]), np.array([float(s.count) for s in scores])),
+            folds=bool(getattr(recipe.tokenizer, "lowercase", False)),
+        )
+
+    def metrics(self, answers: Translated) -> Mapping[str, Metric]:
+        """In percent; perplexity of the references, per token, where a model answered."""
+        sides, lowercase = (answers.texts, self.references), self.asking.lowercase
+        metrics: dict[str, Metric] = {
+            "BLEU": CorpusBLEU(*sides, lowercase=lowercase, tokenize=self.asking.tokenize),
+            "chrF2": CorpusChrF(*sides, lowercase=lowercase),
+            "TER": CorpusTER(*sides, lowercase=lowercase),
+            "exact match": mean([100.0 * same for same in equals(*sides, lowercase=lowercase)]),
+            "BLEU (deck variant)": DeckBLEU(*sides, lowercase=lowercase),
+        }
+        if answers.forced is not None:
+            metrics["perplexity"] = Perplexity(answers.forced.nats, answers.forced.tokens)
+        return metrics
+
+    def read(self, path: Path) -> Translated:
+        """A translation on each line, also of pairs that are left out."""
+        lines = list(read_lines(path))
+        if len(lines) != len(self._real):
+            raise DataError(
+                f"{path}: has {len(lines)} lines, but there are {len(self._real)} references; give one for each"
+            )
+        return Translated(tuple(line for line, real in zip(lines, self._real, strict=True) if real))
+
+    def lines(self, answers: Translated) -> Iterator[str]:
+        """The translations."""
+        return iter(answers.texts)
+
+    def unlike(self, first: Exam) -> str | None:
+        """Names the text."""
+        if self.asked != first.asked:
+            return f"is tested on another text ({self.text}) than"
+        return (
+            None if self.right == first.right else f"translates the same sources into another text ({self.text}) than"
+        )
