@@ -190,8 +190,8 @@ class Rearranged(Protocol):
 def select(state: Nest, rows: Rows | Int[Tensor, " B"]) -> Nest:
     """A state whose row i continues row `rows[i]` of this one: beam search, finished rows, shuffled batches.
 
-    A state is any nest of frozen dataclasses, tuples, mappings and batch-first tensors. Parts with a `rearrange` method
-    of their own are asked to do it themselves.
+    A state is any nest of frozen dataclasses, tuples, dictionaries and batch-first tensors. Parts with a `rearrange`
+    method of their own are asked to do it themselves.
     """
     chosen = Rows.any(rows) if isinstance(rows, Tensor) else rows
     result: Nest = _select(state, chosen)
@@ -203,12 +203,12 @@ def _select(state: Any, rows: Rows) -> Any:
         return state.index_select(0, rows.origin)
     if isinstance(state, tuple):
         return tuple(_select(part, rows) for part in state)
+    if isinstance(state, dict):
+        return {name: _select(part, rows) for name, part in state.items()}
     if isinstance(state, Rearranged):
         return state.rearrange(rows)
     if is_dataclass(state) and not isinstance(state, type):
         return replace(state, **{f.name: _select(getattr(state, f.name), rows) for f in fields(state)})
-    if isinstance(state, Mapping):
-        return {name: _select(part, rows) for name, part in state.items()}
     assert state is None or isinstance(state, int), f"a state may not hold {type(state).__name__}"
     return state
 
@@ -249,7 +249,7 @@ def _join(parts: Sequence[Any]) -> Any:
     assert not isinstance(first, Rearranged), f"{type(first).__name__} does not say how it is joined"
     if is_dataclass(first) and not isinstance(first, type):
         return replace(first, **{f.name: _join([getattr(part, f.name) for part in parts]) for f in fields(first)})
-    if isinstance(first, Mapping):
+    if isinstance(first, dict):
         assert all(other.keys() == first.keys() for other in others), "states that look at different memories"
         return {name: _join([part[name] for part in parts]) for name in first}
     assert all(other == first for other in others), f"{first} and others that differ cannot be joined"
@@ -285,7 +285,7 @@ def one_width(widths: Iterable[int]) -> int:
 
 
 def move(value: Nest, device: torch.device | str) -> Nest:
-    """The same nest of dataclasses, tuples, mappings and tensors on another device."""
+    """The same nest of dataclasses, tuples, dictionaries and tensors on another device."""
     result: Nest = _each(value, lambda tensor: tensor.to(device, non_blocking=True))
     return result
 
@@ -303,6 +303,6 @@ def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
         return tuple(_each(part, change) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: _each(getattr(value, f.name), change) for f in fields(value)})
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {name: _each(part, change) for name, part in value.items()}
     return value

@@ -2515,8 +2515,8 @@ MEMORIES = (
     Mutant(
         "rows that left early are forgotten",
         "generation/sampling.py",
-        "parted.append(select((live.rows, read), Rows.keep(sentences.nonzero().squeeze(1), copies)))",
-        "parted.append(select((live.rows, read), Rows.keep(sentences.nonzero().squeeze(1).flip(0), copies)))",
+        "if keep and done:",
+        "if keep and done > 1:",
         (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
     ),
     Mutant(

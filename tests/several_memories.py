@@ -1,4 +1,4 @@
-"""Decoders that look at two memories of one source: all of its tokens, and those at the first three positions."""
+"""Decoders that look at two memories of one source: all of its tokens, and those at even positions."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class TwoMemories(nn.Module):
 
 
 def sources(source: Tokens, *, first: str = REGIONS) -> dict[str, Tokens]:
-    """All tokens, and other words at the first three positions."""
-    few = torch.where(source.positions < 3, source.positions, -1)
+    """All tokens, and other words at even positions, of which rows have different numbers."""
+    few = torch.where(source.positions % 2 == 0, source.positions, -1)
     return {first: source, MOTION: Tokens((source.ids * 2) % 5 + 2, few)}
 
 

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from heedful.values import Memories, Memory, Tokens
 
 State: TypeAlias = Any
-"""What a decoder remembers: any nest of frozen dataclasses, tuples, mappings and batch-first tensors."""
+"""What a decoder remembers: any nest of frozen dataclasses, tuples, dictionaries and batch-first tensors."""
 
 Step: TypeAlias = Callable[[Tokens, State], tuple[Float[Tensor, "B T V"], State]]
 """`Engine.step`: all that a search needs besides a first state."""
