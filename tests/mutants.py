@@ -1199,8 +1199,8 @@ TASKS = (
     Mutant(
         "tags are measured with smoothing",
         "tasks/tagging/problem.py",
-        "total += float(cross_entropy(hidden, labels, output=model.output)[1])",
-        "total += float(cross_entropy(hidden, labels, output=model.output, smoothing=self.smoothing)[0])",
+        "total += float(cross_entropy(*taught, output=model.output)[1])",
+        "total += float(cross_entropy(*taught, output=model.output, smoothing=self.smoothing)[0])",
         (TAGGING,),
     ),
     Mutant(
