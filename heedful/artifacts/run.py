@@ -91,6 +91,10 @@ class RunFolder(ABC, Generic[Model]):
     def warm(self, model: Model, *, say: Callable[[str], None]) -> None:
         """Gives a fresh model what it starts from besides chance."""
 
+    def hold(self, model: Model) -> None:
+        """Keeps what the recipe wants kept out of every update; asked before each sitting, on the model's device."""
+        return
+
     @abstractmethod
     def user(self, *, device: torch.device, step: int | None = None) -> Any:
         """The trained model as its users see it; see `trained`."""

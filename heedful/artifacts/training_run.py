@@ -156,6 +156,7 @@ def _train(
     model: nn.Module = run.fresh(say=say) if snapshot is None else run.model()
     model = model.to(here.device)
     freeze(model, run.recipe.training)
+    run.hold(model)  # type: ignore[arg-type]  # it is the model that this run has made
     task = run.problem(corpora, device=here.device)
     require_metric(task, run.recipe.training.monitor)
     log = MetricsLog(run.folder / "metrics.jsonl")

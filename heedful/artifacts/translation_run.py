@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from heedful.artifacts.run import Run
-from heedful.artifacts.word_vectors import start_from_vectors
+from heedful.artifacts.word_vectors import freeze_vectors, start_from_vectors
 from heedful.configs.build import Sizes, build_sequence_to_sequence
 from heedful.configs.build_data import build_pairs, learn_pair
 from heedful.configs.build_run import build_length, build_search
@@ -84,13 +84,24 @@ class TranslationRun(Run[SequenceToSequence[Tokens]]):
 
     def warm(self, model: SequenceToSequence[Tokens], *, say: Callable[[str], None]) -> None:
         """Puts the word vectors that the recipe names in the place of random embeddings."""
+        for path, tokenizer, side in self._vectors(model):
+            start_from_vectors(side, tokenizer, path, say=say)
+
+    def hold(self, model: SequenceToSequence[Tokens]) -> None:
+        """The word vectors, where they are frozen."""
+        if self.recipe.model.freeze_vectors:
+            for path, tokenizer, side in self._vectors(model):
+                freeze_vectors(side, tokenizer, path)
+
+    def _vectors(self, model: SequenceToSequence[Tokens]) -> Iterator[tuple[Path, Tokenizer, nn.Module]]:
+        """The files of word vectors, each with the vocabulary and the side of the model that it is for."""
         config = self.recipe.model
         for path, tokenizer, side in (
             (config.source_vectors, self.source, model.encoder),
             (config.target_vectors, self.target, model.decoder),
         ):
             if path is not None:
-                start_from_vectors(side, tokenizer, path, say=say)
+                yield path, tokenizer, side
 
     def task(self, train: Corpus, validation: Corpus, *, device: torch.device) -> Translation:
         """Likelihood of the targets, BLEU where it is monitored, and REINFORCE where attention draws."""

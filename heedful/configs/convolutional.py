@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from heedful.configs.attention import AlignmentBias, ScoreName, WeightsName, former_bias, overflow
-from heedful.configs.section import Count, InputPath, Layered, Longest, Probability
+from heedful.configs.section import Count, FreezeVectors, InputPath, Layered, Longest, Probability
 
 
 class ConvolutionalConfig(Layered):
@@ -55,6 +55,8 @@ class ConvolutionalConfig(Layered):
     """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
     target_vectors: InputPath | None = None
     """pre-trained word vectors that the target embeddings start from"""
+    freeze_vectors: FreezeVectors = False
+    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
 
     @classmethod
     def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from heedful.configs.classifiers import ConditionalConfig, EncoderClassifierConf
 from heedful.configs.convolutional import ConvolutionalConfig
 from heedful.configs.positions import CausalConfig, DecoderVisibilityConfig, EncoderVisibilityConfig, EverythingConfig
 from heedful.configs.recurrent import RecurrentConfig, RecurrentDecoderConfig, RecurrentEncoderConfig
-from heedful.configs.section import Count, InputPath, Layered, default_kind
+from heedful.configs.section import Count, FreezeVectors, InputPath, Layered, default_kind
 from heedful.configs.stack import DecoderConfig, EncoderConfig, StackConfig
 
 
@@ -41,6 +41,8 @@ class TransformerConfig(StackConfig, Layered):
     """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
     target_vectors: InputPath | None = None
     """pre-trained word vectors that the target embeddings start from"""
+    freeze_vectors: FreezeVectors = False
+    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
 
 
 ModelConfig = Annotated[

@@ -8,7 +8,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.configs.attention import AlignmentBias, ScoreName, WeightsName, former_bias, overflow
-from heedful.configs.section import Count, InputPath, Layered, Probability, Section, default_kind, misfit
+from heedful.configs.section import (
+    Count,
+    FreezeVectors,
+    InputPath,
+    Layered,
+    Probability,
+    Section,
+    default_kind,
+    misfit,
+)
 
 ReadingWeightsName = Literal[WeightsName, "sampled"]
 _ONE_WIDTH = ("dot", "scaled_dot", "exp_dot")
@@ -120,6 +129,8 @@ class RecurrentConfig(Layered):
     """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
     target_vectors: InputPath | None = None
     """pre-trained word vectors that the target embeddings start from"""
+    freeze_vectors: FreezeVectors = False
+    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
 
     @field_validator("reading")
     @classmethod

@@ -101,6 +101,17 @@ class TranslationRecipe(Recipe):
             "leave training.reinforce away",
         )
 
+    @field_validator("training")
+    @classmethod
+    def _decays(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
+        model, decay = info.data.get("model"), training.optimizer.weight_decay
+        if model is not None and model.freeze_vectors and decay:
+            raise misfit(
+                "training.optimizer.weight_decay",
+                f"= {decay} would shrink the vectors that model.freeze_vectors keeps: set one of them to 0 or false",
+            )
+        return training
+
     @field_validator("model")
     @classmethod
     def _fits(cls, model: ModelConfig, info: ValidationInfo) -> ModelConfig:
