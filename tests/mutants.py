@@ -99,6 +99,7 @@ PROBLEMS = "tests/unit/configs/test_problems.py"
 CHECKPOINTS = "tests/unit/artifacts/test_checkpoints.py"
 DISTRIBUTED = "tests/unit/training/test_distributed.py"
 INTERRUPTION = "tests/unit/training/test_interruption.py"
+VECTORS = "tests/unit/artifacts/test_word_vectors.py"
 OLDER = "tests/unit/artifacts/test_older_runs.py"
 STORED = "tests/unit/configs/test_stored.py"
 METRIC = "tests/unit/evaluation/test_metric.py"
@@ -114,6 +115,20 @@ SCHEDULES = "tests/unit/training/test_schedules.py"
 TRAINER = "tests/unit/training/test_trainer.py"
 
 ATTENTION = (
+    Mutant(
+        "frozen vectors learn after a pause",
+        "runs/train.py",
+        "    run.hold(model)",
+        "    if snapshot is None: run.hold(model)",
+        (f"{VECTORS}::test_frozen_vectors_outlive_two_sittings_while_other_pieces_learn",),
+    ),
+    Mutant(
+        "with frozen vectors no piece learns",
+        "tasks/word_vectors.py",
+        "gradient.index_fill(0, ids, 0.0)",
+        "gradient * 0.0",
+        (f"{VECTORS}::test_frozen_vectors_outlive_two_sittings_while_other_pieces_learn",),
+    ),
     Mutant(
         "a resumed line tells of its last sitting alone",
         "runs/train.py",

@@ -12,7 +12,7 @@ from heedful.architectures.attention import AlignmentBias, ScoreName, WeightsNam
 from heedful.architectures.interface import (
     TranslationArchitecture,
 )
-from heedful.recipes.section import Count, InputPath, Longest, Probability
+from heedful.recipes.section import Count, FreezeVectors, InputPath, Longest, Probability
 
 
 class ConvolutionalConfig(TranslationArchitecture):
@@ -61,6 +61,8 @@ class ConvolutionalConfig(TranslationArchitecture):
     """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
     target_vectors: InputPath | None = None
     """pre-trained word vectors that the target embeddings start from"""
+    freeze_vectors: FreezeVectors = False
+    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
 
     @classmethod
     def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
@@ -87,6 +89,11 @@ class ConvolutionalConfig(TranslationArchitecture):
     def vectors(self) -> tuple[Path | None, Path | None]:
         """Files of word vectors."""
         return self.source_vectors, self.target_vectors
+
+    @property
+    def frozen_vectors(self) -> bool:
+        """Whether words that have such a vector keep it."""
+        return self.freeze_vectors
 
     @property
     def has_heads(self) -> bool:

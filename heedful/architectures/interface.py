@@ -7,6 +7,7 @@ Installed packages add families by entry points of the group `heedful.architectu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Union
 
 from pydantic import Field
@@ -42,9 +43,14 @@ class TranslationArchitecture(Layered, Architecture):
         return False
 
     @property
-    def vectors(self) -> tuple[Any, Any]:
+    def vectors(self) -> tuple[Path | None, Path | None]:
         """Files of word vectors that the embeddings of source and target start from; None where they do not."""
         return None, None
+
+    @property
+    def frozen_vectors(self) -> bool:
+        """Whether words that have such a vector keep it."""
+        return False
 
 
 class LanguageArchitecture(Architecture):

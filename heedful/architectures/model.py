@@ -23,7 +23,7 @@ from heedful.architectures.positions import (
 )
 from heedful.architectures.recurrent import RecurrentConfig, RecurrentDecoderConfig, RecurrentEncoderConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig
-from heedful.recipes.section import Count, InputPath
+from heedful.recipes.section import Count, FreezeVectors, InputPath
 
 
 class TransformerConfig(StackConfig, TranslationArchitecture):
@@ -54,6 +54,8 @@ class TransformerConfig(StackConfig, TranslationArchitecture):
     """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
     target_vectors: InputPath | None = None
     """pre-trained word vectors that the target embeddings start from"""
+    freeze_vectors: FreezeVectors = False
+    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
 
     @property
     def one_table(self) -> bool:
@@ -64,6 +66,11 @@ class TransformerConfig(StackConfig, TranslationArchitecture):
     def vectors(self) -> tuple[Path | None, Path | None]:
         """Files of word vectors."""
         return self.source_vectors, self.target_vectors
+
+    @property
+    def frozen_vectors(self) -> bool:
+        """Whether words that have such a vector keep it."""
+        return self.freeze_vectors
 
 
 if TYPE_CHECKING:

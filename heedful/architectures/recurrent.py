@@ -14,7 +14,7 @@ from heedful.architectures.interface import (
     LanguageArchitecture,
     TranslationArchitecture,
 )
-from heedful.recipes.section import Count, InputPath, Probability, Section, default_kind, misfit
+from heedful.recipes.section import Count, FreezeVectors, InputPath, Probability, Section, default_kind, misfit
 
 ReadingWeightsName = Literal[WeightsName, "sampled"]
 _ONE_WIDTH = ("dot", "scaled_dot", "exp_dot")
@@ -128,6 +128,8 @@ class RecurrentConfig(TranslationArchitecture):
     """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
     target_vectors: InputPath | None = None
     """pre-trained word vectors that the target embeddings start from"""
+    freeze_vectors: FreezeVectors = False
+    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
 
     @field_validator("reading")
     @classmethod
@@ -192,6 +194,11 @@ class RecurrentConfig(TranslationArchitecture):
     def vectors(self) -> tuple[Path | None, Path | None]:
         """Files of word vectors."""
         return self.source_vectors, self.target_vectors
+
+    @property
+    def frozen_vectors(self) -> bool:
+        """Whether words that have such a vector keep it."""
+        return self.freeze_vectors
 
     @property
     def has_heads(self) -> bool:

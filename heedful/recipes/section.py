@@ -10,7 +10,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
 
@@ -135,6 +135,16 @@ def _not_empty(value: Any) -> Any:
 AnyPath = Annotated[Path, Field(strict=False), BeforeValidator(_not_empty), AfterValidator(_usable)]
 InputPath = Annotated[AnyPath, Anchor()]
 Count = Annotated[int, Field(ge=1)]
+
+
+def _has_vectors(freeze: bool, info: ValidationInfo) -> bool:
+    if freeze and not (info.data.get("source_vectors") or info.data.get("target_vectors")):
+        raise ValueError("has nothing to keep: give source_vectors or target_vectors, or leave it away")
+    return freeze
+
+
+FreezeVectors = Annotated[bool, AfterValidator(_has_vectors)]
+"""Stands behind `source_vectors` and `target_vectors`."""
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 

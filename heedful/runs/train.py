@@ -159,6 +159,7 @@ def _train(
     model: nn.Module = fresh(run, say=say) if snapshot is None else run.model()
     model = model.to(here.device)
     freeze(model, run.recipe.training)
+    run.kind.hold(run, model)
     task = run.kind.whole(run, corpora, device=here.device)
     require_metric(task, run.recipe.training.monitor)
     log = MetricsLog(run.folder / "metrics.jsonl")

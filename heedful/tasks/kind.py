@@ -148,6 +148,10 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
         """Gives a fresh model what it starts from besides chance and `init`."""
         return
 
+    def hold(self, run: Run[AnyRecipe, AnyModel], model: nn.Module) -> None:
+        """Keeps what the recipe wants kept out of every update; asked before each sitting, on the model's device."""
+        return
+
     def conclude(self, run: Run[AnyRecipe, AnyModel], task: Task[Any]) -> None:
         """Keeps what the task has found out about the final model, which it has just measured."""
         return

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import nn
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.data.tokenizers import Tokenizer
@@ -20,25 +21,44 @@ def start_from_vectors(side: nn.Module, tokenizer: Tokenizer, path: Path, *, say
 
     In a table that both languages share, the side that comes last wins.
     """
-    embedding = next(module for module in side.modules() if isinstance(module, TokenEmbedding))
-    found = _fill(embedding.table, tokenizer, path)
-    say(f"{found:,} of {tokenizer.size:,} pieces start from {path}")
+    table = _table(side)
+    ids, vectors = _known(table, tokenizer, path)
+    if len(ids):
+        with torch.no_grad():
+            table.weight[ids] = vectors
+    say(f"{len(ids):,} of {tokenizer.size:,} pieces start from {path}")
 
 
-def _fill(table: nn.Embedding, tokenizer: Tokenizer, path: Path) -> int:
-    """Vectors keep their directions and relative lengths; in the mean square they become as long as the random ones."""
+def freeze_vectors(side: nn.Module, tokenizer: Tokenizer, path: Path) -> None:
+    """Lets no gradient reach the pieces of one side whose vectors are in the file; Adam then leaves them as they are.
+
+    In a table that is the output as well they are kept there, too.
+    """
+    table = _table(side)
+    ids = _known(table, tokenizer, path)[0].to(table.weight.device)
+    hook = table.weight.register_hook
+    hook(lambda gradient: gradient.index_fill(0, ids, 0.0))  # type: ignore[no-untyped-call]  # torch has no annotation
+
+
+def _table(side: nn.Module) -> nn.Embedding:
+    return next(module for module in side.modules() if isinstance(module, TokenEmbedding)).table
+
+
+def _known(
+    table: nn.Embedding, tokenizer: Tokenizer, path: Path
+) -> tuple[Int[Tensor, " found"], Float[Tensor, "found d_model"]]:
+    """The pieces that a file has vectors for, and these.
+
+    Vectors keep their directions and relative lengths; in the mean square they become as long as the random ones.
+    """
     pieces = _pieces_by_word(tokenizer)
     numbers = {word: number for number, word in enumerate(pieces)}
     found = read_word_vectors(path, vocabulary=numbers, d_model=table.embedding_dim)
     places = list(pieces.values())
-    ids = [(row, piece) for row, number in enumerate(found.ids.tolist()) for piece in places[number]]
-    if not ids:
-        return 0
+    rows = [(row, piece) for row, number in enumerate(found.ids.tolist()) for piece in places[number]]
+    at, ids = torch.tensor(rows, dtype=torch.long).view(-1, 2).unbind(1)
     vectors = found.vectors / found.vectors.square().sum(1).mean().sqrt().clamp(min=torch.finfo(torch.float32).tiny)
-    rows, targets = zip(*ids, strict=True)
-    with torch.no_grad():
-        table.weight[list(targets)] = vectors[list(rows)]
-    return len(ids)
+    return ids, vectors[at]
 
 
 def _pieces_by_word(tokenizer: Tokenizer) -> dict[str, list[int]]:

@@ -193,6 +193,17 @@ class TranslationRecipe(Recipe):
 
     @field_validator("training")
     @classmethod
+    def _decays(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
+        model, decay = info.data.get("model"), training.optimizer.weight_decay
+        if model is not None and model.frozen_vectors and decay:
+            raise misfit(
+                "training.optimizer.weight_decay",
+                f"= {decay} would shrink the vectors that model.freeze_vectors keeps: set one of them to 0 or false",
+            )
+        return training
+
+    @field_validator("training")
+    @classmethod
     def _draws(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
         model = info.data.get("model")
         if model is None or model.draws == (training.reinforce is not None):

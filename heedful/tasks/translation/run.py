@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, TypeAlias, final
 
@@ -29,7 +29,7 @@ from heedful.tasks.translation.problem import Translation
 from heedful.tasks.translation.recipe import TranslationRecipe
 from heedful.tasks.translation.reinforcement import Reinforced
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
-from heedful.tasks.word_vectors import start_from_vectors
+from heedful.tasks.word_vectors import freeze_vectors, start_from_vectors
 from heedful.values import Tokens
 
 SOURCE: Final = "tokenizer/source"
@@ -79,13 +79,15 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 
     def warm(self, run: TranslationRun, model: Model, *, say: Callable[[str], None]) -> None:
         """Puts the word vectors that the recipe names in the place of random embeddings."""
-        source, target = run.recipe.model.vectors
-        for path, tokenizer, side in (
-            (source, _source(run), model.encoder),
-            (target, run.tokenizer, model.decoder),
-        ):
-            if path is not None:
-                start_from_vectors(side, tokenizer, path, say=say)
+        for path, tokenizer, side in _vectors(run, model):
+            start_from_vectors(side, tokenizer, path, say=say)
+
+    def hold(self, run: TranslationRun, model: nn.Module) -> None:
+        """The word vectors, where they are frozen."""
+        if run.recipe.model.frozen_vectors:
+            assert isinstance(model, SequenceToSequence)
+            for path, tokenizer, side in _vectors(run, model):
+                freeze_vectors(side, tokenizer, path)
 
     def problem(self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device) -> Translation:
         """Likelihood of the targets, BLEU where it is monitored, and REINFORCE where attention draws."""
@@ -141,6 +143,15 @@ KIND: Final = TranslationKind()
 
 def _source(run: TranslationRun) -> Tokenizer:
     return run.text(SOURCE)
+
+
+def _vectors(run: TranslationRun, model: Model) -> Iterator[tuple[Path, Tokenizer, nn.Module]]:
+    """The files of word vectors, each with the vocabulary and the side of the model that it is for."""
+    source, target = run.recipe.model.vectors
+    if source is not None:
+        yield source, _source(run), model.encoder
+    if target is not None:
+        yield target, run.tokenizer, model.decoder
 
 
 def _bytes(run: TranslationRun, file: str) -> bytes:

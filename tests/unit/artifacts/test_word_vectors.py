@@ -8,6 +8,10 @@ import pytest
 import torch
 
 from heedful.data.tokenizers import Tokenizer, Words, learn_sentencepiece
+from heedful.recipes.load import load_recipe
+from heedful.runs.checkpoints import read_weights
+from heedful.runs.load import open_run
+from heedful.runs.train import train
 from heedful.tasks.kind import Run
 from heedful.tasks.translation.recipe import TranslationRecipe
 from heedful.tasks.translation.run import SOURCE, TARGET
@@ -93,3 +97,39 @@ def test_the_end_of_a_word_is_not_the_word(tmp_path: Path) -> None:
     table, random = (m.encoder.stack.embedding.table.weight.detach() for m in (model, before))
     assert not torch.equal(table[ids["▁dog"]], random[ids["▁dog"]])
     assert torch.equal(table[ids["s"]], random[ids["s"]]), "the s of dogs is not the word s"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("tie", ["three_way", "none"])
+def test_frozen_vectors_outlive_two_sittings_while_other_pieces_learn(small: Path, tie: str, precision: str) -> None:
+    """Also where the table is the output; the second sitting takes the weights from a checkpoint."""
+    path = write(small.parent / "v", {str(digit): torch.randn(16) for digit in range(0, 10, 2)})
+    words = ["--model.source_vectors", str(path), "--model.freeze_vectors", "--model.tie", tie]
+    words += ["--training.precision", precision, "--training.ema", "0.5"]
+    run = train(load_recipe(small, [*words, "--training.steps", "4"]), device="cpu").folder
+    opened = open_run(run)
+    fresh = opened.fresh(say=lambda _: None).encoder.stack.embedding.table.weight.detach()
+    train(load_recipe(small, words), device="cpu")
+    found = read_weights(run, step=12)["encoder.stack.embedding.table.weight"]
+    ids = in_order(opened.source)
+    frozen = [ids[str(digit)] for digit in range(0, 10, 2)]
+    torch.testing.assert_close(found[frozen], fresh[frozen], rtol=0, atol=0)
+    learned = [ids[str(digit)] for digit in range(1, 10, 2)]
+    assert (found[learned] != fresh[learned]).any(1).all()
+
+
+def test_vectors_that_are_not_frozen_learn(small: Path) -> None:
+    path = write(small.parent / "v", {"2": torch.randn(16)})
+    run = train(load_recipe(small, ["--model.source_vectors", str(path)]), device="cpu").folder
+    opened = open_run(run)
+    fresh = opened.fresh(say=lambda _: None).encoder.stack.embedding.table.weight.detach()
+    found = read_weights(run, step=12)["encoder.stack.embedding.table.weight"]
+    assert (found != fresh).any(1)[in_order(opened.source)["2"]]
+
+
+def test_a_file_without_any_known_word_freezes_nothing(small: Path) -> None:
+    path = write(small.parent / "v", {"unheard": torch.randn(16)})
+    words = ["--model.source_vectors", str(path), "--model.freeze_vectors", "--training.steps", "1"]
+    said: list[str] = []
+    train(load_recipe(small, words), device="cpu", say=said.append)
+    assert any(line.startswith("0 of ") for line in said)

@@ -130,6 +130,14 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
             "--model.kind recurrent --training.decorrelation 0.1",
             'training.decorrelation = 0.1 pushes attention heads apart, and a model of kind "recurrent" has no heads',
         ),
+        (
+            "--model.freeze_vectors",
+            "model.freeze_vectors = true has nothing to keep: give source_vectors or target_vectors, or leave it away",
+        ),
+        (
+            "--model.freeze_vectors --model.source_vectors v --training.optimizer.weight_decay 0.1",
+            "training.optimizer.weight_decay = 0.1 would shrink the vectors that model.freeze_vectors keeps",
+        ),
         ("--model.encoder_visibility.kind window --model.encoder_visibility.before 1", "after is missing"),
         (
             "--model.d_model 12 --model.positions.kind rotary --model.aggregation mean",
