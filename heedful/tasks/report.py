@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, final
 
-from heedful import __version__
+from heedful.version import __version__
 from heedful.inspection.page import Table, html_page
 from heedful.inspection.plots import Line, line_plot
 from heedful.metrics.bootstrap import Interval, PairedTest, Sampling, intervals, paired_tests

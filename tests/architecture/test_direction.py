@@ -31,7 +31,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "inspection": ("blocks", "attention", "values", "store"),
     "recipes": ("catalogue", "data"),  # the second for what reads their files, when asked to
     "architectures": BELOW_ARCHITECTURES,
-    "tasks": BELOW_TASKS,
+    "tasks": ("version", *BELOW_TASKS),
     "training": ("tasks.task", "values"),
     "foreign": ("tasks", *BELOW_TASKS),
     "runs": BELOW_RUNS,

@@ -27,6 +27,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.inspected": ("translation",),
     "cli.generate": ("language",),
     "cli.fill": ("pretraining",),
+    "cli.detect": ("pretraining",),
     "cli.tag": ("tagging",),
     "cli.classify": ("classification",),
     "cli.answer": ("spans",),
@@ -129,14 +130,30 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return found
 
 
+RETURNS = {
+    ("inspection.record", "inspection.web"): "a record shows itself in a notebook, where the page is asked for",
+}
+"""Imports that lead back, each with its reason."""
+
+
+class _WhatRuns(ast.NodeTransformer):
+    """Leaves out what only type checkers read: a face makes its lines, and lines say of which type their face is."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+
 def imports() -> dict[str, set[str]]:
-    """Which file imports which, wherever in the file, also for type checkers alone."""
+    """Which file imports which while the program runs, wherever in the file."""
     known = modules()
     graph: dict[str, set[str]] = {}
     for module, path in known.items():
-        names = imported(path.read_text(encoding="utf-8"), module=module, is_package=path.name == "__init__.py")
+        source = ast.unparse(_WhatRuns().visit(ast.parse(path.read_text(encoding="utf-8"))) or ast.Module([], []))
+        names = imported(source, module=module, is_package=path.name == "__init__.py")
         targets = {name if name in known else name.rpartition(".")[0] for name in names}
-        graph[module] = {target for target in targets if target in known and target != module}
+        graph[module] = {
+            target for target in targets if target in known and target != module and (module, target) not in RETURNS
+        }
     return graph
 
 

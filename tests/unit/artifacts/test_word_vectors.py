@@ -10,6 +10,7 @@ import torch
 from heedful.data.tokenizers import Tokenizer, Words, learn_sentencepiece
 from heedful.recipes.load import load_recipe
 from heedful.runs.checkpoints import read_weights
+from heedful.runs.initial import fresh as fresh_of
 from heedful.runs.load import open_run
 from heedful.runs.train import train
 from heedful.tasks.kind import Run
@@ -108,10 +109,10 @@ def test_frozen_vectors_outlive_two_sittings_while_other_pieces_learn(small: Pat
     words += ["--training.precision", precision, "--training.ema", "0.5"]
     run = train(load_recipe(small, [*words, "--training.steps", "4"]), device="cpu").folder
     opened = open_run(run)
-    fresh = opened.fresh(say=lambda _: None).encoder.stack.embedding.table.weight.detach()
+    fresh = fresh_of(opened, say=lambda _: None).encoder.stack.embedding.table.weight.detach()
     train(load_recipe(small, words), device="cpu")
     found = read_weights(run, step=12)["encoder.stack.embedding.table.weight"]
-    ids = in_order(opened.source)
+    ids = in_order(opened.text(SOURCE))
     frozen = [ids[str(digit)] for digit in range(0, 10, 2)]
     torch.testing.assert_close(found[frozen], fresh[frozen], rtol=0, atol=0)
     learned = [ids[str(digit)] for digit in range(1, 10, 2)]
@@ -122,9 +123,9 @@ def test_vectors_that_are_not_frozen_learn(small: Path) -> None:
     path = write(small.parent / "v", {"2": torch.randn(16)})
     run = train(load_recipe(small, ["--model.source_vectors", str(path)]), device="cpu").folder
     opened = open_run(run)
-    fresh = opened.fresh(say=lambda _: None).encoder.stack.embedding.table.weight.detach()
+    fresh = fresh_of(opened, say=lambda _: None).encoder.stack.embedding.table.weight.detach()
     found = read_weights(run, step=12)["encoder.stack.embedding.table.weight"]
-    assert (found != fresh).any(1)[in_order(opened.source)["2"]]
+    assert (found != fresh).any(1)[in_order(opened.text(SOURCE))["2"]]
 
 
 def test_a_file_without_any_known_word_freezes_nothing(small: Path) -> None:
