@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, final
 
-from heedful.version import __version__
 from heedful.inspection.page import Table, html_page
 from heedful.inspection.plots import Line, line_plot
 from heedful.metrics.bootstrap import Interval, PairedTest, Sampling, intervals, paired_tests
@@ -18,6 +17,7 @@ from heedful.metrics.metric import Metric
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.exam import Exam
 from heedful.tasks.facts import Facts, differences, kinds
+from heedful.version import __version__
 
 NONE: Final = "-"
 
