@@ -14,7 +14,6 @@ from heedful.cli.arguments import MaybeText, parse
 from heedful.errors import RecipeError
 from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import Recipe
-from heedful.tasks.kind import kind_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -159,6 +158,8 @@ def _show_task(task: Definition) -> None:
 
 
 def _model(recipe: Recipe, vocabulary: int) -> nn.Module:
+    from heedful.tasks.kind import kind_of
+
     kind = kind_of(recipe)
     if kind.outputs is not None:
         raise RecipeError(f"task: {recipe.task} has as many outputs as the text has {kind.outputs}; train first")

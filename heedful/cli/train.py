@@ -14,7 +14,6 @@ import tyro
 
 from heedful.cli.arguments import MaybeText, parse
 from heedful.recipes.load import dump, load_recipe
-from heedful.tasks.kind import kind_of
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,8 @@ def run(arguments: Sequence[str]) -> int:
         name = signal.Signals(outcome.signal).name
         print(f"{name}: saved; the same command goes on from here ({outcome.folder})", file=sys.stderr)
         return 128 + outcome.signal
+    from heedful.tasks.kind import kind_of
+
     following = kind_of(recipe).tried(recipe).replace("RUN", str(outcome.folder))
     print(f"trained: {outcome.folder}\nnext: heedful {following}", file=sys.stderr)
     return 0

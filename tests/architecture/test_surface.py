@@ -51,7 +51,7 @@ def test_every_exported_name_can_be_had() -> None:
 def test_commands_are_frozen() -> None:
     assert list(COMMANDS) == [
         *("quickstart", "train", "translate", "score", "align", "generate", "fill", "detect", "embed", "tag"),
-        *("classify", "answer", "index", "search", "evaluate", "inspect", "compare", "export", "describe"),
+        *("classify", "answer", "predict", "index", "search", "evaluate", "inspect", "compare", "export", "describe"),
     ]
     assert {command.module for command in COMMANDS.values()} == {f"heedful.cli.{name}" for name in COMMANDS}
 
