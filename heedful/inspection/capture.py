@@ -54,6 +54,12 @@ def places(model: nn.Module) -> dict[str, Place]:
     return found
 
 
+def silent(model: nn.Module) -> list[str]:
+    """The paths of attentions that do not say who looks at what, and so have no place."""
+    named = model.named_modules()
+    return [path for path, module in named if isinstance(module, Explaining) and module.probe.look is None]
+
+
 @dataclass
 class Captured:
     """What was seen while a model read one text, as often as each part was called."""

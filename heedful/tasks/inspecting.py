@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.generation.search import Beam, Search
 from heedful.generation.tree import BeamTree
-from heedful.inspection.capture import Captured, Side, capture, places
+from heedful.inspection.capture import Captured, Side, capture, places, silent
 from heedful.inspection.encodings import encodings
 from heedful.inspection.record import (
     Alternative,
@@ -156,7 +156,7 @@ def _observed(
         maps=maps,
         embedded=captured.sides() if any(each.walk for each in maps) else (),
         encodings=encodings(model, length=max(64, *(len(axis.tokens) for axis in axes))),
-        notes=notes if places(model) else (_BLIND, *notes),
+        notes=(*_missing(model), *notes),
         title=title,
     )
     return record, said
@@ -211,6 +211,14 @@ def _maps(captured: Captured, scope: Scope) -> tuple[tuple[Map, ...], tuple[str,
         note = "The steps from queries to outputs are left out because they are many; choose fewer layers or heads."
         return tuple(replace(each, walk=None) for each in maps), (note,)
     return maps, ()
+
+
+def _missing(model: nn.Module) -> Iterator[str]:
+    """Why there is less to look at than one might expect, in sentences."""
+    if left_out := silent(model):
+        yield f"Attention at {', '.join(left_out)} does not declare who looks at what, so it is left out."
+    elif not places(model):
+        yield _BLIND
 
 
 def _sides(model: nn.Module) -> dict[nn.Module, Side]:

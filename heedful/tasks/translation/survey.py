@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from heedful.attention.probe import Role
+from heedful.errors import RecipeError
 from heedful.generation.search import Search
 from heedful.inspection.ablation import without_head
 from heedful.inspection.capture import places
@@ -92,7 +93,10 @@ def survey(
 
     Raises:
         DataError: a sentence is longer than the model can read.
+        RecipeError: the model has no attention.
     """
+    if not heads_of(translator):
+        raise RecipeError("this model has no attention, so it has no heads that look anywhere")
     sums: dict[Head, Sums] = {}
     links: dict[Head, list[Links]] = {}
     truth: list[Gold] = []

@@ -259,6 +259,11 @@ def test_a_survey_averages_over_queries(name: str) -> None:
         assert habits.error_rate is None
 
 
+def test_a_survey_of_no_heads_says_so() -> None:
+    with pytest.raises(RecipeError, match="no attention, so it has no heads"):
+        survey(translator("context"), PAIRS)
+
+
 def test_a_survey_scores_alignments_of_every_head() -> None:
     ours = translator("bahdanau")
     pairs = [(source, target) for source, target in PAIRS if source]
@@ -461,6 +466,17 @@ def test_a_recurrent_tagger_says_that_it_has_no_attention() -> None:
     assert [each.said for each in record.answers] == [tag.name for tag in ours.tag([["ab", "c"]])[0]]
     with pytest.raises(RecipeError, match="layer 0 to look at: this model has no attention"):
         ours.inspect(["ab"], scope=Scope(layers=(0,)))
+
+
+def test_attention_that_declares_nothing_is_named() -> None:
+    ours = translator("bahdanau")
+    across: Any = ours.models[0].get_submodule("decoder.reading.across")
+    across.probe.look = None
+    record = ours.inspect("abc", "fade")
+    assert record.maps == ()
+    assert record.notes == (
+        "Attention at decoder.reading.across does not declare who looks at what, so it is left out.",
+    )
 
 
 def test_an_answerer_shows_where_it_sees_the_answer() -> None:
