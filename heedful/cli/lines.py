@@ -28,7 +28,7 @@ class FileOptions:
     """Where lines come from, and where answers go."""
 
     input: MaybePath = None
-    """file with one on each line, plain or gzipped; standard input if not given"""
+    """file with a text on each line, plain or gzipped; standard input if not given"""
     output: MaybePath = None
     """file for the results; standard output if not given"""
     computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
