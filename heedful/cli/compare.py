@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -19,10 +18,9 @@ from heedful.errors import DataError, RecipeError
 from heedful.recipes.options import apart
 
 if TYPE_CHECKING:
-    from heedful.recipes.recipe import DataConfig, Recipe
-    from heedful.tasks.exam import Asking, Exam
-    from heedful.tasks.kind import Run
-    from heedful.tasks.report import Comparison, Report, System
+    from heedful.recipes.recipe import Recipe
+    from heedful.runs.comparing import Candidate
+    from heedful.tasks.exam import Asking
 
 
 @dataclass(frozen=True)
@@ -79,46 +77,27 @@ class _Named:
 
     def entry(self) -> _Entry:
         """The same with a complete recipe; `RunError` where nothing was trained and nothing will be."""
-        from heedful.runs.examine import system
+        from heedful.runs.comparing import Candidate
         from heedful.runs.initial import resolved
-        from heedful.runs.load import open_run
 
-        if self.recipe is not None:
-            return _Entry(self.folder, resolved(self.recipe), file=self.file, changes=self.changes)
-        run = open_run(self.folder)
-        return _Entry(self.folder, run.recipe, run=run, system=system(run))
+        if self.recipe is None:
+            return _Entry(Candidate.trained(self.folder))
+        return _Entry(Candidate(self.folder, resolved(self.recipe)), self.file, self.changes)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Entry:
     """A run that takes part, trained or still to be trained.
 
     Attributes:
-        folder: of the run.
-        recipe: a complete one.
-        file: the recipe file that leads to the run, where one was named.
+        run: that it is.
+        file: the recipe file that leads to it, where one was named.
         changes: keys that differ from the file, as words of a command line.
-        run: the run, once it is trained.
-        system: what it says of itself, likewise.
     """
 
-    folder: Path
-    recipe: Recipe
+    run: Candidate
     file: Path | None = None
     changes: tuple[str, ...] = ()
-    run: Run[Any, Any] | None = None
-    system: System | None = None
-
-    def opened(self) -> tuple[Run[Any, Any], System]:
-        """The trained run; its folder is read once."""
-        from heedful.runs.examine import system
-        from heedful.runs.load import open_run
-
-        if self.run is None:
-            self.run = open_run(self.folder, self.recipe)
-        if self.system is None:
-            self.system = system(self.run)
-        return self.run, self.system
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -131,16 +110,19 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
+    from heedful.metrics.bootstrap import Sampling
+    from heedful.runs.comparing import compare, shared_exam
     from heedful.runs.device import find_device
 
     find_device(given.device)
     threads = given.threads or torch.get_num_threads()
     entries = [each.entry() for each in named]
-    exam = _exam(entries, given=given)  # what is wrong shows before anything is trained or translated
+    runs = [entry.run for entry in entries]
+    exam = shared_exam(runs, _asking(given))  # what is wrong shows before anything is trained or translated
     if code := _train(entries, given=given, overrides=overrides):
         return code
     torch.set_num_threads(threads)
-    compared = _compared(entries, exam, given=given)
+    compared = compare(runs, exam, Sampling(given.samples, given.seed), device=given.device, say=_say)
     for path, content in ((given.html, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
         if path is not None:
             _write(path, content())
@@ -237,83 +219,6 @@ def _asking(given: Arguments) -> Asking:
     )
 
 
-def _exam(entries: Sequence[_Entry], *, given: Arguments) -> Exam:
-    """What all runs are asked, by their own recipes; files that many recipes name are read once."""
-    asking = _asking(given)
-    known: dict[str, Exam] = {}
-    found = []
-    for entry in entries:
-        key = json.dumps({name: _without_examples(data) for name, data in entry.recipe.datasets.items()})
-        if entry.recipe.task != entries[0].recipe.task:
-            raise RecipeError(
-                f"{entry.folder}: its task is {entry.recipe.task}, and that of {entries[0].folder} is "
-                f"{entries[0].recipe.task}; name runs of one task"
-            )
-        if key not in known:
-            known[key] = _own_exam(entry, asking)
-        found.append(known[key])
-        try:
-            known[key].require(entry.recipe)
-        except RecipeError as error:
-            raise RecipeError(f"{entry.folder}: {error}") from None
-    for entry, exam in zip(entries[1:], found[1:], strict=True):
-        if exam is not found[0] and (how := exam.unlike(found[0])) is not None:
-            raise RecipeError(
-                f"{entry.folder}: {how} {entries[0].folder}, so their scores cannot be compared; leave it out"
-                + _or_name_one(entry, ", or name one text for all")
-            )
-    return found[0]
-
-
-def _own_exam(entry: _Entry, asking: Asking) -> Exam:
-    from heedful.runs.examine import exam_of
-
-    try:
-        return exam_of(entry.folder, entry.recipe, asking)
-    except DataError as error:
-        if asking.text is not None:
-            raise
-        raise DataError(f"{entry.folder}: {error}{_or_name_one(entry, '; or name the text')}") from None
-
-
-def _or_name_one(entry: _Entry, hint: str) -> str:
-    from heedful.tasks.kind import kind_of
-
-    return f"{hint} with --source and --target, or --data" if "text" in kind_of(entry.recipe).understood else ""
-
-
-def _without_examples(data: DataConfig) -> dict[str, Any]:
-    """Everything that decides what is asked."""
-    return data.model_dump(mode="json", exclude={"examples"})
-
-
-def _compared(entries: Sequence[_Entry], exam: Exam, *, given: Arguments) -> Comparison:
-    """Asks each run."""
-    import torch
-
-    from heedful.metrics.bootstrap import Sampling
-    from heedful.runs.device import find_device
-    from heedful.runs.examine import answers_of
-    from heedful.tasks.kind import kind_of
-
-    kind = kind_of(entries[0].recipe)
-    reports: list[Report] = []
-    assert kind.reported is not None
-    assert kind.compared is not None
-    for remark in exam.remarks:
-        _say(remark)
-    for number, entry in enumerate(entries, 1):
-        run, system = entry.opened()
-        _say(f"{entry.folder}: {exam.doing} ({number} of {len(entries)})")
-        try:
-            answers = answers_of(run, exam, device=given.device)
-        except DataError as error:
-            raise DataError(f"{entry.folder}: {error}") from None
-        first = reports[0] if reports else None
-        reports.append(kind.reported(exam, system, answers, Sampling(given.samples, given.seed), first))
-    return kind.compared(tuple(reports), str(find_device(given.device)), torch.get_num_threads())
-
-
 def _require_different(entries: Sequence[_Named]) -> None:
     seen: dict[Path, _Named] = {}
     for entry in entries:
@@ -332,28 +237,15 @@ def _train(entries: Sequence[_Entry], *, given: Arguments, overrides: Sequence[s
 
     for entry in entries:
         if entry.file is not None:
-            require_inputs(entry.recipe)
+            require_inputs(entry.run.recipe)
     device = [] if given.device is None else ["--device", given.device]
     for number, entry in enumerate(entries, 1):
         if entry.file is None:
             continue
-        if (entry.folder / MANIFEST).exists() and _is_done(entry):
-            _say(f"{entry.file}: {entry.folder} is finished ({number} of {len(entries)})")
+        if (entry.run.folder / MANIFEST).exists() and entry.run.is_done():
+            _say(f"{entry.file}: {entry.run.folder} is finished ({number} of {len(entries)})")
             continue
-        _say(f"{entry.file}: training {entry.folder} ({number} of {len(entries)})")
+        _say(f"{entry.file}: training {entry.run.folder} ({number} of {len(entries)})")
         if code := train.run([str(entry.file), *device, *overrides, *entry.changes]):
             return code
     return 0
-
-
-def _is_done(entry: _Entry) -> bool:
-    """Whether there is nothing left to train; then the run is opened."""
-    from heedful.runs.load import open_run
-    from heedful.store import read_manifest
-
-    if not read_manifest(entry.folder).finished:
-        return False
-    run = open_run(entry.folder)
-    if run.recipe == entry.recipe:
-        entry.run = run
-    return entry.run is not None

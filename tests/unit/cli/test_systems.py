@@ -17,6 +17,7 @@ import torch
 
 import heedful
 from heedful.errors import RecipeError
+from heedful.runs import comparing
 from heedful.runs import load as loading
 from heedful.tasks.exam import Asking
 from heedful.tasks.language.exam import TextExam
@@ -156,7 +157,8 @@ def test_options_that_say_nothing_to_a_task_are_refused(say: Say, tuned: Tuned, 
 def test_folders_are_opened_once(say: Say, trained: Path, second: Path, here: Path, monkeypatch: Any) -> None:
     opened: list[Path] = []
     real = loading.open_run
-    monkeypatch.setattr(loading, "open_run", lambda folder, *more: opened.append(folder) or real(folder, *more))
+    for module in (loading, comparing):
+        monkeypatch.setattr(module, "open_run", lambda folder, *more: opened.append(folder) or real(folder, *more))
     assert say("compare", trained, second, *QUICK).code == 0
     assert opened == [trained, second]
     assert say("evaluate", trained, "--against", second, *QUICK).code == 0
