@@ -118,8 +118,8 @@ ATTENTION = (
     Mutant(
         "frozen vectors learn after a pause",
         "runs/train.py",
-        "    run.hold(model)",
-        "    if snapshot is None: run.hold(model)",
+        "    run.kind.hold(run, model)",
+        "    if snapshot is None: run.kind.hold(run, model)",
         (f"{VECTORS}::test_frozen_vectors_outlive_two_sittings_while_other_pieces_learn",),
     ),
     Mutant(
@@ -2217,32 +2217,32 @@ METRICS = (
         (f"{INSPECTING}::test_gold_belongs_to_its_own_pair_where_others_are_passed_over",),
     ),
     Mutant(
-        "macro F1 is that of the mean precision and recall",
+        "macro F1 is that of all classes together",
         "metrics/classes.py",
-        "        return cls(precision, recall, f1, sum(score.support",
-        "        f1 = 2 * precision * recall / (precision + recall)\n"
-        "        return cls(precision, recall, f1, sum(score.support",
+        "    return Mean(tuple(f1(predicted, gold, positive=name) for name in classes))",
+        "    parts = [f1(predicted, gold, positive=name) for name in classes]\n"
+        "    return Mean((Ratio(sum(part.above for part in parts), sum(part.below for part in parts)),))",
         ("tests/unit/evaluation/test_classes.py",),
     ),
     Mutant(
         "classes that are only predicted do not count",
         "metrics/classes.py",
-        "wanted = dict.fromkeys((*gold, *predicted) if classes",
-        "wanted = dict.fromkeys(gold if classes",
+        "positive=name) for name in classes))",
+        "positive=name) for name in classes if name in gold))",
         ("tests/unit/evaluation/test_classes.py",),
     ),
     Mutant(
         "Matthews' table is read the wrong way round",
         "metrics/classes.py",
-        "above = right * total - sum(g * p",
-        "above = right * total + sum(g * p",
+        "above = right * total - (guesses",
+        "above = right * total + (guesses",
         ("tests/unit/evaluation/test_classes.py",),
     ),
     Mutant(
         "one right option makes a group exact",
         "metrics/classes.py",
-        "perfect.get(group, True) and bool(p)",
-        "perfect.get(group, False) or bool(p)",
+        "[count == 0 for count in errors.above]",
+        "[count < size for count, size in zip(errors.above, errors.below, strict=True)]",
         ("tests/unit/evaluation/test_classes.py",),
     ),
     Mutant(
@@ -2255,8 +2255,8 @@ METRICS = (
     Mutant(
         "an entity is right wherever its type is",
         "metrics/entities.py",
-        "hits.update(span.type for span in found & there)",
-        "hits.update(span.type for span in found if span.type in {each.type for each in there})",
+        "= len(found & there), ",
+        "= sum(span.type in {each.type for each in there} for span in found), ",
         ("tests/unit/evaluation/test_entities.py",),
     ),
     Mutant(
@@ -2283,8 +2283,8 @@ METRICS = (
     Mutant(
         "equal numbers get different ranks",
         "metrics/correlation.py",
-        "last - (counts - 1) / 2",
-        "last - counts + 1",
+        "_, which = np.unique(values, return_inverse=True)",
+        'which = np.argsort(np.argsort(values, kind="stable"))',
         ("tests/unit/evaluation/test_correlation.py",),
     ),
     Mutant(
@@ -2297,11 +2297,10 @@ METRICS = (
     Mutant(
         "two systems are resampled apart",
         "metrics/bootstrap.py",
-        "        row[:] = np.bincount(rng.integers(size, size=size), minlength=size) @ everything",
-        "        half = everything.shape[1] // 2\n"
-        "        for part in (slice(None, half), slice(half, None)):\n"
-        "            row[part] = np.bincount(rng.integers(size, size=size), minlength=size) @ everything[:, "
-        "part]",
+        "        for weights in _draws(size, sampling):\n"
+        "            for found, system in zip(parts, systems, strict=True):\n",
+        "        for number, (found, system) in enumerate(zip(parts, systems, strict=True)):\n"
+        "            for weights in _draws(size, Sampling(sampling.samples, sampling.seed + number)):\n",
         ("tests/unit/evaluation/test_bootstrap.py",),
     ),
     Mutant(
@@ -2337,23 +2336,23 @@ METRICS = (
 COMMANDS = (
     Mutant(
         "the systems compared are exchanged",
-        "cli/evaluate.py",
-        "        first.translations,\n        second.translations,\n",
-        "        second.translations,\n        first.translations,\n",
+        "metrics/bootstrap.py",
+        "one, two = _resampled(",
+        "two, one = _resampled(",
         ("tests/unit/cli/test_evaluate.py::test_a_file_of_translations_and_another_one",),
     ),
     Mutant(
         "intervals ignore the seed",
-        "cli/evaluate.py",
-        "        tokenize=given.tokenize,\n        samples=given.samples,\n        seed=given.seed,\n",
-        "        tokenize=given.tokenize,\n        samples=given.samples,\n",
+        "tasks/translation/report.py",
+        "            seed=self.sampling.seed,\n",
+        "",
         ("tests/unit/cli/test_evaluate.py::test_the_bootstrap_follows_its_seed",),
     ),
     Mutant(
         "the paired bootstrap ignores the seed",
-        "cli/evaluate.py",
-        "        metrics=metrics,\n        samples=given.samples,\n        seed=given.seed,\n",
-        "        metrics=metrics,\n        samples=given.samples,\n",
+        "tasks/report.py",
+        "for name in theirs}, self.sampling)",
+        "for name in theirs}, Sampling(self.sampling.samples, seed=1))",
         ("tests/unit/cli/test_evaluate.py::test_the_bootstrap_follows_its_seed",),
     ),
     Mutant(
@@ -2365,23 +2364,23 @@ COMMANDS = (
     ),
     Mutant(
         "BLEU by length counts words of the references",
-        "cli/evaluate.py",
-        "_report(first, [pair.source for pair in real], references",
-        "_report(first, references, references",
+        "tasks/translation/report.py",
+        "sources=[pair.source for pair in self.exam.pairs],",
+        "sources=self.exam.references,",
         ("tests/unit/cli/test_evaluate.py::test_bands_of_length_count_words_of_the_sources",),
     ),
     Mutant(
-        "labelled runs are compared with the one before them",
-        "cli/labelled_comparison.py",
-        "against=answers[0] if rows else None",
-        "against=answers[-2] if rows else None",
+        "what is right most often is compared with the last run",
+        "tasks/labelled.py",
+        "        first = self.reports[0]\n",
+        "        first = self.reports[-1]\n",
         ("tests/unit/cli/test_compare_labels.py::test_curves_by_examples",),
     ),
     Mutant(
         "families are compared where sizes differ",
-        "cli/compared_labels.py",
-        "            if row.examples in others\n",
-        "            if others.setdefault(row.examples, self.families[0][0])\n",
+        "tasks/labelled.py",
+        "[(others[size], report) for report in family if (size := self._examples(report)) in others]",
+        "[(others.get(self._examples(report), self.families[0][0]), report) for report in family]",
         ("tests/unit/cli/test_compare_labels.py::test_curves_by_examples",),
     ),
     Mutant(
@@ -2393,9 +2392,9 @@ COMMANDS = (
     ),
     Mutant(
         "pairs with an empty side are scored",
-        "cli/evaluate.py",
-        "return bool(pair.source and pair.target)",
-        "return True",
+        "tasks/translation/exam.py",
+        "[bool(pair.source and pair.target) for pair in pairs]",
+        "[True for _ in pairs]",
         ("tests/unit/cli/test_evaluate.py::test_pairs_with_an_empty_side_do_not_count",),
     ),
     Mutant(
@@ -2407,9 +2406,9 @@ COMMANDS = (
     ),
     Mutant(
         "perplexity is that of the translations",
-        "cli/evaluate.py",
-        "_perplexity(translator, sources, references), seconds)",
-        "_perplexity(translator, sources, found), seconds)",
+        "tasks/translation/exam.py",
+        "user.score(list(zip(sources, self.references, strict=True)))",
+        "user.score([(source, candidate.text) for source, candidate in zip(sources, best, strict=True)])",
         ("tests/unit/cli/test_evaluate.py::test_a_run_is_measured_on_its_own_text",),
     ),
     Mutant(
@@ -2420,10 +2419,10 @@ COMMANDS = (
         ("tests/unit/cli/test_translate.py::test_n_best_lines",),
     ),
     Mutant(
-        "translation runs are compared with the one before them",
-        "cli/translation_comparison.py",
-        "first = rows[0].translated.texts if rows else None",
-        "first = rows[-1].translated.texts if rows else None",
+        "runs are compared with the one before them",
+        "cli/compare.py",
+        "first = reports[0] if reports else None",
+        "first = reports[-1] if reports else None",
         ("tests/unit/cli/test_compare.py::test_all_runs_are_tested_against_the_first",),
     ),
     Mutant(

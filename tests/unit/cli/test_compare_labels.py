@@ -163,6 +163,9 @@ def test_curves_by_examples(say: Say, sizes: Path) -> None:
     assert by_size[2][2] == f"{same['second']['value']:.4f} ({same['p_value']:.3f})"
     assert by_size[1][2] == f"{same['first']['value']:.4f}"
     assert_tested_against_the_first(found["runs"])
+    first, last = ({name: found["runs"][i]["metrics"][name] for name in found["metrics"]} for i in (0, -1))
+    against = {name: test["first"] for name, test in found["baseline"]["against_first"].items()}
+    assert against == first != last
     some = compared(say, *(f"runs/{name}" for name in ("small-8", "small-20", "wide-8", "wide-80")))
     assert [list(family["against_first"]) for family in some["families"]] == [[], ["8"]], "none has 80 but one"
     figure = Path("a.svg").read_text(encoding="utf-8")
