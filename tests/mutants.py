@@ -2420,9 +2420,9 @@ COMMANDS = (
     ),
     Mutant(
         "runs are compared with the one before them",
-        "cli/compare.py",
-        "first = reports[0] if reports else None",
-        "first = reports[-1] if reports else None",
+        "runs/comparing.py",
+        "sampling, reports[0] if reports else None",
+        "sampling, reports[-1] if reports else None",
         ("tests/unit/cli/test_compare.py::test_all_runs_are_tested_against_the_first",),
     ),
     Mutant(
