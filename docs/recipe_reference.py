@@ -17,7 +17,7 @@ Schema = Mapping[str, Any]
 PAGE = Path(__file__).with_name("recipe.md")
 
 INTRODUCTION = """\
-<!-- Written by docs/recipe_reference.py; change the docstrings of heedful/configs instead. -->
+<!-- Written by docs/recipe_reference.py; change the docstrings of heedful instead. -->
 
 # The recipe
 

@@ -1,0 +1,88 @@
+"""What a task costs: files and lines of its own, files outside that name it, and what one sentence imports.
+
+python benchmarks/cost_of_a_task.py            the table of docs/architecture.md
+python benchmarks/cost_of_a_task.py --start    also how long each command takes until it shows its help
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from architecture.test_direction import PACKAGE, modules  # noqa: E402 - behind the path that it stands on
+from architecture.test_tasks import FOLDERS, named  # noqa: E402
+
+from heedful.cli.commands import COMMANDS  # noqa: E402
+
+
+def costs() -> list[tuple[str, int, int, list[str]]]:
+    """Of each task: its files, their lines, and who else names it."""
+    found = []
+    sources = {name: path.read_text(encoding="utf-8") for name, path in modules().items()}
+    for task, folder in FOLDERS.items():
+        own = [name for name in sources if name.startswith(f"tasks.{folder}.") or name == f"tasks.{folder}"]
+        files = [name for name in own if sources[name].strip()]
+        others = [
+            name
+            for name, source in sources.items()
+            if name not in own and name != "catalogue" and folder in named(source, module=name)
+        ]
+        found.append((task, len(files), sum(len(sources[name].splitlines()) for name in files), others))
+    return found
+
+
+def imported_to_translate() -> tuple[int, int]:
+    """Modules of heedful that are loaded to translate one sentence, and all there are."""
+    run = ROOT / "tests/golden/translation-transformer/run"
+    script = (
+        "import sys; from heedful.__main__ import main; main(sys.argv[1:])\n"
+        "print(sum(name.startswith('heedful') for name in sys.modules))"
+    )
+    words = ["translate", str(run), "--text", "a", "--device", "cpu"]
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
+    return int(done.stdout.splitlines()[-1]), len(modules())
+
+
+def starts() -> dict[str, float]:
+    """CPU seconds until each command shows its help; the best of three."""
+    found = {}
+    for name in COMMANDS:
+        times = []
+        for _ in range(3):
+            before = os.times()
+            with tempfile.TemporaryFile() as nowhere:
+                subprocess.run([sys.executable, "-m", "heedful", name, "--help"], stdout=nowhere, check=True)
+            after = os.times()
+            spent = after.children_user + after.children_system - before.children_user - before.children_system
+            times.append(spent)
+        found[name] = min(times)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--start", action="store_true", help="also time the help of each command")
+    given = parser.parse_args()
+    files = list(PACKAGE.rglob("*.py"))
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+    print("| task | own files / lines | further files that name it |\n|---|---|---|")
+    for task, count, own, others in costs():
+        print(f"| {task} | {count} / {own:,} | {len(others)}: {', '.join(others) or 'none'} |")
+    loaded, everything = imported_to_translate()
+    print(
+        f"\nthe package: {lines:,} lines in {len(files)} files; one sentence is translated with {loaded} of {everything}"
+    )
+    if given.start:
+        for name, seconds in starts().items():
+            print(f"{name:<12} {seconds:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
