@@ -1384,7 +1384,7 @@ GENERATION = (
     ),
     Mutant(
         "a second sample takes the chance of the next row",
-        "generation/sampling.py",
+        "generation/columns.py",
         "(streams << 20).repeat",
         "streams.repeat",
         (SAMPLING,),
@@ -2528,14 +2528,14 @@ MEMORIES = (
     ),
     Mutant(
         "rows that left early are forgotten",
-        "generation/sampling.py",
+        "generation/columns.py",
         "if keep and done:",
         "if keep and done > 1:",
         (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
     ),
     Mutant(
         "states stay in the order in which rows ended",
-        "generation/sampling.py",
+        "generation/columns.py",
         "places = rows.argsort()[order]",
         "places = order",
         (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
@@ -2556,7 +2556,7 @@ MEMORIES = (
     ),
     Mutant(
         "a search takes another step before it stops",
-        "generation/sampling.py",
+        "generation/columns.py",
         "running = done < len(sentences) and not until()",
         "running = done < len(sentences) and running",
         (f"{CONVERSATION}::test_a_search_that_is_told_to_stop_gives_what_it_has",),

@@ -9,9 +9,10 @@ from heedful.generation.penalties import AverageLength, LengthPenalty, NoPenalty
 from heedful.generation.pick import Best, Multinomial, Pick, Progress
 from heedful.generation.ranking import Top, top_k
 from heedful.generation.repetition import Penalty, RepetitionPenalty
-from heedful.generation.sampling import Stream, greedy_search, sample, sampled_search
+from heedful.generation.sampling import greedy_search, sampled_search
 from heedful.generation.scoring import Scores, score
 from heedful.generation.stopping import AnyOf, AtToken, Deadline, Stop, Until
+from heedful.generation.streams import Stream, sample
 from heedful.generation.window import Windowed, kept_of
 
 __all__ = [

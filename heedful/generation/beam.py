@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from heedful.errors import RecipeError
 from heedful.generation.after import After
 from heedful.generation.filters import Filter, filtered
+from heedful.generation.front import Front
 from heedful.generation.growth import Candidates, Growth
 from heedful.generation.history import History, Manner, followed
 from heedful.generation.hypotheses import Ended, Found, Hypotheses
@@ -24,66 +24,11 @@ from heedful.generation.start import Start, at_least_single, check_prefix, limit
 from heedful.generation.stopping import AnyOf, AtToken, Stop, Until, never
 from heedful.generation.trellis import Trellis
 from heedful.models.interface import State, Step
-from heedful.values import Rows, Tokens, join, select
+from heedful.values import Rows, Tokens, select
 
 # Share of the sentences that must be done before their rows are dropped. With a small Transformer on a CPU anything
 # from 0 to a half costs the same within a tenth; never dropping costs up to half as much again.
 _WORTH_DROPPING = 0.25
-
-
-@dataclass(frozen=True)
-class _Front:
-    """The sentences that are still searched, each with `width` live hypotheses of the same length.
-
-    Attributes:
-        first: position of the first generated token.
-        forced: tokens of the prefix.
-        limits: most new tokens, the prefix included.
-        counts: tokens generated so far.
-        live: log-probabilities of the live hypotheses, falling; minus infinity where there is none.
-        done: nothing can change the result any more; all else stays as it was.
-        ended: of each kept finished hypothesis its score, its log-probability and that of its end of
-            sentence.
-        places: of each of them `tokens * width + beam`: where the trellis has it.
-        last: the token at which each of them ended.
-        segments: of the tokens; None where they have none.
-    """
-
-    sentences: Int[Tensor, " G"]
-    first: Int[Tensor, " G"]
-    forced: Int[Tensor, " G"]
-    limits: Int[Tensor, " G"]
-    counts: Int[Tensor, " G"]
-    live: Float[Tensor, "G width"]
-    done: Bool[Tensor, " G"]
-    ended: Float[Tensor, "G n 3"]
-    places: Int[Tensor, "G n"]
-    last: Int[Tensor, "G n"]
-    segments: Int[Tensor, " G"] | None
-
-    @classmethod
-    def of(cls, start: Start, *, limits: Int[Tensor, " G"], width: int, n_best: int) -> _Front:
-        sums = start.log_probabilities.sum(1, keepdim=True)
-        sentences = torch.arange(len(sums), device=sums.device)
-        return cls(
-            sentences=sentences,
-            first=start.positions,
-            forced=start.lengths,
-            limits=limits,
-            counts=torch.zeros_like(sentences),
-            live=functional.pad(sums, (0, width - 1), value=-math.inf),
-            done=start.lengths >= limits,
-            ended=sums.new_full((len(sums), n_best, 3), -math.inf),
-            places=sentences.new_zeros(len(sums), n_best),
-            last=sentences.new_zeros(len(sums), n_best),
-            segments=start.segments,
-        )
-
-    @classmethod
-    def whole(cls, parts: Sequence[_Front]) -> _Front:
-        """All sentences in their order."""
-        whole = join(parts)
-        return select(whole, whole.sentences.argsort())
 
 
 def beam_search(
@@ -174,7 +119,7 @@ def found_by_beams(
     limited = limits(limit, prompt=prompt)
     check_prefix(prefix, eos=eos)
     start, begun = read_prompt(step, state, prompt=prompt, prefix=prefix)
-    front = _Front.of(start, limits=limited, width=width, n_best=n_best)
+    front = Front.of(start, limits=limited, width=width, n_best=n_best)
     divisors, trellis = _divisors(front, length_penalty), Trellis(len(limited), width)
     manner = Manner(AtToken(eos) if stop is None else AnyOf((AtToken(eos), stop)), tuple(penalties))
     state = (begun, manner.begin(prompt, start))
@@ -201,14 +146,14 @@ def _grown(
     state: tuple[State, History],
     logits: Float[Tensor, "N V"],
     *,
-    front: _Front,
+    front: Front,
     trellis: Trellis,
     divisors: Float[Tensor, " lengths"],
     manner: Manner,
     filters: Sequence[Filter],
     observe: Callable[[Growth], None] | None,
     until: Until,
-) -> _Front:
+) -> Front:
     """All sentences when their searches are done or told to stop; the trellis has the tokens."""
     read, history = state
     parts, rows, width = [], 1, front.live.size(1)
@@ -234,7 +179,7 @@ def _grown(
             read = _rearranged(read, chosen.beams, rows=rows, moved=moved)
             rows = width
             logits, read = _step(step, read, front, chosen.ids)
-    return _Front.whole([*parts, front])
+    return Front.whole([*parts, front])
 
 
 def _check(width: int, n_best: int) -> None:
@@ -244,7 +189,7 @@ def _check(width: int, n_best: int) -> None:
         raise RecipeError(f"n-best: {n_best} of a beam of width {width}; must be from 1 to the width")
 
 
-def _divisors(front: _Front, length_penalty: LengthPenalty) -> Float[Tensor, " lengths"]:
+def _divisors(front: Front, length_penalty: LengthPenalty) -> Float[Tensor, " lengths"]:
     """The divisor at every length that can occur, so that no step computes it again.
 
     Two more than the longest, because sentences that are done may still be there when others take a step.
@@ -256,7 +201,7 @@ def _divisors(front: _Front, length_penalty: LengthPenalty) -> Float[Tensor, " l
 
 def _continuations(
     logits: Float[Tensor, "N V"],
-    front: _Front,
+    front: Front,
     history: History,
     *,
     rows: int,
@@ -277,12 +222,12 @@ def _continuations(
     return Candidates.of(logits[place, best.ids] - own[place], best, wanted=wanted)
 
 
-def _growth(front: _Front, found: Candidates, *, divisors: Float[Tensor, " lengths"]) -> Growth:
+def _growth(front: Front, found: Candidates, *, divisors: Float[Tensor, " lengths"]) -> Growth:
     scores = found.totals / divisors[front.forced + front.counts + 1].unsqueeze(1)
     return Growth(front.sentences, front.done, found.beams, found.ids, found.totals, scores)
 
 
-def _advance(front: _Front, found: Candidates, *, divisors: Float[Tensor, " lengths"]) -> tuple[_Front, Candidates]:
+def _advance(front: Front, found: Candidates, *, divisors: Float[Tensor, " lengths"]) -> tuple[Front, Candidates]:
     """The front after one more token, and the tokens that its live hypotheses took."""
     width, n_best = front.live.size(1), front.places.size(1)
     ending, done = found.ends, front.done.unsqueeze(1)
@@ -300,7 +245,7 @@ def _advance(front: _Front, found: Candidates, *, divisors: Float[Tensor, " leng
     live = torch.where(done, front.live, chosen.totals.masked_fill(chosen.ends, -math.inf))
     largest = torch.maximum(divisors[lengths + 1], divisors[front.limits])
     beaten = live[:, 0].clamp(max=0) / largest <= ended[:, -1, 0]
-    after = _Front(
+    after = Front(
         sentences=front.sentences,
         first=front.first,
         forced=front.forced,
@@ -316,7 +261,7 @@ def _advance(front: _Front, found: Candidates, *, divisors: Float[Tensor, " leng
     return after, chosen
 
 
-def _news(front: _Front, chosen: Candidates) -> tuple[int, bool]:
+def _news(front: Front, chosen: Candidates) -> tuple[int, bool]:
     """How many sentences are done, and whether beams changed their rows; both in one wait for the device."""
     width = chosen.beams.size(1)
     stay = torch.arange(width, device=chosen.beams.device)
@@ -334,7 +279,7 @@ def _rearranged(state: State, beams: Int[Tensor, "G width"], *, rows: int, moved
     return select(state, Rows.within(beams)) if moved else state
 
 
-def _step(step: Step, state: State, front: _Front, ids: Int[Tensor, "G width"]) -> tuple[Float[Tensor, "N V"], State]:
+def _step(step: Step, state: State, front: Front, ids: Int[Tensor, "G width"]) -> tuple[Float[Tensor, "N V"], State]:
     """One step of all live hypotheses; sentences that are done step with no token."""
     positions = torch.where(front.done, -1, front.first + front.counts - 1)
     width, segments = ids.size(1), front.segments
@@ -348,7 +293,7 @@ def _step(step: Step, state: State, front: _Front, ids: Int[Tensor, "G width"]) 
 
 
 def _best(
-    front: _Front,
+    front: Front,
     trellis: Trellis,
     *,
     divisors: Float[Tensor, " lengths"],
