@@ -76,9 +76,8 @@ def main() -> None:
     for task, count, own, others in costs():
         print(f"| {task} | {count} / {own:,} | {len(others)}: {', '.join(others) or 'none'} |")
     loaded, everything = imported_to_translate()
-    print(
-        f"\nthe package: {lines:,} lines in {len(files)} files; one sentence is translated with {loaded} of {everything}"
-    )
+    print(f"\nthe package: {lines:,} lines in {len(files)} files")
+    print(f"one sentence is translated with {loaded} of {everything} modules")
     if given.start:
         for name, seconds in starts().items():
             print(f"{name:<12} {seconds:.2f} s")
