@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from shapes import unchecked
 
 import heedful
 from heedful.__main__ import main
