@@ -68,6 +68,8 @@ $(VENV)/.quickstart: $(VENV)/.created pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt
 	@echo 'installing heedful and what its tests need (PyTorch is large: minutes, the first time)'
 	@$(INSTALL) -e '.[dev,ct2]'
+	@# tests start many processes, and each would compile PyTorch where Python may not write what it has compiled
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib/python*/site-packages/torch > /dev/null || true
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from copy import deepcopy
 
 import pytest
 import torch
@@ -93,14 +94,14 @@ def test_positions_and_kernels_do_the_same_in_a_band(
     relative: RelativePosition, fused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: fused)
-    attention = MultiHeadAttention(D_MODEL, HEADS, relative=relative)
-    x, at = torch.randn(3, KEYS, D_MODEL), lines("left")
+    attention = MultiHeadAttention(D_MODEL, HEADS, relative=deepcopy(relative)).double()
+    x, at = torch.randn(3, KEYS, D_MODEL, dtype=torch.float64), lines("left")
     found, expected = (
         outcome(attention, x, seen=seen, memory=x, real=at >= 0)
         for seen in (Slots(at).sight(at, window(3, 1)), masked(at, at, window(3, 1)))
     )
     for mine, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(mine, other)
 
 
 @pytest.mark.parametrize("length", [256, 700])

@@ -57,8 +57,8 @@ def test_top_p_leaves_the_smallest_set_that_is_probable_enough(logits, p):
         ranked = probabilities.argsort(descending=True).tolist()
         assert columns == set(ranked[: len(columns)])
         mass = math.fsum(probabilities[list(columns)].tolist())
-        assert mass >= p - 1e-9
-        assert len(columns) == 1 or mass - probabilities[ranked[len(columns) - 1]] < p
+        assert mass >= p - 1e-9  # a sum of 1 is rounded to either side of it
+        assert len(columns) == 1 or mass - probabilities[ranked[len(columns) - 1]] < p + 1e-9
 
 
 def test_top_p_ends_where_the_probability_is_exactly_reached(logits):
