@@ -16,10 +16,7 @@ PICKLING = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "jo
 EXECUTING = {"eval", "exec", "compile", "__import__"}
 FILE_LINES, FUNCTION_LINES = 500, 60
 # What is longer, and why: "room/file.py" or "room/file.py:function".
-LONGER = {
-    "data/phrasebook.py": "one kind of phrase is one short function, and all kinds are one table",
-    "data/tokenizers.py": "the tokenizers share a file format, and the errors of learning and of loading",
-}
+LONGER: dict[str, str] = {}
 
 
 def tree(path: Path) -> ast.Module:

@@ -56,7 +56,7 @@ def chooser(monkeypatch: pytest.MonkeyPatch) -> Classifier:
     for parameter in model.parameters():
         nn.init.normal_(parameter)
     found = Classifier(model.eval(), tokenizer=words, answered="choice", labels=None, max_length=20)
-    monkeypatch.setattr("heedful.artifacts.load.load_as", lambda *_, **__: found)
+    monkeypatch.setattr("heedful.runs.load.load_as", lambda *_, **__: found)
     return found
 
 

@@ -93,11 +93,11 @@ def test_results_as_json_and_from_files(trained: Path, tmp_path: Path, capsys: p
 def test_texts_are_numbered_through_all_parts_that_are_read(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for command, texts, message in (
-        ("fill", ["[MASK]", "a [MASK]", "no gap here"], "text 3: has no [MASK]"),
-        ("embed", ["a", "a cat", "cat " * 30], "text 3: has 30 tokens"),
+    for command, lines, texts, message in (
+        ("fill", "pretraining.lines.FillLines", ["[MASK]", "a [MASK]", "no gap here"], "text 3: has no [MASK]"),
+        ("embed", "embedder.EmbedLines", ["a", "a cat", "cat " * 30], "text 3: has 30 tokens"),
     ):
-        monkeypatch.setattr(f"heedful.cli.{command}._CHUNK", 2)
+        monkeypatch.setattr(f"heedful.tasks.{lines}.chunk", 2)
         assert main([command, str(trained), "--text", *texts]) == 2
         assert message in capsys.readouterr().err
 

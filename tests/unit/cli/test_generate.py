@@ -292,7 +292,7 @@ def test_runs_are_measured_by_their_own_metrics(writes: Path, tags: Path, capsys
 def test_load_gives_what_the_task_is_used_by(writes: Path, tags: Path) -> None:
     assert isinstance(heedful.load(writes), Writer)
     assert isinstance(heedful.load(tags), Tagger)
-    with pytest.raises(heedful.RunError, match="only translation runs work together"):
+    with pytest.raises(heedful.RunError, match="its task is tagging, and its models work alone; name one run"):
         heedful.load(tags, tags)
 
 
@@ -304,9 +304,9 @@ def runs(writes: Path, tags: Path, bounded: Path) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("translate", "{tags}", "--text", "a"), "its task is tagging where translation is needed"),
+        (("translate", "{tags}", "--text", "a"), "is a tagger and none that translates; name another model"),
         (("tag", "{writes}", "--text", "a"), "is a writer and none that tags words"),
-        (("generate", "{tags}"), "its task is tagging where language_modelling is needed"),
+        (("generate", "{tags}"), "is a tagger and none that writes; name another model"),
         (("generate", "{writes}", "--search", "greedy", "--top-k", "3"), "--top-k: does not fit --search greedy"),
         (("generate", "{writes}", "--search", "greedy", "--samples", "3"), "3 samples: greedy search finds one"),
         (("generate", "{writes}", "--temperature", "0"), "--temperature: does not fit --search sampling"),
