@@ -428,7 +428,7 @@ def test_a_folder_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["tag", str(tmp_path / "gpt2")]) == 2
     assert "is a writer and none that tags words" in capsys.readouterr().err
     assert main(["translate", str(tmp_path / "gpt2"), "--text", "red"]) == 2
-    assert "is a GPT-2, where a model for translation is needed" in capsys.readouterr().err
+    assert "is a writer and none that translates; name another model" in capsys.readouterr().err
 
 
 # models of ours
