@@ -15,10 +15,10 @@ _SCRIPT = """\
 import contextlib, io, json, sys
 from heedful.__main__ import main
 for words in json.loads(sys.argv[1]):
-    told = io.StringIO()
+    told = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
         code = main(words)
-    print(json.dumps([code, sorted(name for name in {slow} if name in sys.modules), told.getvalue()]))
+    print(json.dumps([code, sorted(name for name in {slow} if name in sys.modules), told.buffer.getvalue().decode()]))
 """
 
 
