@@ -9,9 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from heedful.architectures.attention import AlignmentBias, ScoreName, WeightsName, former_bias, overflow
-from heedful.architectures.interface import (
-    TranslationArchitecture,
-)
+from heedful.architectures.interface import TranslationArchitecture
 from heedful.recipes.section import Count, FreezeVectors, InputPath, Longest, Probability
 
 
@@ -94,11 +92,6 @@ class ConvolutionalConfig(TranslationArchitecture):
     def frozen_vectors(self) -> bool:
         """Whether words that have such a vector keep it."""
         return self.freeze_vectors
-
-    @property
-    def has_heads(self) -> bool:
-        """Each layer has one attention."""
-        return False
 
     @property
     def longest(self) -> Longest:

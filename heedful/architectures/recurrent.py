@@ -201,11 +201,6 @@ class RecurrentConfig(TranslationArchitecture):
         return self.freeze_vectors
 
     @property
-    def has_heads(self) -> bool:
-        """One attention is one head."""
-        return False
-
-    @property
     def draws(self) -> bool:
         """Whether attention is left to chance, and to REINFORCE."""
         return not isinstance(self.reading, ContextConfig) and self.reading.weights == "sampled"
