@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from weights.nano import LETTERS, NanoSorter, load_nano, read_tensor
 
 from heedful.errors import RunError
-from heedful.inspection.capture import Captured, capture
+from heedful.inspection.capture import Captured, Side, capture
 from heedful.values import Tokens
 
 
@@ -63,7 +63,8 @@ def ours(sorter: NanoSorter, theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     handles = [module.register_forward_hook(note(name)) for name, module in inside.items()]
     ids = theirs["idx"].long()
     tokens = Tokens(ids, torch.arange(ids.size(1)).expand_as(ids))
-    with torch.inference_mode(), capture(sorter.model) as captured:
+    sides = {sorter.model.decoder: Side("decoder", "target")}
+    with torch.inference_mode(), capture(sorter.model, sides=sides) as captured:
         seen["lm_head"], _ = sorter.model.step(tokens, sorter.model.begin())
     for handle in handles:
         handle.remove()
@@ -72,7 +73,7 @@ def ours(sorter: NanoSorter, theirs: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _attended(captured: Captured) -> dict[str, Tensor]:
     told = captured.explained["decoder.stack.layers.0.attention"][0]
-    embedded = captured.embedded["decoder.stack.embedding"]
+    (embedded,) = captured.embedded.values()
     assert embedded.places is not None
     parts = {"q": told.query, "k": told.key, "v": told.value}
     return {
