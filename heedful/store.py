@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
@@ -119,14 +118,19 @@ def write_json(path: Path, content: Any) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to; it becomes `path`, durably, when the block ends well.
+    """A place to write to, in a folder beside `path`; it becomes `path`, durably, when the block ends well.
+
+    It is a folder of its own because some writers, such as that of safetensors, put a file with a name of chance beside
+    theirs. What a kill leaves of it is removed by who writes `path` again.
 
     Raises:
         TrainingError: the disk is full or the folder cannot be written; `path` stays as it was.
     """
-    beside = path.with_name(f".{path.name}.partial")
+    folder = path.with_name(f".{path.name}.writing")
+    beside = folder / path.name
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         yield beside
         with beside.open("rb+") as file:
             os.fsync(file.fileno())
@@ -135,8 +139,7 @@ def replacing(path: Path) -> Iterator[Path]:
     except (OSError, SafetensorError) as error:
         raise TrainingError(_no_room(path, error)) from error
     finally:
-        with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

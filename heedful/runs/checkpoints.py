@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -68,11 +69,11 @@ class Checkpoints(Keeper):
 
     def _sweep(self, manifest: Manifest) -> None:
         """Removes what the manifest no longer names, and what a kill left; what cannot be removed only takes room."""
-        for pattern in ("step-*", ".step-*.partial"):
+        for pattern in ("step-*", ".step-*"):
             for path in (self.folder / "checkpoints").glob(pattern):
                 if f"checkpoints/{path.name}" not in manifest.files:
                     with contextlib.suppress(OSError):
-                        path.unlink()
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
         if MODEL not in manifest.files:
             with contextlib.suppress(OSError):
                 (self.folder / MODEL).unlink(missing_ok=True)

@@ -72,6 +72,12 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def _require_ours(folder: Path) -> None:
+    for inside in folder.rglob("*"):
+        if inside.is_symlink() and inside.is_dir():
+            raise RunError(
+                f"{inside}: leads to {inside.resolve()}, where training would write and remove files; copy the run "
+                "with what is behind its links (cp -rL), or let the folder of the run itself be the link"
+            )
     if not folder.exists() or not any(folder.iterdir()) or (folder / MANIFEST).exists():
         return
     if any((folder / name).exists() for name in _TRAINED):

@@ -257,7 +257,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, *, after: int, error: BaseExcep
     with monkeypatch.context() as patch:
         patch.setattr(files, "save_file", watched(files.save_file))
         patch.setattr(os, "fsync", watched(os.fsync))
-        for name in ("replace", "write_text", "unlink"):
+        for name in ("replace", "write_text", "unlink", "mkdir"):
             patch.setattr(Path, name, watched(getattr(Path, name)))
         yield
 

@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,32 @@ def test_what_goes_wrong_leaves_the_file_as_it_was(tmp_path: Path, error: BaseEx
         raise error
     assert path.read_text() == "old"
     assert names(tmp_path) == ["x"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+import torch
+from heedful import store
+
+def half(tensors, path):
+    Path(path).with_name(".tmpx7Qp2z").write_bytes(b"half")  # what safetensors 0.8 writes to
+    os.kill(os.getpid(), 9)
+
+store.save_file = half
+store.save_tensors(Path(sys.argv[1]), {"a": torch.zeros(2)})
+"""
+
+
+def test_what_a_kill_leaves_is_gone_when_the_file_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "step-1.weights.safetensors"
+    save_tensors(path, {"a": torch.ones(2)})
+    before = path.read_bytes()
+    assert subprocess.run([sys.executable, "-c", KILLED, path], check=False).returncode == -9
+    assert path.read_bytes() == before
+    assert len(names(tmp_path)) == 2, "the kill came while it was written"
+    save_tensors(path, {"a": torch.ones(2)})
+    assert names(tmp_path) == [path.name]
 
 
 @pytest.mark.parametrize("when", ["fsync", "replace"])

@@ -311,7 +311,7 @@ def test_a_full_disk_costs_only_what_came_after_the_last_checkpoint(
             fit(small)
     folder = small.parent / "run"
     assert read_manifest(folder).last == 4
-    assert not list(folder.rglob("*.partial"))
+    assert not list(folder.rglob(".*.writing"))
     fit(small)
     assert contents(folder) == contents(trained)
 
@@ -380,6 +380,27 @@ def test_a_folder_with_something_else_in_it(small: Path) -> None:
     with pytest.raises(RunError, match="is not empty and holds no run; choose another folder"):
         fit(small, "--output", str(place))
     assert [path.name for path in place.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("part", ["data", "data/train", "checkpoints"])
+def test_what_a_link_leads_to_is_left_alone(small: Path, part: str) -> None:
+    """It may be another run's, and training removes superseded checkpoints and what was made of older texts."""
+    run, other = fit(small, "--training.steps", "1"), small.parent / "other"
+    (run / part).rename(other)
+    (run / part).symlink_to(other, target_is_directory=True)
+    (other / "step-00000099.weights.safetensors").write_bytes(b"of another run")
+    before = {path: path.read_bytes() for path in other.rglob("*") if path.is_file()}
+    (small.parent / "train.en").write_text("changed\n" * len((small.parent / "train.en").read_text().splitlines()))
+    with pytest.raises(RunError, match=r"leads to .*/other, where training would write and remove files; copy the run"):
+        fit(small)
+    assert {path: path.read_bytes() for path in other.rglob("*") if path.is_file()} == before
+
+
+def test_the_folder_of_a_run_may_be_a_link(small: Path) -> None:
+    run, other = fit(small, "--training.steps", "1"), small.parent / "other"
+    run.rename(other)
+    run.symlink_to(other, target_is_directory=True)
+    assert read_manifest(fit(small)).finished
 
 
 def half_written(folder: Path, kind: str) -> None:

@@ -23,6 +23,8 @@ from heedful.tasks.exam import Asking
 from heedful.tasks.language.exam import TextExam
 from heedful.values import Tokens
 
+pytestmark = pytest.mark.usefixtures("here")  # so that what commands write lies nowhere else
+
 Say = Callable[..., Any]
 Tuned = Callable[[str], Path]
 QUICK = ("--samples", "60", "--device", "cpu")
