@@ -285,7 +285,7 @@ ATTENTION = (
         'None if whole and of == "sentence" else longest',
         'None if of == "sentence" else longest',
         (
-            f"{LAWS}::test_chunk_law[unit_interval-post_norm-inference-3 4]",
+            f"{LAWS}::test_chunk_law[unit_interval-post_norm-inference]",
             f"{BUILD}::test_who_cannot_know_the_end_counts_to_the_longest_sentence",
         ),
     ),
@@ -2594,7 +2594,7 @@ MEMORIES = (
         "blocks/transformer.py",
         "memories={name: slots.rearrange(rows) for name, slots in self.memories.items()},",
         "memories={n: s.rearrange(rows) if n != 'motion' else s for n, s in self.memories.items()},",
-        (f"{LAWS}::test_row_law[two-memories-inference-rows0]",),
+        (f"{LAWS}::test_row_law[two-memories-inference]",),
     ),
 )
 

@@ -22,6 +22,7 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "quickstart": Command("heedful.cli.quickstart", "train a small Transformer on made-up text and watch it learn"),
+    "recipes": Command("heedful.cli.recipes", "the recipes that come with heedful, and copies of them to begin with"),
     "train": Command("heedful.cli.train", "train a model as a recipe says, or go on with a run"),
     "translate": Command("heedful.cli.translate", "translate text with a trained model"),
     "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
@@ -41,4 +42,5 @@ COMMANDS: Mapping[str, Command] = {
     "compare": Command("heedful.cli.compare", "trained runs side by side: scores, speed, learning; a table and plots"),
     "export": Command("heedful.cli.export", "write a model in the format of Hugging Face or CTranslate2"),
     "describe": Command("heedful.cli.describe", "layers, parameters, FLOPs and memory of a recipe's model"),
+    "study": Command("heedful.cli.study", "small experiments that make a claim of a paper visible"),
 }

@@ -21,6 +21,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "values": (),
     "store": (),
+    "shelf": (),
     "catalogue": ("recipes.recipe",),  # of which only type checkers see anything
     "attention": ("values",),
     "blocks": ("attention", "values"),
@@ -36,7 +37,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "foreign": ("tasks", *BELOW_TASKS),
     "runs": BELOW_RUNS,
     "retrieval": ("runs", *BELOW_RUNS),
-    "cli": ("retrieval", "runs", *BELOW_RUNS),
+    "cli": ("retrieval", "runs", "shelf", *BELOW_RUNS),
     # The modules of its lazy names, which type checkers see as imports.
     "__init__": (
         "inspection.record_files",

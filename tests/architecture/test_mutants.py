@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +31,18 @@ def test_the_catalogue_is_long_and_each_bug_has_its_name() -> None:
     assert len(MUTANTS) >= 30
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
     assert len({(mutant.file, mutant.old, mutant.new) for mutant in MUTANTS}) == len(MUTANTS)
+
+
+@pytest.mark.slow
+def test_every_test_that_should_notice_is_there() -> None:
+    """With its parameters, which only pytest knows."""
+    tests = dict.fromkeys(test for mutant in MUTANTS for test in mutant.tests)
+    files = dict.fromkeys(test.partition("::")[0] for test in tests)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--override-ini=addopts=--import-mode=importlib"]
+    told = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    lines = [line for line in told.splitlines() if "::" in line]
+    known = {*files, *lines, *(line.partition("[")[0] for line in lines), *(line.rpartition("::")[0] for line in lines)}
+    assert [test for test in tests if test not in known] == []
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))

@@ -50,8 +50,21 @@ def test_every_exported_name_can_be_had() -> None:
 
 def test_commands_are_frozen() -> None:
     assert list(COMMANDS) == [
-        *("quickstart", "train", "translate", "score", "align", "generate", "fill", "detect", "embed", "tag"),
+        *(
+            "quickstart",
+            "recipes",
+            "train",
+            "translate",
+            "score",
+            "align",
+            "generate",
+            "fill",
+            "detect",
+            "embed",
+            "tag",
+        ),
         *("classify", "answer", "predict", "index", "search", "evaluate", "inspect", "compare", "export", "describe"),
+        "study",
     ]
     assert {command.module for command in COMMANDS.values()} == {f"heedful.cli.{name}" for name in COMMANDS}
 

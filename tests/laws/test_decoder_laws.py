@@ -103,9 +103,10 @@ READINGS: dict[str, dict[str, Any]] = {
     "luong": {"kind": "luong"},
     "luong-without-feeding": {"kind": "luong", "input_feeding": False},
 }
+CELLS = ("elman", "gru", "lstm")
 RECURRENT: dict[str, dict[str, Any]] = {
     f"{name}-{cell}": {"reading": reading, "cell": cell}
-    for (name, reading), cell in itertools.product(READINGS.items(), ("elman", "gru", "lstm"))
+    for (name, reading), cell in itertools.product(READINGS.items(), CELLS)
 } | {
     "reversed": {"source_order": "reversed", "reading": {"kind": "context"}},
     "doubled": {"source_order": "doubled", "bidirectional": False},
@@ -204,6 +205,7 @@ ENGINES: dict[str, Callable[[], Engine[Any]]] = {
 }
 """What is no module, but obeys the laws of `begin` and `step`."""
 WITHOUT_SOURCE = (*LANGUAGE_MODELS, "windowed", "windowed-recurrent")
+"""Their states have no rows before they have read something."""
 NAMES = (*VARIANTS, *LANGUAGE_MODELS, *SEVERAL, *ENGINES)
 
 
@@ -234,31 +236,43 @@ WORLDS = [(name, "inference") for name in NAMES] + [(name, "gradients") for name
 WORLDS += [("windows", "bands"), ("gpt-window", "bands")]
 """Caches grow in place only where no gradient is recorded, and long texts are cut into blocks where windows are small,
 as short ones are in the world of bands; the laws hold in all worlds."""
+ALIKE = (
+    *(f"{positions}-{('pre_norm', 'post_norm')[number % 2]}" for number, positions in enumerate(POSITIONS)),
+    *(f"{reading}-{cell}" for number, reading in enumerate(READINGS) for cell in CELLS if cell != CELLS[number % 3]),
+)
+"""Of grids of two choices that have nothing to do with each other: where time is short, each choice once is enough."""
 
 
-@pytest.fixture(params=WORLDS, ids="-".join)
+def late(name: str, world: str = "inference") -> Any:
+    return pytest.mark.slow if name in ALIKE and world == "inference" else ()
+
+
+def models(names: Sequence[str] = NAMES) -> pytest.MarkDecorator:
+    """A law of these variants."""
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=late(name)) for name in names])
+
+
+def of_those(wanted: Callable[[str], bool]) -> pytest.MarkDecorator:
+    """A law of the variants with these names alone, in the worlds that they belong to."""
+    return pytest.mark.parametrize("case", _worlds(wanted), indirect=True)
+
+
+def _worlds(wanted: Callable[[str], bool] = lambda _: True) -> list[Any]:
+    return [pytest.param(world, marks=late(*world), id="-".join(world)) for world in WORLDS if wanted(world[0])]
+
+
+@pytest.fixture(params=_worlds())
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     """Every variant, in the worlds that it belongs to."""
     yield from _in_world(*request.param)
 
 
-ATTENTIVE = [world for world in WORLDS if world[0] in (*TRANSFORMERS, *DECODERS, *SEVERAL_STACKS)]
+ATTENTIVE = (*TRANSFORMERS, *DECODERS, *SEVERAL_STACKS)
 """Those whose tokens do not stand in line: positions alone say where they are."""
-
-
-@pytest.fixture(params=ATTENTIVE, ids="-".join)
-def transformer(request: pytest.FixtureRequest) -> Iterator[Case]:
-    yield from _in_world(*request.param)
 
 
 again = pytest.mark.usefixtures("unchecked")
 """Of laws that call what the laws of chunks, of groups and of capture call with the same shapes."""
-
-
-def of_those(wanted: Callable[[str], bool]) -> pytest.MarkDecorator:
-    """A law of the Transformers with these names alone."""
-    worlds = [world for world in ATTENTIVE if wanted(world[0])]
-    return pytest.mark.parametrize("transformer", worlds, ids="-".join, indirect=True)
 
 
 def _in_world(name: str, world: str) -> Iterator[Case]:
@@ -335,7 +349,7 @@ def _model(name: str, *, seed: int = 1) -> Any:
     return deepcopy(_spread(name, seed))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@models()
 def test_models_and_what_is_made_of_them_are_engines(name: str) -> None:
     engine = _case(name).model
     if name in (*SEVERAL, *LANGUAGE_MODELS):
@@ -412,7 +426,13 @@ def test_free_selection_from_groups(case: Case) -> None:
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("parts", [([0], [1, 2]), ([2, 0], [1]), ([1], [0], [2, 2])], ids=["0 12", "20 1", "1 0 22"])
+PARTS = [([0], [1, 2]), ([2, 0], [1]), ([1], [0], [2, 2])]
+
+
+@again
+@pytest.mark.parametrize(
+    "parts", [pytest.param(each, marks=pytest.mark.slow if len(each) == 2 else ()) for each in PARTS], ids=str
+)
 def test_join_law(case: Case, parts: Sequence[Sequence[int]]) -> None:
     """Rows that are parted and joined again step like the whole."""
     _, state = case.model.step(case.target.span(0, 3), case.model.begin(case.source))
@@ -446,9 +466,9 @@ def test_states_of_different_age_are_joined(case: Case) -> None:
     torch.testing.assert_close(case.model.step(select(later, torch.tensor([1])), states[1])[0], expected[1])
 
 
+@again
+@of_those(lambda name: name not in WITHOUT_SOURCE)
 def test_a_row_that_has_read_nothing_is_joined(case: Case) -> None:
-    if case.name in WITHOUT_SOURCE:
-        pytest.skip("without a source its state has no rows yet")
     first, others = torch.tensor([0]), torch.tensor([1, 2])
     _, older = case.model.step(select(case.target.span(0, 3), others), case.model.begin(select(case.source, others)))
     for states in (
@@ -462,6 +482,7 @@ def test_a_row_that_has_read_nothing_is_joined(case: Case) -> None:
         torch.testing.assert_close(case.model.step(now, join(states))[0], expected[rows])
 
 
+@again
 def test_groups_are_joined_with_groups(case: Case) -> None:
     """Beams of sentences that began at different times, with what each group shares."""
     width, cpu = 2, torch.device("cpu")
@@ -507,9 +528,9 @@ def test_cause_law(case: Case) -> None:
 
 
 @again
+@of_those(lambda name: name not in ENGINES)
 def test_gradients_come_from_what_is_seen(case: Case) -> None:
     """Of one output: from its own row, from the past as far as windows reach, from the source without its padding."""
-    _skip_unless_a_module(case)
     row, at, reach = 1, 5, REACH.get(case.name, 5)
     embedded: dict[str, Tensor] = {}
     sides = {"target": case.model.decoder}
@@ -534,11 +555,6 @@ def test_gradients_come_from_what_is_seen(case: Case) -> None:
         assert torch.equal(found, mine & (case.source.positions >= 0))
     positions = case.target.positions
     assert torch.equal(target, mine & (positions <= at) & (positions >= at - reach))
-
-
-def _skip_unless_a_module(case: Case) -> None:
-    if case.name in ENGINES:
-        pytest.skip("an engine has no parts to look at")
 
 
 def side_embedding(side: nn.Module) -> TokenEmbedding:
@@ -593,8 +609,8 @@ def test_branch_law(case: Case) -> None:
 
 
 @again
+@of_those(lambda name: name not in ENGINES)
 def test_watch_law(case: Case) -> None:
-    _skip_unless_a_module(case)
     plain = case.logits((0, 7))
     with watch(case.model) as weights:
         watched = case.logits((0, 7))
@@ -610,9 +626,9 @@ def test_watch_law(case: Case) -> None:
             assert (each >= 0).all()
 
 
+@of_those(lambda name: name not in ENGINES)
 def test_capture_law(case: Case) -> None:
     """What an attention says of itself is what it does."""
-    _skip_unless_a_module(case)
     plain = case.logits((0, 7))
     with capture(case.model) as captured:
         torch.testing.assert_close(case.logits((0, 7)), plain)
@@ -629,44 +645,45 @@ def test_capture_law(case: Case) -> None:
 
 
 @again
-def test_kernel_law(transformer: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+@of_those(lambda name: name in ATTENTIVE)
+def test_kernel_law(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention that never forms its weights, attention that does, and attention that is watched are one."""
-    padded = Tokens.of(torch.cat((torch.full((3, 2), PAD), transformer.target.ids), 1), pad=PAD)
+    padded = Tokens.of(torch.cat((torch.full((3, 2), PAD), case.target.ids), 1), pad=PAD)
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: False)
-    expected = transformer.logits((0, 9), target=padded)[:, 2:]
+    expected = case.logits((0, 9), target=padded)[:, 2:]
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: True)
     for cuts in ((0, 9), (0, 4, 5, 9)):
-        torch.testing.assert_close(transformer.logits(cuts, target=padded)[:, 2:], expected)
-    with watch(transformer.model):
-        torch.testing.assert_close(transformer.logits((0, 9), target=padded)[:, 2:], expected)
+        torch.testing.assert_close(case.logits(cuts, target=padded)[:, 2:], expected)
+    with watch(case.model):
+        torch.testing.assert_close(case.logits((0, 9), target=padded)[:, 2:], expected)
 
 
 @again
-@of_those(lambda name: name not in CHAINS)
-def test_columns_are_a_set(transformer: Case) -> None:
+@of_those(lambda name: name in ATTENTIVE and name not in CHAINS)
+def test_columns_are_a_set(case: Case) -> None:
     """Where a token stands in its row says nothing; its position says all, and the outputs move with it."""
     order, back = torch.tensor([2, 0, 4, 1, 3]), torch.tensor([6, 1, 0, 4, 2, 5, 3])
-    source = Tokens(transformer.source.ids[:, order], transformer.source.positions[:, order])
-    target = Tokens(transformer.target.ids[:, back], transformer.target.positions[:, back])
-    expected = transformer.logits((0, 7))
-    torch.testing.assert_close(transformer.logits((0, 7), source=source), expected)
-    torch.testing.assert_close(transformer.logits((0, 7), target=target), expected[:, back])
+    source = Tokens(case.source.ids[:, order], case.source.positions[:, order])
+    target = Tokens(case.target.ids[:, back], case.target.positions[:, back])
+    expected = case.logits((0, 7))
+    torch.testing.assert_close(case.logits((0, 7), source=source), expected)
+    torch.testing.assert_close(case.logits((0, 7), target=target), expected[:, back])
 
 
 @again
 @of_those(lambda name: name in TRANSFORMERS)
-def test_without_positions_a_source_is_a_set_of_words(transformer: Case) -> None:
+def test_without_positions_a_source_is_a_set_of_words(case: Case) -> None:
     """Attention alone does not know order: permuted words are the same source, unless positions tell.
 
     The lectures' rejected ideas add one number to all entries of a vector, which a norm takes away again: behind a
     pre-norm they are no positions at all.
     """
     rows = torch.tensor([0])
-    source, target = select(transformer.source, rows), select(transformer.target, rows)
+    source, target = select(case.source, rows), select(case.target, rows)
     permuted = Tokens(source.ids[:, [3, 1, 4, 0, 2]], source.positions)
-    before, after = (transformer.logits((0, 7), source=each, target=target) for each in (source, permuted))
-    blind = transformer.name.startswith("none-") or (
-        transformer.name.startswith(("unit_interval", "integer")) and transformer.name.endswith("pre_norm")
+    before, after = (case.logits((0, 7), source=each, target=target) for each in (source, permuted))
+    blind = case.name.startswith("none-") or (
+        case.name.startswith(("unit_interval", "integer")) and case.name.endswith("pre_norm")
     )
     assert torch.allclose(before, after, atol=1e-6) == blind
 
@@ -738,7 +755,7 @@ class Forgetful:
 
 
 @again
-@pytest.mark.parametrize("name", NAMES)
+@models()
 def test_searches_find_the_same_with_and_without_caches(name: str) -> None:
     """Caches that stay in place while beams change places, against none; and a beam of one is greedy search."""
     case = _case(name)
@@ -753,7 +770,8 @@ def test_searches_find_the_same_with_and_without_caches(name: str) -> None:
         same(greedy, beam_search(case.model.step, begin, prompt, **narrow, **given))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@again
+@models()
 @pytest.mark.parametrize("search", [Greedy(EOS), Beam(EOS, 3, NoPenalty(), n_best=2)], ids=["greedy", "beam"])
 def test_a_conversation_goes_on_from_the_state_behind_an_answer(name: str, search: Search) -> None:
     """What follows is what would follow if prompt, answer and new words were read anew."""

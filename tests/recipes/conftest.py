@@ -22,6 +22,7 @@ from heedful.__main__ import main
 from heedful.cli.arguments import parse
 from heedful.cli.commands import COMMANDS
 from heedful.recipes.load import load_recipe
+from heedful.shelf import pick, studies
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = """\
@@ -157,6 +158,9 @@ def _check(words: list[str], stand_in: Path) -> bool:
         words = words[words.index("-m") + 1 :]
     if words[:1] != ["heedful"] or words[1:2] in (["--help"], ["--version"]):
         return words[:1] == ["heedful"]
+    if words[1] == "study":
+        pick(words[2], studies(), what="study")
+        return True
     command = import_module(COMMANDS[words[1]].module)
     program = f"heedful {words[1]}"
     if words[1] not in ("train", "describe"):
