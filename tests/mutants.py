@@ -2173,9 +2173,9 @@ LABELLED = (
     ),
     Mutant(
         "the seed of the bootstrap is forgotten",
-        "cli/evaluate.py",
-        "Sampling(given.samples, given.seed)",
-        "Sampling(given.samples)",
+        "cli/parallel.py",
+        "Sampling(self.samples, self.seed)",
+        "Sampling(self.samples)",
         (f"{SYSTEMS}::test_the_seed_decides_intervals_and_tests",),
     ),
     Mutant(

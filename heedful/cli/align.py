@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from heedful.cli.arguments import Computing, MaybePath, parse
-from heedful.cli.output import destination
+from heedful.cli.output import destination, say
 from heedful.cli.parallel import TextOptions
 
 
@@ -32,7 +31,6 @@ class Arguments:
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful align")
-    given.computing.check()
     reader = given.text.reader()
 
     from heedful.data.readers import read_lines
@@ -53,5 +51,5 @@ def run(arguments: Sequence[str]) -> int:
         out.write("".join(f"{pharaoh(links)}\n" for links in found))
         out.flush()
     if rate is not None:
-        print(f"alignment error rate {rate:.3f} over {len(found):,} sentences", file=sys.stderr)
+        say(f"alignment error rate {rate:.3f} over {len(found):,} sentences")
     return 0

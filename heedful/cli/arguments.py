@@ -9,7 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_type_hints, overload
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import tyro
 
@@ -36,9 +36,8 @@ class Computing:
     threads: MaybeInt = None
     """CPU threads"""
 
-    def check(self) -> None:
-        """`RecipeError` where there cannot be so many threads."""
-        require_positive(self, "threads")
+    def __post_init__(self) -> None:
+        require_least(self, threads=1)
 
     def begin(self) -> None:
         """Has everything from now on computed so."""
@@ -48,51 +47,36 @@ class Computing:
             torch.set_num_threads(self.threads)
 
 
-def require_positive(given: Any, *names: str) -> None:
-    """`RecipeError` where an option was given a number below 1."""
-    for name in names:
+def require_least(given: Any, **least: int) -> None:
+    """`RecipeError` where an option was given a smaller number."""
+    for name, smallest in least.items():
         number = getattr(given, name)
-        if number is not None and number < 1:
-            raise RecipeError(f"--{name.replace('_', '-')}: {number}; must be at least 1")
+        if number is not None and number < smallest:
+            raise RecipeError(f"--{name.replace('_', '-')}: {number}; must be at least {smallest}")
 
 
-@overload
-def parse(
-    cls: type[Arguments], arguments: Sequence[str], *, program: str, extra: Literal[False] = False
-) -> Arguments: ...
-
-
-@overload
-def parse(
-    cls: type[Arguments], arguments: Sequence[str], *, program: str, extra: Literal[True]
-) -> tuple[Arguments, list[str]]: ...
-
-
-def parse(
-    cls: type[Arguments], arguments: Sequence[str], *, program: str, extra: bool = False
-) -> Arguments | tuple[Arguments, list[str]]:
+def parse(cls: type[Arguments], words: Sequence[str], *, program: str) -> Arguments:
     """The dataclass `cls` filled from the words of a command line; its docstrings are the help.
-
-    With `extra`, options that are no fields of `cls` come back as a second value, each with the word behind
-    it unless that begins with `--`: what `load_recipe` takes as overrides. They are set apart before tyro
-    sees the rest, so that the value of an unknown option is never mistaken for a positional argument.
 
     Raises:
         RecipeError: the words do not fit; the message is one sentence.
         SystemExit: with code 0, after `--help` was printed.
     """
-    words, others = _apart(cls, arguments, program=program) if extra else (list(arguments), [])
     try:
         with redirect_stderr(io.StringIO()):
-            values = tyro.cli(cls, args=words, prog=program)
+            return tyro.cli(cls, args=words, prog=program)
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
         raise RecipeError(f"{program}: {_complaint(cls, words, program=program)}; see {program} --help") from None
-    return (values, others) if extra else values
 
 
-def _apart(cls: type[Any], words: Sequence[str], *, program: str) -> tuple[list[str], list[str]]:
+def parse_apart(cls: type[Arguments], words: Sequence[str], *, program: str) -> tuple[Arguments, list[str]]:
+    """`parse`, and the options that are no fields of `cls`: what `load_recipe` takes as overrides.
+
+    Each comes with the word behind it unless that begins with `--`. They are set apart before tyro sees the rest, so
+    that the value of an unknown option is never mistaken for a positional argument.
+    """
     names = _names(cls)
 
     def others(option: str) -> bool:
@@ -102,7 +86,8 @@ def _apart(cls: type[Any], words: Sequence[str], *, program: str) -> tuple[list[
             raise RecipeError(f"{program}: --{option} is no option; did you mean --{near[0].replace('_', '-')}?")
         return name not in names
 
-    return apart(words, others=others)
+    own, overrides = apart(words, others=others)
+    return parse(cls, own, program=program), overrides
 
 
 def _complaint(cls: type[Any], words: Sequence[str], *, program: str) -> str:

@@ -27,7 +27,6 @@ class Arguments(TextOptions):
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful classify")
-    given.check()
     if given.pair and not given.text:
         raise RecipeError("--pair: needs --text, which it is judged together with")
 

@@ -26,7 +26,6 @@ class Arguments(TextOptions):
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful detect")
-    given.check()
 
     from heedful.tasks.pretraining.detector import Detector
 

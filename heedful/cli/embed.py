@@ -34,7 +34,6 @@ class Arguments(TextOptions):
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful embed")
-    given.check()
 
     import numpy as np
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from heedful.cli.arguments import MaybeInt, parse
+from heedful.cli.output import say
 from heedful.errors import RecipeError
 
 
@@ -50,6 +50,6 @@ def run(arguments: Sequence[str]) -> int:
         from heedful.runs.export import export_hugging_face
 
         for note in export_hugging_face(given.run, given.folder, step=given.step):
-            print(f"heedful export: {note}", file=sys.stderr)
-    print(f"written: {given.folder}", file=sys.stderr)
+            say(f"heedful export: {note}")
+    say(f"written: {given.folder}")
     return 0

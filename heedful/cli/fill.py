@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import parse, require_positive
+from heedful.cli.arguments import parse, require_least
 from heedful.cli.lines import TextOptions
 from heedful.errors import RecipeError
 
@@ -31,8 +31,7 @@ class Arguments(TextOptions):
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful fill")
-    given.check()
-    require_positive(given, "top")
+    require_least(given, top=1)
     if not given.blank.strip():
         raise RecipeError("--blank: is empty; give what stands for a hidden token, as in [MASK]")
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import Computing, MaybePath, parse, require_positive
+from heedful.cli.arguments import Computing, MaybePath, parse, require_least
 from heedful.cli.lines import answer
-from heedful.cli.output import destination
+from heedful.cli.output import destination, say
 from heedful.cli.searching import WritingOptions
 from heedful.errors import RecipeError
 
@@ -44,8 +44,7 @@ class Arguments:
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful generate")
-    require_positive(given, "samples")
-    given.computing.check()
+    require_least(given, samples=1)
     if given.prompt and given.prompts_file is not None:
         raise RecipeError("--prompt and --prompts-file: give one of them")
 
@@ -84,10 +83,9 @@ def _noted(writer: Writer, prompts: Iterator[str]) -> Iterator[str]:
     """The prompts; says what of long ones is not read."""
     for number, prompt in enumerate(prompts, 1):
         if lost := writer.forgotten(prompt):
-            print(
+            say(
                 f"heedful generate: prompt {number} is too long for the model's {writer.max_context:,} positions; "
-                f"its first {lost:,} tokens are not read",
-                file=sys.stderr,
+                f"its first {lost:,} tokens are not read"
             )
         yield prompt
 

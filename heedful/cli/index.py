@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, parse
+from heedful.cli.output import say
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -51,9 +51,8 @@ class Arguments:
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful index")
-    given.computing.check()
 
-    from heedful.cli.counting import Counting
+    from heedful.cli.progress import Counting
     from heedful.retrieval.building import build_index
     from heedful.runs.load import load_embedder
 
@@ -70,15 +69,14 @@ def run(arguments: Sequence[str]) -> int:
             model=given.model,
             rebuild=given.rebuild,
             tick=tick,
-            say=lambda text: print(text, file=sys.stderr),
+            say=say,
         )
     if made.cut:
-        print(
+        say(
             f"{made.cut:,} of them are longer than the model reads: their vectors know the beginning only, their words "
-            "are known in full; cut long texts into shorter passages for better results",
-            file=sys.stderr,
+            "are known in full; cut long texts into shorter passages for better results"
         )
-    print(f"written: {given.index}", file=sys.stderr)
+    say(f"written: {given.index}")
     return 0
 
 

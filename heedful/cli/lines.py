@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import tyro
 
@@ -33,20 +33,16 @@ class FileOptions:
     """file for the results; standard output if not given"""
     computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
 
-    def check(self, *, instead: str | None = None, read: Iterable[Path | None] = ()) -> None:
-        """Before anything is loaded.
+    inline: ClassVar[str] = "text"
+    """The option that may be given instead of a file."""
+    files: ClassVar[Sequence[str]] = ("input",)
+    """The options whose files are read."""
 
-        Args:
-            instead: the option that was given instead of a file.
-            read: what is read besides lines.
-
-        Raises:
-            RecipeError: too much was given, or what cannot be.
-        """
-        if instead is not None and self.input is not None:
-            raise RecipeError(f"{instead} and --input: give one of them, or neither to read standard input")
-        self.computing.check()
-        if self.output is not None and any(_same(path, self.output) for path in (self.input, *read) if path):
+    def __post_init__(self) -> None:
+        if self.input is not None and getattr(self, self.inline, None) not in (None, ()):
+            raise RecipeError(f"--{self.inline} and --input: give one of them, or neither to read standard input")
+        read = (getattr(self, name) for name in self.files)
+        if self.output is not None and any(_same(path, self.output) for path in read if path):
             raise RecipeError(f"--output: {self.output} is read as well; choose another file")
 
     @property
@@ -84,10 +80,6 @@ class TextOptions(RunOptions):
 
     text: tuple[str, ...] = ()
     """texts instead of a file"""
-
-    def check(self, *, instead: str | None = None, read: Iterable[Path | None] = ()) -> None:
-        """Before anything is loaded."""
-        super().check(instead="--text" if self.text else instead, read=read)
 
     def read(self) -> Iterator[str]:
         """What was given, wherever it stands."""

@@ -1,15 +1,20 @@
-"""The options that name parallel text; shared by the commands that compare."""
+"""The options that name parallel text, and those of the commands that measure runs by it or by a text of their own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
 
-from heedful.cli.arguments import MaybePath
+import tyro
+
+from heedful.cli.arguments import Computing, MaybePath, require_least
+from heedful.cli.searching import SearchOptions
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
     from heedful.data.readers import Pair, Reader
+    from heedful.metrics.bootstrap import Sampling
+    from heedful.tasks.exam import Asking
 
 
 @dataclass(frozen=True)
@@ -42,3 +47,37 @@ class TextOptions:
         if self.data is None and self.source is not None and self.target is not None:
             return LineAligned(self.source, self.target)
         raise RecipeError("text: give --source and --target, or --data with a TSV or JSONL file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuringOptions:
+    """What systems are asked, and how their answers are compared."""
+
+    text: Annotated[TextOptions, tyro.conf.OmitArgPrefixes] = TextOptions()
+    lowercase: bool = False
+    """compare lowercased text"""
+    tokenize: str = "13a"
+    """how BLEU cuts words (13a, intl, zh, ja-mecab, char, none)"""
+    searching: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
+    samples: int = 1000
+    """corpora, or sets of examples, drawn for confidence intervals and the paired bootstrap"""
+    seed: int = 1
+    """of the bootstrap"""
+    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+
+    def __post_init__(self) -> None:
+        require_least(self, samples=1, seed=0)
+
+    def asking(self, **further: Any) -> Asking:
+        """What a user wants of an exam; `further` are those of its parts that one command alone has."""
+        from heedful.tasks.exam import Asking
+
+        text = self.text.reader() if self.text.named else None
+        search = None if self.searching == SearchOptions() else self.searching.config
+        return Asking(text=text, lowercase=self.lowercase, tokenize=self.tokenize, search=search, **further)
+
+    def sampling(self) -> Sampling:
+        """What is drawn for intervals and tests."""
+        from heedful.metrics.bootstrap import Sampling
+
+        return Sampling(self.samples, self.seed)

@@ -29,7 +29,6 @@ class Arguments:
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful score")
-    given.computing.check()
     reader = given.text.reader()
 
     from heedful.runs.load import load_as

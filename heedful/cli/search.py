@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import Computing, MaybePath, parse, require_positive
+from heedful.cli.arguments import Computing, MaybePath, parse, require_least
 from heedful.cli.output import destination
 from heedful.errors import RecipeError
 from heedful.tasks.faces import chunked
@@ -99,8 +99,7 @@ def _check(given: Arguments) -> None:
         raise RecipeError("--answers: marks passages, and --measure shows none; drop one of them")
     if given.format == "jsonl" and given.output is not None and given.output.suffix == ".html":
         raise RecipeError("--format jsonl: --output ends with .html, which is a page; drop one of them")
-    require_positive(given, "top")
-    given.computing.check()
+    require_least(given, top=1)
 
 
 def _orderings(index: PassageIndex, given: Arguments) -> tuple[Ordering, ...]:
@@ -132,7 +131,7 @@ def _answerer(folder: Path, *, device: str | None) -> Answerer:
 
 
 def _measure(index: PassageIndex, path: Path, given: Arguments) -> None:
-    from heedful.cli.counting import Counting
+    from heedful.cli.progress import Counting
     from heedful.inspection.page import Table, html_page
     from heedful.retrieval.collection import judged_questions
     from heedful.retrieval.measure import FIRST, measure_search

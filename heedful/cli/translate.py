@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse, require_positive
+from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse, require_least
 from heedful.cli.lines import FileOptions, answer
 from heedful.cli.searching import SearchOptions
 from heedful.errors import DataError, RecipeError
@@ -45,6 +45,7 @@ class Arguments(FileOptions):
     """source tokens translated at one time, padding included"""
     step: MaybeInt = None
     """a kept checkpoint instead of the finished model"""
+    files = ("input", "prefixes")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -83,8 +84,7 @@ def _check(given: Arguments) -> None:
         raise RecipeError("--prefix and --prefixes: give one of them")
     if given.align and given.format != "jsonl":
         raise RecipeError("--align: only JSON has room for alignments; add --format jsonl")
-    require_positive(given, "n_best", "batch_tokens")
-    given.check(instead="--text" if given.text else None, read=[given.prefixes])
+    require_least(given, n_best=1, batch_tokens=1)
 
 
 def _inputs(given: Arguments) -> Iterator[tuple[str, str]]:
