@@ -2449,8 +2449,8 @@ COMMANDS = (
     Mutant(
         "a passage is marked where another one has its answer",
         "cli/found.py",
-        "        best = answer.spans[0]\n",
-        "        best = next(iter(answers.values())).spans[0]\n",
+        "Shown(hit, *known[hit.passage.id])",
+        "Shown(hit, *next(iter(known.values())))",
         ("tests/unit/cli/test_search.py::test_every_passage_is_marked_where_its_own_answer_stands",),
     ),
 )

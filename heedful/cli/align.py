@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from heedful.cli.arguments import Computing, MaybePath, parse
+from heedful.cli.arguments import Computing, MaybePath, PositionalPath, parse
 from heedful.cli.output import destination, say
 from heedful.cli.parallel import TextOptions
 
@@ -18,14 +14,14 @@ from heedful.cli.parallel import TextOptions
 class Arguments:
     """Word alignments of given translations, by what the model's attention looked at: a line of source-target pairs."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: PositionalPath
     """run folder"""
-    text: Annotated[TextOptions, tyro.conf.OmitArgPrefixes]
+    text: TextOptions
     output: MaybePath = None
     """file for the alignments; standard output if not given"""
     gold: MaybePath = None
     """alignments by people, line by line, 0-0 for sure links and 0p0 for possible ones: prints the error rate"""
-    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+    computing: Computing = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -19,6 +19,10 @@ from heedful.recipes.options import apart
 Arguments = TypeVar("Arguments")
 
 _WIDE: Final = 10_000
+_CONFIG: Final = (tyro.conf.OmitArgPrefixes,)
+
+PositionalPath: TypeAlias = Annotated[Path, tyro.conf.Positional]
+PositionalPaths: TypeAlias = Annotated[tuple[Path, ...], tyro.conf.Positional]
 
 # What need not be given: None has its meaning told in words, so the help neither offers nor repeats it.
 MaybePath: TypeAlias = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
@@ -64,7 +68,7 @@ def parse(cls: type[Arguments], words: Sequence[str], *, program: str) -> Argume
     """
     try:
         with redirect_stderr(io.StringIO()):
-            return tyro.cli(cls, args=words, prog=program)
+            return tyro.cli(cls, args=words, prog=program, config=_CONFIG)
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
@@ -99,7 +103,7 @@ def _complaint(cls: type[Any], words: Sequence[str], *, program: str) -> str:
     os.environ["COLUMNS"] = str(_WIDE)
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(said), suppress(SystemExit):
-            tyro.cli(cls, args=words, prog=program)
+            tyro.cli(cls, args=words, prog=program, config=_CONFIG)
     finally:
         del os.environ["COLUMNS"]
         if width is not None:

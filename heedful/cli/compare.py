@@ -7,11 +7,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
-
-from heedful.cli.arguments import MaybePath, parse, require_least
+from heedful.cli.arguments import MaybePath, PositionalPaths, parse, require_least
 from heedful.cli.output import require_room, say, writing
 from heedful.cli.parallel import MeasuringOptions
 from heedful.errors import RecipeError
@@ -34,7 +32,7 @@ class Arguments(MeasuringOptions):
     heedful compare recipes/road/*.toml --train --training.minutes 10
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    runs: PositionalPaths
     """run folders; with --train recipes too"""
     train: bool = False
     """first train the recipes that are named, one after the other, each in its own run folder"""

@@ -7,11 +7,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
-
-from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
+from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPath, parse
 from heedful.cli.output import require_room, say, writing
 from heedful.cli.parallel import MeasuringOptions
 from heedful.errors import RecipeError, RunError
@@ -32,7 +30,7 @@ class Arguments(MeasuringOptions):
     frequent answer. Pre-training: what is monitored in training.
     """
 
-    system: Annotated[Path, tyro.conf.Positional]
+    system: PositionalPath
     """run folder, or file of translations"""
     against: MaybePath = None
     """a second system of the same task, asked the same and compared by paired bootstrap"""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import MaybeInt, parse
+from heedful.cli.arguments import MaybeInt, PositionalPath, parse
 from heedful.cli.output import say
 from heedful.errors import RecipeError
 
@@ -21,9 +20,9 @@ class Arguments:
     A pre-trained encoder becomes BERT, a language model GPT-2, a translation model Marian or BART; see docs/foreign.md.
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: PositionalPath
     """run folder, or one of Hugging Face"""
-    folder: Annotated[Path, tyro.conf.Positional]
+    folder: PositionalPath
     """where to write; new or empty"""
     format: Literal["hugging_face", "ctranslate2"] = "hugging_face"
     """config.json and safetensors for transformers, or a model for CTranslate2"""

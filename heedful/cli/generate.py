@@ -5,12 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-import tyro
-
-from heedful.cli.arguments import Computing, MaybePath, parse, require_least
+from heedful.cli.arguments import Computing, MaybePath, PositionalPath, parse, require_least
 from heedful.cli.lines import answer
 from heedful.cli.output import destination, say
 from heedful.cli.searching import WritingOptions
@@ -25,20 +22,20 @@ if TYPE_CHECKING:
 class Arguments:
     """Continue a prompt with a language model; one continuation appears as it is written."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: PositionalPath
     """run folder"""
     prompt: tuple[str, ...] = ()
     """what to continue, one or several; nothing begins a document"""
     prompts_file: MaybePath = None
     """file with a prompt on each line; - is standard input"""
-    searching: Annotated[WritingOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=WritingOptions)
+    searching: WritingOptions = field(default_factory=WritingOptions)
     samples: int = 1
     """continuations of each prompt"""
     seed: int = 1
     """of sampling"""
     format: Literal["text", "jsonl"] = "text"
     """plain text, or JSON with scores"""
-    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+    computing: Computing = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:

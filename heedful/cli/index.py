@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
-
-from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, parse
+from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, PositionalPath, parse
 from heedful.cli.output import say
 from heedful.errors import RecipeError
 
@@ -25,9 +23,9 @@ class Arguments:
     .tsv has columns, and any other a passage on each line; each may be gzipped.
     """
 
-    index: Annotated[Path, tyro.conf.Positional]
+    index: PositionalPath
     """folder to make"""
-    passages: Annotated[Path, tyro.conf.Positional]
+    passages: PositionalPath
     """file of passages"""
     model: MaybePath = None
     """folder of a model with an encoder, a run or one of Hugging Face; words alone if not given"""
@@ -45,7 +43,7 @@ class Arguments:
     """of .tsv: the column of the id; lines are called by their number if not given"""
     rebuild: bool = False
     """replace the index that is there"""
-    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+    computing: Computing = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:

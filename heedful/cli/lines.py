@@ -7,11 +7,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import tyro
-
-from heedful.cli.arguments import Computing, MaybePath, MaybeText
+from heedful.cli.arguments import Computing, MaybePath, MaybeText, PositionalPath
 from heedful.cli.output import destination
 from heedful.errors import RecipeError
 
@@ -31,7 +29,7 @@ class FileOptions:
     """file with a text on each line, plain or gzipped; standard input if not given"""
     output: MaybePath = None
     """file for the results; standard output if not given"""
-    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+    computing: Computing = field(default_factory=Computing)
 
     inline: ClassVar[str] = "text"
     """The option that may be given instead of a file."""
@@ -61,7 +59,7 @@ class FileOptions:
 class RunOptions(FileOptions):
     """The same, for one run."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: PositionalPath
     """run folder"""
     task: MaybeText = None
     """of runs with several tasks: which one; not needed where one alone will do"""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
-
-import tyro
+from typing import TYPE_CHECKING, Any
 
 from heedful.cli.arguments import Computing, MaybePath, require_least
 from heedful.cli.searching import SearchOptions
@@ -53,17 +51,17 @@ class TextOptions:
 class MeasuringOptions:
     """What systems are asked, and how their answers are compared."""
 
-    text: Annotated[TextOptions, tyro.conf.OmitArgPrefixes] = TextOptions()
+    text: TextOptions = TextOptions()
     lowercase: bool = False
     """compare lowercased text"""
     tokenize: str = "13a"
     """how BLEU cuts words (13a, intl, zh, ja-mecab, char, none)"""
-    searching: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
+    searching: SearchOptions = field(default_factory=SearchOptions)
     samples: int = 1000
     """corpora, or sets of examples, drawn for confidence intervals and the paired bootstrap"""
     seed: int = 1
     """of the bootstrap"""
-    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+    computing: Computing = field(default_factory=Computing)
 
     def __post_init__(self) -> None:
         require_least(self, samples=1, seed=0)

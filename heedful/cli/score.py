@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
-from heedful.cli.arguments import Computing, parse
+from heedful.cli.arguments import Computing, PositionalPaths, parse
 from heedful.cli.lines import answer
 from heedful.cli.parallel import TextOptions
 
@@ -18,12 +15,12 @@ from heedful.cli.parallel import TextOptions
 class Arguments:
     """Log-probabilities of given translations under a model, in nats, one line for each pair."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    runs: PositionalPaths
     """run folders; several judge together"""
-    text: Annotated[TextOptions, tyro.conf.OmitArgPrefixes]
+    text: TextOptions
     format: Literal["text", "jsonl"] = "text"
     """log-probability and number of tokens between tabs, or JSON with each token's"""
-    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+    computing: Computing = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import Computing, MaybePath, parse, require_least
+from heedful.cli.arguments import Computing, MaybePath, PositionalPath, parse, require_least
 from heedful.cli.output import destination
 from heedful.errors import RecipeError
 from heedful.tasks.faces import chunked
@@ -33,7 +33,7 @@ class Arguments:
     that at most half of the passages have.
     """
 
-    index: Annotated[Path, tyro.conf.Positional]
+    index: PositionalPath
     """folder that heedful index made"""
     query: tuple[str, ...] = ()
     """questions, instead of a file"""
@@ -57,7 +57,7 @@ class Arguments:
     """file for the results, a page if it ends with .html; standard output if not given"""
     format: Literal["text", "jsonl"] = "text"
     """for reading, or JSON with all scores and places, a line for each question"""
-    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+    computing: Computing = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -6,12 +6,8 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from heedful.cli.arguments import MaybeText, parse_apart
+from heedful.cli.arguments import MaybeText, PositionalPath, parse_apart
 from heedful.cli.output import say
 from heedful.recipes.load import dump, load_recipe
 
@@ -23,7 +19,7 @@ class Arguments:
     Any key of the recipe can be changed: --training.steps 2000 --model.positions.kind rotary
     """
 
-    recipe: Annotated[Path, tyro.conf.Positional]
+    recipe: PositionalPath
     """TOML file that says what differs from the defaults"""
     print_config: bool = False
     """show the complete recipe and stop"""

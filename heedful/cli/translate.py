@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
-from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse, require_least
+from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPaths, parse, require_least
 from heedful.cli.lines import FileOptions, answer
 from heedful.cli.searching import SearchOptions
 from heedful.errors import DataError, RecipeError
@@ -22,13 +20,13 @@ from heedful.errors import DataError, RecipeError
 class Arguments(FileOptions):
     """Translate sentences, one a line, with one model or with several as an ensemble."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    runs: PositionalPaths
     """run folders; several translate together"""
     text: tuple[str, ...] = ()
     """sentences to translate instead of a file"""
     format: Literal["text", "jsonl"] = "text"
     """plain lines, or JSON with scores"""
-    searching: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
+    searching: SearchOptions = field(default_factory=SearchOptions)
     n_best: int = 1
     """translations of each sentence; as text they come as lines of: number, text, score, between tabs"""
     prefix: MaybeText = None
@@ -53,8 +51,8 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful translate")
     _check(given)
 
+    from heedful.runs.device import keep_pages
     from heedful.runs.load import load_as
-    from heedful.runs.memory import keep_pages
     from heedful.tasks.searches import build_length, build_search
     from heedful.tasks.translation.face import Translator
 

@@ -85,7 +85,7 @@ def finish(folder: Path, *, average: int) -> tuple[int, ...]:
         The steps it was made of.
     """
     manifest = read_manifest(folder)
-    steps = manifest.checkpoints[-average:] if average > 1 else (_best(folder, manifest),)
+    steps = manifest.checkpoints[-average:] if average > 1 else (best_step(folder, manifest),)
     models = [load_tensors(folder, _weights(step), manifest=manifest) for step in steps]
     for step, model in zip(steps, models, strict=True):
         require_alike(model, models[0], place=str(folder / _weights(step)))
@@ -162,11 +162,12 @@ def _read(folder: Path, step: int | None) -> tuple[str, dict[str, Tensor]]:
     if step is None and MODEL in manifest.files:
         name = MODEL
     else:
-        name = _weights(_best(folder, manifest) if step is None else step)
+        name = _weights(best_step(folder, manifest) if step is None else step)
     return name, load_tensors(folder, name, manifest=manifest)
 
 
-def _best(folder: Path, manifest: Manifest) -> int:
+def best_step(folder: Path, manifest: Manifest) -> int:
+    """The step of the best checkpoint, or of the only one; `RunError` where there is none."""
     step = manifest.last if manifest.best is None else manifest.best
     if step is None:
         raise RunError(f"{folder}: no checkpoint has been saved yet; go on training with the command that began it")

@@ -9,24 +9,22 @@ from typing import Any, Final, Literal
 import torch
 from torch import Tensor
 
-from heedful.architectures.model import ModelConfig, TransformerConfig
+from heedful.architectures.model import TransformerConfig
 from heedful.architectures.positions import UnitIntervalConfig
 from heedful.attention.positions import Learned
 from heedful.data.tokenizers import UNK
 from heedful.errors import MissingExtraError, RunError
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.settings import SCALED_SOFTMAX, require
-from heedful.foreign.hugging_face_export import (
-    pieces,
-    save_hugging_face,
-)
+from heedful.foreign.hugging_face_export import pieces, save_hugging_face
 from heedful.models.encoders import TransformerEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.transformer_decoder import TransformerDecoder
 from heedful.runs.checkpoints import load_weights
-from heedful.runs.load import open_task
+from heedful.runs.load import open_run, require_task
 from heedful.runs.origin import open_origin
 from heedful.store import whole_folder
+from heedful.tasks.kind import Run
 from heedful.values import Tokens
 
 _LONGEST: Final = 1024
@@ -46,7 +44,7 @@ def export_marian(run: str | Path, folder: str | Path, *, step: int | None = Non
     Raises:
         RunError: the run cannot be read, uses an option that Marian has not, or `folder` holds something.
     """
-    _translating(open_task("translation", Path(run)).recipe.model, "MarianMT")
+    _translating(Path(run), "MarianMT")
     save_hugging_face(open_origin(Path(run), step=step), folder, family=MARIAN)
 
 
@@ -77,8 +75,8 @@ def export_ctranslate2(
         raise MissingExtraError(
             "exporting to CTranslate2 needs the package ctranslate2: pip install 'heedful[ct2]'"
         ) from None
-    opened = open_task("translation", Path(run))
-    config = _translating(opened.recipe.model, "CTranslate2")
+    opened = _translating(Path(run), "CTranslate2")
+    config = opened.recipe.model
     require(config, "CTranslate2", _CTRANSLATE2_HAS)
     if isinstance(config.positions, UnitIntervalConfig) and config.positions.of == "sentence":
         raise RunError(
@@ -124,12 +122,16 @@ _CTRANSLATE2_HAS: Final = {
 _ACTIVATIONS: Final = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
 
-def _translating(config: ModelConfig, name: str) -> TransformerConfig:
-    if not isinstance(config, TransformerConfig):
+def _translating(folder: Path, name: str) -> Run[Any, Any]:
+    """A run of translation with a Transformer."""
+    run = open_run(folder)
+    require_task(run, "translation")
+    model = run.recipe.model
+    if not isinstance(model, TransformerConfig):
         raise RunError(
-            f"model.kind = {config.kind}: {name} has only transformer; train a model of that kind to export it"
+            f"model.kind = {model.kind}: {name} has only transformer; train a model of that kind to export it"
         )
-    return config
+    return run
 
 
 # Where maps and norms go in CTranslate2's specification of a layer; several of ours become one, stacked by rows.

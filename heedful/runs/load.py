@@ -112,8 +112,7 @@ def load(*folders: str | Path, device: str | torch.device | None = None, step: i
         raise RunError("no run folder was given; name at least one")
     first, *others = runs = [open_run(Path(folder)) for folder in folders]
     for other in others:
-        if other.recipe.task != first.recipe.task:
-            raise _other_task(other, first.recipe.task)
+        require_task(other, first.recipe.task)
     place = find_device(device)
     models = [trained(run, device=place, step=step) for run in runs]
     return first.kind.together(runs, models) if others else first.kind.face(first, models[0], step=step)
@@ -164,16 +163,10 @@ def load_embedder(folder: Path, *, task: str | None = None, device: str | torch.
     return load_as(Embeds, folder, use=use, task=task, device=device)  # type: ignore[type-abstract]  # protocol
 
 
-def open_task(task: str, folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
-    """A run of one task that exists; see `open_run`.
-
-    Raises:
-        RunError: its task is another one.
-    """
-    run = open_run(folder, recipe)
-    if run.recipe.task != task:
-        raise _other_task(run, task)
-    return run
+def require_task(run: Run[Any, Any], wanted: str) -> None:
+    """`RunError` where the task of a run is another one."""
+    if run.recipe.task != wanted:
+        raise RunError(f"{run.folder}: its task is {run.recipe.task} where {wanted} is needed; name a run of that task")
 
 
 def _foreign(folders: tuple[str | Path, ...]) -> HuggingFaceFolder | None:
@@ -186,10 +179,6 @@ def _foreign(folders: tuple[str | Path, ...]) -> HuggingFaceFolder | None:
     from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
 
     return open_hugging_face(found[0])
-
-
-def _other_task(run: Run[Any, Any], wanted: str) -> RunError:
-    return RunError(f"{run.folder}: its task is {run.recipe.task} where {wanted} is needed; name a run of that task")
 
 
 def taking_up_run(folder: Path, recipe: Recipe) -> Recipe:

@@ -17,7 +17,7 @@ from heedful.recipes.recipe import PARTS, Recipe, data_table
 from heedful.recipes.section import Anchor, Mark, Section, fixed, keys, marked, parts
 from heedful.runs.initial import begin_run
 from heedful.runs.load import is_begun, open_run, save_run, taking_up_run
-from heedful.runs.tensorboard import writer_class
+from heedful.runs.metrics_log import writer_class
 from heedful.store import MANIFEST, digest
 from heedful.tasks.kind import Run, kind_of, placed
 
