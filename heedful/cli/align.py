@@ -31,7 +31,6 @@ def run(arguments: Sequence[str]) -> int:
 
     from heedful.data.readers import read_lines
     from heedful.metrics.alignment import Gold, alignment_error_rate
-    from heedful.runs.load import load_as
     from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.words import pharaoh
 
@@ -39,8 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.gold is not None:
         lines = enumerate(read_lines(given.gold), 1)
         truth = [Gold.parse(line, place=f"{given.gold}:{number}") for number, line in lines]
-    given.computing.begin()
-    translator = load_as(Translator, given.run, use="translates", device=given.computing.device)
+    translator = given.computing.load(Translator, given.run, use="translates")
     found = translator.link([(pair.source, pair.target) for pair in reader])
     rate = None if truth is None else alignment_error_rate(found, truth)
     with destination(given.output) as out:

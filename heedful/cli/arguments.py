@@ -17,6 +17,7 @@ from heedful.errors import RecipeError
 from heedful.recipes.options import apart
 
 Arguments = TypeVar("Arguments")
+User = TypeVar("User")
 
 _WIDE: Final = 10_000
 _CONFIG: Final = (tyro.conf.OmitArgPrefixes,)
@@ -24,11 +25,16 @@ _CONFIG: Final = (tyro.conf.OmitArgPrefixes,)
 PositionalPath: TypeAlias = Annotated[Path, tyro.conf.Positional]
 PositionalPaths: TypeAlias = Annotated[tuple[Path, ...], tyro.conf.Positional]
 
-# What need not be given: None has its meaning told in words, so the help neither offers nor repeats it.
-MaybePath: TypeAlias = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
-MaybeText: TypeAlias = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
-MaybeInt: TypeAlias = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
-MaybeFloat: TypeAlias = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
+
+def maybe(metavar: str) -> Any:
+    """Marks what need not be given: None has its meaning told in words, so the help neither offers nor repeats it."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+
+
+MaybePath: TypeAlias = Annotated[Path | None, maybe("PATH")]
+MaybeText: TypeAlias = Annotated[str | None, maybe("TEXT")]
+MaybeInt: TypeAlias = Annotated[int | None, maybe("INT")]
+MaybeFloat: TypeAlias = Annotated[float | None, maybe("FLOAT")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +55,15 @@ class Computing:
             import torch
 
             torch.set_num_threads(self.threads)
+
+    def load(
+        self, kind: type[User], *folders: Path, use: str, task: str | None = None, step: int | None = None
+    ) -> User:
+        """Begins, and gives the trained model; see `load_as`."""
+        from heedful.runs.load import load_as
+
+        self.begin()
+        return load_as(kind, *folders, use=use, task=task, device=self.device, step=step)
 
 
 def require_least(given: Any, **least: int) -> None:

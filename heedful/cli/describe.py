@@ -15,7 +15,6 @@ import tyro
 from heedful.cli.arguments import MaybeText, parse_apart
 from heedful.errors import RecipeError
 from heedful.recipes.load import load_recipe
-from heedful.recipes.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch import nn
@@ -92,33 +91,28 @@ def _of_folder(folder: Path, overrides: Sequence[str]) -> Callable[[], nn.Module
 
 
 def _of_recipe(path: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
-    """What builds the model of a recipe, of which its `init` may decide."""
-    recipe, vocabulary = _complete(load_recipe(path, overrides), path)
+    """What builds the model of a recipe, of which its `init` may decide, and the entries of its vocabulary."""
+    recipe = load_recipe(path, overrides)
+    if getattr(recipe, "init", None) is not None:
+        from heedful.runs.initial import given_tokenizer, resolved
+
+        recipe = resolved(recipe)
+        source: object = given_tokenizer(recipe)
+    else:
+        source = recipe.tokenizer
+    size = getattr(source, "size", None)
+    if size is None:
+        raise RecipeError(
+            f"{path}: a vocabulary of all {recipe.tokenizer.kind} is as large as the text makes it; say how large "
+            "with --tokenizer.size"
+        )
 
     from heedful.tasks.kind import kind_of
 
     kind = kind_of(recipe)
     if kind.outputs is not None:
         raise RecipeError(f"task: {recipe.task} has as many outputs as the text has {kind.outputs}; train first")
-    return partial(kind.build, recipe, dict.fromkeys(kind.words, vocabulary))
-
-
-def _complete(recipe: Recipe, path: Path) -> tuple[Recipe, int]:
-    """The recipe with the model that its `init` names, and the entries of its vocabulary."""
-    if getattr(recipe, "init", None) is not None:
-        from heedful.runs.initial import given_tokenizer, resolved
-
-        recipe = resolved(recipe)
-        given = given_tokenizer(recipe)
-        assert given is not None
-        return recipe, given.size
-    size = getattr(recipe.tokenizer, "size", None)
-    if size is None:
-        raise RecipeError(
-            f"{path}: a vocabulary of all {recipe.tokenizer.kind} is as large as the text makes it; say how large "
-            "with --tokenizer.size"
-        )
-    return recipe, int(size)
+    return partial(kind.build, recipe, dict.fromkeys(kind.words, int(size)))
 
 
 def _published(given: Arguments, overrides: Sequence[str]) -> None:

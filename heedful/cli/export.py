@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import tyro
-
-from heedful.cli.arguments import MaybeInt, PositionalPath, parse
+from heedful.cli.arguments import MaybeInt, PositionalPath, maybe, parse
 from heedful.cli.output import say
 from heedful.errors import RecipeError
+
+_Quantization = Literal["int8", "int16", "float16", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,7 @@ class Arguments:
     """where to write; new or empty"""
     format: Literal["hugging_face", "ctranslate2"] = "hugging_face"
     """config.json and safetensors for transformers, or a model for CTranslate2"""
-    quantization: Annotated[
-        Literal["int8", "int16", "float16", "bfloat16"] | None,
-        tyro.conf.arg(metavar="{int8,int16,float16,bfloat16}", help_behavior_hint=""),
-    ] = None
+    quantization: Annotated[_Quantization | None, maybe("{int8,int16,float16,bfloat16}")] = None
     """of CTranslate2: how weights are stored; fp32 if not given"""
     step: MaybeInt = None
     """a kept checkpoint instead of the finished model"""

@@ -46,13 +46,11 @@ def run(arguments: Sequence[str]) -> int:
         raise RecipeError("--prompt and --prompts-file: give one of them")
 
     from heedful.generation.search import Greedy, Sampling
-    from heedful.runs.load import load_as
     from heedful.tasks.language.face import Writer
     from heedful.tasks.searches import build_continuation
 
-    given.computing.begin()
     prompts = _prompts(given)
-    writer = load_as(Writer, given.run, use="writes", device=given.computing.device)
+    writer = given.computing.load(Writer, given.run, use="writes")
     config = given.searching.config(writer.generation)
     search, limit = build_continuation(config, writer.tokenizer.special, n=given.samples, seed=given.seed)
     writer.limit, writer.stop = limit, config.stop

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from heedful.cli.arguments import Computing, MaybePath, MaybeText, PositionalPath
+from heedful.cli.arguments import Computing, MaybePath, MaybeText, PositionalPath, User
 from heedful.cli.output import destination
 from heedful.errors import RecipeError
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from heedful.tasks.faces import Face, Lines
 
 Input = TypeVar("Input")
-User = TypeVar("User")
 AnyFace = TypeVar("AnyFace", bound="Face")
 
 
@@ -66,10 +65,7 @@ class RunOptions(FileOptions):
 
     def load(self, kind: type[User], *, use: str) -> User:
         """The trained model; see `load_as`."""
-        from heedful.runs.load import load_as
-
-        self.computing.begin()
-        return load_as(kind, self.run, use=use, task=self.task, device=self.computing.device)
+        return self.computing.load(kind, self.run, use=use, task=self.task)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,11 +28,9 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful score")
     reader = given.text.reader()
 
-    from heedful.runs.load import load_as
     from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.lines import ScoreLines
 
-    given.computing.begin()
-    translator = load_as(Translator, *given.runs, use="translates", device=given.computing.device)
+    translator = given.computing.load(Translator, *given.runs, use="translates")
     pairs = ((pair.source, pair.target) for pair in reader)
     return answer(ScoreLines(translator), pairs, as_json=given.format == "jsonl")

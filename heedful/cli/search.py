@@ -9,9 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
-from heedful.cli.arguments import Computing, MaybePath, PositionalPath, parse, require_least
+from heedful.cli.arguments import Computing, MaybePath, PositionalPath, maybe, parse, require_least
 from heedful.cli.output import destination
 from heedful.errors import RecipeError
 from heedful.tasks.faces import chunked
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from heedful.cli.found import Found
     from heedful.retrieval.index import PassageIndex
     from heedful.retrieval.orders import Ordering
-    from heedful.tasks.spans.face import Answerer
 
 _CHUNK = 64
 
@@ -41,10 +38,7 @@ class Arguments:
     """file with a question on each line, plain or gzipped; standard input if not given"""
     top: int = 10
     """passages to tell"""
-    by: Annotated[
-        Literal["bm25", "encoder", "product", "all"] | None,
-        tyro.conf.arg(metavar="{bm25,encoder,product,all}", help_behavior_hint=""),
-    ] = None
+    by: Annotated[Literal["bm25", "encoder", "product", "all"] | None, maybe("{bm25,encoder,product,all}")] = None
     """what to order by, or all three side by side; product where the index has vectors, else bm25, if not given"""
     answers: MaybePath = None
     """folder of a model that answers questions (task "spans"), whose answers are marked"""
@@ -114,20 +108,15 @@ def _orderings(index: PassageIndex, given: Arguments) -> tuple[Ordering, ...]:
 def _found(index: PassageIndex, given: Arguments) -> Iterator[Found]:
     from heedful.cli.found import found
     from heedful.data.readers import read_lines
+    from heedful.tasks.spans.face import Answerer
 
-    orderings = _orderings(index, given)
-    answerer = None if given.answers is None else _answerer(given.answers, device=given.computing.device)
+    orderings, answerer = _orderings(index, given), None
+    if given.answers is not None:
+        answerer = given.computing.load(Answerer, given.answers, use="answers questions")
     lines = iter(given.query) if given.query else read_lines(given.queries or sys.stdin.buffer)
     for part in chunked(lines, _CHUNK):
         for query, orders in zip(part, index.compare(part, top=given.top, orderings=orderings), strict=True):
             yield found(query, orders, telling=index.telling(query), answerer=answerer)
-
-
-def _answerer(folder: Path, *, device: str | None) -> Answerer:
-    from heedful.runs.load import load_as
-    from heedful.tasks.spans.face import Answerer
-
-    return load_as(Answerer, folder, use="answers questions", device=device)
 
 
 def _measure(index: PassageIndex, path: Path, given: Arguments) -> None:

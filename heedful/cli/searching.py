@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-import tyro
-
-from heedful.cli.arguments import MaybeFloat, MaybeInt
+from heedful.cli.arguments import MaybeFloat, MaybeInt, maybe
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
     from heedful.recipes.generation import ContinuationConfig, GenerationConfig
+
+
+_KEYS: Final = {"search": "kind", "beam": "width"}
+"""Options that are called otherwise in a recipe."""
+_KINDS: Final = {
+    "sampling": frozenset({"temperature", "top_k", "top_p", "min_p"}),
+    "beam": frozenset({"width", "length_penalty"}),
+}
+"""Which kind of search is meant where it was not said, by the keys that it alone has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,21 +35,31 @@ class _Options:
     min_p: MaybeFloat = None
     """sample only tokens at least so many times as probable as the most probable one"""
 
-    @property
-    def _given(self) -> dict[str, Any]:
-        """What was given but the kind, by its key in a recipe."""
-        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "search"}
-        return {name: value for name, value in given.items() if value not in (None, ())}
+    def _changed(self, recipe: Any, config: Any, *, shared: tuple[str, ...], by: str) -> Any:
+        """A recipe's way with what was given; where the kind changes, nothing of it but what is shared is kept."""
+        from pydantic import TypeAdapter, ValidationError
+
+        options = {_KEYS.get(field.name, field.name): getattr(self, field.name) for field in fields(self)}
+        given = {name: value for name, value in options.items() if value not in (None, ())}
+        meant = (kind for kind, names in _KINDS.items() if not names.isdisjoint(given))
+        kind = given.setdefault("kind", next(meant, recipe.kind))
+        before = recipe.model_dump(exclude_none=True)
+        kept = before if recipe.kind == kind else {name: before[name] for name in shared}
+        try:
+            return TypeAdapter(config).validate_python({**kept, **given})
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = next(str(part) for part in reversed(first["loc"]) if isinstance(part, str))
+            option = name.replace("_", "-").replace("width", "beam")
+            odd = "is no option of it" if first["type"] == "extra_forbidden" else first["msg"].lower()
+            raise RecipeError(f"--{option}: does not fit --search {kind} ({odd}); see heedful {by} --help") from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(_Options):
     """How translations are looked for; what is not given comes from the recipe."""
 
-    search: Annotated[
-        Literal["greedy", "beam", "sampling"] | None,
-        tyro.conf.arg(metavar="{greedy,beam,sampling}", help_behavior_hint=""),
-    ] = None
+    search: Annotated[Literal["greedy", "beam", "sampling"] | None, maybe("{greedy,beam,sampling}")] = None
     """kind of search"""
     beam: MaybeInt = None
     """hypotheses that grow side by side"""
@@ -62,14 +78,8 @@ class SearchOptions(_Options):
         """
         from heedful.recipes.generation import GenerationConfig
 
-        given = {"width" if name == "beam" else name: value for name, value in self._given.items()}
-        kind = self.search or recipe.kind
-        if self.search is None and {"temperature", "top_k", "top_p", "min_p"} & given.keys():
-            kind = "sampling"
-        elif self.search is None and {"width", "length_penalty"} & given.keys():
-            kind = "beam"
         shared = ("max_ratio", "max_extra")
-        changed: GenerationConfig = _changed(recipe, given, GenerationConfig, kind=kind, shared=shared, by="translate")
+        changed: GenerationConfig = self._changed(recipe, GenerationConfig, shared=shared, by="translate")
         return changed
 
 
@@ -77,10 +87,7 @@ class SearchOptions(_Options):
 class WritingOptions(_Options):
     """How prompts are continued; what is not given comes from the recipe."""
 
-    search: Annotated[
-        Literal["greedy", "sampling"] | None,
-        tyro.conf.arg(metavar="{greedy,sampling}", help_behavior_hint=""),
-    ] = None
+    search: Annotated[Literal["greedy", "sampling"] | None, maybe("{greedy,sampling}")] = None
     """how tokens are chosen; the recipe's way if not given"""
     repetition_penalty: MaybeFloat = None
     """above 1 makes tokens less probable that were there before, in the prompt too"""
@@ -97,25 +104,6 @@ class WritingOptions(_Options):
         """
         from heedful.recipes.generation import ContinuationConfig
 
-        given, shared = self._given, ("tokens", "repetition_penalty", "stop")
-        kind = self.search or ("sampling" if given.keys() - shared else recipe.kind)
-        changed: ContinuationConfig = _changed(
-            recipe, given, ContinuationConfig, kind=kind, shared=shared, by="generate"
-        )
+        shared = ("tokens", "repetition_penalty", "stop")
+        changed: ContinuationConfig = self._changed(recipe, ContinuationConfig, shared=shared, by="generate")
         return changed
-
-
-def _changed(recipe: Any, given: Mapping[str, Any], config: Any, *, kind: str, shared: tuple[str, ...], by: str) -> Any:
-    """A recipe's way with what was given to a command; where the kind changes, nothing but what is shared is kept."""
-    from pydantic import TypeAdapter, ValidationError
-
-    before = recipe.model_dump(exclude_none=True)
-    kept = before if recipe.kind == kind else {name: before[name] for name in shared}
-    try:
-        return TypeAdapter(config).validate_python({**kept, **given, "kind": kind})
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = next(str(part) for part in reversed(first["loc"]) if isinstance(part, str))
-        option = name.replace("_", "-").replace("width", "beam")
-        odd = "is no option of it" if first["type"] == "extra_forbidden" else first["msg"].lower()
-        raise RecipeError(f"--{option}: does not fit --search {kind} ({odd}); see heedful {by} --help") from None

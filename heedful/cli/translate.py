@@ -52,14 +52,12 @@ def run(arguments: Sequence[str]) -> int:
     _check(given)
 
     from heedful.runs.device import keep_pages
-    from heedful.runs.load import load_as
     from heedful.tasks.searches import build_length, build_search
     from heedful.tasks.translation.face import Translator
 
     keep_pages()
-    given.computing.begin()
     inputs = _inputs(given)
-    translator = load_as(Translator, *given.runs, use="translates", device=given.computing.device, step=given.step)
+    translator = given.computing.load(Translator, *given.runs, use="translates", step=given.step)
     config = given.searching.config(translator.generation)
     with _progress() as tick:
         lines = replace(

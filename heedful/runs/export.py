@@ -31,15 +31,32 @@ _LONGEST: Final = 1024
 """Positions that an exported model has; ours has no limit of its own where positions are computed."""
 
 
+def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
+    """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
+
+    A pre-trained encoder becomes BERT, a language model GPT-2, a translation model Marian where its positions are
+    sinusoidal and BART where they are learned. What they compute stays the same; the numbers are the same, up to their
+    order. The vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
+
+    Args:
+        run: a run folder, or one of Hugging Face.
+        folder: where to write; new or empty.
+        step: a kept checkpoint instead of the finished (or, so far, the best) model.
+
+    Returns:
+        What the other side cannot do with it, one sentence each.
+
+    Raises:
+        RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
+    """
+    return save_hugging_face(open_origin(Path(run), step=step), folder)
+
+
 def export_marian(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
     """Writes a translation run's model as a folder that `transformers.MarianMTModel.from_pretrained` reads.
 
-    Subword models come with what `MarianTokenizer` needs; other tokenizers with vocab.json alone.
-
-    Args:
-        run: a run folder.
-        folder: where to write; new or empty.
-        step: a kept checkpoint instead of the finished (or, so far, the best) model.
+    Subword models come with what `MarianTokenizer` needs; other tokenizers with vocab.json alone. What is given is as
+    in `export_hugging_face`, but that there has to be a run.
 
     Raises:
         RunError: the run cannot be read, uses an option that Marian has not, or `folder` holds something.
@@ -57,13 +74,8 @@ def export_ctranslate2(
 ) -> None:
     """Writes a run's model as a folder that `ctranslate2.Translator` reads; its tokens are our tokenizer's pieces.
 
-    Positions are stored as a table, so sentences may have up to 1,024 tokens.
-
-    Args:
-        run: a run folder.
-        folder: where to write; new or empty.
-        quantization: how weights are stored; fp32 unless given.
-        step: a kept checkpoint instead of the finished (or, so far, the best) model.
+    Positions are stored as a table, so sentences may have up to 1,024 tokens. What is given is as in
+    `export_hugging_face`, but that there has to be a run; weights are fp32 without `quantization`.
 
     Raises:
         RunError: the run cannot be read, uses an option that CTranslate2 has not, or `folder` holds something.
@@ -93,14 +105,12 @@ def export_ctranslate2(
     )
     _fill_ctranslate2(spec, model)
     source, target = (opened.text(file) for file in opened.kind.words)
-    spec.register_source_vocabulary(pieces(source))
-    spec.register_target_vocabulary(pieces(target))
     names, special = pieces(target), target.special
+    spec.register_source_vocabulary(pieces(source))
+    spec.register_target_vocabulary(names)
     spec.config.bos_token = spec.config.decoder_start_token = names[special.bos]
-    spec.config.eos_token, spec.config.unk_token = (
-        names[special.eos],
-        names[UNK if special.unk is None else special.unk],
-    )
+    spec.config.eos_token = names[special.eos]
+    spec.config.unk_token = names[UNK if special.unk is None else special.unk]
     spec.config.add_source_eos = True
     spec.validate()
     spec.optimize(quantization=quantization)
@@ -155,22 +165,18 @@ def _fill_ctranslate2(spec: Any, model: SequenceToSequence[Tokens]) -> None:
     weights = {name: p.detach() for name, p in model.named_parameters(remove_duplicate=False)}
     assert isinstance(model.encoder, TransformerEncoder)
     assert isinstance(model.decoder, TransformerDecoder)
-    for side, stack, into in (
-        ("encoder", model.encoder.stack, spec.encoder),
-        ("decoder", model.decoder.stack, spec.decoder),
-    ):
+    sides = ("encoder", model.encoder.stack, spec.encoder), ("decoder", model.decoder.stack, spec.decoder)
+    for side, stack, into in sides:
         prefix = f"{side}.stack"
         table = into.embeddings[0] if side == "encoder" else into.embeddings
         table.weight = weights[f"{prefix}.embedding.table.weight"].numpy()
         into.scale_embeddings = float(stack.embedding.scale)
-        assert stack.embedding.position is not None
         position = stack.embedding.position
+        assert position is not None
         length = position.table.num_embeddings - position.offset if isinstance(position, Learned) else _LONGEST
-        places = torch.arange(length)
         with torch.no_grad():
-            into.position_encodings.encodings = (
-                stack.embedding.position(places.unsqueeze(0))[0].float().contiguous().numpy()
-            )
+            encodings = position(torch.arange(length).unsqueeze(0))[0]
+        into.position_encodings.encodings = encodings.float().contiguous().numpy()
         if stack.final_norm is not None:
             _put(into.layer_norm, weights, [f"{prefix}.final_norm"])
         places_of = {**_CTRANSLATE2_LAYER, **(_CTRANSLATE2_ACROSS if side == "decoder" else {})}
@@ -192,24 +198,3 @@ def _inside(spec: Any, path: str) -> Any:
     for part in path.split("."):
         spec = spec[int(part)] if part.isdigit() else getattr(spec, part)
     return spec
-
-
-def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
-    """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
-
-    A pre-trained encoder becomes BERT, a language model GPT-2, a translation model Marian where its positions are
-    sinusoidal and BART where they are learned. What they compute stays the same; the numbers are the same, up to their
-    order. The vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
-
-    Args:
-        run: a run folder, or one of Hugging Face.
-        folder: where to write; new or empty.
-        step: a kept checkpoint instead of the finished (or, so far, the best) model.
-
-    Returns:
-        What the other side cannot do with it, one sentence each.
-
-    Raises:
-        RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
-    """
-    return save_hugging_face(open_origin(Path(run), step=step), folder)

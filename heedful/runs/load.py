@@ -22,14 +22,11 @@ from heedful.tasks.embedder import Embedder, Embeds
 from heedful.tasks.heads import Heads
 from heedful.tasks.kind import Run, kind_of
 
-FORMAT: Final = 1
-
-
-CONFIG: Final = "config.json"
-
-
 if TYPE_CHECKING:
     from heedful.foreign.hugging_face import HuggingFaceFolder
+
+FORMAT: Final = 1
+CONFIG: Final = "config.json"
 
 User = TypeVar("User")
 
@@ -133,8 +130,7 @@ def load_as(
         folders: of the run, or of several that work together.
         use: what it does, in words.
         task: which task of a run that has several; the one of the kind unless given.
-        device: where to compute; a GPU where there is one.
-        step: a kept checkpoint instead of the finished model.
+        device, step: see `load`.
 
     Raises:
         RunError: the model is of another kind, has no such task, or has several of the kind and none is named.
