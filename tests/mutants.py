@@ -2173,7 +2173,7 @@ LABELLED = (
     ),
     Mutant(
         "the seed of the bootstrap is forgotten",
-        "cli/parallel.py",
+        "cli/options.py",
         "Sampling(self.samples, self.seed)",
         "Sampling(self.samples)",
         (f"{SYSTEMS}::test_the_seed_decides_intervals_and_tests",),

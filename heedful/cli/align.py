@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from heedful.cli.arguments import Computing, MaybePath, PositionalPath, parse
+from heedful.cli.options import TextOptions
 from heedful.cli.output import destination, say
-from heedful.cli.parallel import TextOptions
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ def _given(given: Arguments, *, choosing: bool) -> Iterator[tuple[str, ...]]:
         if len(given.text) > 1 or not given.pair:
             raise RecipeError("--text: this model chooses; give one text, and its candidates with --pair")
         return iter([(*given.text, *given.pair)])
-    if given.pair and len(given.pair) != len(given.text):
+    columns = list(filter(None, (given.text, given.pair)))
+    if len(set(map(len, columns))) > 1:
         raise RecipeError(f"--pair: {len(given.pair)} second texts for {len(given.text)} texts; give one for each")
-    return zip(given.text, given.pair, strict=True) if given.pair else zip(given.text, strict=True)
+    return zip(*columns, strict=True)

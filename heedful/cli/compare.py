@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heedful.cli.arguments import MaybePath, PositionalPaths, parse, require_least
+from heedful.cli.options import MeasuringOptions
 from heedful.cli.output import require_room, say, writing
-from heedful.cli.parallel import MeasuringOptions
 from heedful.errors import RecipeError
 from heedful.recipes.options import apart
 
@@ -170,7 +170,6 @@ def _train(named: Sequence[_Named], runs: Sequence[Candidate], *, given: Argumen
     """Trains as `heedful train` does; what is not 0 ends the command."""
     from heedful.cli import train
     from heedful.runs.prepare import require_inputs
-    from heedful.store import MANIFEST
 
     for each, run in zip(named, runs, strict=True):
         if each.file is not None:
@@ -179,7 +178,7 @@ def _train(named: Sequence[_Named], runs: Sequence[Candidate], *, given: Argumen
     for number, (each, run) in enumerate(zip(named, runs, strict=True), 1):
         if each.file is None:
             continue
-        if (run.folder / MANIFEST).exists() and run.is_done():
+        if run.is_done():
             say(f"{each.file}: {run.folder} is finished ({number} of {len(runs)})")
             continue
         say(f"{each.file}: training {run.folder} ({number} of {len(runs)})")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPath, parse
+from heedful.cli.options import MeasuringOptions
 from heedful.cli.output import require_room, say, writing
-from heedful.cli.parallel import MeasuringOptions
 from heedful.errors import RecipeError, RunError
 
 if TYPE_CHECKING:
@@ -83,15 +83,15 @@ def _examine(given: Arguments, opened: Run[Any, Any] | None) -> None:
     if given.save is not None:
         with writing(given.save, "--save"):
             given.save.write_text("".join(f"{line}\n" for line in exam.lines(first.answers)), encoding="utf-8")
-    second = None if given.against is None else _second(given.against, first, given=given, kind=kind)
+    others = [] if given.against is None else [_second(given.against, first, given=given, kind=kind)]
     if given.format == "json":
         content = {"system": str(given.system), **first.content()}
-        if second is not None:
+        for second in others:
             tests = [asdict(test) for test in second.tests.values()]
             content["against"] = {"system": second.system.name, "comparisons": tests}
         print(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        print(first.text() + ("" if second is None else f"\n\n{second.beside()}"))
+        print("\n\n".join((first.text(), *(second.beside() for second in others))))
 
 
 def _second(path: Path, first: Report, *, given: Arguments, kind: Kind[Any, Any]) -> Report:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from heedful.cli.arguments import Computing, MaybePath, PositionalPath, parse, require_least
 from heedful.cli.lines import answer
+from heedful.cli.options import WritingOptions
 from heedful.cli.output import destination, say
-from heedful.cli.searching import WritingOptions
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:

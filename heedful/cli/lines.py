@@ -38,8 +38,8 @@ class FileOptions:
     def __post_init__(self) -> None:
         if self.input is not None and getattr(self, self.inline, None) not in (None, ()):
             raise RecipeError(f"--{self.inline} and --input: give one of them, or neither to read standard input")
-        read = (getattr(self, name) for name in self.files)
-        if self.output is not None and any(_same(path, self.output) for path in read if path):
+        read = [path for name in self.files if (path := getattr(self, name)) is not None and path.exists()]
+        if self.output is not None and self.output.exists() and any(map(self.output.samefile, read)):
             raise RecipeError(f"--output: {self.output} is read as well; choose another file")
 
     @property
@@ -80,16 +80,9 @@ class TextOptions(RunOptions):
         return iter(self.text) if self.text else super().read()
 
     def serve(self, kind: type[AnyFace], *, use: str, as_json: bool, **options: Any) -> int:
-        """Has texts answered by the trained model.
+        """Has texts answered by a trained model of this kind, which does `use`; `options` are fields of its lines.
 
-        Args:
-            kind: of the model.
-            use: what it does, in words.
-            as_json: whether answers are told to programs.
-            options: how its lines are read, answered and written.
-
-        Returns:
-            The exit code.
+        Returns the exit code.
         """
         texts = self.read()  # a file that is missing shows before a model is loaded
         lines = replace(self.load(kind, use=use).lines(), **options)  # type: ignore[type-var]  # all are dataclasses
@@ -104,17 +97,9 @@ def answer(
     as_json: bool,
     chunk: int | None = None,
 ) -> int:
-    """Writes what a model says of each input, a chunk at a time.
+    """Writes what a model says of each input, for people or `as_json`; to standard output unless a file is given.
 
-    Args:
-        lines: how they are answered, and how that is written.
-        inputs: any number.
-        output: a file; standard output unless given.
-        as_json: whether answers are told to programs.
-        chunk: inputs that are answered together, instead of what `lines` says.
-
-    Returns:
-        The exit code.
+    So many inputs are answered together as `chunk` says, or else `lines`. Returns the exit code.
     """
     from heedful.tasks.faces import chunked
 
@@ -127,7 +112,3 @@ def answer(
             out.flush()
             first += len(part)
     return 0
-
-
-def _same(first: Path, second: Path) -> bool:
-    return first.exists() and second.exists() and first.samefile(second)

@@ -18,11 +18,8 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 class Output:
     """A stream of results; what a file held before stays until the first of them.
 
-    A terminal does what control characters say, and those of texts may be anybody's: it gets signs for them.
-
-    Args:
-        stream: a terminal, a pipe or a file.
-        replaces: whether what it holds is to go.
+    A terminal does what control characters say, and those of texts may be anybody's: it gets signs for them. What a
+    stream holds is to go where the output `replaces` it.
     """
 
     def __init__(self, stream: IO[str], *, replaces: bool) -> None:

@@ -7,14 +7,7 @@ import time
 from typing import Self
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from heedful.cli.output import say
 from heedful.recipes.training import TrainingConfig
@@ -25,11 +18,7 @@ _LINE_EVERY = 20.0
 
 
 class _Bar:
-    """Shown inside of a `with` block.
-
-    Args:
-        bar: disabled where there is no terminal.
-    """
+    """Shown inside of a `with` block, and disabled where there is no terminal."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
@@ -51,11 +40,7 @@ class _Bar:
 
 
 class Counting(_Bar):
-    """Called with what is done and with what there is to do.
-
-    Args:
-        what: is counted, in words.
-    """
+    """Called with what is done and with what there is to do; `what` is counted, in words."""
 
     def __init__(self, what: str) -> None:
         super().__init__(Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()))
@@ -70,12 +55,7 @@ class Counting(_Bar):
 
 
 class TrainingProgress(_Bar, Listener):
-    """Rate, loss, and time left; one line for each evaluation.
-
-    Args:
-        config: tells when training ends.
-        console: standard error.
-    """
+    """Rate, loss, and time left; one line for each evaluation. `config` tells when training ends."""
 
     def __init__(self, config: TrainingConfig, console: Console) -> None:
         columns = (
@@ -114,11 +94,9 @@ class TrainingProgress(_Bar, Listener):
             self._bar.console.print(text, highlight=False)
 
     def _left(self, step: int) -> str:
-        if not self.config.steps:
-            return ""
         self._first = getattr(self, "_first", step)
         done = step - self._first
-        if not done:
+        if not self.config.steps or not done:
             return ""
         left = (time.monotonic() - self._began) / done * (self.config.steps - step)
         return f"  {left / 60:.1f} min left"

@@ -8,7 +8,7 @@ from typing import Literal
 
 from heedful.cli.arguments import Computing, PositionalPaths, parse
 from heedful.cli.lines import answer
-from heedful.cli.parallel import TextOptions
+from heedful.cli.options import TextOptions
 
 
 @dataclass(frozen=True)

@@ -43,14 +43,12 @@ def run(arguments: Sequence[str]) -> int:
     console = Console(stderr=True, force_terminal=None if os.environ.get("RANK", "0") == "0" else False)
     with TrainingProgress(recipe.training, console) as progress:
         outcome = train(recipe, listeners=[progress], say=say, device=given.device)
-    if not outcome.leads:
-        return 128 + outcome.signal if outcome.signal else 0
-    if outcome.signal:
+    if outcome.leads and outcome.signal:
         name = signal.Signals(outcome.signal).name
         say(f"{name}: saved; the same command goes on from here ({outcome.folder})")
-        return 128 + outcome.signal
-    from heedful.tasks.kind import kind_of
+    elif outcome.leads:
+        from heedful.tasks.kind import kind_of
 
-    following = kind_of(recipe).tried(recipe).replace("RUN", str(outcome.folder))
-    say(f"trained: {outcome.folder}\nnext: heedful {following}")
-    return 0
+        following = kind_of(recipe).tried(recipe).replace("RUN", str(outcome.folder))
+        say(f"trained: {outcome.folder}\nnext: heedful {following}")
+    return 128 + outcome.signal if outcome.signal else 0

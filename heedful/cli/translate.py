@@ -12,7 +12,7 @@ from typing import Literal
 
 from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPaths, parse, require_least
 from heedful.cli.lines import FileOptions, answer
-from heedful.cli.searching import SearchOptions
+from heedful.cli.options import SearchOptions
 from heedful.errors import DataError, RecipeError
 
 

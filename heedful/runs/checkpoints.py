@@ -59,10 +59,11 @@ class Checkpoints(Keeper):
         files[progress] = digest(self.folder / progress)
         steps = before.checkpoints if evaluation is None else (*(s for s in before.checkpoints if s != step), step)
         best = step if evaluation is not None and evaluation.improved else before.best
-        now = replace(
-            before, files=files, checkpoints=steps[-self.keep :], last=step, best=best, finished=False
-        ).without(MODEL)
-        now = now.without(*_superseded(now, progress))
+        kept = steps[-self.keep :]
+        needed = {_weights(each) for each in (*kept, step, best) if each is not None} | {_training(step), progress}
+        superseded = [name for name in files if name.startswith("checkpoints/") and name not in needed]
+        now = replace(before, files=files, checkpoints=kept, last=step, best=best, finished=False)
+        now = now.without(MODEL, *superseded)
         write_manifest(self.folder, now)
         self._sweep(now)
 
@@ -172,14 +173,6 @@ def best_step(folder: Path, manifest: Manifest) -> int:
     if step is None:
         raise RunError(f"{folder}: no checkpoint has been saved yet; go on training with the command that began it")
     return step
-
-
-def _superseded(manifest: Manifest, progress: str) -> list[str]:
-    """What a checkpoint that can be gone on from, with this progress, leaves useless."""
-    assert manifest.last is not None
-    steps = (*manifest.checkpoints, manifest.last, manifest.best)
-    needed = {_weights(step) for step in steps if step is not None} | {_training(manifest.last), progress}
-    return [name for name in manifest.files if name.startswith("checkpoints/") and name not in needed]
 
 
 def _weights(step: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -58,11 +59,6 @@ def exam_of(folder: Path, recipe: Recipe, asking: Asking) -> Exam:
             f"{folder}: its task is {recipe.task}, of which no two runs are asked the same; heedful evaluate measures "
             "one alone"
         )
-    _require_understood(folder, recipe, asking, kind)
-    return kind.exam(recipe, asking)
-
-
-def _require_understood(folder: Path, recipe: Recipe, asking: Asking, kind: Kind[Any, Any]) -> None:
     if asking.task is not None and "task" not in kind.understood:
         raise RecipeError(f"--task: {folder} has one task; leave it out")
     if asking.task is not None and asking.task not in recipe.datasets:
@@ -72,6 +68,7 @@ def _require_understood(folder: Path, recipe: Recipe, asking: Asking, kind: Kind
             f"{folder}: its task is {recipe.task}, which is measured on data.test or data.validation and knows nothing "
             f"of {', '.join(strange)}; leave that out"
         )
+    return kind.exam(recipe, asking)
 
 
 def answers_of(run: Run[Any, Any], exam: Exam, *, device: str | torch.device | None) -> Any:
@@ -93,8 +90,7 @@ def system(run: Run[Any, Any]) -> System:
         RunError: nothing was trained yet.
     """
     manifest = read_manifest(run.folder)
-    done = manifest.last if manifest.finished else None
-    step = best_step(run.folder, manifest) if done is None else done
+    step = best_step(run.folder, replace(manifest, best=None) if manifest.finished else manifest)
     records = list(_records(run.folder / "metrics.jsonl"))
     speeds = [record["labels_per_second"] for record in records if _has(record, "training", "labels_per_second")]
     timed = [record["seconds"] / 60 for record in records if _has(record, "validation", "seconds")]

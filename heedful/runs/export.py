@@ -165,10 +165,10 @@ def _fill_ctranslate2(spec: Any, model: SequenceToSequence[Tokens]) -> None:
     weights = {name: p.detach() for name, p in model.named_parameters(remove_duplicate=False)}
     assert isinstance(model.encoder, TransformerEncoder)
     assert isinstance(model.decoder, TransformerDecoder)
-    sides = ("encoder", model.encoder.stack, spec.encoder), ("decoder", model.decoder.stack, spec.decoder)
-    for side, stack, into in sides:
-        prefix = f"{side}.stack"
-        table = into.embeddings[0] if side == "encoder" else into.embeddings
+    encoder = (spec.encoder, spec.encoder.embeddings[0], _CTRANSLATE2_LAYER)
+    decoder = (spec.decoder, spec.decoder.embeddings, {**_CTRANSLATE2_LAYER, **_CTRANSLATE2_ACROSS})
+    sides = {"encoder.stack": (model.encoder.stack, *encoder), "decoder.stack": (model.decoder.stack, *decoder)}
+    for prefix, (stack, into, table, places) in sides.items():
         table.weight = weights[f"{prefix}.embedding.table.weight"].numpy()
         into.scale_embeddings = float(stack.embedding.scale)
         position = stack.embedding.position
@@ -179,9 +179,8 @@ def _fill_ctranslate2(spec: Any, model: SequenceToSequence[Tokens]) -> None:
         into.position_encodings.encodings = encodings.float().contiguous().numpy()
         if stack.final_norm is not None:
             _put(into.layer_norm, weights, [f"{prefix}.final_norm"])
-        places_of = {**_CTRANSLATE2_LAYER, **(_CTRANSLATE2_ACROSS if side == "decoder" else {})}
         for number, layer in enumerate(into.layer):
-            for path, ours in places_of.items():
+            for path, ours in places.items():
                 _put(_inside(layer, path), weights, [f"{prefix}.layers.{number}.{each}" for each in ours])
     _put(spec.decoder.projection, weights, ["output"])
 

@@ -52,11 +52,7 @@ class _Gathered:
 
 
 class MetricsLog(Listener):
-    """Appends measurements to a file.
-
-    Args:
-        path: the file.
-    """
+    """Appends measurements to a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -151,9 +147,7 @@ def _stays(line: str, progress: Progress) -> bool:
 class EventFiles(Listener):
     """Writes loss, rate and gradient norm of each update, and metrics of each evaluation, as scalars.
 
-    Args:
-        folder: of the event files.
-        resumed_at: the update after which training goes on; TensorBoard forgets what earlier files say of later ones.
+    Training goes on after the update `resumed_at`; TensorBoard forgets what earlier files say of later ones.
     """
 
     def __init__(self, folder: Path, *, resumed_at: int = 0) -> None:
