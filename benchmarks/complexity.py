@@ -46,7 +46,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from heedful.inspection.plots import Line, line_plot
 from heedful.inspection.scales import LOGARITHMIC
-from heedful.runs.memory import keep_pages
+from heedful.runs.device import keep_pages
 
 BAR = 0.25
 """How far a fitted exponent may be from the theoretical one."""

@@ -105,7 +105,7 @@ def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
     import numpy as np
     import torch
 
-    from heedful.runs.memory import keep_pages
+    from heedful.runs.device import keep_pages
 
     if settings["keep"]:
         keep_pages()

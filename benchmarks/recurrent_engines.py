@@ -21,7 +21,7 @@ from heedful.data.tokenizers import BOS, EOS, PAD, UNK
 from heedful.generation import Forbid, greedy_search
 from heedful.models.layout import arrange_for_inference
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.runs.memory import keep_pages
+from heedful.runs.device import keep_pages
 from heedful.values import Tokens
 
 FORBIDDEN = [PAD, BOS, EOS]

@@ -21,7 +21,7 @@ from heedful.data.batches import PairBatch, collate
 from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import BOS
-from heedful.runs.memory import keep_pages
+from heedful.runs.device import keep_pages
 from heedful.tasks.translation.criterion import Likelihood
 from heedful.tasks.translation.problem import Translation
 from heedful.training.distributed import world

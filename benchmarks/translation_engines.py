@@ -20,7 +20,7 @@ from heedful.data.readers import read_lines
 from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
 from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy, Search
-from heedful.runs.memory import keep_pages
+from heedful.runs.device import keep_pages
 from heedful.tasks.searches import Length
 
 Batches = list[list[str]]

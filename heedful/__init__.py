@@ -9,14 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from heedful.errors import (
-    DataError,
-    HeedfulError,
-    MissingExtraError,
-    RecipeError,
-    RunError,
-    TrainingError,
-)
+from heedful.errors import DataError, HeedfulError, MissingExtraError, RecipeError, RunError, TrainingError
 from heedful.version import __version__
 
 if TYPE_CHECKING:

@@ -240,7 +240,11 @@ def digest(path: Path) -> str:
 
 
 def _no_room(path: Path, error: OSError | SafetensorError) -> str:
-    number = error.errno if isinstance(error, OSError) else _number(error)
+    if isinstance(error, OSError):
+        number = error.errno
+    else:
+        found = re.search(r"\(os error (\d+)\)", str(error))  # what Rust says of the system's error
+        number = int(found[1]) if found else None
     if number in (errno.ENOSPC, errno.EDQUOT):
         return (
             f"{path}: the disk is full; make room and start the same command again, what was saved before is untouched"
@@ -248,12 +252,6 @@ def _no_room(path: Path, error: OSError | SafetensorError) -> str:
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{path}: cannot be written ({os.strerror(number)}); choose another place for it"
     return f"{path}: cannot be written ({error}); what was saved before is untouched"
-
-
-def _number(error: SafetensorError) -> int | None:
-    """What Rust says of the system's error, at the end of its message."""
-    found = re.search(r"\(os error (\d+)\)", str(error))
-    return int(found[1]) if found else None
 
 
 def _sync_folder(folder: Path) -> None:

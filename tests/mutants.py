@@ -2173,9 +2173,9 @@ LABELLED = (
     ),
     Mutant(
         "the seed of the bootstrap is forgotten",
-        "cli/evaluate.py",
-        "Sampling(given.samples, given.seed)",
-        "Sampling(given.samples)",
+        "cli/options.py",
+        "Sampling(self.samples, self.seed)",
+        "Sampling(self.samples)",
         (f"{SYSTEMS}::test_the_seed_decides_intervals_and_tests",),
     ),
     Mutant(
@@ -2449,8 +2449,8 @@ COMMANDS = (
     Mutant(
         "a passage is marked where another one has its answer",
         "cli/found.py",
-        "        best = answer.spans[0]\n",
-        "        best = next(iter(answers.values())).spans[0]\n",
+        "Shown(hit, *known[hit.passage.id])",
+        "Shown(hit, *next(iter(known.values())))",
         ("tests/unit/cli/test_search.py::test_every_passage_is_marked_where_its_own_answer_stands",),
     ),
 )

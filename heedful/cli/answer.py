@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from heedful.cli.arguments import MaybeText, parse, require_positive
+from heedful.cli.arguments import MaybeText, parse, require_least
 from heedful.cli.lines import RunOptions, answer
 from heedful.errors import RecipeError
 
@@ -26,6 +26,7 @@ class Arguments(RunOptions):
     """parts of the text that are told for each question, in JSON"""
     format: Literal["text", "jsonl"] = "text"
     """an answer on each line, or JSON with places and probabilities"""
+    inline = "question"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -33,8 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful answer")
     if (given.question is None) != (given.context is None):
         raise RecipeError("--question and --context: give both, or neither to read a file")
-    given.check(instead="--question" if given.question is not None else None)
-    require_positive(given, "n_best")
+    require_least(given, n_best=1)
 
     from heedful.tasks.spans.face import Answerer
 

@@ -9,7 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_type_hints, overload
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import tyro
 
@@ -17,14 +17,24 @@ from heedful.errors import RecipeError
 from heedful.recipes.options import apart
 
 Arguments = TypeVar("Arguments")
+User = TypeVar("User")
 
 _WIDE: Final = 10_000
+_CONFIG: Final = (tyro.conf.OmitArgPrefixes,)
 
-# What need not be given: None has its meaning told in words, so the help neither offers nor repeats it.
-MaybePath: TypeAlias = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
-MaybeText: TypeAlias = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
-MaybeInt: TypeAlias = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
-MaybeFloat: TypeAlias = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
+PositionalPath: TypeAlias = Annotated[Path, tyro.conf.Positional]
+PositionalPaths: TypeAlias = Annotated[tuple[Path, ...], tyro.conf.Positional]
+
+
+def maybe(metavar: str) -> Any:
+    """Marks what need not be given: None has its meaning told in words, so the help neither offers nor repeats it."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+
+
+MaybePath: TypeAlias = Annotated[Path | None, maybe("PATH")]
+MaybeText: TypeAlias = Annotated[str | None, maybe("TEXT")]
+MaybeInt: TypeAlias = Annotated[int | None, maybe("INT")]
+MaybeFloat: TypeAlias = Annotated[float | None, maybe("FLOAT")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +46,8 @@ class Computing:
     threads: MaybeInt = None
     """CPU threads"""
 
-    def check(self) -> None:
-        """`RecipeError` where there cannot be so many threads."""
-        require_positive(self, "threads")
+    def __post_init__(self) -> None:
+        require_least(self, threads=1)
 
     def begin(self) -> None:
         """Has everything from now on computed so."""
@@ -47,52 +56,46 @@ class Computing:
 
             torch.set_num_threads(self.threads)
 
+    def load(
+        self, kind: type[User], *folders: Path, use: str, task: str | None = None, step: int | None = None
+    ) -> User:
+        """Begins, and gives the trained model; see `load_as`."""
+        from heedful.runs.load import load_as
 
-def require_positive(given: Any, *names: str) -> None:
-    """`RecipeError` where an option was given a number below 1."""
-    for name in names:
+        self.begin()
+        return load_as(kind, *folders, use=use, task=task, device=self.device, step=step)
+
+
+def require_least(given: Any, **least: int) -> None:
+    """`RecipeError` where an option was given a smaller number."""
+    for name, smallest in least.items():
         number = getattr(given, name)
-        if number is not None and number < 1:
-            raise RecipeError(f"--{name.replace('_', '-')}: {number}; must be at least 1")
+        if number is not None and number < smallest:
+            raise RecipeError(f"--{name.replace('_', '-')}: {number}; must be at least {smallest}")
 
 
-@overload
-def parse(
-    cls: type[Arguments], arguments: Sequence[str], *, program: str, extra: Literal[False] = False
-) -> Arguments: ...
-
-
-@overload
-def parse(
-    cls: type[Arguments], arguments: Sequence[str], *, program: str, extra: Literal[True]
-) -> tuple[Arguments, list[str]]: ...
-
-
-def parse(
-    cls: type[Arguments], arguments: Sequence[str], *, program: str, extra: bool = False
-) -> Arguments | tuple[Arguments, list[str]]:
+def parse(cls: type[Arguments], words: Sequence[str], *, program: str) -> Arguments:
     """The dataclass `cls` filled from the words of a command line; its docstrings are the help.
-
-    With `extra`, options that are no fields of `cls` come back as a second value, each with the word behind
-    it unless that begins with `--`: what `load_recipe` takes as overrides. They are set apart before tyro
-    sees the rest, so that the value of an unknown option is never mistaken for a positional argument.
 
     Raises:
         RecipeError: the words do not fit; the message is one sentence.
         SystemExit: with code 0, after `--help` was printed.
     """
-    words, others = _apart(cls, arguments, program=program) if extra else (list(arguments), [])
     try:
         with redirect_stderr(io.StringIO()):
-            values = tyro.cli(cls, args=words, prog=program)
+            return tyro.cli(cls, args=words, prog=program, config=_CONFIG)
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
         raise RecipeError(f"{program}: {_complaint(cls, words, program=program)}; see {program} --help") from None
-    return (values, others) if extra else values
 
 
-def _apart(cls: type[Any], words: Sequence[str], *, program: str) -> tuple[list[str], list[str]]:
+def parse_apart(cls: type[Arguments], words: Sequence[str], *, program: str) -> tuple[Arguments, list[str]]:
+    """`parse`, and the options that are no fields of `cls`: what `load_recipe` takes as overrides.
+
+    Each comes with the word behind it unless that begins with `--`. They are set apart before tyro sees the rest, so
+    that the value of an unknown option is never mistaken for a positional argument.
+    """
     names = _names(cls)
 
     def others(option: str) -> bool:
@@ -102,7 +105,8 @@ def _apart(cls: type[Any], words: Sequence[str], *, program: str) -> tuple[list[
             raise RecipeError(f"{program}: --{option} is no option; did you mean --{near[0].replace('_', '-')}?")
         return name not in names
 
-    return apart(words, others=others)
+    own, overrides = apart(words, others=others)
+    return parse(cls, own, program=program), overrides
 
 
 def _complaint(cls: type[Any], words: Sequence[str], *, program: str) -> str:
@@ -114,7 +118,7 @@ def _complaint(cls: type[Any], words: Sequence[str], *, program: str) -> str:
     os.environ["COLUMNS"] = str(_WIDE)
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(said), suppress(SystemExit):
-            tyro.cli(cls, args=words, prog=program)
+            tyro.cli(cls, args=words, prog=program, config=_CONFIG)
     finally:
         del os.environ["COLUMNS"]
         if width is not None:

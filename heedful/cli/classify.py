@@ -27,7 +27,6 @@ class Arguments(TextOptions):
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful classify")
-    given.check()
     if given.pair and not given.text:
         raise RecipeError("--pair: needs --text, which it is judged together with")
 
@@ -46,6 +45,7 @@ def _given(given: Arguments, *, choosing: bool) -> Iterator[tuple[str, ...]]:
         if len(given.text) > 1 or not given.pair:
             raise RecipeError("--text: this model chooses; give one text, and its candidates with --pair")
         return iter([(*given.text, *given.pair)])
-    if given.pair and len(given.pair) != len(given.text):
+    columns = list(filter(None, (given.text, given.pair)))
+    if len(set(map(len, columns))) > 1:
         raise RecipeError(f"--pair: {len(given.pair)} second texts for {len(given.text)} texts; give one for each")
-    return zip(given.text, given.pair, strict=True) if given.pair else zip(given.text, strict=True)
+    return zip(*columns, strict=True)

@@ -5,26 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
-
-from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
-from heedful.cli.parallel import TextOptions
-from heedful.cli.searching import SearchOptions
-from heedful.errors import DataError, RecipeError
+from heedful.cli.arguments import MaybePath, PositionalPaths, parse, require_least
+from heedful.cli.options import MeasuringOptions
+from heedful.cli.output import require_room, say, writing
+from heedful.errors import RecipeError
 from heedful.recipes.options import apart
 
 if TYPE_CHECKING:
     from heedful.recipes.recipe import Recipe
     from heedful.runs.comparing import Candidate
-    from heedful.tasks.exam import Asking
 
 
-@dataclass(frozen=True)
-class Arguments:
+@dataclass(frozen=True, kw_only=True)
+class Arguments(MeasuringOptions):
     """Runs of one task side by side: size, time, the metrics of the task with intervals; p against the first.
 
     Translation runs by BLEU, also by source length, chrF and speed; language models by bits per byte, whatever their
@@ -35,7 +32,7 @@ class Arguments:
     heedful compare recipes/road/*.toml --train --training.minutes 10
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    runs: PositionalPaths
     """run folders; with --train recipes too"""
     train: bool = False
     """first train the recipes that are named, one after the other, each in its own run folder"""
@@ -44,60 +41,36 @@ class Arguments:
     number in a run folder of its own (<output>-<number>)"""
     init: MaybePath = None
     """with --train, the pre-trained model for recipes that begin with one, instead of theirs"""
-    text: Annotated[TextOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=TextOptions)
     html: MaybePath = None
     """file for a page with the tables and with plots: BLEU by length and learning, or metrics by examples"""
     figure: MaybePath = None
     """file for the plot of BLEU by length, or of the first metric by examples, as SVG"""
     json: MaybePath = None
     """file for all numbers"""
-    lowercase: bool = False
-    """compare lowercased text"""
-    tokenize: str = "13a"
-    """how BLEU cuts words (13a, intl, zh, ja-mecab, char, none)"""
-    searching: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
-    samples: int = 1000
-    """corpora, or sets of examples, drawn for confidence intervals and the paired bootstrap"""
-    seed: int = 1
-    """of the bootstrap"""
-    device: MaybeText = None
-    """where to compute; a GPU where there is one"""
-    threads: MaybeInt = None
-    """CPU threads"""
 
 
 @dataclass(frozen=True)
 class _Named:
-    """What was named: a run folder, or a recipe file, which leads to one, or to one for each number of examples."""
+    """What was named: a run folder, or a recipe file, which leads to one, or to one for each number of examples.
+
+    Attributes:
+        folder: of the run.
+        recipe: what is in the file, with all changes.
+        file: where one was named.
+        changes: keys that differ from the file for this run alone, as words of a command line.
+    """
 
     folder: Path
     recipe: Recipe | None = None
     file: Path | None = None
     changes: tuple[str, ...] = ()
 
-    def entry(self) -> _Entry:
-        """The same with a complete recipe; `RunError` where nothing was trained and nothing will be."""
+    def candidate(self) -> Candidate:
+        """With a complete recipe; `RunError` where nothing was trained and nothing will be."""
         from heedful.runs.comparing import Candidate
         from heedful.runs.initial import resolved
 
-        if self.recipe is None:
-            return _Entry(Candidate.trained(self.folder))
-        return _Entry(Candidate(self.folder, resolved(self.recipe)), self.file, self.changes)
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """A run that takes part, trained or still to be trained.
-
-    Attributes:
-        run: that it is.
-        file: the recipe file that leads to it, where one was named.
-        changes: keys that differ from the file, as words of a command line.
-    """
-
-    run: Candidate
-    file: Path | None = None
-    changes: tuple[str, ...] = ()
+        return Candidate.trained(self.folder) if self.recipe is None else Candidate(self.folder, resolved(self.recipe))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -110,36 +83,31 @@ def run(arguments: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.metrics.bootstrap import Sampling
     from heedful.runs.comparing import compare, shared_exam
     from heedful.runs.device import find_device
 
-    find_device(given.device)
-    threads = given.threads or torch.get_num_threads()
-    entries = [each.entry() for each in named]
-    runs = [entry.run for entry in entries]
-    exam = shared_exam(runs, _asking(given))  # what is wrong shows before anything is trained or translated
-    if code := _train(entries, given=given, overrides=overrides):
+    device = given.computing.device
+    find_device(device)
+    threads = given.computing.threads or torch.get_num_threads()
+    runs = [each.candidate() for each in named]
+    exam = shared_exam(runs, given.asking())  # what is wrong shows before anything is trained or translated
+    if code := _train(named, runs, given=given, overrides=overrides):
         return code
     torch.set_num_threads(threads)
-    compared = compare(runs, exam, Sampling(given.samples, given.seed), device=given.device, say=_say)
+    compared = compare(runs, exam, given.sampling(), device=device, say=say)
     for path, content in ((given.html, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
         if path is not None:
-            _write(path, content())
+            text = content()
+            with writing(path, "file"):
+                path.write_text(text, encoding="utf-8")
+            say(f"written: {path}")
     print(compared.text(), end="")
     sys.stdout.flush()
     return 0
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def _check(given: Arguments, overrides: Sequence[str]) -> None:
-    for name, least in (("samples", 2), ("threads", 1), ("seed", 0)):
-        number = getattr(given, name)
-        if number is not None and number < least:
-            raise RecipeError(f"--{name}: {number}; must be at least {least}")
+    require_least(given, samples=2)
     if not given.runs:
         raise RecipeError("heedful compare: no run was named; give run folders, or recipes and --train")
     if overrides and not given.train:
@@ -161,27 +129,7 @@ def _check(given: Arguments, overrides: Sequence[str]) -> None:
             if path in named:
                 raise RecipeError(f"{named[path]} and {option}: both are {path}; give each its own file")
             named[path] = option
-            _require_room(path, option)
-
-
-def _require_room(path: Path, option: str) -> None:
-    """Complains before hours of work, and leaves nothing behind."""
-    existed = path.exists()
-    try:
-        with path.open("a", encoding="utf-8"):
-            pass
-        if not existed:
-            path.unlink()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror}); choose another {option}") from None
-
-
-def _write(path: Path, content: str) -> None:
-    try:
-        path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
-    _say(f"written: {path}")
+            require_room(path, option)
 
 
 def _named(path: Path, *, given: Arguments, overrides: Sequence[str]) -> list[_Named]:
@@ -208,17 +156,6 @@ def _named(path: Path, *, given: Arguments, overrides: Sequence[str]) -> list[_N
     return found
 
 
-def _asking(given: Arguments) -> Asking:
-    from heedful.tasks.exam import Asking
-
-    return Asking(
-        text=given.text.reader() if given.text.named else None,
-        lowercase=given.lowercase,
-        tokenize=given.tokenize,
-        search=None if given.searching == SearchOptions() else given.searching.config,
-    )
-
-
 def _require_different(entries: Sequence[_Named]) -> None:
     seen: dict[Path, _Named] = {}
     for entry in entries:
@@ -229,23 +166,22 @@ def _require_different(entries: Sequence[_Named]) -> None:
             raise RecipeError(f"{told} ({entry.folder}); name each run once")
 
 
-def _train(entries: Sequence[_Entry], *, given: Arguments, overrides: Sequence[str]) -> int:
+def _train(named: Sequence[_Named], runs: Sequence[Candidate], *, given: Arguments, overrides: Sequence[str]) -> int:
     """Trains as `heedful train` does; what is not 0 ends the command."""
     from heedful.cli import train
     from heedful.runs.prepare import require_inputs
-    from heedful.store import MANIFEST
 
-    for entry in entries:
-        if entry.file is not None:
-            require_inputs(entry.run.recipe)
-    device = [] if given.device is None else ["--device", given.device]
-    for number, entry in enumerate(entries, 1):
-        if entry.file is None:
+    for each, run in zip(named, runs, strict=True):
+        if each.file is not None:
+            require_inputs(run.recipe)
+    device = [] if given.computing.device is None else ["--device", given.computing.device]
+    for number, (each, run) in enumerate(zip(named, runs, strict=True), 1):
+        if each.file is None:
             continue
-        if (entry.run.folder / MANIFEST).exists() and entry.run.is_done():
-            _say(f"{entry.file}: {entry.run.folder} is finished ({number} of {len(entries)})")
+        if run.is_done():
+            say(f"{each.file}: {run.folder} is finished ({number} of {len(runs)})")
             continue
-        _say(f"{entry.file}: training {entry.run.folder} ({number} of {len(entries)})")
-        if code := train.run([str(entry.file), *device, *overrides, *entry.changes]):
+        say(f"{each.file}: training {run.folder} ({number} of {len(runs)})")
+        if code := train.run([str(each.file), *device, *overrides, *each.changes]):
             return code
     return 0

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from heedful.cli.arguments import MaybeText, parse
+from heedful.cli.arguments import MaybeText, parse_apart
 from heedful.errors import RecipeError
 from heedful.recipes.load import load_recipe
-from heedful.recipes.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from heedful.architectures.published import Published
     from heedful.models.size import Part, Size
     from heedful.tasks.benchmarks.definitions import Definition
 
@@ -51,93 +53,137 @@ class Arguments:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
-    given, overrides = parse(Arguments, arguments, program="heedful describe", extra=True)
+    given, overrides = parse_apart(Arguments, arguments, program="heedful describe")
     if given.tasks or given.task is not None:
-        return _benchmarks(given, overrides)
+        _benchmarks(given, overrides)
+        return 0
     if given.length < 1:
         raise RecipeError(f"--length: {given.length}; a sentence has at least 1 token")
     if given.sizes or given.preset is not None:
-        return _published(given, overrides)
-    if given.recipe is None:
+        _published(given, overrides)
+    elif given.recipe is None:
         raise RecipeError(
             "heedful describe: no recipe; name a TOML file, list models of papers with --sizes, or benchmark tasks "
             "with --tasks"
         )
-    if given.recipe.is_dir():
-        return _folder(given.recipe, overrides, length=given.length)
-    recipe, vocabulary = _complete(load_recipe(given.recipe, overrides), given.recipe)
-
-    from heedful.models.size import imagined, measure
-
-    with imagined():
-        size = measure(_model(recipe, vocabulary), length=given.length)
-    _show(size)
+    else:
+        model = _of_folder if given.recipe.is_dir() else _of_recipe
+        _show(_size(model(given.recipe, overrides), length=given.length))
     return 0
 
 
-def _folder(folder: Path, overrides: Sequence[str], *, length: int) -> int:
-    """Of what is there already: a run, or a folder of Hugging Face."""
+def _size(build: Callable[[], nn.Module], *, length: int) -> Size:
+    from heedful.models.size import imagined, measure
+
+    with imagined():
+        return measure(build(), length=length)
+
+
+def _of_folder(folder: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
+    """What builds the model that is there already, of a run or of Hugging Face."""
     if overrides:
         raise RecipeError(f"{folder}: is trained already, its keys cannot be changed; give a recipe to change keys of")
 
     from heedful.foreign.hugging_face import build
-    from heedful.models.size import imagined, measure
     from heedful.runs.origin import open_origin
 
-    origin = open_origin(folder)
-    with imagined():
-        _show(measure(build(origin), length=length))
-    return 0
+    return partial(build, open_origin(folder))
 
 
-def _complete(recipe: Recipe, path: Path) -> tuple[Recipe, int]:
-    """The recipe with the model that its `init` names, and the entries of its vocabulary."""
+def _of_recipe(path: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
+    """What builds the model of a recipe, of which its `init` may decide, and the entries of its vocabulary."""
+    recipe = load_recipe(path, overrides)
     if getattr(recipe, "init", None) is not None:
         from heedful.runs.initial import given_tokenizer, resolved
 
         recipe = resolved(recipe)
-        given = given_tokenizer(recipe)
-        assert given is not None
-        return recipe, given.size
-    size = getattr(recipe.tokenizer, "size", None)
+        source: object = given_tokenizer(recipe)
+    else:
+        source = recipe.tokenizer
+    size = getattr(source, "size", None)
     if size is None:
         raise RecipeError(
             f"{path}: a vocabulary of all {recipe.tokenizer.kind} is as large as the text makes it; say how large "
             "with --tokenizer.size"
         )
-    return recipe, int(size)
+
+    from heedful.tasks.kind import kind_of
+
+    kind = kind_of(recipe)
+    if kind.outputs is not None:
+        raise RecipeError(f"task: {recipe.task} has as many outputs as the text has {kind.outputs}; train first")
+    return partial(kind.build, recipe, dict.fromkeys(kind.words, int(size)))
 
 
-def _published(given: Arguments, overrides: Sequence[str]) -> int:
-    from heedful.cli.published import published_size, show_sizes
+def _published(given: Arguments, overrides: Sequence[str]) -> None:
+    """The model of a paper, or what papers say of all their models and what counting gives."""
+    from heedful.architectures.model import TransformerConfig
+    from heedful.architectures.published import PUBLISHED
 
     if given.recipe is not None or overrides:
         raise RecipeError("heedful describe: a recipe and its keys cannot be combined with --preset or --sizes")
-    if given.preset is None:
-        show_sizes()
-    else:
+    if given.preset is not None:
         _show(published_size(given.preset, length=given.length))
-    return 0
+        return
+    rows = [("model", "layers", "d_model", "heads", "vocabulary", "parameters", "as published")]
+    for name, published in PUBLISHED.items():
+        config = published.config
+        if isinstance(config, TransformerConfig):
+            layers = f"{config.encoder_layers}+{config.decoder_layers}"
+        else:
+            layers = str(config.layers)
+        count = published_size(name, length=1).parameters
+        numbers = (str(config.d_model), str(config.heads), f"{published.vocabulary:,}", f"{count:,}")
+        rows.append((name, layers, *numbers, f"{published.said} million ({published.source})"))
+    _print_table(rows, sides="<>>>>><")
 
 
-def _benchmarks(given: Arguments, overrides: Sequence[str]) -> int:
+def published_size(name: str, *, length: int) -> Size:
+    """The size of the model of this name.
+
+    Raises:
+        RecipeError: no such model is known.
+    """
+    from heedful.architectures.published import PUBLISHED
+
+    if name not in PUBLISHED:
+        near = get_close_matches(name, PUBLISHED, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PUBLISHED)}"
+        raise RecipeError(f"--preset: {name} is no model that heedful knows the size of; {hint}")
+    return _size(lambda: _of_paper(PUBLISHED[name], length=length), length=length)
+
+
+def _of_paper(published: Published, *, length: int) -> nn.Module:
+    from heedful.architectures.build import build_language_model, build_sequence_to_sequence
+    from heedful.architectures.build_stack import transformer_encoder
+    from heedful.architectures.interface import Sizes
+    from heedful.architectures.model import TransformerConfig
+    from heedful.architectures.stack import DecoderConfig
+    from heedful.models.encoders import FirstToken
+
+    config, vocabulary = published.config, published.vocabulary
+    match config:
+        case TransformerConfig():
+            return build_sequence_to_sequence(config, Sizes(vocabulary, vocabulary, length))
+        case DecoderConfig():
+            return build_language_model(config, vocabulary=vocabulary)
+    summary = FirstToken(config.d_model)
+    return transformer_encoder(config, vocabulary=vocabulary, longest=length, summary=summary)
+
+
+def _benchmarks(given: Arguments, overrides: Sequence[str]) -> None:
     from heedful.tasks.benchmarks.table import DEFINITIONS, find
 
     if given.recipe is not None or overrides:
         raise RecipeError("heedful describe: a recipe and its keys cannot be combined with --tasks or --task")
     if given.task is not None:
         _show_task(find(given.task))
-        return 0
-    rows = [("task", "head", "metrics", "files"), *(_task_row(task) for task in DEFINITIONS.values())]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        print("  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3])))
-    return 0
-
-
-def _task_row(task: Definition) -> tuple[str, str, str, str]:
-    files = ", ".join(source.files[0] for source in task.sources.values())
-    return task.name, task.head, ", ".join(task.metrics), f"{task.folders[0]}/: {files}"
+        return
+    rows = [("task", "head", "metrics", "files")]
+    for task in DEFINITIONS.values():
+        files = ", ".join(source.files[0] for source in task.sources.values())
+        rows.append((task.name, task.head, ", ".join(task.metrics), f"{task.folders[0]}/: {files}"))
+    _print_table(rows, sides="<<<<")
 
 
 def _show_task(task: Definition) -> None:
@@ -157,14 +203,12 @@ def _show_task(task: Definition) -> None:
             print(f"{name:<10}  {text}")
 
 
-def _model(recipe: Recipe, vocabulary: int) -> nn.Module:
-    from heedful.tasks.kind import kind_of
-
-    kind = kind_of(recipe)
-    if kind.outputs is not None:
-        raise RecipeError(f"task: {recipe.task} has as many outputs as the text has {kind.outputs}; train first")
-    model: nn.Module = kind.build(recipe, dict.fromkeys(kind.words, vocabulary))
-    return model
+def _print_table(rows: Sequence[Sequence[str]], *, sides: str) -> None:
+    """Plain lines, whatever the terminal's width; `sides` says for each column whether it stands left (<) or right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
+        print("  ".join(cells).rstrip())
 
 
 def _rows(parts: Sequence[Part]) -> Iterator[tuple[str, str, str, str]]:
@@ -183,11 +227,7 @@ def _rows(parts: Sequence[Part]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _show(size: Size) -> None:
-    """Plain lines, whatever the terminal's width."""
-    rows = list(_rows(size.parts))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for name, shape, repeats, count in rows:
-        print(f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {repeats:>{widths[2]}}  {count:>{widths[3]}}".rstrip())
+    _print_table(list(_rows(size.parts)), sides="<<>>")
     mib = 2**20
     print(f"\nparameters  {size.parameters:,} ({size.parameters / 1e6:.1f}M)")
     print(f"FLOPs       {size.forward_flops / 1e6:,.1f}M to use it, {size.training_flops / 1e6:,.1f}M to train")

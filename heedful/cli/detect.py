@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
-from heedful.cli.arguments import parse
+from heedful.cli.arguments import PositionalPath, parse
 from heedful.cli.lines import TextOptions
 
 
@@ -17,7 +14,7 @@ from heedful.cli.lines import TextOptions
 class Arguments(TextOptions):
     """Find replaced tokens with a run of a pre-training whose objective is replaced_tokens (ELECTRA)."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: PositionalPath
     """run folder of a pre-training"""
     format: Literal["columns", "jsonl"] = "columns"
     """a token and the probability that it was replaced on each line and an empty line after each text, or JSON"""
@@ -26,7 +23,6 @@ class Arguments(TextOptions):
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful detect")
-    given.check()
 
     from heedful.tasks.pretraining.detector import Detector
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from heedful.cli.arguments import MaybePath, parse
+from heedful.cli.arguments import MaybePath, PositionalPath, parse
 from heedful.cli.lines import TextOptions, answer
 from heedful.tasks.embedder import EmbedLines
 from heedful.tasks.faces import chunked
@@ -22,7 +18,7 @@ class Arguments(TextOptions):
     Texts that are alike to the model lie close together.
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: PositionalPath
     """folder of a model with an encoder"""
     output: MaybePath = None
     """file for the vectors: a name that ends with .npy gets one array, every other JSON, a list of numbers a line;
@@ -34,7 +30,6 @@ class Arguments(TextOptions):
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful embed")
-    given.check()
 
     import numpy as np
 

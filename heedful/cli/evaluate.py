@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
-
-from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse
-from heedful.cli.parallel import TextOptions
-from heedful.cli.searching import SearchOptions
-from heedful.errors import DataError, RecipeError, RunError
+from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPath, parse
+from heedful.cli.options import MeasuringOptions
+from heedful.cli.output import require_room, say, writing
+from heedful.errors import RecipeError, RunError
 
 if TYPE_CHECKING:
     from heedful.tasks.exam import Asking, Exam
@@ -22,8 +20,8 @@ if TYPE_CHECKING:
     from heedful.tasks.report import Report
 
 
-@dataclass(frozen=True)
-class Arguments:
+@dataclass(frozen=True, kw_only=True)
+class Arguments(MeasuringOptions):
     """How good a run is at its task, and whether it really differs from another one.
 
     Without text options the run's own test set is used, or its validation set. Translation: BLEU, chrF and TER with
@@ -32,20 +30,10 @@ class Arguments:
     frequent answer. Pre-training: what is monitored in training.
     """
 
-    system: Annotated[Path, tyro.conf.Positional]
+    system: PositionalPath
     """run folder, or file of translations"""
-    text: Annotated[TextOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=TextOptions)
     against: MaybePath = None
     """a second system of the same task, asked the same and compared by paired bootstrap"""
-    lowercase: bool = False
-    """compare lowercased text"""
-    tokenize: str = "13a"
-    """how BLEU cuts words (13a, intl, zh, ja-mecab, char, none)"""
-    searching: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
-    samples: int = 1000
-    """corpora drawn for confidence intervals and the paired bootstrap"""
-    seed: int = 1
-    """of the bootstrap"""
     context: MaybeInt = None
     """of language models: tokens that are read at a time; data.length if not given"""
     stride: MaybeInt = None
@@ -56,23 +44,18 @@ class Arguments:
     """a table, or JSON"""
     task: MaybeText = None
     """of runs with several tasks: measure this one alone"""
-    device: MaybeText = None
-    """where to compute; a GPU where there is one"""
-    threads: MaybeInt = None
-    """CPU threads"""
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful evaluate")
-    _check(given)
-
-    import torch
+    for path in (given.system, given.against):
+        if path is not None and not path.exists():
+            raise RecipeError(f"{path}: there is neither such a run folder nor such a file; check the path")
 
     from heedful.runs.load import open_run
 
-    if given.threads is not None:
-        torch.set_num_threads(given.threads)
+    given.computing.begin()
     opened = open_run(given.system) if given.system.is_dir() else None
     if opened is None or opened.kind.reported is not None:
         _examine(given, opened)
@@ -93,21 +76,22 @@ def _examine(given: Arguments, opened: Run[Any, Any] | None) -> None:
     if given.save is not None:
         if not exam.written:
             raise RecipeError(f"--save: the answers of {given.system} are not written to files; leave it out")
-        _require_room(given.save)
+        require_room(given.save, "--save")
     for line in (*(f"measuring on {place}" for place in exam.places), *exam.remarks):
-        _say(line)
+        say(line)
     first = _report(given.system, opened, exam, given=given, kind=kind)
     if given.save is not None:
-        _save(exam.lines(first.answers), given.save)
-    second = None if given.against is None else _second(given.against, first, given=given, kind=kind)
+        with writing(given.save, "--save"):
+            given.save.write_text("".join(f"{line}\n" for line in exam.lines(first.answers)), encoding="utf-8")
+    others = [] if given.against is None else [_second(given.against, first, given=given, kind=kind)]
     if given.format == "json":
         content = {"system": str(given.system), **first.content()}
-        if second is not None:
+        for second in others:
             tests = [asdict(test) for test in second.tests.values()]
             content["against"] = {"system": second.system.name, "comparisons": tests}
         print(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        print(first.text() + ("" if second is None else f"\n\n{second.beside()}"))
+        print("\n\n".join((first.text(), *(second.beside() for second in others))))
 
 
 def _second(path: Path, first: Report, *, given: Arguments, kind: Kind[Any, Any]) -> Report:
@@ -132,14 +116,13 @@ def _report(
     kind: Kind[Any, Any],
     against: Report | None = None,
 ) -> Report:
-    from heedful.metrics.bootstrap import Sampling
     from heedful.runs.examine import answers_of, system
     from heedful.tasks.report import System
 
     assert kind.reported is not None
     who = System(str(path)) if opened is None else system(opened)
-    answers = exam.read(path) if opened is None else answers_of(opened, exam, device=given.device)
-    return kind.reported(exam, who, answers, Sampling(given.samples, given.seed), against)
+    answers = exam.read(path) if opened is None else answers_of(opened, exam, device=given.computing.device)
+    return kind.reported(exam, who, answers, given.sampling(), against)
 
 
 def _measure(given: Arguments, opened: Run[Any, Any]) -> None:
@@ -151,7 +134,7 @@ def _measure(given: Arguments, opened: Run[Any, Any]) -> None:
             f"{given.system}: its task is {opened.recipe.task}, and such runs are measured on their own test or "
             "validation set alone"
         )
-    part, metrics = measure(opened, device=given.device, say=_say)
+    part, metrics = measure(opened, device=given.computing.device, say=say)
     if given.format == "json":
         print(json.dumps({"system": str(given.system), "part": part, **metrics}, indent=2))
         return
@@ -161,44 +144,4 @@ def _measure(given: Arguments, opened: Run[Any, Any]) -> None:
 
 
 def _asking(given: Arguments) -> Asking:
-    from heedful.tasks.exam import Asking
-
-    return Asking(
-        text=given.text.reader() if given.text.named else None,
-        lowercase=given.lowercase,
-        tokenize=given.tokenize,
-        search=None if given.searching == SearchOptions() else given.searching.config,
-        context=given.context,
-        stride=given.stride,
-        task=given.task,
-    )
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _check(given: Arguments) -> None:
-    for name, least in (("samples", 1), ("threads", 1), ("seed", 0)):
-        number = getattr(given, name)
-        if number is not None and number < least:
-            raise RecipeError(f"--{name}: {number}; must be at least {least}")
-    for path in (given.system, given.against):
-        if path is not None and not path.exists():
-            raise RecipeError(f"{path}: there is neither such a run folder nor such a file; check the path")
-
-
-def _require_room(path: Path) -> None:
-    """Complains before anything is translated."""
-    try:
-        with path.open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror}); choose another --save") from None
-
-
-def _save(lines: Iterator[str], path: Path) -> None:
-    try:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror}); choose another --save") from None
+    return given.asking(context=given.context, stride=given.stride, task=given.task)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
-from heedful.cli.arguments import MaybeInt, parse
+from heedful.cli.arguments import MaybeInt, PositionalPath, maybe, parse
+from heedful.cli.output import say
 from heedful.errors import RecipeError
+
+_Quantization = Literal["int8", "int16", "float16", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -21,16 +20,13 @@ class Arguments:
     A pre-trained encoder becomes BERT, a language model GPT-2, a translation model Marian or BART; see docs/foreign.md.
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: PositionalPath
     """run folder, or one of Hugging Face"""
-    folder: Annotated[Path, tyro.conf.Positional]
+    folder: PositionalPath
     """where to write; new or empty"""
     format: Literal["hugging_face", "ctranslate2"] = "hugging_face"
     """config.json and safetensors for transformers, or a model for CTranslate2"""
-    quantization: Annotated[
-        Literal["int8", "int16", "float16", "bfloat16"] | None,
-        tyro.conf.arg(metavar="{int8,int16,float16,bfloat16}", help_behavior_hint=""),
-    ] = None
+    quantization: Annotated[_Quantization | None, maybe("{int8,int16,float16,bfloat16}")] = None
     """of CTranslate2: how weights are stored; fp32 if not given"""
     step: MaybeInt = None
     """a kept checkpoint instead of the finished model"""
@@ -50,6 +46,6 @@ def run(arguments: Sequence[str]) -> int:
         from heedful.runs.export import export_hugging_face
 
         for note in export_hugging_face(given.run, given.folder, step=given.step):
-            print(f"heedful export: {note}", file=sys.stderr)
-    print(f"written: {given.folder}", file=sys.stderr)
+            say(f"heedful export: {note}")
+    say(f"written: {given.folder}")
     return 0

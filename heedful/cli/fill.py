@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
-from heedful.cli.arguments import parse, require_positive
+from heedful.cli.arguments import PositionalPath, parse, require_least
 from heedful.cli.lines import TextOptions
 from heedful.errors import RecipeError
 
@@ -18,7 +15,7 @@ from heedful.errors import RecipeError
 class Arguments(TextOptions):
     """Fill the gaps of texts: heedful fill RUN --text "The capital of France is [MASK]." """
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: PositionalPath
     """run folder of a pre-training"""
     top: int = 5
     """guesses for each gap"""
@@ -31,8 +28,7 @@ class Arguments(TextOptions):
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful fill")
-    given.check()
-    require_positive(given, "top")
+    require_least(given, top=1)
     if not given.blank.strip():
         raise RecipeError("--blank: is empty; give what stands for a hidden token, as in [MASK]")
 

@@ -28,6 +28,7 @@ _STYLE: Final = (
 )
 
 Mark = tuple[int, int]
+_Told = tuple[tuple[Mark, ...], str | None, float | None]
 
 
 @runtime_checkable
@@ -97,22 +98,19 @@ def found(
     """What is marked in each passage: its answer, where there is a model for that, else the telling terms."""
     hits = {hit.passage.id: hit for each in orders.values() for hit in each}
     if answerer is None:
-        marks = {name: (tuple(matches(telling, hit.passage.text)), None, None) for name, hit in hits.items()}
-        return Found(query, {by: [Shown(hit, *marks[hit.passage.id]) for hit in each] for by, each in orders.items()})
-    answers = dict(
-        zip(
-            hits, answerer.answer_all([(query, hit.passage.text) for hit in hits.values()]) if hits else (), strict=True
-        )
-    )
+        told: list[_Told] = [(tuple(matches(telling, hit.passage.text)), None, None) for hit in hits.values()]
+    else:
+        answers = answerer.answer_all([(query, hit.passage.text) for hit in hits.values()]) if hits else ()
+        told = [_told(answer) for answer in answers]
+    known = dict(zip(hits, told, strict=True))
+    return Found(query, {by: [Shown(hit, *known[hit.passage.id]) for hit in each] for by, each in orders.items()})
 
-    def answered(hit: Hit) -> Shown:
-        answer = answers[hit.passage.id]
-        if not answer.text:
-            return Shown(hit, (), "", answer.none)
-        best = answer.spans[0]
-        return Shown(hit, ((best.start, best.stop),), answer.text, best.probability)
 
-    return Found(query, {by: [answered(hit) for hit in each] for by, each in orders.items()})
+def _told(answer: Answered) -> _Told:
+    if not answer.text:
+        return (), "", answer.none
+    best = answer.spans[0]
+    return ((best.start, best.stop),), answer.text, best.probability
 
 
 def page(results: Sequence[Found], *, name: str) -> str:

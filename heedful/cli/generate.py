@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-import tyro
-
-from heedful.cli.arguments import Computing, MaybePath, parse, require_positive
+from heedful.cli.arguments import Computing, MaybePath, PositionalPath, parse, require_least
 from heedful.cli.lines import answer
-from heedful.cli.output import destination
-from heedful.cli.searching import WritingOptions
+from heedful.cli.options import WritingOptions
+from heedful.cli.output import destination, say
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -25,38 +22,35 @@ if TYPE_CHECKING:
 class Arguments:
     """Continue a prompt with a language model; one continuation appears as it is written."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: PositionalPath
     """run folder"""
     prompt: tuple[str, ...] = ()
     """what to continue, one or several; nothing begins a document"""
     prompts_file: MaybePath = None
     """file with a prompt on each line; - is standard input"""
-    searching: Annotated[WritingOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=WritingOptions)
+    searching: WritingOptions = field(default_factory=WritingOptions)
     samples: int = 1
     """continuations of each prompt"""
     seed: int = 1
     """of sampling"""
     format: Literal["text", "jsonl"] = "text"
     """plain text, or JSON with scores"""
-    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+    computing: Computing = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful generate")
-    require_positive(given, "samples")
-    given.computing.check()
+    require_least(given, samples=1)
     if given.prompt and given.prompts_file is not None:
         raise RecipeError("--prompt and --prompts-file: give one of them")
 
     from heedful.generation.search import Greedy, Sampling
-    from heedful.runs.load import load_as
     from heedful.tasks.language.face import Writer
     from heedful.tasks.searches import build_continuation
 
-    given.computing.begin()
     prompts = _prompts(given)
-    writer = load_as(Writer, given.run, use="writes", device=given.computing.device)
+    writer = given.computing.load(Writer, given.run, use="writes")
     config = given.searching.config(writer.generation)
     search, limit = build_continuation(config, writer.tokenizer.special, n=given.samples, seed=given.seed)
     writer.limit, writer.stop = limit, config.stop
@@ -84,10 +78,9 @@ def _noted(writer: Writer, prompts: Iterator[str]) -> Iterator[str]:
     """The prompts; says what of long ones is not read."""
     for number, prompt in enumerate(prompts, 1):
         if lost := writer.forgotten(prompt):
-            print(
+            say(
                 f"heedful generate: prompt {number} is too long for the model's {writer.max_context:,} positions; "
-                f"its first {lost:,} tokens are not read",
-                file=sys.stderr,
+                f"its first {lost:,} tokens are not read"
             )
         yield prompt
 

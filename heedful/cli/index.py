@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
-
-from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, parse
+from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, PositionalPath, parse
+from heedful.cli.output import say
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -25,9 +23,9 @@ class Arguments:
     .tsv has columns, and any other a passage on each line; each may be gzipped.
     """
 
-    index: Annotated[Path, tyro.conf.Positional]
+    index: PositionalPath
     """folder to make"""
-    passages: Annotated[Path, tyro.conf.Positional]
+    passages: PositionalPath
     """file of passages"""
     model: MaybePath = None
     """folder of a model with an encoder, a run or one of Hugging Face; words alone if not given"""
@@ -45,15 +43,14 @@ class Arguments:
     """of .tsv: the column of the id; lines are called by their number if not given"""
     rebuild: bool = False
     """replace the index that is there"""
-    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+    computing: Computing = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful index")
-    given.computing.check()
 
-    from heedful.cli.counting import Counting
+    from heedful.cli.progress import Counting
     from heedful.retrieval.building import build_index
     from heedful.runs.load import load_embedder
 
@@ -70,15 +67,14 @@ def run(arguments: Sequence[str]) -> int:
             model=given.model,
             rebuild=given.rebuild,
             tick=tick,
-            say=lambda text: print(text, file=sys.stderr),
+            say=say,
         )
     if made.cut:
-        print(
+        say(
             f"{made.cut:,} of them are longer than the model reads: their vectors know the beginning only, their words "
-            "are known in full; cut long texts into shorter passages for better results",
-            file=sys.stderr,
+            "are known in full; cut long texts into shorter passages for better results"
         )
-    print(f"written: {given.index}", file=sys.stderr)
+    say(f"written: {given.index}")
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, parse, require_positive
+from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, parse, require_least
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -129,8 +129,7 @@ def _check(given: Arguments) -> None:
         raise RecipeError(f"{given.run}: {chosen[0]} needs no run; leave one of them out")
     if given.gold is not None and given.data is None:
         raise RecipeError("--gold: belongs to --data, whose lines it aligns")
-    require_positive(given, "sentences")
-    given.computing.check()
+    require_least(given, sentences=1)
 
 
 def _record(given: Arguments) -> Record:

@@ -74,7 +74,7 @@ def survey_heads(
         RunError: no trained translation run.
         DataError: the text or the gold alignments cannot be used.
     """
-    from heedful.cli.parallel import TextOptions
+    from heedful.cli.options import TextOptions
     from heedful.runs.load import load_as
     from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.survey import heads_of, survey

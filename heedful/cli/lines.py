@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import tyro
-
-from heedful.cli.arguments import Computing, MaybePath, MaybeText
+from heedful.cli.arguments import Computing, MaybePath, MaybeText, PositionalPath, User
 from heedful.cli.output import destination
 from heedful.errors import RecipeError
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from heedful.tasks.faces import Face, Lines
 
 Input = TypeVar("Input")
-User = TypeVar("User")
 AnyFace = TypeVar("AnyFace", bound="Face")
 
 
@@ -31,22 +28,18 @@ class FileOptions:
     """file with a text on each line, plain or gzipped; standard input if not given"""
     output: MaybePath = None
     """file for the results; standard output if not given"""
-    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+    computing: Computing = field(default_factory=Computing)
 
-    def check(self, *, instead: str | None = None, read: Iterable[Path | None] = ()) -> None:
-        """Before anything is loaded.
+    inline: ClassVar[str] = "text"
+    """The option that may be given instead of a file."""
+    files: ClassVar[Sequence[str]] = ("input",)
+    """The options whose files are read."""
 
-        Args:
-            instead: the option that was given instead of a file.
-            read: what is read besides lines.
-
-        Raises:
-            RecipeError: too much was given, or what cannot be.
-        """
-        if instead is not None and self.input is not None:
-            raise RecipeError(f"{instead} and --input: give one of them, or neither to read standard input")
-        self.computing.check()
-        if self.output is not None and any(_same(path, self.output) for path in (self.input, *read) if path):
+    def __post_init__(self) -> None:
+        if self.input is not None and getattr(self, self.inline, None) not in (None, ()):
+            raise RecipeError(f"--{self.inline} and --input: give one of them, or neither to read standard input")
+        read = [path for name in self.files if (path := getattr(self, name)) is not None and path.exists()]
+        if self.output is not None and self.output.exists() and any(map(self.output.samefile, read)):
             raise RecipeError(f"--output: {self.output} is read as well; choose another file")
 
     @property
@@ -65,17 +58,14 @@ class FileOptions:
 class RunOptions(FileOptions):
     """The same, for one run."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: PositionalPath
     """run folder"""
     task: MaybeText = None
     """of runs with several tasks: which one; not needed where one alone will do"""
 
     def load(self, kind: type[User], *, use: str) -> User:
         """The trained model; see `load_as`."""
-        from heedful.runs.load import load_as
-
-        self.computing.begin()
-        return load_as(kind, self.run, use=use, task=self.task, device=self.computing.device)
+        return self.computing.load(kind, self.run, use=use, task=self.task)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,25 +75,14 @@ class TextOptions(RunOptions):
     text: tuple[str, ...] = ()
     """texts instead of a file"""
 
-    def check(self, *, instead: str | None = None, read: Iterable[Path | None] = ()) -> None:
-        """Before anything is loaded."""
-        super().check(instead="--text" if self.text else instead, read=read)
-
     def read(self) -> Iterator[str]:
         """What was given, wherever it stands."""
         return iter(self.text) if self.text else super().read()
 
     def serve(self, kind: type[AnyFace], *, use: str, as_json: bool, **options: Any) -> int:
-        """Has texts answered by the trained model.
+        """Has texts answered by a trained model of this kind, which does `use`; `options` are fields of its lines.
 
-        Args:
-            kind: of the model.
-            use: what it does, in words.
-            as_json: whether answers are told to programs.
-            options: how its lines are read, answered and written.
-
-        Returns:
-            The exit code.
+        Returns the exit code.
         """
         texts = self.read()  # a file that is missing shows before a model is loaded
         lines = replace(self.load(kind, use=use).lines(), **options)  # type: ignore[type-var]  # all are dataclasses
@@ -118,17 +97,9 @@ def answer(
     as_json: bool,
     chunk: int | None = None,
 ) -> int:
-    """Writes what a model says of each input, a chunk at a time.
+    """Writes what a model says of each input, for people or `as_json`; to standard output unless a file is given.
 
-    Args:
-        lines: how they are answered, and how that is written.
-        inputs: any number.
-        output: a file; standard output unless given.
-        as_json: whether answers are told to programs.
-        chunk: inputs that are answered together, instead of what `lines` says.
-
-    Returns:
-        The exit code.
+    So many inputs are answered together as `chunk` says, or else `lines`. Returns the exit code.
     """
     from heedful.tasks.faces import chunked
 
@@ -141,7 +112,3 @@ def answer(
             out.flush()
             first += len(part)
     return 0
-
-
-def _same(first: Path, second: Path) -> bool:
-    return first.exists() and second.exists() and first.samefile(second)

@@ -18,11 +18,8 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 class Output:
     """A stream of results; what a file held before stays until the first of them.
 
-    A terminal does what control characters say, and those of texts may be anybody's: it gets signs for them.
-
-    Args:
-        stream: a terminal, a pipe or a file.
-        replaces: whether what it holds is to go.
+    A terminal does what control characters say, and those of texts may be anybody's: it gets signs for them. What a
+    stream holds is to go where the output `replaces` it.
     """
 
     def __init__(self, stream: IO[str], *, replaces: bool) -> None:
@@ -57,13 +54,33 @@ def destination(path: Path | None) -> Iterator[Output]:
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # pytest's stand-in lacks it
         yield Output(sys.stdout, replaces=False)
         return
+    with writing(path, "--output"), path.open("a", encoding="utf-8") as file:
+        out = Output(file, replaces=path.is_file())
+        yield out
+        out.write("")  # no results at all are results too
+
+
+@contextmanager
+def writing(path: Path, option: str) -> Iterator[None]:
+    """`DataError` where a file cannot be written that the option has named."""
     try:
-        with path.open("a", encoding="utf-8") as file:
-            out = Output(file, replaces=path.is_file())
-            yield out
-            out.write("")  # no results at all are results too
+        yield
     except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror}); choose another --output") from None
+        raise DataError(f"{path}: cannot be written ({error.strerror}); choose another {option}") from None
+
+
+def require_room(path: Path, option: str) -> None:
+    """Complains before hours of work, and leaves nothing behind."""
+    existed = path.exists()
+    with writing(path, option):
+        path.open("a", encoding="utf-8").close()
+        if not existed:
+            path.unlink()
+
+
+def say(text: str) -> None:
+    """Tells on standard error how things are going."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def shown(text: str) -> str:

@@ -25,7 +25,6 @@ class Arguments(TextOptions):
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful predict")
-    given.check()
 
     from heedful.tasks.faces import Face
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,8 @@ from heedful.recipes.toml import value
 if TYPE_CHECKING:
     from heedful.data.phrasebook import Phrasebook
     from heedful.tasks.translation.face import Translator
+
+_say = partial(print, flush=True)
 
 _RECIPE = """\
 # Written by: heedful quickstart. Go on with it: heedful train {recipe} --training.steps 2000
@@ -79,6 +81,8 @@ class Arguments:
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful quickstart")
+
+    from heedful.cli import train
     from heedful.data.phrasebook import languages, phrasebook
 
     if given.languages:
@@ -92,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
     _say(f"{len(book.train):,} sentences such as")
     for source, target in book.train[:3]:
         _say(f"  {source}\n  {target}\n")
-    code = _train(recipe)
+    code = train.run([str(recipe)])
     if code == 0:
         _show(book, folder)
     return code
@@ -112,12 +116,6 @@ def _write(book: Phrasebook, folder: Path, *, given: Arguments) -> Path:
     except OSError as error:
         raise TrainingError(f"{folder}: cannot be written ({error.strerror}); choose another --output") from None
     return recipe
-
-
-def _train(recipe: Path) -> int:
-    from heedful.cli import train
-
-    return train.run([str(recipe)])
 
 
 def _show(book: Phrasebook, folder: Path) -> None:
@@ -154,8 +152,3 @@ def _picture(translator: Translator, sources: list[str], folder: Path) -> Path:
     svg = alignment_svg(alignment.source_tokens, alignment.target_tokens, weights, title=f"{source} -> {target}")
     path.write_text(svg, encoding="utf-8")
     return path
-
-
-def _say(text: str) -> None:
-    print(text)
-    sys.stdout.flush()

@@ -9,9 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
-from heedful.cli.arguments import Computing, MaybePath, parse, require_positive
+from heedful.cli.arguments import Computing, MaybePath, PositionalPath, maybe, parse, require_least
 from heedful.cli.output import destination
 from heedful.errors import RecipeError
 from heedful.tasks.faces import chunked
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from heedful.cli.found import Found
     from heedful.retrieval.index import PassageIndex
     from heedful.retrieval.orders import Ordering
-    from heedful.tasks.spans.face import Answerer
 
 _CHUNK = 64
 
@@ -33,7 +30,7 @@ class Arguments:
     that at most half of the passages have.
     """
 
-    index: Annotated[Path, tyro.conf.Positional]
+    index: PositionalPath
     """folder that heedful index made"""
     query: tuple[str, ...] = ()
     """questions, instead of a file"""
@@ -41,10 +38,7 @@ class Arguments:
     """file with a question on each line, plain or gzipped; standard input if not given"""
     top: int = 10
     """passages to tell"""
-    by: Annotated[
-        Literal["bm25", "encoder", "product", "all"] | None,
-        tyro.conf.arg(metavar="{bm25,encoder,product,all}", help_behavior_hint=""),
-    ] = None
+    by: Annotated[Literal["bm25", "encoder", "product", "all"] | None, maybe("{bm25,encoder,product,all}")] = None
     """what to order by, or all three side by side; product where the index has vectors, else bm25, if not given"""
     answers: MaybePath = None
     """folder of a model that answers questions (task "spans"), whose answers are marked"""
@@ -57,7 +51,7 @@ class Arguments:
     """file for the results, a page if it ends with .html; standard output if not given"""
     format: Literal["text", "jsonl"] = "text"
     """for reading, or JSON with all scores and places, a line for each question"""
-    computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
+    computing: Computing = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -99,8 +93,7 @@ def _check(given: Arguments) -> None:
         raise RecipeError("--answers: marks passages, and --measure shows none; drop one of them")
     if given.format == "jsonl" and given.output is not None and given.output.suffix == ".html":
         raise RecipeError("--format jsonl: --output ends with .html, which is a page; drop one of them")
-    require_positive(given, "top")
-    given.computing.check()
+    require_least(given, top=1)
 
 
 def _orderings(index: PassageIndex, given: Arguments) -> tuple[Ordering, ...]:
@@ -115,24 +108,19 @@ def _orderings(index: PassageIndex, given: Arguments) -> tuple[Ordering, ...]:
 def _found(index: PassageIndex, given: Arguments) -> Iterator[Found]:
     from heedful.cli.found import found
     from heedful.data.readers import read_lines
+    from heedful.tasks.spans.face import Answerer
 
-    orderings = _orderings(index, given)
-    answerer = None if given.answers is None else _answerer(given.answers, device=given.computing.device)
+    orderings, answerer = _orderings(index, given), None
+    if given.answers is not None:
+        answerer = given.computing.load(Answerer, given.answers, use="answers questions")
     lines = iter(given.query) if given.query else read_lines(given.queries or sys.stdin.buffer)
     for part in chunked(lines, _CHUNK):
         for query, orders in zip(part, index.compare(part, top=given.top, orderings=orderings), strict=True):
             yield found(query, orders, telling=index.telling(query), answerer=answerer)
 
 
-def _answerer(folder: Path, *, device: str | None) -> Answerer:
-    from heedful.runs.load import load_as
-    from heedful.tasks.spans.face import Answerer
-
-    return load_as(Answerer, folder, use="answers questions", device=device)
-
-
 def _measure(index: PassageIndex, path: Path, given: Arguments) -> None:
-    from heedful.cli.counting import Counting
+    from heedful.cli.progress import Counting
     from heedful.inspection.page import Table, html_page
     from heedful.retrieval.collection import judged_questions
     from heedful.retrieval.measure import FIRST, measure_search

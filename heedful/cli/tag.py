@@ -21,7 +21,6 @@ class Arguments(TextOptions):
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful tag")
-    given.check()
 
     from heedful.tasks.tagging.face import Tagger
 

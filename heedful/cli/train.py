@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from heedful.cli.arguments import MaybeText, parse
+from heedful.cli.arguments import MaybeText, PositionalPath, parse_apart
+from heedful.cli.output import say
 from heedful.recipes.load import dump, load_recipe
 
 
@@ -23,7 +19,7 @@ class Arguments:
     Any key of the recipe can be changed: --training.steps 2000 --model.positions.kind rotary
     """
 
-    recipe: Annotated[Path, tyro.conf.Positional]
+    recipe: PositionalPath
     """TOML file that says what differs from the defaults"""
     print_config: bool = False
     """show the complete recipe and stop"""
@@ -33,7 +29,7 @@ class Arguments:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code: 0, or 128 and the signal that interrupted training."""
-    given, overrides = parse(Arguments, arguments, program="heedful train", extra=True)
+    given, overrides = parse_apart(Arguments, arguments, program="heedful train")
     recipe = load_recipe(given.recipe, overrides)
     if given.print_config:
         print(dump(recipe), end="")
@@ -46,20 +42,13 @@ def run(arguments: Sequence[str]) -> int:
 
     console = Console(stderr=True, force_terminal=None if os.environ.get("RANK", "0") == "0" else False)
     with TrainingProgress(recipe.training, console) as progress:
-        outcome = train(
-            recipe,
-            listeners=[progress],
-            say=lambda text: print(text, file=sys.stderr, flush=True),
-            device=given.device,
-        )
-    if not outcome.leads:
-        return 128 + outcome.signal if outcome.signal else 0
-    if outcome.signal:
+        outcome = train(recipe, listeners=[progress], say=say, device=given.device)
+    if outcome.leads and outcome.signal:
         name = signal.Signals(outcome.signal).name
-        print(f"{name}: saved; the same command goes on from here ({outcome.folder})", file=sys.stderr)
-        return 128 + outcome.signal
-    from heedful.tasks.kind import kind_of
+        say(f"{name}: saved; the same command goes on from here ({outcome.folder})")
+    elif outcome.leads:
+        from heedful.tasks.kind import kind_of
 
-    following = kind_of(recipe).tried(recipe).replace("RUN", str(outcome.folder))
-    print(f"trained: {outcome.folder}\nnext: heedful {following}", file=sys.stderr)
-    return 0
+        following = kind_of(recipe).tried(recipe).replace("RUN", str(outcome.folder))
+        say(f"trained: {outcome.folder}\nnext: heedful {following}")
+    return 128 + outcome.signal if outcome.signal else 0

@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
-from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, parse, require_positive
+from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPaths, parse, require_least
 from heedful.cli.lines import FileOptions, answer
-from heedful.cli.searching import SearchOptions
+from heedful.cli.options import SearchOptions
 from heedful.errors import DataError, RecipeError
 
 
@@ -22,13 +20,13 @@ from heedful.errors import DataError, RecipeError
 class Arguments(FileOptions):
     """Translate sentences, one a line, with one model or with several as an ensemble."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    runs: PositionalPaths
     """run folders; several translate together"""
     text: tuple[str, ...] = ()
     """sentences to translate instead of a file"""
     format: Literal["text", "jsonl"] = "text"
     """plain lines, or JSON with scores"""
-    searching: Annotated[SearchOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=SearchOptions)
+    searching: SearchOptions = field(default_factory=SearchOptions)
     n_best: int = 1
     """translations of each sentence; as text they come as lines of: number, text, score, between tabs"""
     prefix: MaybeText = None
@@ -45,6 +43,7 @@ class Arguments(FileOptions):
     """source tokens translated at one time, padding included"""
     step: MaybeInt = None
     """a kept checkpoint instead of the finished model"""
+    files = ("input", "prefixes")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -52,15 +51,13 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful translate")
     _check(given)
 
-    from heedful.runs.load import load_as
-    from heedful.runs.memory import keep_pages
+    from heedful.runs.device import keep_pages
     from heedful.tasks.searches import build_length, build_search
     from heedful.tasks.translation.face import Translator
 
     keep_pages()
-    given.computing.begin()
     inputs = _inputs(given)
-    translator = load_as(Translator, *given.runs, use="translates", device=given.computing.device, step=given.step)
+    translator = given.computing.load(Translator, *given.runs, use="translates", step=given.step)
     config = given.searching.config(translator.generation)
     with _progress() as tick:
         lines = replace(
@@ -83,8 +80,7 @@ def _check(given: Arguments) -> None:
         raise RecipeError("--prefix and --prefixes: give one of them")
     if given.align and given.format != "jsonl":
         raise RecipeError("--align: only JSON has room for alignments; add --format jsonl")
-    require_positive(given, "n_best", "batch_tokens")
-    given.check(instead="--text" if given.text else None, read=[given.prefixes])
+    require_least(given, n_best=1, batch_tokens=1)
 
 
 def _inputs(given: Arguments) -> Iterator[tuple[str, str]]:

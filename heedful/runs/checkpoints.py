@@ -60,10 +60,11 @@ class Checkpoints(Keeper):
         files[progress] = digest(self.folder / progress)
         steps = before.checkpoints if evaluation is None else (*(s for s in before.checkpoints if s != step), step)
         best = step if evaluation is not None and evaluation.improved else before.best
-        now = replace(
-            before, files=files, checkpoints=steps[-self.keep :], last=step, best=best, finished=False
-        ).without(MODEL)
-        now = now.without(*_superseded(now, progress))
+        kept = steps[-self.keep :]
+        needed = {_weights(each) for each in (*kept, step, best) if each is not None} | {_training(step), progress}
+        superseded = [name for name in files if name.startswith("checkpoints/") and name not in needed]
+        now = replace(before, files=files, checkpoints=kept, last=step, best=best, finished=False)
+        now = now.without(MODEL, *superseded)
         write_manifest(self.folder, now)
         self._sweep(now)
 
@@ -86,7 +87,7 @@ def finish(folder: Path, *, average: int) -> tuple[int, ...]:
         The steps it was made of.
     """
     manifest = read_manifest(folder)
-    steps = manifest.checkpoints[-average:] if average > 1 else (_best(folder, manifest),)
+    steps = manifest.checkpoints[-average:] if average > 1 else (best_step(folder, manifest),)
     models = [load_tensors(folder, _weights(step), manifest=manifest) for step in steps]
     for step, model in zip(steps, models, strict=True):
         require_alike(model, models[0], place=str(folder / _weights(step)))
@@ -163,23 +164,16 @@ def _read(folder: Path, step: int | None) -> tuple[str, dict[str, Tensor]]:
     if step is None and MODEL in manifest.files:
         name = MODEL
     else:
-        name = _weights(_best(folder, manifest) if step is None else step)
+        name = _weights(best_step(folder, manifest) if step is None else step)
     return name, load_tensors(folder, name, manifest=manifest)
 
 
-def _best(folder: Path, manifest: Manifest) -> int:
+def best_step(folder: Path, manifest: Manifest) -> int:
+    """The step of the best checkpoint, or of the only one; `RunError` where there is none."""
     step = manifest.last if manifest.best is None else manifest.best
     if step is None:
         raise RunError(f"{folder}: no checkpoint has been saved yet; go on training with the command that began it")
     return step
-
-
-def _superseded(manifest: Manifest, progress: str) -> list[str]:
-    """What a checkpoint that can be gone on from, with this progress, leaves useless."""
-    assert manifest.last is not None
-    steps = (*manifest.checkpoints, manifest.last, manifest.best)
-    needed = {_weights(step) for step in steps if step is not None} | {_training(manifest.last), progress}
-    return [name for name in manifest.files if name.startswith("checkpoints/") and name not in needed]
 
 
 def _weights(step: int) -> str:

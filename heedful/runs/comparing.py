@@ -16,7 +16,7 @@ from heedful.recipes.recipe import Recipe
 from heedful.runs.device import find_device
 from heedful.runs.examine import answers_of, exam_of, system
 from heedful.runs.load import open_run
-from heedful.store import read_manifest
+from heedful.store import MANIFEST, read_manifest
 from heedful.tasks.exam import Asking, Exam
 from heedful.tasks.kind import Run, kind_of
 from heedful.tasks.report import Comparison, Report, System
@@ -45,7 +45,7 @@ class Candidate:
 
     def is_done(self) -> bool:
         """Whether there is nothing left to train."""
-        if self._run is None and read_manifest(self.folder).finished:
+        if self._run is None and (self.folder / MANIFEST).exists() and read_manifest(self.folder).finished:
             run = open_run(self.folder)
             self._run = run if run.recipe == self.recipe else None
         return self._run is not None

@@ -1,10 +1,15 @@
-"""Where to compute."""
+"""Where to compute, and how the C library hands out memory there: a third of the speed of training on a CPU."""
 
 from __future__ import annotations
+
+import ctypes
+import sys
 
 import torch
 
 from heedful.errors import RecipeError
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def find_device(name: str | torch.device | None) -> torch.device:
@@ -14,7 +19,7 @@ def find_device(name: str | torch.device | None) -> torch.device:
         RecipeError: there is no such device here.
     """
     if name is None:
-        return default_device()
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.empty(1, device=device).cpu()  # a name alone says nothing about whether it is there
@@ -26,6 +31,15 @@ def find_device(name: str | torch.device | None) -> torch.device:
     return device
 
 
-def default_device() -> torch.device:
-    """The GPU where there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def keep_pages() -> bool:
+    """Tells glibc to keep freed pages instead of giving them back to the kernel.
+
+    Otherwise each large tensor is made of fresh pages, which the kernel must clear; that was measured to cost a third
+    of a training step. Memory stays at the peak that training needs anyway. Elsewhere than on Linux nothing is done.
+
+    Returns:
+        Whether it was done.
+    """
+    is_linux = sys.platform.startswith("linux")
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if is_linux else None
+    return bool(mallopt and mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, -1))

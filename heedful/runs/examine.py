@@ -1,22 +1,30 @@
-"""Trained runs in the exam of their task; and what is measured of a run whose task has none."""
+"""Trained runs in the exam of their task, with what their folders say; what is measured where there is no exam."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import torch
+from torch import nn
 
 from heedful.catalogue import DEFAULT, find, recipe_of
 from heedful.errors import RecipeError, RunError
+from heedful.models.size import imagined
+from heedful.models.size import measure as measure_size
 from heedful.recipes.recipe import Recipe
-from heedful.runs.device import find_device
-from heedful.runs.facts import gather
+from heedful.runs.checkpoints import best_step
+from heedful.runs.device import find_device, keep_pages
 from heedful.runs.load import trained
-from heedful.runs.memory import keep_pages
+from heedful.runs.loop import freeze
 from heedful.runs.prepare import open_corpus
+from heedful.store import digest, read_manifest
 from heedful.tasks.exam import Asking, Exam
+from heedful.tasks.facts import Facts, Point
 from heedful.tasks.kind import Kind, Run, kind_of
 from heedful.tasks.report import System
 
@@ -51,11 +59,6 @@ def exam_of(folder: Path, recipe: Recipe, asking: Asking) -> Exam:
             f"{folder}: its task is {recipe.task}, of which no two runs are asked the same; heedful evaluate measures "
             "one alone"
         )
-    _require_understood(folder, recipe, asking, kind)
-    return kind.exam(recipe, asking)
-
-
-def _require_understood(folder: Path, recipe: Recipe, asking: Asking, kind: Kind[Any, Any]) -> None:
     if asking.task is not None and "task" not in kind.understood:
         raise RecipeError(f"--task: {folder} has one task; leave it out")
     if asking.task is not None and asking.task not in recipe.datasets:
@@ -65,6 +68,7 @@ def _require_understood(folder: Path, recipe: Recipe, asking: Asking, kind: Kind
             f"{folder}: its task is {recipe.task}, which is measured on data.test or data.validation and knows nothing "
             f"of {', '.join(strange)}; leave that out"
         )
+    return kind.exam(recipe, asking)
 
 
 def answers_of(run: Run[Any, Any], exam: Exam, *, device: str | torch.device | None) -> Any:
@@ -80,8 +84,56 @@ def answers_of(run: Run[Any, Any], exam: Exam, *, device: str | torch.device | N
 
 
 def system(run: Run[Any, Any]) -> System:
-    """The run as one that answers; `RunError` where nothing was trained yet."""
-    return System(str(run.folder), gather(run))
+    """The run as one that answers: what it is and how it learned, as its folder says without its weights.
+
+    Raises:
+        RunError: nothing was trained yet.
+    """
+    manifest = read_manifest(run.folder)
+    step = best_step(run.folder, replace(manifest, best=None) if manifest.finished else manifest)
+    records = list(_records(run.folder / "metrics.jsonl"))
+    speeds = [record["labels_per_second"] for record in records if _has(record, "training", "labels_per_second")]
+    timed = [record["seconds"] / 60 for record in records if _has(record, "validation", "seconds")]
+    curve = (
+        Point(record["step"], record["seconds"] / 60, record["loss"])
+        for record in records
+        if _has(record, "validation", "step", "seconds", "loss")
+    )
+    with imagined():
+        model: nn.Module = run.build()
+    freeze(model, run.recipe.training)
+    facts = Facts(
+        recipe=run.recipe,
+        finished=manifest.finished,
+        step=step,
+        parameters=measure_size(model).parameters,
+        learned=sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
+        vocabulary="".join(digest(run.folder / name)[:12] for name in run.vocabularies),
+        minutes=timed[-1] if timed else None,
+        tokens_per_second=median(speeds) if speeds else None,
+        curve=tuple(curve),
+    )
+    return System(str(run.folder), facts)
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines that can be read: a kill may leave half a line."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict):
+            yield record
+
+
+def _has(record: Mapping[str, Any], kind: str, *names: str) -> bool:
+    """A record of this kind with numbers of these names; a loss that was infinite is none."""
+    return record.get("kind") == kind and all(isinstance(record.get(name), int | float) for name in names)
 
 
 def measure(

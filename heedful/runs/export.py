@@ -9,44 +9,59 @@ from typing import Any, Final, Literal
 import torch
 from torch import Tensor
 
-from heedful.architectures.model import ModelConfig, TransformerConfig
+from heedful.architectures.model import TransformerConfig
 from heedful.architectures.positions import UnitIntervalConfig
 from heedful.attention.positions import Learned
 from heedful.data.tokenizers import UNK
 from heedful.errors import MissingExtraError, RunError
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.settings import SCALED_SOFTMAX, require
-from heedful.foreign.hugging_face_export import (
-    pieces,
-    save_hugging_face,
-)
+from heedful.foreign.hugging_face_export import pieces, save_hugging_face
 from heedful.models.encoders import TransformerEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.transformer_decoder import TransformerDecoder
 from heedful.runs.checkpoints import load_weights
-from heedful.runs.load import open_task
+from heedful.runs.load import open_run, require_task
 from heedful.runs.origin import open_origin
 from heedful.store import whole_folder
+from heedful.tasks.kind import Run
 from heedful.values import Tokens
 
 _LONGEST: Final = 1024
 """Positions that an exported model has; ours has no limit of its own where positions are computed."""
 
 
+def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
+    """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
+
+    A pre-trained encoder becomes BERT, a language model GPT-2, a translation model Marian where its positions are
+    sinusoidal and BART where they are learned. What they compute stays the same; the numbers are the same, up to their
+    order. The vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
+
+    Args:
+        run: a run folder, or one of Hugging Face.
+        folder: where to write; new or empty.
+        step: a kept checkpoint instead of the finished (or, so far, the best) model.
+
+    Returns:
+        What the other side cannot do with it, one sentence each.
+
+    Raises:
+        RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
+    """
+    return save_hugging_face(open_origin(Path(run), step=step), folder)
+
+
 def export_marian(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
     """Writes a translation run's model as a folder that `transformers.MarianMTModel.from_pretrained` reads.
 
-    Subword models come with what `MarianTokenizer` needs; other tokenizers with vocab.json alone.
-
-    Args:
-        run: a run folder.
-        folder: where to write; new or empty.
-        step: a kept checkpoint instead of the finished (or, so far, the best) model.
+    Subword models come with what `MarianTokenizer` needs; other tokenizers with vocab.json alone. What is given is as
+    in `export_hugging_face`, but that there has to be a run.
 
     Raises:
         RunError: the run cannot be read, uses an option that Marian has not, or `folder` holds something.
     """
-    _translating(open_task("translation", Path(run)).recipe.model, "MarianMT")
+    _translating(Path(run), "MarianMT")
     save_hugging_face(open_origin(Path(run), step=step), folder, family=MARIAN)
 
 
@@ -59,13 +74,8 @@ def export_ctranslate2(
 ) -> None:
     """Writes a run's model as a folder that `ctranslate2.Translator` reads; its tokens are our tokenizer's pieces.
 
-    Positions are stored as a table, so sentences may have up to 1,024 tokens.
-
-    Args:
-        run: a run folder.
-        folder: where to write; new or empty.
-        quantization: how weights are stored; fp32 unless given.
-        step: a kept checkpoint instead of the finished (or, so far, the best) model.
+    Positions are stored as a table, so sentences may have up to 1,024 tokens. What is given is as in
+    `export_hugging_face`, but that there has to be a run; weights are fp32 without `quantization`.
 
     Raises:
         RunError: the run cannot be read, uses an option that CTranslate2 has not, or `folder` holds something.
@@ -77,8 +87,8 @@ def export_ctranslate2(
         raise MissingExtraError(
             "exporting to CTranslate2 needs the package ctranslate2: pip install 'heedful[ct2]'"
         ) from None
-    opened = open_task("translation", Path(run))
-    config = _translating(opened.recipe.model, "CTranslate2")
+    opened = _translating(Path(run), "CTranslate2")
+    config = opened.recipe.model
     require(config, "CTranslate2", _CTRANSLATE2_HAS)
     if isinstance(config.positions, UnitIntervalConfig) and config.positions.of == "sentence":
         raise RunError(
@@ -95,14 +105,12 @@ def export_ctranslate2(
     )
     _fill_ctranslate2(spec, model)
     source, target = (opened.text(file) for file in opened.kind.words)
-    spec.register_source_vocabulary(pieces(source))
-    spec.register_target_vocabulary(pieces(target))
     names, special = pieces(target), target.special
+    spec.register_source_vocabulary(pieces(source))
+    spec.register_target_vocabulary(names)
     spec.config.bos_token = spec.config.decoder_start_token = names[special.bos]
-    spec.config.eos_token, spec.config.unk_token = (
-        names[special.eos],
-        names[UNK if special.unk is None else special.unk],
-    )
+    spec.config.eos_token = names[special.eos]
+    spec.config.unk_token = names[UNK if special.unk is None else special.unk]
     spec.config.add_source_eos = True
     spec.validate()
     spec.optimize(quantization=quantization)
@@ -124,12 +132,16 @@ _CTRANSLATE2_HAS: Final = {
 _ACTIVATIONS: Final = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
 
-def _translating(config: ModelConfig, name: str) -> TransformerConfig:
-    if not isinstance(config, TransformerConfig):
+def _translating(folder: Path, name: str) -> Run[Any, Any]:
+    """A run of translation with a Transformer."""
+    run = open_run(folder)
+    require_task(run, "translation")
+    model = run.recipe.model
+    if not isinstance(model, TransformerConfig):
         raise RunError(
-            f"model.kind = {config.kind}: {name} has only transformer; train a model of that kind to export it"
+            f"model.kind = {model.kind}: {name} has only transformer; train a model of that kind to export it"
         )
-    return config
+    return run
 
 
 # Where maps and norms go in CTranslate2's specification of a layer; several of ours become one, stacked by rows.
@@ -153,27 +165,22 @@ def _fill_ctranslate2(spec: Any, model: SequenceToSequence[Tokens]) -> None:
     weights = {name: p.detach() for name, p in model.named_parameters(remove_duplicate=False)}
     assert isinstance(model.encoder, TransformerEncoder)
     assert isinstance(model.decoder, TransformerDecoder)
-    for side, stack, into in (
-        ("encoder", model.encoder.stack, spec.encoder),
-        ("decoder", model.decoder.stack, spec.decoder),
-    ):
-        prefix = f"{side}.stack"
-        table = into.embeddings[0] if side == "encoder" else into.embeddings
+    encoder = (spec.encoder, spec.encoder.embeddings[0], _CTRANSLATE2_LAYER)
+    decoder = (spec.decoder, spec.decoder.embeddings, {**_CTRANSLATE2_LAYER, **_CTRANSLATE2_ACROSS})
+    sides = {"encoder.stack": (model.encoder.stack, *encoder), "decoder.stack": (model.decoder.stack, *decoder)}
+    for prefix, (stack, into, table, places) in sides.items():
         table.weight = weights[f"{prefix}.embedding.table.weight"].numpy()
         into.scale_embeddings = float(stack.embedding.scale)
-        assert stack.embedding.position is not None
         position = stack.embedding.position
+        assert position is not None
         length = position.table.num_embeddings - position.offset if isinstance(position, Learned) else _LONGEST
-        places = torch.arange(length)
         with torch.no_grad():
-            into.position_encodings.encodings = (
-                stack.embedding.position(places.unsqueeze(0))[0].float().contiguous().numpy()
-            )
+            encodings = position(torch.arange(length).unsqueeze(0))[0]
+        into.position_encodings.encodings = encodings.float().contiguous().numpy()
         if stack.final_norm is not None:
             _put(into.layer_norm, weights, [f"{prefix}.final_norm"])
-        places_of = {**_CTRANSLATE2_LAYER, **(_CTRANSLATE2_ACROSS if side == "decoder" else {})}
         for number, layer in enumerate(into.layer):
-            for path, ours in places_of.items():
+            for path, ours in places.items():
                 _put(_inside(layer, path), weights, [f"{prefix}.layers.{number}.{each}" for each in ours])
     _put(spec.decoder.projection, weights, ["output"])
 
@@ -190,24 +197,3 @@ def _inside(spec: Any, path: str) -> Any:
     for part in path.split("."):
         spec = spec[int(part)] if part.isdigit() else getattr(spec, part)
     return spec
-
-
-def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
-    """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
-
-    A pre-trained encoder becomes BERT, a language model GPT-2, a translation model Marian where its positions are
-    sinusoidal and BART where they are learned. What they compute stays the same; the numbers are the same, up to their
-    order. The vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
-
-    Args:
-        run: a run folder, or one of Hugging Face.
-        folder: where to write; new or empty.
-        step: a kept checkpoint instead of the finished (or, so far, the best) model.
-
-    Returns:
-        What the other side cannot do with it, one sentence each.
-
-    Raises:
-        RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
-    """
-    return save_hugging_face(open_origin(Path(run), step=step), folder)

@@ -63,19 +63,26 @@ def given_tokenizer(recipe: Recipe) -> Tokenizer | None:
     return tokenizer
 
 
-def warm(model: nn.Module, recipe: Recipe, *, say: Callable[[str], None]) -> None:
-    """Copies what `init` knows of a model's body, and says what is taken, what starts fresh and what is left behind.
+def begin_run(folder: Path, recipe: Recipe) -> Run[Any, Any]:
+    """A new run with freshly learned vocabularies; nothing is written."""
+    return Run(folder, recipe, kind_of(recipe).learn(recipe, given=given_tokenizer(recipe)))
 
-    Args:
-        model: freshly initialised.
-        recipe: a resolved one; without `init` nothing happens. The summary that an encoder makes of a text may be
-            missing in the other model.
+
+def fresh(run: Run[Any, Any], *, say: Callable[[str], None]) -> nn.Module:
+    """The model that training begins with; of what `init` knows, `say` is told what is taken and what is left behind.
 
     Raises:
-        RunError: a part of the body is missing there, or has another shape.
+        RunError: a part of the body is missing in the other model, or has another shape.
     """
-    if not isinstance(recipe, TunedRecipe) or recipe.init is None:
-        return
+    model: nn.Module = run.model()
+    if isinstance(run.recipe, TunedRecipe) and run.recipe.init is not None:
+        _warm(model, run.recipe, say=say)
+    run.kind.warm(run, model, say=say)
+    return model
+
+
+def _warm(model: nn.Module, recipe: TunedRecipe, *, say: Callable[[str], None]) -> None:
+    """Copies what `init` knows of a model's body, of which the other model may lack the summary of a text alone."""
     origin = _origin(recipe)
     prefix = f"{recipe.body}." if recipe.body else ""
     wanted = {name: parameter for name, parameter in model.named_parameters() if name.startswith(prefix)}
@@ -95,14 +102,6 @@ def warm(model: nn.Module, recipe: Recipe, *, say: Callable[[str], None]) -> Non
     left = [name for name in origin.tensors if name not in taken]
     numbers = sum(parameter.numel() for parameter in taken.values())
     say(f"{recipe.init}: {numbers:,} weights taken over; new: {_parts(fresh)}; left behind: {_parts(left)}")
-
-
-def fresh(run: Run[Any, Any], *, say: Callable[[str], None]) -> nn.Module:
-    """The model that training begins with."""
-    model: nn.Module = run.model()
-    warm(model, run.recipe, say=say)
-    run.kind.warm(run, model, say=say)
-    return model
 
 
 def _origin(recipe: TunedRecipe) -> Origin:
@@ -150,8 +149,3 @@ def _parts(names: list[str]) -> str:
 
 def _shape(tensor: torch.Tensor) -> str:
     return " x ".join(map(str, tensor.shape))
-
-
-def begin_run(folder: Path, recipe: Recipe) -> Run[Any, Any]:
-    """A new run with freshly learned vocabularies; nothing is written."""
-    return Run(folder, recipe, kind_of(recipe).learn(recipe, given=given_tokenizer(recipe)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import torch
 from torch import nn
@@ -23,13 +23,7 @@ from heedful.tasks.heads import Heads
 from heedful.tasks.kind import Run, kind_of
 
 FORMAT: Final = 1
-
-
 CONFIG: Final = "config.json"
-
-
-if TYPE_CHECKING:
-    from heedful.foreign.hugging_face import HuggingFaceFolder
 
 User = TypeVar("User")
 
@@ -48,11 +42,7 @@ def save_run(run: Run[Any, Any]) -> None:
 
 
 def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
-    """A run that exists.
-
-    Args:
-        folder: where.
-        recipe: what to believe instead of the recipe in the folder, as where a later sitting changed its limits.
+    """A run that exists; a `recipe` counts instead of that in the folder, as where a later sitting changed its limits.
 
     Raises:
         RunError: it is missing, damaged, or of another version.
@@ -66,7 +56,13 @@ def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
     verify(folder, CONFIG, manifest=manifest)
     for name in sorted(name for name in manifest.files if name.startswith(("tokenizer/", "tasks/"))):
         verify(folder, name, manifest=manifest)
-    recipe = recipe or _recipe(folder / CONFIG)
+    if recipe is None:
+        path = folder / CONFIG
+        table = _stored(path)
+        try:
+            recipe = stored_recipe(table, place=str(path))
+        except RecipeError as error:
+            raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
     return Run(folder, recipe, kind_of(recipe).load(recipe, folder))
 
 
@@ -106,14 +102,17 @@ def load(*folders: str | Path, device: str | torch.device | None = None, step: i
     >>> model.translate(["A dog runs."])[0].text  # doctest: +SKIP
     'Ein Hund rennt.'
     """
-    if (foreign := _foreign(folders)) is not None:
-        return foreign.user(device=find_device(device), step=step)
+    if foreign := [Path(folder) for folder in folders if is_hugging_face(Path(folder))]:
+        if len(folders) > 1:
+            raise RunError(f"{foreign[0]}: is a model of Hugging Face, and only runs of heedful work together")
+        from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
+
+        return open_hugging_face(foreign[0]).user(device=find_device(device), step=step)
     if not folders:
         raise RunError("no run folder was given; name at least one")
     first, *others = runs = [open_run(Path(folder)) for folder in folders]
     for other in others:
-        if other.recipe.task != first.recipe.task:
-            raise _other_task(other, first.recipe.task)
+        require_task(other, first.recipe.task)
     place = find_device(device)
     models = [trained(run, device=place, step=step) for run in runs]
     return first.kind.together(runs, models) if others else first.kind.face(first, models[0], step=step)
@@ -134,8 +133,7 @@ def load_as(
         folders: of the run, or of several that work together.
         use: what it does, in words.
         task: which task of a run that has several; the one of the kind unless given.
-        device: where to compute; a GPU where there is one.
-        step: a kept checkpoint instead of the finished model.
+        device, step: see `load`.
 
     Raises:
         RunError: the model is of another kind, has no such task, or has several of the kind and none is named.
@@ -164,45 +162,15 @@ def load_embedder(folder: Path, *, task: str | None = None, device: str | torch.
     return load_as(Embeds, folder, use=use, task=task, device=device)  # type: ignore[type-abstract]  # protocol
 
 
-def open_task(task: str, folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
-    """A run of one task that exists; see `open_run`.
-
-    Raises:
-        RunError: its task is another one.
-    """
-    run = open_run(folder, recipe)
-    if run.recipe.task != task:
-        raise _other_task(run, task)
-    return run
-
-
-def _foreign(folders: tuple[str | Path, ...]) -> HuggingFaceFolder | None:
-    """The model of Hugging Face, if that is what the folder holds."""
-    found = [Path(folder) for folder in folders if is_hugging_face(Path(folder))]
-    if found and len(folders) > 1:
-        raise RunError(f"{found[0]}: is a model of Hugging Face, and only runs of heedful work together")
-    if not found:
-        return None
-    from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
-
-    return open_hugging_face(found[0])
-
-
-def _other_task(run: Run[Any, Any], wanted: str) -> RunError:
-    return RunError(f"{run.folder}: its task is {run.recipe.task} where {wanted} is needed; name a run of that task")
+def require_task(run: Run[Any, Any], wanted: str) -> None:
+    """`RunError` where the task of a run is another one."""
+    if run.recipe.task != wanted:
+        raise RunError(f"{run.folder}: its task is {run.recipe.task} where {wanted} is needed; name a run of that task")
 
 
 def taking_up_run(folder: Path, recipe: Recipe) -> Recipe:
     """A recipe as it goes on with the run in a folder, which may be older than some of its keys."""
     return taking_up(recipe, _stored(folder / CONFIG)) if read_manifest(folder).last is not None else recipe
-
-
-def _recipe(path: Path) -> Recipe:
-    table = _stored(path)
-    try:
-        return stored_recipe(table, place=str(path))
-    except RecipeError as error:
-        raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
 
 
 def _stored(path: Path) -> Mapping[str, Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import assert_never
+from typing import Any, assert_never
 
-import torch
 from torch import nn
 
 from heedful.errors import RecipeError
@@ -19,12 +18,67 @@ from heedful.recipes.training import (
     NoamConfig,
     TrainingConfig,
 )
-from heedful.training.precision import has_fast_bf16
+from heedful.runs.checkpoints import Checkpoints
+from heedful.tasks.kind import Run
+from heedful.tasks.task import Task
+from heedful.training.distributed import World
+from heedful.training.listeners import Listener
+from heedful.training.optimizers import Adam, MovingAverage
+from heedful.training.precision import Exact, Half, has_fast_bf16
 from heedful.training.schedules import Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
-from heedful.training.trainer import Habits, Limits
+from heedful.training.trainer import Habits, Limits, Trainer
+
+_BODY = "encoder"
 
 
-def build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -> Schedule:
+def build_trainer(
+    run: Run[Any, Any], model: nn.Module, task: Task[Any], *, world: World, listener: Listener
+) -> Trainer[Any]:
+    """What trains a model as its recipe says, in bf16 where that is asked for or the hardware is fast at it."""
+    config = run.recipe.training
+    half = config.precision == "bf16" or (config.precision == "auto" and has_fast_bf16(world.device))
+    precision = Half(model) if half else Exact(model)
+    least = config.min_steps if isinstance(config, FineTuningConfig) else None
+    limits = Limits(config.steps, config.epochs, config.minutes, config.patience, least or 0)
+    adam = config.optimizer
+    return Trainer(
+        model,
+        task,
+        optimizer=Adam(
+            precision.trainable,
+            betas=(adam.beta1, adam.beta2),
+            epsilon=adam.epsilon,
+            weight_decay=adam.weight_decay,
+            factors=rate_factors(model, config),
+        ),
+        precision=precision,
+        schedule=_schedule(config, d_model=run.recipe.model.d_model, steps=_steps(config, task, limits)),
+        world=world,
+        limits=limits,
+        habits=Habits(
+            seed=run.recipe.seed,
+            accumulate=config.accumulate,
+            clip=config.clip,
+            evaluate_every=config.evaluate_every,
+            monitor=config.monitor,
+            higher_is_better=config.monitor.rpartition("/")[2] != "loss",
+        ),
+        listener=listener,
+        keeper=Checkpoints(run.folder, keep=config.keep),
+        average=MovingAverage(precision.masters, config.ema) if config.ema is not None else None,
+    )
+
+
+def _steps(config: TrainingConfig, task: Task[Any], limits: Limits) -> int | None:
+    """How many updates there will be, as far as the limits tell."""
+    if limits.epochs is None or not isinstance(config.schedule, CosineConfig | LinearConfig):
+        return limits.steps
+    per_epoch = (len(task.updates(epoch, accumulate=config.accumulate)) for epoch in range(limits.epochs))
+    by_epochs = max(sum(per_epoch), limits.min_steps)
+    return by_epochs if limits.steps is None else min(by_epochs, limits.steps)
+
+
+def _schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -> Schedule:
     """The learning rate; `steps` is how many updates there will be, for schedules that must know."""
     match config.schedule:
         case NoamConfig(factor=factor, warmup=warmup):
@@ -40,32 +94,6 @@ def build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -
         case ConstantConfig(rate=rate, warmup=warmup):
             return Constant(rate, warmup)
     assert_never(config.schedule)
-
-
-def build_limits(config: TrainingConfig) -> Limits:
-    """When training ends."""
-    least = config.min_steps if isinstance(config, FineTuningConfig) else None
-    return Limits(config.steps, config.epochs, config.minutes, config.patience, least or 0)
-
-
-def build_habits(config: TrainingConfig, *, seed: int, monitor: str) -> Habits:
-    """How training goes on from update to update; `monitor` is one of the task's metrics."""
-    return Habits(
-        seed=seed,
-        accumulate=config.accumulate,
-        clip=config.clip,
-        evaluate_every=config.evaluate_every,
-        monitor=monitor,
-        higher_is_better=monitor.rpartition("/")[2] != "loss",
-    )
-
-
-def wants_half(config: TrainingConfig, device: torch.device) -> bool:
-    """Whether to train in bf16: where asked for, or where the hardware is fast at it."""
-    return config.precision == "bf16" or (config.precision == "auto" and has_fast_bf16(device))
-
-
-_BODY = "encoder"
 
 
 def freeze(model: nn.Module, config: TrainingConfig) -> None:

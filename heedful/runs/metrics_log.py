@@ -1,4 +1,7 @@
-"""metrics.jsonl: one line for each evaluation, for every fifty updates, and for the final model."""
+"""What is written of training, for those who want curves: metrics.jsonl and TensorBoard's event files.
+
+metrics.jsonl has a line for each evaluation, for every fifty updates, and for the final model.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from heedful.errors import TrainingError
+from heedful.errors import MissingExtraError, TrainingError
 from heedful.store import replacing
 from heedful.training.listeners import Evaluation, Listener, Progress, Sum, Update
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 _EVERY = 50
 _LINE = "training_line"
@@ -46,11 +52,7 @@ class _Gathered:
 
 
 class MetricsLog(Listener):
-    """Appends measurements to a file.
-
-    Args:
-        path: the file.
-    """
+    """Appends measurements to a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -140,3 +142,46 @@ def _stays(line: str, progress: Progress) -> bool:
     if kind == "validation" and step == progress.step:
         return progress.evaluated == step
     return kind != "final" and step <= progress.step
+
+
+class EventFiles(Listener):
+    """Writes loss, rate and gradient norm of each update, and metrics of each evaluation, as scalars.
+
+    Training goes on after the update `resumed_at`; TensorBoard forgets what earlier files say of later ones.
+    """
+
+    def __init__(self, folder: Path, *, resumed_at: int = 0) -> None:
+        self._writer = writer_class()(str(folder), purge_step=resumed_at + 1 if resumed_at else None)
+
+    def updated(self, update: Update) -> None:
+        """Curves of training."""
+        for name in ("loss", "nll", "rate", "gradient_norm"):
+            self._writer.add_scalar(f"training/{name}", getattr(update, name), update.step)
+        for name, value in update.further.items():
+            self._writer.add_scalar(f"training/{name}", value.mean, update.step)
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Curves of validation; what was written so far can be seen from now on."""
+        for name, value in evaluation.metrics.items():
+            self._writer.add_scalar(f"validation/{name}", value, evaluation.progress.step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Ends the file."""
+        self._writer.close()
+
+
+def writer_class() -> type[SummaryWriter]:
+    """The class that writes event files.
+
+    Raises:
+        MissingExtraError: TensorBoard is not installed.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise MissingExtraError(
+            "training.tensorboard = true: the package tensorboard is not installed; "
+            "install it with: pip install 'heedful[tensorboard]', or leave the key out"
+        ) from None
+    return SummaryWriter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from heedful.recipes.recipe import PARTS, Recipe, data_table
 from heedful.recipes.section import Anchor, Mark, Section, fixed, keys, marked, parts
 from heedful.runs.initial import begin_run
 from heedful.runs.load import is_begun, open_run, save_run, taking_up_run
-from heedful.runs.tensorboard import writer_class
+from heedful.runs.metrics_log import writer_class
 from heedful.store import MANIFEST, digest
 from heedful.tasks.kind import Run, kind_of, placed
 
@@ -108,7 +108,9 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run[Any, An
         for part in ("train", "validation")
         if _same_text(run, name, part)
     ]
-    if different := _differences(old.recipe, recipe, besides=moved):
+    before, after = dict(fixed(old.recipe)), dict(fixed(recipe))
+    differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    if different := [key for key in differing if not key.startswith(tuple(moved))]:
         if not is_begun(folder):
             say(f"{folder}: nothing was trained with the earlier recipe; beginning again")
             for name in ("metrics.jsonl", MANIFEST):
@@ -141,11 +143,7 @@ def _create(recipe: Recipe, *, say: Callable[[str], None]) -> Run[Any, Any]:
 def open_corpus(run: Run[Any, Any], part: str, *, say: Callable[[str], None], name: str = "") -> Corpus:
     """One part of the data, encoded with the run's vocabularies into memory-mapped arrays.
 
-    Args:
-        run: whose.
-        part: train, validation or test.
-        say: told where it is encoded again.
-        name: of the task, where the run has several.
+    The part is train, validation or test; `name` is that of the task, where the run has several.
     """
     member = run.members[name]
     folder = member.folder / "data" / part
@@ -184,9 +182,3 @@ def _same_text(run: Run[Any, Any], name: str, part: str) -> bool:
     except RunError:
         return False
     return True
-
-
-def _differences(old: Recipe, new: Recipe, *, besides: Sequence[str]) -> list[str]:
-    before, after = dict(fixed(old)), dict(fixed(new))
-    keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-    return [key for key in keys if not key.startswith(tuple(besides))]

@@ -15,28 +15,22 @@ import numpy as np
 import torch
 from torch import nn
 
-from heedful.data.corpus import Corpus, Report, fingerprint
+from heedful.data.corpus import Corpus, fingerprint
 from heedful.errors import RecipeError
 from heedful.recipes.problems import risks
 from heedful.recipes.recipe import Recipe
-from heedful.recipes.training import CosineConfig, LinearConfig
-from heedful.runs.checkpoints import Checkpoints, finish, resume
-from heedful.runs.device import find_device
+from heedful.runs.checkpoints import finish, resume
+from heedful.runs.device import find_device, keep_pages
 from heedful.runs.initial import fresh, resolved
 from heedful.runs.load import trained
-from heedful.runs.loop import build_habits, build_limits, build_schedule, freeze, rate_factors, wants_half
-from heedful.runs.memory import keep_pages
-from heedful.runs.metrics_log import MetricsLog
+from heedful.runs.loop import build_trainer, freeze
+from heedful.runs.metrics_log import EventFiles, MetricsLog
 from heedful.runs.prepare import claimed, open_corpus, open_or_create, require_inputs
-from heedful.runs.tensorboard import EventFiles
 from heedful.store import write_json
 from heedful.tasks.kind import Run
 from heedful.tasks.task import Task
 from heedful.training.distributed import World, world
 from heedful.training.listeners import Broadcast, Listener, Progress
-from heedful.training.optimizers import Adam, MovingAverage
-from heedful.training.precision import Exact, Half
-from heedful.training.trainer import Trainer
 from heedful.version import __version__
 
 Corpora: TypeAlias = Mapping[str, tuple[Corpus, Corpus]]
@@ -112,38 +106,20 @@ def _open(recipe: Recipe, say: Callable[[str], None]) -> tuple[Run[Any, Any], Co
 
 
 def _corpora(run: Run[Any, Any], name: str, say: Callable[[str], None]) -> tuple[Corpus, Corpus]:
-    """Both parts of what one task is learned from."""
-    train_text, validation = (_told(run, name, part, say) for part in ("train", "validation"))
+    """Both parts of what one task is learned from; a line about one of several tasks begins with its name."""
+    member, called = run.members[name], f"{name}: " if name else ""
+    found = []
+    for part in ("train", "validation"):
+        found.append(open_corpus(run, part, say=say, name=name))
+        for remark in member.kind.remarks(member, found[-1]):
+            say(f"{called}{part}: {remark}")
+    train_text, validation = found
     report, *_, last = train_text.report, *train_text.sides.values()
-    say(
-        f"{_called(name)}{report.kept:,} training examples, {len(last.stream):,} tokens"
-        + (
-            f" ({report.empty:,} empty and {report.too_long:,} too long ones left out)"
-            if report.kept < _all(report)
-            else ""
-        )
-    )
+    left_out = ""
+    if report.empty or report.too_long:
+        left_out = f" ({report.empty:,} empty and {report.too_long:,} too long ones left out)"
+    say(f"{called}{report.kept:,} training examples, {len(last.stream):,} tokens{left_out}")
     return train_text, validation
-
-
-def _told(run: Run[Any, Any], name: str, part: str, say: Callable[[str], None]) -> Corpus:
-    corpus = open_corpus(run, part, say=say, name=name)
-    for remark in _remarks(run.members[name], corpus):
-        say(f"{_called(name)}{part}: {remark}")
-    return corpus
-
-
-def _remarks(run: Run[Any, Any], corpus: Corpus) -> Sequence[str]:
-    return run.kind.remarks(run, corpus)
-
-
-def _called(name: str) -> str:
-    """What a line about one of several tasks begins with."""
-    return f"{name}: " if name else ""
-
-
-def _all(report: Report) -> int:
-    return report.kept + report.empty + report.too_long
 
 
 def _train(
@@ -161,7 +137,12 @@ def _train(
     freeze(model, run.recipe.training)
     run.kind.hold(run, model)
     task = run.kind.whole(run, corpora, device=here.device)
-    require_metric(task, run.recipe.training.monitor)
+    monitor = run.recipe.training.monitor
+    if monitor not in task.metrics:
+        raise RecipeError(
+            f'training.monitor = "{monitor}": cannot be measured on these data; choose one of '
+            f"{', '.join(sorted(task.metrics))}"
+        )
     log = MetricsLog(run.folder / "metrics.jsonl")
     with ExitStack() as files:
         told: list[Listener] = []
@@ -171,38 +152,13 @@ def _train(
             if run.recipe.training.tensorboard:
                 events = EventFiles(run.folder / "tensorboard", resumed_at=progress.step)
                 told.append(files.enter_context(closing(events)))
-        trainer = _trainer(run, model, task, here=here, listener=Broadcast(told))
+        trainer = build_trainer(run, model, task, world=here, listener=Broadcast(told))
         if snapshot is not None:
             trainer.restore(snapshot)
         signal = trainer.run()
         if not signal:
             here.lead(lambda: _conclude(run, task, device=here.device, progress=trainer.progress, log=log, say=say))
     return signal
-
-
-def _trainer(run: Run[Any, Any], model: nn.Module, task: Task[Any], *, here: World, listener: Listener) -> Trainer[Any]:
-    config = run.recipe.training
-    precision = Half(model) if wants_half(config, here.device) else Exact(model)
-    adam = config.optimizer
-    return Trainer(
-        model,
-        task,
-        optimizer=Adam(
-            precision.trainable,
-            betas=(adam.beta1, adam.beta2),
-            epsilon=adam.epsilon,
-            weight_decay=adam.weight_decay,
-            factors=rate_factors(model, config),
-        ),
-        precision=precision,
-        schedule=build_schedule(config, d_model=run.recipe.model.d_model, steps=_steps(run.recipe, task)),
-        world=here,
-        limits=build_limits(config),
-        habits=build_habits(config, seed=run.recipe.seed, monitor=config.monitor),
-        listener=listener,
-        keeper=Checkpoints(run.folder, keep=config.keep),
-        average=MovingAverage(precision.masters, config.ema) if config.ema is not None else None,
-    )
 
 
 def _conclude(
@@ -224,25 +180,6 @@ def _conclude(
     made_of = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]}"
     best = f"{run.recipe.training.monitor} {progress.best:.3f} at step {progress.best_step}"
     say(f"final model ({made_of})  validation {measured}  (best single checkpoint: {best})")
-
-
-def require_metric(task: Task[Any], name: str) -> None:
-    """Refuses to monitor what the data do not allow to measure."""
-    if name not in task.metrics:
-        raise RecipeError(
-            f'training.monitor = "{name}": cannot be measured on these data; choose one of '
-            f"{', '.join(sorted(task.metrics))}"
-        )
-
-
-def _steps(recipe: Recipe, task: Task[Any]) -> int | None:
-    """How many updates there will be, as far as the limits tell."""
-    limits = recipe.training
-    if limits.epochs is None or not isinstance(limits.schedule, CosineConfig | LinearConfig):
-        return limits.steps
-    per_epoch = (len(task.updates(epoch, accumulate=limits.accumulate)) for epoch in range(limits.epochs))
-    by_epochs = max(sum(per_epoch), build_limits(limits).min_steps)
-    return by_epochs if limits.steps is None else min(by_epochs, limits.steps)
 
 
 def _describe(run: Run[Any, Any], corpora: Corpora, *, device: torch.device) -> None:

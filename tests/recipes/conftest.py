@@ -19,7 +19,7 @@ import pytest
 from shapes import unchecked
 
 from heedful.__main__ import main
-from heedful.cli.arguments import parse
+from heedful.cli.arguments import parse, parse_apart
 from heedful.cli.commands import COMMANDS
 from heedful.recipes.load import load_recipe
 from heedful.shelf import pick, studies
@@ -167,7 +167,7 @@ def _check(words: list[str], stand_in: Path) -> bool:
         if "--help" not in words:
             parse(command.Arguments, words[2:], program=program)
         return True
-    given, overrides = parse(command.Arguments, words[2:], program=program, extra=True)
+    given, overrides = parse_apart(command.Arguments, words[2:], program=program)
     if given.recipe is None:  # `describe` of something else than a recipe
         return True
     load_recipe(ROOT / given.recipe if (ROOT / given.recipe).is_file() else stand_in, overrides)

@@ -9,7 +9,7 @@ from typing import Annotated
 import pytest
 import tyro
 
-from heedful.cli.arguments import parse
+from heedful.cli.arguments import parse, parse_apart
 from heedful.errors import RecipeError
 
 
@@ -33,7 +33,7 @@ class Baking:
 def test_fields_become_options() -> None:
     words = ["rye", "--hours", "3", "--dark-crust", "-s", "1.5"]
     assert parse(Baking, words, program="bake") == Baking("rye", 3, True, 1.5)
-    assert parse(Baking, ["rye"], program="bake", extra=True) == (Baking("rye"), [])
+    assert parse_apart(Baking, ["rye"], program="bake") == (Baking("rye"), [])
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_misuse_is_told_alike_on_a_terminal(columns: str | None, monkeypatch: py
 
 
 def test_help_is_made_of_docstrings(capsys: pytest.CaptureFixture[str]) -> None:
-    for extra in (False, True):
+    for read in (parse, parse_apart):
         with pytest.raises(SystemExit) as caught:
-            parse(Baking, ["--help"], program="bake", extra=extra)  # type: ignore[call-overload]
+            read(Baking, ["--help"], program="bake")  # type: ignore[operator]
         assert caught.value.code == 0
         shown = capsys.readouterr().out
         assert "usage: bake" in shown
@@ -118,13 +118,13 @@ def test_help_is_made_of_docstrings(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_options_of_others_are_set_apart(words: str, others: str) -> None:
-    assert parse(Baking, words.split(), program="bake", extra=True) == (Baking("rye", 3), others.split())
+    assert parse_apart(Baking, words.split(), program="bake") == (Baking("rye", 3), others.split())
 
 
 def test_own_options_are_never_taken_for_others() -> None:
     words = ["rye", "--no-dark-crust", "--sodium", "2", "--hours", "3"]
-    assert parse(Baking, words, program="bake", extra=True) == (Baking("rye", 3, False, 2.0), [])
+    assert parse_apart(Baking, words, program="bake") == (Baking("rye", 3, False, 2.0), [])
     with pytest.raises(RecipeError, match="--dark-crst is no option; did you mean --dark-crust"):
-        parse(Baking, ["rye", "--dark-crst"], program="bake", extra=True)
+        parse_apart(Baking, ["rye", "--dark-crst"], program="bake")
     with pytest.raises(RecipeError, match="Unrecognized options: --seed"):
-        parse(Baking, ["rye", "--", "--seed"], program="bake", extra=True)
+        parse_apart(Baking, ["rye", "--", "--seed"], program="bake")

@@ -96,8 +96,8 @@ def test_exact_match_leaves_case_aside_when_told(say: Say, here: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging", "spans"])
-def test_labels_against_those_of_another_run(say: Say, tuning: Path, tuned: Tuned, tmp_path: Path, task: str) -> None:
-    other = fit(tuning / f"{task}.toml", "--training.steps", "60", "--output", str(tmp_path / "other"))
+def test_labels_against_those_of_another_run(say: Say, tuning: Path, tuned: Tuned, here: Path, task: str) -> None:
+    other = fit(tuning / f"{task}.toml", "--training.steps", "60", "--output", str(here / "other"))
     words = ("--against", other, *QUICK)
     found = report(say("evaluate", tuned(task), *words, "--format", "json"))
     alone = report(say("evaluate", other, "--format", "json"))

@@ -11,7 +11,7 @@ from torch import nn
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.published import PUBLISHED
-from heedful.cli.published import published_size
+from heedful.cli.describe import published_size
 from heedful.models.size import measure
 
 BASE = {"d_model": 512, "heads": 8, "d_ff": 2048, "layers": 6}

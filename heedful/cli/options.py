@@ -1,0 +1,177 @@
+"""Options that several commands share: of searches, of parallel text, and of measuring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from heedful.cli.arguments import Computing, MaybeFloat, MaybeInt, MaybePath, maybe, require_least
+from heedful.errors import RecipeError
+
+if TYPE_CHECKING:
+    from heedful.data.readers import Pair, Reader
+    from heedful.metrics.bootstrap import Sampling
+    from heedful.recipes.generation import ContinuationConfig, GenerationConfig
+    from heedful.tasks.exam import Asking
+
+_KEYS: Final = {"search": "kind", "beam": "width"}
+"""Options that are called otherwise in a recipe."""
+_KINDS: Final = {
+    "sampling": frozenset({"temperature", "top_k", "top_p", "min_p"}),
+    "beam": frozenset({"width", "length_penalty"}),
+}
+"""Which kind of search is meant where it was not said, by the keys that it alone has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """Kind of search, and how tokens are sampled."""
+
+    search: str | None = None
+    temperature: MaybeFloat = None
+    """of sampling: below 1 is bolder, above 1 more varied"""
+    top_k: MaybeInt = None
+    """sample from this many most probable tokens only"""
+    top_p: MaybeFloat = None
+    """sample from the fewest tokens with this probability together"""
+    min_p: MaybeFloat = None
+    """sample only tokens at least so many times as probable as the most probable one"""
+
+    def _changed(self, recipe: Any, config: Any, *, shared: tuple[str, ...], by: str) -> Any:
+        """A recipe's way with what was given; where the kind changes, nothing of it but what is shared is kept."""
+        from pydantic import TypeAdapter, ValidationError
+
+        options = {_KEYS.get(field.name, field.name): getattr(self, field.name) for field in fields(self)}
+        given = {name: value for name, value in options.items() if value not in (None, ())}
+        meant = (kind for kind, names in _KINDS.items() if not names.isdisjoint(given))
+        kind = given.setdefault("kind", next(meant, recipe.kind))
+        before = recipe.model_dump(exclude_none=True)
+        kept = before if recipe.kind == kind else {name: before[name] for name in shared}
+        try:
+            return TypeAdapter(config).validate_python({**kept, **given})
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = next(str(part) for part in reversed(first["loc"]) if isinstance(part, str))
+            option = name.replace("_", "-").replace("width", "beam")
+            odd = "is no option of it" if first["type"] == "extra_forbidden" else first["msg"].lower()
+            raise RecipeError(f"--{option}: does not fit --search {kind} ({odd}); see heedful {by} --help") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(_Options):
+    """How translations are looked for; what is not given comes from the recipe."""
+
+    search: Annotated[Literal["greedy", "beam", "sampling"] | None, maybe("{greedy,beam,sampling}")] = None
+    """kind of search"""
+    beam: MaybeInt = None
+    """hypotheses that grow side by side"""
+    length_penalty: MaybeFloat = None
+    """alpha of Wu et al. 2016: 0 favours short translations"""
+    max_ratio: MaybeFloat = None
+    """longest translation, as a multiple of the source's tokens"""
+    max_extra: MaybeInt = None
+    """tokens granted on top of that"""
+
+    def config(self, recipe: GenerationConfig) -> GenerationConfig:
+        """The recipe's way to search, changed by what was given.
+
+        Raises:
+            RecipeError: an option does not belong to the kind of search, or is out of range.
+        """
+        from heedful.recipes.generation import GenerationConfig
+
+        shared = ("max_ratio", "max_extra")
+        changed: GenerationConfig = self._changed(recipe, GenerationConfig, shared=shared, by="translate")
+        return changed
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingOptions(_Options):
+    """How prompts are continued; what is not given comes from the recipe."""
+
+    search: Annotated[Literal["greedy", "sampling"] | None, maybe("{greedy,sampling}")] = None
+    """how tokens are chosen; the recipe's way if not given"""
+    repetition_penalty: MaybeFloat = None
+    """above 1 makes tokens less probable that were there before, in the prompt too"""
+    stop: tuple[str, ...] = ()
+    """end before the first of these strings, one or several; the recipe's if not given"""
+    tokens: MaybeInt = None
+    """longest continuation"""
+
+    def config(self, recipe: ContinuationConfig) -> ContinuationConfig:
+        """The recipe's way to write, changed by what was given.
+
+        Raises:
+            RecipeError: an option does not belong to the kind of search, or is out of range.
+        """
+        from heedful.recipes.generation import ContinuationConfig
+
+        shared = ("tokens", "repetition_penalty", "stop")
+        changed: ContinuationConfig = self._changed(recipe, ContinuationConfig, shared=shared, by="generate")
+        return changed
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """Which sentences and translations."""
+
+    source: MaybePath = None
+    """file of source sentences, one a line, plain or gzipped"""
+    target: MaybePath = None
+    """file of their translations, line by line"""
+    data: MaybePath = None
+    """instead of both, a TSV file (source, tab, target) or a JSONL file (fields source and target)"""
+
+    @property
+    def named(self) -> bool:
+        """Whether any text was named at all."""
+        return not (self.source is None and self.target is None and self.data is None)
+
+    def reader(self) -> Reader[Pair]:
+        """The parallel text that was named.
+
+        Raises:
+            RecipeError: nothing was named, or too much.
+        """
+        from heedful.data.readers import JsonLines, LineAligned, TabSeparated
+
+        if self.data is not None and self.source is None and self.target is None:
+            name = self.data.name.removesuffix(".gz")
+            return JsonLines(self.data) if name.endswith((".jsonl", ".ndjson")) else TabSeparated(self.data)
+        if self.data is None and self.source is not None and self.target is not None:
+            return LineAligned(self.source, self.target)
+        raise RecipeError("text: give --source and --target, or --data with a TSV or JSONL file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuringOptions:
+    """What systems are asked, and how their answers are compared."""
+
+    text: TextOptions = TextOptions()
+    lowercase: bool = False
+    """compare lowercased text"""
+    tokenize: str = "13a"
+    """how BLEU cuts words (13a, intl, zh, ja-mecab, char, none)"""
+    searching: SearchOptions = field(default_factory=SearchOptions)
+    samples: int = 1000
+    """corpora, or sets of examples, drawn for confidence intervals and the paired bootstrap"""
+    seed: int = 1
+    """of the bootstrap"""
+    computing: Computing = field(default_factory=Computing)
+
+    def __post_init__(self) -> None:
+        require_least(self, samples=1, seed=0)
+
+    def asking(self, **further: Any) -> Asking:
+        """What a user wants of an exam; `further` are those of its parts that one command alone has."""
+        from heedful.tasks.exam import Asking
+
+        text = self.text.reader() if self.text.named else None
+        search = None if self.searching == SearchOptions() else self.searching.config
+        return Asking(text=text, lowercase=self.lowercase, tokenize=self.tokenize, search=search, **further)
+
+    def sampling(self) -> Sampling:
+        """What is drawn for intervals and tests."""
+        from heedful.metrics.bootstrap import Sampling
+
+        return Sampling(self.samples, self.seed)
