@@ -75,6 +75,7 @@ def test_processes_of_torchrun_know_when_it_is_gone(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, value)
     for name in ("init_process_group", "destroy_process_group"):
         monkeypatch.setattr(torch.distributed, name, lambda *_, **__: None)
+    monkeypatch.setattr("os.getppid", lambda: 7)  # which may be 1 in a container
     with world(CPU) as here:
         assert (here.rank, here.size) == (1, 2)
         assert not here.orphaned
