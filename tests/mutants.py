@@ -1371,8 +1371,8 @@ GENERATION = (
     Mutant(
         "scores are not normalised",
         "generation/scoring.py",
-        "torch.where(asked, chosen - logits.logsumexp(2), 0.0)",
-        "torch.where(asked, chosen, 0.0)",
+        "torch.where(labels >= 0, chosen - logits.logsumexp(2), 0.0)",
+        "torch.where(labels >= 0, chosen, 0.0)",
         (f"{TRANSLATOR}::test_scores_of_what_was_found_are_those_it_was_found_with",),
     ),
     Mutant(
@@ -2529,8 +2529,8 @@ MEMORIES = (
     Mutant(
         "rows that left early are forgotten",
         "generation/columns.py",
-        "if keep and done:",
-        "if keep and done > 1:",
+        "if request.keep and done:",
+        "if request.keep and done > 1:",
         (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
     ),
     Mutant(
@@ -2549,7 +2549,7 @@ MEMORIES = (
     ),
     Mutant(
         "the next turn begins at the place of the last token",
-        "generation/after.py",
+        "generation/hypotheses.py",
         "return cls(state, unread, first + sizes)",
         "return cls(state, unread, first + sizes - 1)",
         (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),

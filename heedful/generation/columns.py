@@ -1,22 +1,22 @@
-"""The loop of greedy search, sampling and streams: one more token of every row that has not ended."""
+"""Greedy search and sampling, and the loop that they share with streams: one more token of every row that goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.errors import RunError
+from heedful.errors import RecipeError, RunError
 from heedful.generation.history import History, Manner
-from heedful.generation.hypotheses import no_token
+from heedful.generation.hypotheses import After, Ended, Found, no_token
 from heedful.generation.pick import Pick, Progress
 from heedful.generation.ranking import normalisers
-from heedful.generation.repetition import penalised
-from heedful.generation.start import Start, at_least_single
-from heedful.generation.stopping import Until
+from heedful.generation.repetition import Penalty
+from heedful.generation.scoring import at_least_single
+from heedful.generation.start import Request, Start, read_prompt
 from heedful.models.interface import State, Step
 from heedful.values import Rows, Tokens, join, select
 
@@ -68,37 +68,48 @@ class Rest:
         return select(whole, places)
 
 
-def begin(start: Start, limited: Int[Tensor, " B"], *, copies: int, streams: Int[Tensor, " B"] | None) -> Live:
-    """`copies` rows of each sentence behind its prompt; a sentence without a stream of chance has its number."""
-    rows = torch.arange(len(limited) * copies, device=limited.device)
-    if streams is None:
-        streams = rows[: len(limited)]
-    return Live(
-        rows=rows,
-        positions=start.positions.repeat_interleave(copies),
-        lengths=start.lengths.repeat_interleave(copies),
-        limits=limited.repeat_interleave(copies),
-        # far apart, so that the samples of one sentence are not the first ones of the next
-        streams=(streams << 20).repeat_interleave(copies) + rows % copies,
-        done=(start.lengths >= limited).repeat_interleave(copies),
-        segments=None if start.segments is None else start.segments.repeat_interleave(copies),
-    )
+@torch.inference_mode()
+def found_by_sampling(
+    step: Step, state: State, request: Request, *, eos: int, pick: Pick, n: int, penalties: Sequence[Penalty]
+) -> Found:
+    """`n` answers for each sentence, and if it is to be kept, where the model stands behind each."""
+    if n < 1:
+        raise RecipeError(f"samples: {n} of each sentence; must be at least 1")
+    start, state = read_prompt(step, state, request, eos=eos)
+    manner = Manner.of(request, eos=eos, penalties=penalties)
+    growing, columns = columns_of(step, state, request, start=start, copies=n, pick=pick, manner=manner), []
+    while True:
+        try:
+            columns.append(next(growing))
+        except StopIteration as end:
+            rest: Rest = end.value
+            break
+    ended, order = _ended(columns, rest, start, eos=eos, copies=n)
+    if not request.keep:
+        return Found(ended.listed(start))
+    first = start.positions.repeat_interleave(n)
+    return Found(ended.listed(start), After.of(rest.state(order), ended.written(start), first=first))
 
 
 def columns_of(
-    step: Step,
-    state: tuple[State, History],
-    logits: Float[Tensor, "N V"],
-    *,
-    live: Live,
-    copies: int,
-    pick: Pick,
-    manner: Manner,
-    until: Until,
-    keep: bool,
+    step: Step, read: State, request: Request, *, start: Start, copies: int, pick: Pick, manner: Manner
 ) -> Generator[Column, None, Rest]:
-    """A token for every live row until all have ended or are told to; ended sentences are dropped on the way."""
-    (read, history), parted = state, []
+    """A token for every live row until all have ended or are told to; ended sentences are dropped on the way.
+
+    Args:
+        step: of the engine.
+        read: the engine's state behind the prompts.
+        request: what is asked.
+        start: behind the prompts.
+        copies: rows of each sentence.
+        pick: takes each token.
+        manner: how rows are changed and ended.
+    """
+    live, logits, until = _begun(start, copies=copies, streams=request.streams), start.logits, request.until
+    if copies > 1:
+        read = select(read, Rows.branch(len(logits), copies, device=logits.device))
+        logits = logits.repeat_interleave(copies, 0)
+    history, parted = manner.begin(request.prompt, start, copies=copies), []
     running = not bool(live.done.all()) and not until()
     while running:
         live, column, history, impossible = _advance(live, at_least_single(logits), history, pick=pick, manner=manner)
@@ -110,7 +121,7 @@ def columns_of(
         running = done < len(sentences) and not until()
         if running:
             if done >= _WORTH_DROPPING * len(sentences):
-                if keep and done:
+                if request.keep and done:
                     parted.append(select((live.rows, read), Rows.keep(sentences.nonzero().squeeze(1), copies)))
                 kept = Rows.keep((~sentences).nonzero().squeeze(1), copies)
                 live, column, read, history = select((live, column, read, history), kept)
@@ -119,14 +130,21 @@ def columns_of(
     return Rest((*parted, (live.rows, read)), live.rows[~live.done])
 
 
-def drained(columns: Generator[Column, None, Rest]) -> tuple[list[Column], Rest]:
-    """All columns at once."""
-    found = []
-    while True:
-        try:
-            found.append(next(columns))
-        except StopIteration as end:
-            return found, end.value
+def _begun(start: Start, *, copies: int, streams: Int[Tensor, " B"] | None) -> Live:
+    """`copies` rows of each sentence behind its prompt; a sentence without a stream of chance has its number."""
+    rows = torch.arange(len(start.lengths) * copies, device=start.lengths.device)
+    if streams is None:
+        streams = rows[: len(start.lengths)]
+    return Live(
+        rows=rows,
+        positions=start.positions.repeat_interleave(copies),
+        lengths=start.lengths.repeat_interleave(copies),
+        limits=start.limits.repeat_interleave(copies),
+        # far apart, so that the samples of one sentence are not the first ones of the next
+        streams=(streams << 20).repeat_interleave(copies) + rows % copies,
+        done=(start.lengths >= start.limits).repeat_interleave(copies),
+        segments=None if start.segments is None else start.segments.repeat_interleave(copies),
+    )
 
 
 def _next(live: Live, column: Column) -> Tokens:
@@ -140,8 +158,7 @@ def _advance(
 ) -> tuple[Live, Column, History, Bool[Tensor, " N"]]:
     """The rows after one more token, that token, the history with it, and where none was possible."""
     totals = normalisers(logits)
-    changed = penalised(logits, history.penalties, penalties=manner.penalties)
-    picked = pick(changed, Progress(live.lengths, live.streams))
+    picked = pick(manner.changed(logits, history), Progress(live.lengths, live.streams))
     ids = picked.clamp(min=0)
     values = logits.gather(1, ids.unsqueeze(1)).squeeze(1) - totals
     column = Column(live.rows, ids, torch.where(live.done, -1, live.positions), values)
@@ -150,3 +167,27 @@ def _advance(
     done = live.done | ended | (lengths >= live.limits)
     impossible = (picked < 0) & ~live.done
     return replace(live, lengths=lengths, positions=live.positions + 1, done=done), column, history, impossible
+
+
+def _ended(
+    columns: list[Column], rest: Rest, start: Start, *, eos: int, copies: int
+) -> tuple[Ended, Int[Tensor, " N"]]:
+    """The answers, best first in each sentence, and the rows in which they grew."""
+    rows = len(start.lengths) * copies
+    ids = start.positions.new_zeros(rows, len(columns) + 1)
+    values = start.log_probabilities.new_zeros(ids.shape)
+    sizes = ids.new_zeros(rows)
+    for at, column in enumerate(columns):
+        grows = column.positions >= 0
+        ids[:, at] = ids[:, at].index_copy(0, column.rows, column.ids)
+        values[:, at] = values[:, at].index_copy(0, column.rows, column.log_probabilities.where(grows, 0.0))
+        sizes.index_add_(0, column.rows, grows.long())
+    finished = (sizes > 0) & (ids.gather(1, (sizes - 1).clamp(min=0).unsqueeze(1)).squeeze(1) == eos)
+    forced = start.log_probabilities.sum(1).repeat_interleave(copies)
+    totals = (forced + values.sum(1)).view(-1, copies)
+    order = totals.sort(dim=1, descending=True, stable=True).indices
+    place = torch.arange(len(order), device=ids.device).unsqueeze(1) * copies + order
+    totals = totals.gather(1, order)
+    cut = torch.zeros_like(finished).index_fill_(0, rest.cut, True)
+    counts = (sizes - finished.long())[place]
+    return Ended(counts, finished[place], totals, totals, ids[place], values[place], cut[place]), place.flatten()

@@ -14,7 +14,7 @@ from torch.nn import functional
 from heedful.errors import RecipeError
 from heedful.generation.filters import Filter, filtered
 from heedful.generation.ranking import BLOCK, top_k
-from heedful.generation.start import at_least_single
+from heedful.generation.scoring import at_least_single
 
 
 @dataclass(frozen=True)

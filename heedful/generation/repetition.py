@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
@@ -75,12 +74,3 @@ class RepetitionPenalty:
         for number in self.spared:
             seen[:, number] = False
         return seen
-
-
-def penalised(
-    logits: Float[Tensor, "N V"], states: Sequence[State], *, penalties: Sequence[Penalty]
-) -> Float[Tensor, "N V"]:
-    """The logits after all penalties in their order; the same tensor where there are none."""
-    for penalty, state in zip(penalties, states, strict=True):
-        logits = penalty(logits, state)
-    return logits

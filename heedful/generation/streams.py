@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from heedful.generation.after import After
-from heedful.generation.columns import Rest, begin, columns_of
+from heedful.generation.columns import Rest, columns_of
 from heedful.generation.history import Manner
+from heedful.generation.hypotheses import After
 from heedful.generation.pick import Pick
 from heedful.generation.repetition import Penalty
-from heedful.generation.start import limits, read_prompt
+from heedful.generation.start import Request, read_prompt
 from heedful.generation.stopping import Stop, Until, never
 from heedful.models.interface import State, Step
 from heedful.values import Tokens
@@ -83,53 +83,28 @@ def sample(
     The token at which `stop` ends a row is the row's last one. Penalties change the logits before they are picked
     from. Nothing is read before the first column is asked for. A forced prefix is read, but does not come out again.
     """
-    return Stream(
-        _streamed(
-            step,
-            state,
-            prompt,
-            pick=pick,
-            manner=Manner(stop, tuple(penalties)),
-            limit=limit,
-            prefix=prefix,
-            streams=streams,
-            until=until,
-        )
-    )
+    request = Request(prompt, limit, prefix, streams, until=until, keep=True)
+    return Stream(_streamed(step, state, request, pick=pick, manner=Manner(stop, penalties)))
 
 
 @torch.inference_mode()
 def _streamed(
-    step: Step,
-    state: State,
-    prompt: Tokens,
-    *,
-    pick: Pick,
-    manner: Manner,
-    limit: int | Int[Tensor, " B"],
-    prefix: Int[Tensor, "B L"] | None,
-    streams: Int[Tensor, " B"] | None,
-    until: Until,
+    step: Step, state: State, request: Request, *, pick: Pick, manner: Manner
 ) -> Generator[Tokens, None, _End]:
-    limited = limits(limit, prompt=prompt)
-    start, state = read_prompt(step, state, prompt=prompt, prefix=prefix)
-    live = begin(start, limited, copies=1, streams=streams)
-    state = (state, manner.begin(prompt, start))
-    columns = columns_of(
-        step, state, start.logits, live=live, copies=1, pick=pick, manner=manner, until=until, keep=True
-    )  # fmt: skip
+    start, state = read_prompt(step, state, request)
+    columns = columns_of(step, state, request, start=start, copies=1, pick=pick, manner=manner)
     segments = None if start.segments is None else start.segments.unsqueeze(1)
-    unread, sizes = torch.zeros_like(limited), torch.zeros_like(limited)
+    unread, sizes = torch.zeros_like(start.limits), torch.zeros_like(start.limits)
     while True:
         try:
             column = next(columns)
         except StopIteration as end:
             rest: Rest = end.value
             break
-        ids = torch.zeros_like(limited).index_copy_(0, column.rows, column.ids)
-        positions = torch.full_like(limited, -1).index_copy_(0, column.rows, column.positions)
+        ids = torch.zeros_like(start.limits).index_copy_(0, column.rows, column.ids)
+        positions = torch.full_like(start.limits, -1).index_copy_(0, column.rows, column.positions)
         unread, sizes = torch.where(positions >= 0, ids, unread), sizes + (positions >= 0)
         yield Tokens(ids.unsqueeze(1), positions.unsqueeze(1), segments)
     last = torch.where(sizes > 0, start.positions + sizes - 1, -1)
-    cut = torch.zeros_like(limited, dtype=torch.bool).index_fill_(0, rest.cut, True)
+    cut = torch.zeros_like(start.limits, dtype=torch.bool).index_fill_(0, rest.cut, True)
     return _End(rest, Tokens(unread.unsqueeze(1), last.unsqueeze(1), segments), start.positions + sizes, cut)
