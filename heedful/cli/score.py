@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
 
     from heedful.runs.load import load_as
     from heedful.tasks.translation.face import Translator
-    from heedful.tasks.translation.lines import ScoreLines
+    from heedful.tasks.translation.translations import ScoreLines
 
     given.computing.begin()
     translator = load_as(Translator, *given.runs, use="translates", device=given.computing.device)

@@ -11,17 +11,15 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.models.encoders import FirstToken, TransformerEncoder
 from heedful.models.masked_language_model import MaskedHead, MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
-from heedful.tasks.pretraining.masked_objective import HiddenTokens
 from heedful.tasks.pretraining.masking import Masking, SingleTokens, Spans, WholeWords
+from heedful.tasks.pretraining.objectives import HiddenTokens, Objective, ReplacedTokens
 from heedful.tasks.pretraining.passages import Alone, NextSentence, Pairing, SentenceOrder
-from heedful.tasks.pretraining.problem import Objective
 from heedful.tasks.pretraining.recipe import (
     HiddenTokensConfig,
     MaskingConfig,
     PretrainingTrainingConfig,
     ReplacedTokensConfig,
 )
-from heedful.tasks.pretraining.replaced_objective import ReplacedTokens
 
 _MASKINGS: dict[str, type[Masking]] = {"tokens": SingleTokens, "words": WholeWords, "spans": Spans}
 _PAIRINGS: dict[str, type[Pairing]] = {

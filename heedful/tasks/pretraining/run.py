@@ -17,11 +17,10 @@ from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned
 from heedful.tasks.pretraining.build import build_masking, build_objective, build_pairing, build_pretrained
-from heedful.tasks.pretraining.detector import Detector
+from heedful.tasks.pretraining.face import Detector, Reader
 from heedful.tasks.pretraining.masking import Masking, SingleTokens
-from heedful.tasks.pretraining.passages import sentence_encoding, sentences_of
+from heedful.tasks.pretraining.passages import Passages, sentence_encoding, sentences_of
 from heedful.tasks.pretraining.problem import MaskedPassages, Pretraining
-from heedful.tasks.pretraining.reader import Reader
 from heedful.tasks.pretraining.recipe import PretrainingRecipe, ReplacedTokensConfig
 
 TEXT: Final = "tokenizer/text"
@@ -93,12 +92,11 @@ KIND: Final = PretrainingKind()
 
 def _passages(run: Run[PretrainingRecipe, Pretrained], corpus: Corpus, *, masking: Masking) -> MaskedPassages:
     config = run.recipe.training
-    return MaskedPassages(
+    passages = Passages(
         corpus,
-        tokenizer=run.tokenizer,
         pairing=build_pairing(config),
-        masking=masking,
         max_length=run.recipe.data.max_length,
         short=config.short,
         seed=run.recipe.seed,
     )
+    return MaskedPassages(passages, tokenizer=run.tokenizer, masking=masking)

@@ -22,12 +22,11 @@ from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies
 from heedful.tasks.searches import Length, build_length, build_search
-from heedful.tasks.translation.criterion import Criterion, Decorrelated, Likelihood
+from heedful.tasks.translation.criterion import Criterion, Decorrelated, Likelihood, Reinforced
 from heedful.tasks.translation.exam import TranslationExam
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.problem import Translation
 from heedful.tasks.translation.recipe import TranslationRecipe
-from heedful.tasks.translation.reinforcement import Reinforced
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
 from heedful.tasks.word_vectors import freeze_vectors, start_from_vectors
 from heedful.values import Tokens

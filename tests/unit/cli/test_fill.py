@@ -14,8 +14,7 @@ from shapes import unchecked
 
 import heedful
 from heedful.__main__ import main
-from heedful.tasks.pretraining.detector import Detector
-from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.pretraining.face import Detector, Reader
 
 RECIPE = """
 task = "pretraining"

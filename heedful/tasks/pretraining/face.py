@@ -1,26 +1,46 @@
-"""A pre-trained encoder as its user sees it: gaps are filled, texts become vectors."""
+"""Pre-trained encoders as their users see them: gaps are filled, replaced tokens found, and texts become vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import final
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar, final
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
-from heedful.inspection.record import Answer, Record
+from heedful.inspection.record import Answer, Option, Record
 from heedful.models.masked_language_model import MaskedLanguageModel
+from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.faces import Asked, Face, in_batches
+from heedful.tasks.faces import Asked, Face, TextLines, cell, in_batches
 from heedful.tasks.inspecting import Scope, best_options, encoded
-from heedful.tasks.pretraining.lines import FillLines
 from heedful.values import Tokens
 
+Model = TypeVar("Model", MaskedLanguageModel, ReplacedTokenDetector)
 _Guessed = Iterator[tuple[list[int], list[float]]]
+
+
+class EncoderFace(Face, Generic[Model]):
+    """What was pre-trained, with its tokenizer; abstract: it is a `Reader` or a `Detector`.
+
+    Args:
+        model: in evaluation mode.
+        tokenizer: that it was trained with.
+        max_length: tokens that it reads, begin and end included.
+
+    Attributes:
+        embed: a vector for each text; see `Embedder.embed`.
+    """
+
+    def __init__(self, model: Model, *, tokenizer: Tokenizer, max_length: int) -> None:
+        self.model: Model = model
+        self.tokenizer = tokenizer
+        self.embedder = Embedder(model.encoder, tokenizer=tokenizer, max_length=max_length)
+        self.embed = self.embedder.embed
 
 
 @dataclass(frozen=True)
@@ -46,23 +66,8 @@ class Filled:
 
 
 @final
-class Reader(Face):
-    """A masked language model with its tokenizer.
-
-    Args:
-        model: in evaluation mode.
-        tokenizer: that it was trained with.
-        max_length: tokens that it reads, begin and end included.
-
-    Attributes:
-        embed: a vector for each text; see `Embedder.embed`.
-    """
-
-    def __init__(self, model: MaskedLanguageModel, *, tokenizer: Tokenizer, max_length: int) -> None:
-        self.model = model
-        self.tokenizer = tokenizer
-        self.embedder = Embedder(model.encoder, tokenizer=tokenizer, max_length=max_length)
-        self.embed = self.embedder.embed
+class Reader(EncoderFace[MaskedLanguageModel]):
+    """A masked language model with its tokenizer."""
 
     def fill(self, texts: Sequence[str], *, top: int = 5, blank: str = "[MASK]", first: int = 1) -> list[Filled]:
         """The `top` most probable tokens for each gap of each text, given everything else; gaps do not see each other.
@@ -167,3 +172,130 @@ class Reader(Face):
             gaps.append(tuple(map(Guess, self.tokenizer.pieces(numbers), numbers, chances)))
             complete.append(numbers[0])
         return Filled(self.tokenizer.decode(complete), tuple(gaps))
+
+
+@final
+@dataclass(frozen=True)
+class FillLines(TextLines[Filled]):
+    """A text with gaps a line; the same without, and a line of guesses for each gap.
+
+    Attributes:
+        reader: who guesses.
+        top: guesses for each gap.
+        blank: what stands for a hidden token.
+    """
+
+    reader: Reader
+    top: int = 5
+    blank: str = "[MASK]"
+    chunk: ClassVar = 1024
+
+    def answers(self, inputs: Sequence[str], *, first: int) -> list[Filled]:
+        """Guesses."""
+        return self.reader.fill(inputs, top=self.top, blank=self.blank, first=first)
+
+    def record(self, answer: Filled) -> Any:
+        """With ids."""
+        return asdict(answer)
+
+    def text(self, answer: Filled) -> str:
+        """The text, and each gap below it."""
+        told = [
+            "  ".join(f"{cell(guess.piece)} {guess.probability:.3f}" for guess in guesses) for guesses in answer.gaps
+        ]
+        names = [f"gap {number}: " for number in range(1, len(told) + 1)] if len(told) > 1 else [""]
+        return "".join([f"{answer.text}\n", *(f"  {name}{each}\n" for name, each in zip(names, told, strict=True))])
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A piece of a text, and how probable it is that something else was written there."""
+
+    piece: str
+    probability: float
+
+
+@final
+class Detector(EncoderFace[ReplacedTokenDetector]):
+    """A detector of replaced tokens with its tokenizer."""
+
+    def detect(self, texts: Sequence[str], *, first: int = 1) -> list[list[Suspicion]]:
+        """For each piece of each text how probable it is that it was replaced.
+
+        Args:
+            texts: one string each.
+            first: number of the first text, for messages.
+
+        Raises:
+            DataError: a text is longer than the model reads; the message names it.
+        """
+        framed = [self.embedder.framed(self.tokenizer.encode(text), number) for number, text in enumerate(texts, first)]
+        return in_batches(framed, self._suspicions, size=len, tokens=4096, rows=64)
+
+    def inspect(self, text: str, *, scope: Scope | None = None) -> Record:
+        """Everything the model attends to while it reads a text, and how probable it is that each piece was replaced.
+
+        Args:
+            text: may be empty.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: more tokens than the model reads.
+            RecipeError: no such layer or head.
+        """
+        ids = self.embedder.framed(self.tokenizer.encode(text), 1)
+        record, chances = encoded(
+            nn.ModuleDict({"encoder": self.model.encoder}),
+            self._chances,
+            self.embedder.tokens([ids]),
+            tokenizer=self.tokenizer,
+            scope=scope or Scope(),
+            title=text,
+        )
+        pieces, found = self.tokenizer.pieces(ids), chances[0].tolist()
+        answers = [_told(pieces[place], place, found[place]) for place in range(1, len(ids) - 1)]
+        return replace(record, answers=tuple(answers))
+
+    def lines(self) -> DetectLines:
+        """A text a line."""
+        return DetectLines(self)
+
+    def look(self, asked: Asked) -> Record:
+        """See `inspect`."""
+        return self.inspect(asked.to_read().alone("a detector's"), scope=asked.scope)
+
+    def _suspicions(self, rows: list[list[int]]) -> Iterator[list[Suspicion]]:
+        for ids, chances in zip(rows, self._chances(self.embedder.tokens(rows)).tolist(), strict=True):
+            pieces = self.tokenizer.pieces(ids[1:-1])
+            yield [Suspicion(*pair) for pair in zip(pieces, chances[1 : len(pieces) + 1], strict=True)]
+
+    def _chances(self, tokens: Tokens) -> Tensor:
+        chances: Tensor = self.model(tokens).sigmoid()
+        return chances
+
+
+def _told(piece: str, place: int, chance: float) -> Answer:
+    """What the model says of one piece, the more probable first."""
+    options = (Option("yes", chance), Option("no", 1 - chance))
+    return Answer("replaced", piece, place, options if chance > 0.5 else options[::-1])
+
+
+@final
+@dataclass(frozen=True)
+class DetectLines(TextLines[list[Suspicion]]):
+    """A text a line; a token and its probability between tabs on each line, and an empty line after each text."""
+
+    detector: Detector
+    chunk: ClassVar = 1024
+
+    def answers(self, inputs: Sequence[str], *, first: int) -> list[list[Suspicion]]:
+        """Suspicions."""
+        return self.detector.detect(inputs, first=first)
+
+    def record(self, answer: list[Suspicion]) -> Any:
+        """All digits."""
+        return [asdict(each) for each in answer]
+
+    def text(self, answer: list[Suspicion]) -> str:
+        """Two columns."""
+        return "".join(f"{cell(each.piece)}\t{each.probability:.4f}\n" for each in answer) + "\n"
