@@ -1328,14 +1328,14 @@ GENERATION = (
     ),
     Mutant(
         "a penalty forgets what a beam wrote",
-        "generation/repetition.py",
+        "generation/penalties.py",
         "state.scatter(1, ids.unsqueeze(1), True)",
         "state.scatter(1, ids.unsqueeze(1), False)",
         ("tests/unit/generation/test_repetition.py::test_beams_carry_their_own_past",),
     ),
     Mutant(
         "a penalty rewards tokens that are improbable",
-        "generation/repetition.py",
+        "generation/penalties.py",
         "torch.where(logits > 0, logits / self.theta, logits * self.theta)",
         "logits / self.theta",
         ("tests/unit/generation/test_repetition.py::test_greedy_search_equals_the_formula",),
@@ -2365,8 +2365,8 @@ COMMANDS = (
     Mutant(
         "BLEU by length counts words of the references",
         "tasks/translation/report.py",
-        "sources=[pair.source for pair in self.exam.pairs],",
-        "sources=self.exam.references,",
+        "[len(pair.source.split()) for pair in self.exam.pairs]",
+        "[len(pair.target.split()) for pair in self.exam.pairs]",
         ("tests/unit/cli/test_evaluate.py::test_bands_of_length_count_words_of_the_sources",),
     ),
     Mutant(

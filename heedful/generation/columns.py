@@ -1,9 +1,10 @@
-"""Greedy search and sampling, and the loop that they share with streams: one more token of every row that goes on."""
+"""Greedy search, sampling and streams, and the loop that they share: one more token of every row that goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,11 +13,12 @@ from torch import Tensor
 from heedful.errors import RecipeError, RunError
 from heedful.generation.history import History, Manner
 from heedful.generation.hypotheses import After, Ended, Found, no_token
+from heedful.generation.penalties import Penalty
 from heedful.generation.pick import Pick, Progress
 from heedful.generation.ranking import normalisers
-from heedful.generation.repetition import Penalty
 from heedful.generation.scoring import at_least_single
 from heedful.generation.start import Request, Start, read_prompt
+from heedful.generation.stopping import Stop, Until, never
 from heedful.models.interface import State, Step
 from heedful.values import Rows, Tokens, join, select
 
@@ -68,6 +70,19 @@ class Rest:
         return select(whole, places)
 
 
+@final
+class _Columns:
+    """Columns as they come; `rest` is what is left when all have come."""
+
+    rest: Rest
+
+    def __init__(self, columns: Generator[Column, None, Rest]) -> None:
+        self._columns = columns
+
+    def __iter__(self) -> Iterator[Column]:
+        self.rest = yield from self._columns
+
+
 @torch.inference_mode()
 def found_by_sampling(
     step: Step, state: State, request: Request, *, eos: int, pick: Pick, n: int, penalties: Sequence[Penalty]
@@ -77,21 +92,15 @@ def found_by_sampling(
         raise RecipeError(f"samples: {n} of each sentence; must be at least 1")
     start, state = read_prompt(step, state, request, eos=eos)
     manner = Manner.of(request, eos=eos, penalties=penalties)
-    growing, columns = columns_of(step, state, request, start=start, copies=n, pick=pick, manner=manner), []
-    while True:
-        try:
-            columns.append(next(growing))
-        except StopIteration as end:
-            rest: Rest = end.value
-            break
-    ended, order = _ended(columns, rest, start, eos=eos, copies=n)
+    columns = _Columns(_grown(step, state, request, start=start, copies=n, pick=pick, manner=manner))
+    ended, order = _ended(list(columns), columns.rest, start, eos=eos, copies=n)
     if not request.keep:
         return Found(ended.listed(start))
     first = start.positions.repeat_interleave(n)
-    return Found(ended.listed(start), After.of(rest.state(order), ended.written(start), first=first))
+    return Found(ended.listed(start), After.of(columns.rest.state(order), ended.written(start), first=first))
 
 
-def columns_of(
+def _grown(
     step: Step, read: State, request: Request, *, start: Start, copies: int, pick: Pick, manner: Manner
 ) -> Generator[Column, None, Rest]:
     """A token for every live row until all have ended or are told to; ended sentences are dropped on the way.
@@ -191,3 +200,68 @@ def _ended(
     cut = torch.zeros_like(finished).index_fill_(0, rest.cut, True)
     counts = (sizes - finished.long())[place]
     return Ended(counts, finished[place], totals, totals, ids[place], values[place], cut[place]), place.flatten()
+
+
+@final
+class Stream(Iterator[Tokens]):
+    """Tokens as they are picked, one column [B, 1] at a time; a row that has ended goes on with position -1.
+
+    Attributes:
+        cut: rows that were told to stop; None while tokens come.
+    """
+
+    def __init__(self, step: Step, state: State, request: Request, *, pick: Pick, manner: Manner) -> None:
+        self.cut: Bool[Tensor, " B"] | None = None
+        self._end: tuple[Rest, Tokens, Int[Tensor, " B"]] | None = None
+        self._tokens = self._streamed(step, state, request, pick=pick, manner=manner)
+
+    def __next__(self) -> Tokens:
+        return next(self._tokens)
+
+    @property
+    @torch.inference_mode()
+    def after(self) -> After | None:
+        """Where the model stands when all tokens have come, put together when it is asked for; None before."""
+        if self._end is None:
+            return None
+        rest, unread, positions = self._end
+        return After(rest.state(torch.arange(len(positions), device=positions.device)), unread, positions)
+
+    @torch.inference_mode()
+    def _streamed(
+        self, step: Step, state: State, request: Request, *, pick: Pick, manner: Manner
+    ) -> Generator[Tokens, None, None]:
+        start, state = read_prompt(step, state, request)
+        columns = _Columns(_grown(step, state, request, start=start, copies=1, pick=pick, manner=manner))
+        segments = None if start.segments is None else start.segments.unsqueeze(1)
+        unread, sizes = torch.zeros_like(start.limits), torch.zeros_like(start.limits)
+        for column in columns:
+            ids = torch.zeros_like(start.limits).index_copy_(0, column.rows, column.ids)
+            positions = torch.full_like(start.limits, -1).index_copy_(0, column.rows, column.positions)
+            unread, sizes = torch.where(positions >= 0, ids, unread), sizes + (positions >= 0)
+            yield Tokens(ids.unsqueeze(1), positions.unsqueeze(1), segments)
+        last = torch.where(sizes > 0, start.positions + sizes - 1, -1).unsqueeze(1)
+        self.cut = torch.zeros_like(start.limits, dtype=torch.bool).index_fill_(0, columns.rest.cut, True)
+        self._end = columns.rest, Tokens(unread.unsqueeze(1), last, segments), start.positions + sizes
+
+
+def sample(
+    step: Step,
+    state: State,
+    prompt: Tokens,
+    *,
+    pick: Pick,
+    stop: Stop,
+    limit: int | Int[Tensor, " B"],
+    penalties: Sequence[Penalty] = (),
+    prefix: Int[Tensor, "B L"] | None = None,
+    streams: Int[Tensor, " B"] | None = None,
+    until: Until = never,
+) -> Stream:
+    """Tokens as they are picked; what `sampled_search` finds, column by column.
+
+    The token at which `stop` ends a row is the row's last one. Penalties change the logits before they are picked
+    from. Nothing is read before the first column is asked for. A forced prefix is read, but does not come out again.
+    """
+    request = Request(prompt, limit, prefix, streams, until=until, keep=True)
+    return Stream(step, state, request, pick=pick, manner=Manner(stop, penalties))

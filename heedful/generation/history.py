@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.generation.repetition import Penalty
+from heedful.generation.penalties import Penalty
 from heedful.generation.start import Request, Start
 from heedful.generation.stopping import AnyOf, AtToken, Stop
 from heedful.models.interface import State

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar, Final, final
 
 import torch
@@ -10,7 +9,6 @@ import torch
 from heedful.architectures.build import build_language_model
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document, document_encoding
-from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.language_model import LanguageModel
 from heedful.tasks.exam import Asking
@@ -39,10 +37,6 @@ class LanguageKind(Kind[LanguageRecipe, LanguageModel]):
     def learn(self, recipe: LanguageRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Text."""
         return {TEXT: learned(recipe, (each.text for each in examples(recipe, "train")), given=given)}
-
-    def load(self, recipe: LanguageRecipe, folder: Path) -> Vocabularies:
-        """Text."""
-        return {TEXT: load_tokenizer(folder / TEXT)}
 
     def encoding(self, run: Run[LanguageRecipe, LanguageModel]) -> Encoding[Document]:
         """One stream."""

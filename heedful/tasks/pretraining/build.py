@@ -11,22 +11,7 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.models.encoders import FirstToken, TransformerEncoder
 from heedful.models.masked_language_model import MaskedHead, MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
-from heedful.tasks.pretraining.masking import Masking, SingleTokens, Spans, WholeWords
-from heedful.tasks.pretraining.objectives import HiddenTokens, Objective, ReplacedTokens
-from heedful.tasks.pretraining.passages import Alone, NextSentence, Pairing, SentenceOrder
-from heedful.tasks.pretraining.recipe import (
-    HiddenTokensConfig,
-    MaskingConfig,
-    PretrainingTrainingConfig,
-    ReplacedTokensConfig,
-)
-
-_MASKINGS: dict[str, type[Masking]] = {"tokens": SingleTokens, "words": WholeWords, "spans": Spans}
-_PAIRINGS: dict[str, type[Pairing]] = {
-    "next_sentence": NextSentence,
-    "sentence_order": SentenceOrder,
-    "alone": Alone,
-}
+from heedful.tasks.pretraining.recipe import HiddenTokensConfig, PretrainingTrainingConfig, ReplacedTokensConfig
 
 
 def build_masked_language_model(
@@ -64,28 +49,8 @@ def build_pretrained(
     """The freshly initialised model that an objective needs."""
     match training.objective:
         case HiddenTokensConfig():
-            paired = build_pairing(training).asks
+            paired = training.pairing != "alone"
             return build_masked_language_model(config, vocabulary=vocabulary, longest=longest, paired=paired)
         case ReplacedTokensConfig(generator_layers=layers):
             return build_detector(config, vocabulary=vocabulary, longest=longest, generator_layers=layers)
     assert_never(training.objective)
-
-
-def build_objective(config: PretrainingTrainingConfig, *, max_length: int) -> Objective:
-    """What is asked; a question about a pair counts as all that is hidden in a full passage."""
-    match config.objective:
-        case HiddenTokensConfig():
-            return HiddenTokens(weight=config.masking.share * max_length)
-        case ReplacedTokensConfig(weight=weight):
-            return ReplacedTokens(weight=weight, share=config.masking.share)
-    assert_never(config.objective)
-
-
-def build_masking(config: MaskingConfig) -> Masking:
-    """Which tokens are asked for."""
-    return _MASKINGS[config.kind](config.share)
-
-
-def build_pairing(config: PretrainingTrainingConfig) -> Pairing:
-    """What stands in a passage's second part."""
-    return _PAIRINGS[config.pairing]()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, final
 
 import torch
@@ -11,19 +10,33 @@ import torch
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document
 from heedful.data.sentences import sentences as split
-from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned
-from heedful.tasks.pretraining.build import build_masking, build_objective, build_pairing, build_pretrained
+from heedful.tasks.pretraining.build import build_pretrained
 from heedful.tasks.pretraining.face import Detector, Reader
-from heedful.tasks.pretraining.masking import Masking, SingleTokens
-from heedful.tasks.pretraining.passages import Passages, sentence_encoding, sentences_of
+from heedful.tasks.pretraining.masking import Masking, SingleTokens, Spans, WholeWords
+from heedful.tasks.pretraining.objectives import HiddenTokens, Objective, ReplacedTokens
+from heedful.tasks.pretraining.passages import (
+    Alone,
+    NextSentence,
+    Pairing,
+    Passages,
+    SentenceOrder,
+    sentence_encoding,
+    sentences_of,
+)
 from heedful.tasks.pretraining.problem import MaskedPassages, Pretraining
 from heedful.tasks.pretraining.recipe import PretrainingRecipe, ReplacedTokensConfig
 
 TEXT: Final = "tokenizer/text"
+_MASKINGS: Final[dict[str, type[Masking]]] = {"tokens": SingleTokens, "words": WholeWords, "spans": Spans}
+_PAIRINGS: Final[dict[str, type[Pairing]]] = {
+    "next_sentence": NextSentence,
+    "sentence_order": SentenceOrder,
+    "alone": Alone,
+}
 Pretrained: TypeAlias = MaskedLanguageModel | ReplacedTokenDetector
 _MEASURED: Final = 0.15
 """Share of tokens that are hidden where models are measured, so that their losses can be compared."""
@@ -46,10 +59,6 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
         texts = (each.text for each in examples(recipe, "train"))
         return {TEXT: learned(recipe, texts, given=given, masked=True)}
 
-    def load(self, recipe: PretrainingRecipe, folder: Path) -> Vocabularies:
-        """Text."""
-        return {TEXT: load_tokenizer(folder / TEXT)}
-
     def prepared(self, run: Run[PretrainingRecipe, Pretrained], examples: Iterable[Document]) -> Iterable[Any]:
         """The sentences of all documents."""
         return sentences_of(examples, run.tokenizer, split)
@@ -69,9 +78,9 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
         """What the objective asks about passages."""
         config = run.recipe.training
         return Pretraining(
-            _passages(run, train, masking=build_masking(config.masking)),
+            _passages(run, train, masking=_MASKINGS[config.masking.kind](config.masking.share)),
             _passages(run, validation, masking=SingleTokens(_MEASURED)),
-            objective=build_objective(config, max_length=run.recipe.data.max_length),
+            objective=_objective(run.recipe),
             batch_tokens=config.batch_tokens,
             seed=run.recipe.seed,
             device=device,
@@ -94,9 +103,17 @@ def _passages(run: Run[PretrainingRecipe, Pretrained], corpus: Corpus, *, maskin
     config = run.recipe.training
     passages = Passages(
         corpus,
-        pairing=build_pairing(config),
+        pairing=_PAIRINGS[config.pairing](),
         max_length=run.recipe.data.max_length,
         short=config.short,
         seed=run.recipe.seed,
     )
     return MaskedPassages(passages, tokenizer=run.tokenizer, masking=masking)
+
+
+def _objective(recipe: PretrainingRecipe) -> Objective:
+    """What is asked; a question about a pair counts as all that is hidden in a full passage."""
+    asked, share = recipe.training.objective, recipe.training.masking.share
+    if isinstance(asked, ReplacedTokensConfig):
+        return ReplacedTokens(weight=asked.weight, share=share)
+    return HiddenTokens(weight=share * recipe.data.max_length)
