@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.metrics.alignment import Gold, alignment_error_rate
     from heedful.runs.load import load_as
     from heedful.tasks.translation.face import Translator
-    from heedful.tasks.translation.words import pharaoh
+    from heedful.tasks.translation.translations import pharaoh
 
     truth = None
     if given.gold is not None:

@@ -186,7 +186,7 @@ def token_nats(user: Writer, pieces: Pieces, *, context: int, stride: int) -> Fl
     """-log p of each token of a stream, given those before it in its window."""
     nats = np.zeros(len(pieces.stream))
     windows = pieces.windows(context=context, stride=stride)
-    for places, batch in pieces.asked_in_order(windows, tokens=max(_BATCH_TOKENS, context)):
+    for places, batch in pieces.in_order(windows, tokens=max(_BATCH_TOKENS, context)):
         tokens, labels = move((batch.tokens, batch.labels), user.device)
         with torch.inference_mode():
             hidden, _ = user.model(tokens, user.model.begin())

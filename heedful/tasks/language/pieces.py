@@ -56,22 +56,24 @@ class Pieces(ABC):
         self.stream = stream
         self.before = before
         self.length = length
+        self._ends = self.ends()
 
     @abstractmethod
     def plan(self, *, tokens: int, seed: int, epoch: int) -> Sequence[Rows]:
         """The batches of an epoch, each of about so many tokens: a function of the arguments alone."""
 
     @abstractmethod
-    def texts(self) -> tuple[Rows, Rows]:
-        """Where each text begins, and where it ends; no piece is in two of them."""
+    def ends(self) -> Rows:
+        """Where each text ends; no piece is in two of them."""
 
-    @abstractmethod
-    def stops(self, places: Rows) -> Rows:
-        """Where the pieces end that begin at these places."""
+    def texts(self) -> tuple[Rows, Rows]:
+        """Where each text begins, and where it ends."""
+        return np.append(0, self._ends[:-1]), self._ends
 
     def batch(self, places: Rows) -> TextBatch:
-        """The pieces that begin at these places."""
-        return self.read(Windows(places, self.stops(places), places))
+        """The pieces that begin at these places, each a piece's length or up to where its text ends."""
+        ends = self._ends[np.searchsorted(self._ends, places, side="right")]
+        return self.read(Windows(places, np.minimum(places + self.length, ends), places))
 
     def windows(self, *, context: int, stride: int) -> Windows:
         """Stretches of at most `context` tokens of one text, each `stride` tokens behind the one before it.
@@ -106,12 +108,11 @@ class Pieces(ABC):
         tokens = Tokens(torch.from_numpy(np.where(real, before, 0)), positions)
         return TextBatch(tokens, torch.from_numpy(labels))
 
-    def in_order(self, windows: Windows, *, tokens: int) -> Iterator[TextBatch]:
-        """All of some stretches in batches of about so many tokens, the longest first."""
-        return (batch for _, batch in self.asked_in_order(windows, tokens=tokens))
+    def in_order(self, windows: Windows, *, tokens: int) -> Iterator[tuple[Rows, TextBatch]]:
+        """All of some stretches in batches of about so many tokens, the longest first.
 
-    def asked_in_order(self, windows: Windows, *, tokens: int) -> Iterator[tuple[Rows, TextBatch]]:
-        """The same, each with the places in the stream of what it is asked for, row by row."""
+        With each come the places in the stream of what it is asked for, row by row.
+        """
         lengths = windows.stops - windows.starts
         for rows in plan_by_length(lengths, tokens=tokens, rows=max(1, tokens)):
             asked, stops = windows.asked[rows], windows.stops[rows]
@@ -132,26 +133,14 @@ class Packed(Pieces):
         shuffled = places[np.argsort(random.random_raw(len(places)), kind="stable")]
         return [shuffled[start : start + rows] for start in range(0, len(places), rows)]
 
-    def texts(self) -> tuple[Rows, Rows]:
-        """The stream is one."""
-        return np.array([0]), np.array([len(self.stream)])
-
-    def stops(self, places: Rows) -> Rows:
-        """A piece's length on, or where the stream ends."""
-        stops: Rows = np.minimum(places + self.length, len(self.stream))
-        return stops
+    def ends(self) -> Rows:
+        """The stream is one text."""
+        return np.array([len(self.stream)])
 
 
 @final
 class Apart(Pieces):
     """No piece has tokens of two documents: it begins a document, or goes on with one that is longer than a piece."""
-
-    def __init__(self, stream: Stream, *, before: int, length: int) -> None:
-        super().__init__(stream, before=before, length=length)
-        ends = np.flatnonzero(stream == before) + 1
-        if not len(ends) or ends[-1] < len(stream):
-            ends = np.append(ends, len(stream))
-        self._ends = ends
 
     def plan(self, *, tokens: int, seed: int, epoch: int) -> Sequence[Rows]:
         """Pieces of like length together, shuffled."""
@@ -160,12 +149,7 @@ class Apart(Pieces):
         found = plan_batches(np.stack((lengths, lengths), 1), tokens=tokens, seed=seed, epoch=epoch)
         return [windows.starts[rows] for rows in found]
 
-    def texts(self) -> tuple[Rows, Rows]:
-        """The documents, each with its end."""
-        return np.append(0, self._ends[:-1]), self._ends
-
-    def stops(self, places: Rows) -> Rows:
-        """A piece's length on, or where the document ends."""
-        ends = self._ends[np.searchsorted(self._ends, places, side="right")]
-        stops: Rows = np.minimum(places + self.length, ends)
-        return stops
+    def ends(self) -> Rows:
+        """Of the documents, each with its end."""
+        ends = np.flatnonzero(self.stream == self.before) + 1
+        return ends if len(ends) and ends[-1] == len(self.stream) else np.append(ends, len(self.stream))

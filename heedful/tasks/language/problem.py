@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from heedful.models.language_model import LanguageModel
 from heedful.tasks.language.pieces import Apart, Packed, TextBatch
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tasks.task import Loss, Part, Rows, Task
-from heedful.values import Tokens, detach, move
+from heedful.values import detach, move
 
 
 class LanguageModelling(Task[TextBatch]):
@@ -99,12 +99,13 @@ class LanguageModelling(Task[TextBatch]):
         context = self.length if context is None else context
         windows = self.validation.windows(context=context, stride=context if stride is None else stride)
         batches = self.validation.in_order(windows, tokens=max(self.batch_tokens, context))
-        return math.fsum(float(self._sums(model, move(batch, self.device), smoothing=0.0)[1]) for batch in batches)
+        return math.fsum(float(self._sums(model, move(batch, self.device), smoothing=0.0)[1]) for _, batch in batches)
 
     def _sums(self, model: LanguageModel, batch: TextBatch, *, smoothing: float) -> tuple[Tensor, Tensor]:
-        state = model.begin()
-        sums = []
-        for chunk, following in self._chunks(batch):
+        state, sums = model.begin(), []
+        step = self.truncation or batch.labels.size(1)
+        for start in range(0, batch.labels.size(1), step):
+            chunk, following = batch.tokens.span(start, start + step), batch.labels[:, start : start + step]
             hidden, state = model(chunk, detach(state))
             hidden, labels = hidden.flatten(0, 1), following.flatten()
             real = (labels >= 0).nonzero().squeeze(1)
@@ -113,9 +114,3 @@ class LanguageModelling(Task[TextBatch]):
             sums.append(cross_entropy(hidden, labels, output=model.output, smoothing=smoothing))
         smoothed, nll = (torch.stack(parts).sum() for parts in zip(*sums, strict=True))
         return smoothed, nll
-
-    def _chunks(self, batch: TextBatch) -> Iterator[tuple[Tokens, Tensor]]:
-        length = batch.labels.size(1)
-        step = self.truncation or length
-        for start in range(0, length, step):
-            yield batch.tokens.span(start, start + step), batch.labels[:, start : start + step]
