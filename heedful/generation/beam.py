@@ -20,7 +20,6 @@ from heedful.generation.penalties import LengthPenalty
 from heedful.generation.ranking import normalisers, top_k
 from heedful.generation.scoring import at_least_single
 from heedful.generation.start import Request, Start, read_prompt
-from heedful.generation.stopping import Until
 from heedful.models.interface import State, Step
 from heedful.values import Rows, Tokens, select
 
@@ -44,41 +43,9 @@ def found_by_beams(step: Step, state: State, request: Request, *, search: Beam) 
     front = Front.of(start, width=search.width, n_best=search.n_best)
     divisors, trellis = _divisors(front, search.length_penalty), Trellis(len(start.limits), search.width)
     manner = Manner.of(request, eos=search.eos, penalties=search.penalties)
-    state = (begun, manner.begin(request.prompt, start))
-    whole = _grown(
-        step, state, start.logits, front=front, trellis=trellis, divisors=divisors, manner=manner, search=search,
-        until=request.until,
-    )  # fmt: skip
-    best = _best(whole, trellis, divisors=divisors, start=start, search=search)
-    return Found(best.listed(start), _after(step, begun, best, start=start) if request.keep else None)
-
-
-def _after(step: Step, begun: State, best: Ended, *, start: Start) -> After:
-    """Behind each hypothesis that there is; `begun` is the state behind the prompts."""
-    sentences, written = (best.scores > -math.inf).nonzero()[:, 0], best.written(start)
-    after = After.of(select(begun, sentences), written, first=start.positions[sentences])
-    known = Tokens(
-        written.ids, torch.where(written.positions < after.unread.positions, written.positions, -1), written.segments
-    )
-    return replace(after, state=step(known, after.state)[1])
-
-
-def _grown(
-    step: Step,
-    state: tuple[State, History],
-    logits: Float[Tensor, "N V"],
-    *,
-    front: Front,
-    trellis: Trellis,
-    divisors: Float[Tensor, " lengths"],
-    manner: Manner,
-    search: Beam,
-    until: Until,
-) -> Front:
-    """All sentences when their searches are done or told to stop; the trellis has the tokens."""
-    read, history = state
-    parts, rows, width = [], 1, front.live.size(1)
-    running = not bool(front.done.all()) and not until()
+    read, history, logits = begun, manner.begin(request.prompt, start), start.logits
+    parts, rows, width = [], 1, search.width
+    running = not bool(front.done.all()) and not request.until()
     while running:
         logits = at_least_single(logits)
         found = _continuations(logits, front, history, rows=rows, manner=manner, filters=search.filters)
@@ -90,7 +57,7 @@ def _grown(
         history = followed(tried, chosen.ranks)
         trellis.grow(front.sentences, origins=chosen.beams, ids=chosen.ids, log_probabilities=chosen.values)
         done, moved = _news(front, chosen)
-        running = done < len(front.done) and not until()
+        running = done < len(front.done) and not request.until()
         if running:
             if done >= _WORTH_DROPPING * len(front.done):
                 kept = (~front.done).nonzero().squeeze(1)
@@ -100,7 +67,18 @@ def _grown(
             read = _rearranged(read, chosen.beams, rows=rows, moved=moved)
             rows = width
             logits, read = _step(step, read, front, chosen.ids)
-    return Front.whole([*parts, front])
+    best = _best(Front.whole([*parts, front]), trellis, divisors=divisors, start=start, search=search)
+    return Found(best.listed(start), _after(step, begun, best, start=start) if request.keep else None)
+
+
+def _after(step: Step, begun: State, best: Ended, *, start: Start) -> After:
+    """Behind each hypothesis that there is; `begun` is the state behind the prompts."""
+    sentences, written = (best.scores > -math.inf).nonzero()[:, 0], best.written(start)
+    after = After.of(select(begun, sentences), written, first=start.positions[sentences])
+    known = Tokens(
+        written.ids, torch.where(written.positions < after.unread.positions, written.positions, -1), written.segments
+    )
+    return replace(after, state=step(known, after.state)[1])
 
 
 def _check(width: int, n_best: int) -> None:

@@ -21,7 +21,7 @@ from heedful.metrics.metric import Metric, Ratio
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.exam import PLAIN, Asking, Exam
 from heedful.tasks.language.face import Writer
-from heedful.tasks.language.pieces import Apart, Packed, Pieces
+from heedful.tasks.language.problem import Apart, Packed, Pieces
 from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.likelihood import log_likelihoods
 from heedful.values import move

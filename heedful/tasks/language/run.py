@@ -15,8 +15,7 @@ from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned, placed
 from heedful.tasks.language.exam import TextExam, reading
 from heedful.tasks.language.face import Writer
-from heedful.tasks.language.pieces import Apart, Packed
-from heedful.tasks.language.problem import LanguageModelling
+from heedful.tasks.language.problem import Apart, LanguageModelling, Packed
 from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.language.report import LanguageComparison, LanguageReport
 from heedful.tasks.searches import build_continuation

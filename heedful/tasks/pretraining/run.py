@@ -6,15 +6,18 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Final, TypeAlias, final
 
 import torch
+from torch import nn
 
+from heedful.architectures.build_stack import activation, initialisation, transformer_encoder
+from heedful.architectures.stack import EncoderConfig
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document
 from heedful.data.sentences import sentences as split
 from heedful.data.tokenizers import Tokenizer
-from heedful.models.masked_language_model import MaskedLanguageModel
+from heedful.models.encoders import FirstToken, TransformerEncoder
+from heedful.models.masked_language_model import MaskedHead, MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned
-from heedful.tasks.pretraining.build import build_pretrained
 from heedful.tasks.pretraining.face import Detector, Reader
 from heedful.tasks.pretraining.masking import Masking, SingleTokens, Spans, WholeWords
 from heedful.tasks.pretraining.objectives import HiddenTokens, Objective, ReplacedTokens
@@ -28,7 +31,7 @@ from heedful.tasks.pretraining.passages import (
     sentences_of,
 )
 from heedful.tasks.pretraining.problem import MaskedPassages, Pretraining
-from heedful.tasks.pretraining.recipe import PretrainingRecipe, ReplacedTokensConfig
+from heedful.tasks.pretraining.recipe import PretrainingRecipe, PretrainingTrainingConfig, ReplacedTokensConfig
 
 TEXT: Final = "tokenizer/text"
 _MASKINGS: Final[dict[str, type[Masking]]] = {"tokens": SingleTokens, "words": WholeWords, "spans": Spans}
@@ -97,6 +100,47 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
 
 
 KIND: Final = PretrainingKind()
+
+
+def build_masked_language_model(
+    config: EncoderConfig, *, vocabulary: int, longest: int, paired: bool
+) -> MaskedLanguageModel:
+    """A freshly initialised encoder with BERT's heads; that for pairs where `paired`."""
+    summary = FirstToken(config.d_model) if paired else None
+    encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=summary)
+    output = nn.Linear(config.d_model, vocabulary)
+    output.weight = encoder.stack.embedding.table.weight
+    head = MaskedHead(config.d_model, output=output, activation=activation(config), epsilon=config.norm_epsilon)
+    model = MaskedLanguageModel(encoder, masked=head, relation=nn.Linear(config.d_model, 2) if paired else None)
+    initialisation(config).apply(model)
+    return model
+
+
+def build_detector(
+    config: EncoderConfig, *, vocabulary: int, longest: int, generator_layers: int
+) -> ReplacedTokenDetector:
+    """A freshly initialised pair of models that share their embedding."""
+    encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)
+    smaller = config.model_copy(update={"layers": generator_layers})
+    generator = build_masked_language_model(smaller, vocabulary=vocabulary, longest=longest, paired=False)
+    assert isinstance(generator.encoder, TransformerEncoder)
+    generator.encoder.stack.embedding = encoder.stack.embedding
+    generator.masked.output.weight = encoder.stack.embedding.table.weight
+    model = ReplacedTokenDetector(generator, encoder=encoder, d_model=config.d_model, activation=activation(config))
+    initialisation(config).apply(model)
+    return model
+
+
+def build_pretrained(
+    config: EncoderConfig, training: PretrainingTrainingConfig, *, vocabulary: int, longest: int
+) -> Pretrained:
+    """The freshly initialised model that an objective needs."""
+    objective = training.objective
+    if isinstance(objective, ReplacedTokensConfig):
+        layers = objective.generator_layers
+        return build_detector(config, vocabulary=vocabulary, longest=longest, generator_layers=layers)
+    paired = training.pairing != "alone"
+    return build_masked_language_model(config, vocabulary=vocabulary, longest=longest, paired=paired)
 
 
 def _passages(run: Run[PretrainingRecipe, Pretrained], corpus: Corpus, *, masking: Masking) -> MaskedPassages:

@@ -17,12 +17,12 @@ from heedful.data.tokenizers import BOS, EOS, MASK, PAD, UNK, Words
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.pretraining import objectives
-from heedful.tasks.pretraining.build import build_detector, build_masked_language_model
 from heedful.tasks.pretraining.face import Detector, Reader
 from heedful.tasks.pretraining.masking import SingleTokens
 from heedful.tasks.pretraining.objectives import HiddenTokens, Objective, ReplacedTokens
 from heedful.tasks.pretraining.passages import Alone, NextSentence, Pairing, Passages, sentence_encoding, sentences_of
 from heedful.tasks.pretraining.problem import MaskedPassages, Pretraining
+from heedful.tasks.pretraining.run import build_detector, build_masked_language_model
 from heedful.values import Tokens
 
 WORDS = Words([f"w{number}" for number in range(30)], lowercase=False, masked=True)
