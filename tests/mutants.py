@@ -160,8 +160,8 @@ ATTENTION = (
     Mutant(
         "a question about passages counts as its hidden tokens",
         "tasks/pretraining/objectives.py",
-        'Part(sums["pair"].detach(), sums["pairs"])',
-        'Part(sums["pair"].detach(), sums["tokens"])',
+        "Part(sums[second].detach(), sums[questions])",
+        'Part(sums[second].detach(), sums["tokens"])',
         (f"{PRETRAINED}::test_parts_count_what_they_are_of",),
     ),
     Mutant(
@@ -1321,8 +1321,8 @@ GENERATION = (
     ),
     Mutant(
         "the token that fills up p is left out",
-        "generation/filters.py",
-        "needed = torch.nn.functional.pad(mass[:, :-1] < self.p, (1, 0), value=True)",
+        "generation/pick.py",
+        "needed = functional.pad(mass[:, :-1] < self.p, (1, 0), value=True)",
         "needed = mass < self.p",
         ("tests/unit/generation/test_filters.py::test_top_p_leaves_the_smallest_set_that_is_probable_enough",),
     ),
@@ -1377,7 +1377,7 @@ GENERATION = (
     ),
     Mutant(
         "one token too many where the probability is exactly p",
-        "generation/filters.py",
+        "generation/pick.py",
         "mass[:, :-1] < self.p, (1, 0)",
         "mass[:, :-1] <= self.p, (1, 0)",
         ("tests/unit/generation/test_filters.py",),
@@ -1950,8 +1950,8 @@ PRETRAINING = (
     Mutant(
         "the question about pairs counts once, not its weight",
         "tasks/pretraining/objectives.py",
-        'sums["masked"] + self.weight * sums["pair"]',
-        'sums["masked"] + sums["pair"]',
+        'sums["masked"] + self.weight * sums[second]',
+        'sums["masked"] + sums[second]',
         (PRETRAINED,),
     ),
     Mutant(

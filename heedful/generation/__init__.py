@@ -2,10 +2,9 @@
 
 from heedful.generation.columns import Stream, sample
 from heedful.generation.ensemble import Average, Ensemble, OfLogProbabilities, OfProbabilities
-from heedful.generation.filters import Filter, Forbid, MinimumLength, MinP, TopK, TopP
 from heedful.generation.hypotheses import After, Found, Hypotheses, Hypothesis
 from heedful.generation.penalties import AverageLength, LengthPenalty, NoPenalty, Penalty, Power, RepetitionPenalty, Wu
-from heedful.generation.pick import Best, Multinomial, Pick, Progress
+from heedful.generation.pick import Best, Filter, Forbid, MinimumLength, MinP, Multinomial, Pick, Progress, TopK, TopP
 from heedful.generation.ranking import Top, top_k
 from heedful.generation.scoring import Scores, score
 from heedful.generation.search import beam_search, greedy_search, sampled_search

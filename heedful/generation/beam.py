@@ -12,16 +12,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.errors import RecipeError
-from heedful.generation.filters import Filter, filtered
 from heedful.generation.front import Candidates, Front, Growth, Trellis
 from heedful.generation.history import History, Manner, followed
 from heedful.generation.hypotheses import After, Ended, Found
 from heedful.generation.penalties import LengthPenalty
+from heedful.generation.pick import Filter, filtered
 from heedful.generation.ranking import normalisers, top_k
 from heedful.generation.scoring import at_least_single
 from heedful.generation.start import Request, Start, read_prompt
 from heedful.models.interface import State, Step
-from heedful.values import Rows, Tokens, select
+from heedful.values import Rows, Tokens, join, select
 
 if TYPE_CHECKING:
     from heedful.generation.search import Beam
@@ -67,7 +67,9 @@ def found_by_beams(step: Step, state: State, request: Request, *, search: Beam) 
             read = _rearranged(read, chosen.beams, rows=rows, moved=moved)
             rows = width
             logits, read = _step(step, read, front, chosen.ids)
-    best = _best(Front.whole([*parts, front]), trellis, divisors=divisors, start=start, search=search)
+    whole = join([*parts, front])
+    whole = select(whole, whole.sentences.argsort())
+    best = _best(whole, trellis, divisors=divisors, start=start, search=search)
     return Found(best.listed(start), _after(step, begun, best, start=start) if request.keep else None)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import torch
@@ -13,7 +12,6 @@ from torch.nn import functional
 
 from heedful.generation.ranking import Top
 from heedful.generation.start import Start
-from heedful.values import join, select
 
 
 @dataclass(frozen=True)
@@ -64,12 +62,6 @@ class Front:
             last=sentences.new_zeros(len(sums), n_best),
             segments=start.segments,
         )
-
-    @classmethod
-    def whole(cls, parts: Sequence[Front]) -> Front:
-        """All sentences in their order."""
-        whole = join(parts)
-        return select(whole, whole.sentences.argsort())
 
 
 @dataclass(frozen=True)

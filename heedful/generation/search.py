@@ -12,11 +12,10 @@ from torch import Tensor
 
 from heedful.generation.beam import found_by_beams
 from heedful.generation.columns import found_by_sampling
-from heedful.generation.filters import Filter
 from heedful.generation.front import Growth
 from heedful.generation.hypotheses import Found, Hypotheses
 from heedful.generation.penalties import LengthPenalty, Penalty
-from heedful.generation.pick import Best, Pick
+from heedful.generation.pick import Best, Filter, Pick
 from heedful.generation.start import Request
 from heedful.generation.stopping import Stop, Until, never
 from heedful.models.interface import State, Step

@@ -105,19 +105,9 @@ class Reader(EncoderFace[MaskedLanguageModel]):
     def inspect(
         self, text: str, second: str | None = None, *, scope: Scope | None = None, blank: str = "[MASK]"
     ) -> Record:
-        """Everything the model attends to while it reads a text, and the candidates for each hidden token.
+        """`Embedder.inspect` of texts with `blank` where tokens are hidden, and the candidates for each of these.
 
         Where the model was asked in training how passages belong together, a second text adds what it says of that.
-
-        Args:
-            text: with `blank` where a token is hidden, if any is.
-            second: the second of two texts, likewise.
-            scope: layers, heads and details that are kept; all unless given.
-            blank: what stands for a hidden token.
-
-        Raises:
-            DataError: more tokens than the model reads.
-            RecipeError: no such layer or head.
         """
         scope, parts = scope or Scope(), [text] if second is None else [text, second]
         cloze = [self.tokenizer.cloze(each, blank=blank) for each in parts]
@@ -233,16 +223,7 @@ class Detector(EncoderFace[ReplacedTokenDetector]):
         return in_batches(framed, self._suspicions, size=len, tokens=4096, rows=64)
 
     def inspect(self, text: str, *, scope: Scope | None = None) -> Record:
-        """Everything the model attends to while it reads a text, and how probable it is that each piece was replaced.
-
-        Args:
-            text: may be empty.
-            scope: layers, heads and details that are kept; all unless given.
-
-        Raises:
-            DataError: more tokens than the model reads.
-            RecipeError: no such layer or head.
-        """
+        """`Embedder.inspect` of one text, and how probable it is that each piece was replaced."""
         ids = self.embedder.framed(self.tokenizer.encode(text), 1)
         record, chances = encoded(
             nn.ModuleDict({"encoder": self.model.encoder}),

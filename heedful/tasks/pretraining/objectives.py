@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Float, Int
@@ -35,20 +35,41 @@ class MaskedBatch:
 
 
 class Objective(ABC):
-    """What a model is asked about passages of which some tokens are hidden."""
+    """The likelihood of hidden tokens, and `weight` times what else a model is asked about the passages.
 
-    metrics: frozenset[str]
-    """The names that `metrics_of` returns."""
-    parts: frozenset[str]
-    """The names that the parts of its losses have."""
+    Attributes:
+        metrics: the names that `metrics_of` returns.
+        second: what else is asked, by the names of its sum and of its number of questions.
+        weight: of one such question, in hidden tokens.
+    """
 
-    @abstractmethod
+    metrics: ClassVar[frozenset[str]]
+    second: ClassVar[tuple[str, str]]
+    weight: float
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """The names that the parts of its losses have."""
+        return frozenset({"nll", self.second[0]})
+
+    @final
     def loss(self, model: Any, batch: MaskedBatch) -> Loss:
-        """What training minimises."""
+        """What training minimises, summed over hidden tokens."""
+        sums, (second, questions) = self.asked(model, batch, learning=True), self.second
+        told = {
+            "nll": Part(sums["masked"].detach(), sums["tokens"]),
+            second: Part(sums[second].detach(), sums[questions]),
+        }
+        return Loss(sums["masked"] + self.weight * sums[second], sums["tokens"], told)
+
+    @final
+    def sums(self, model: Any, batch: MaskedBatch) -> Mapping[str, float]:
+        """Of a batch, what `metrics_of` needs the sums of: losses, right answers and questions."""
+        return {name: float(value) for name, value in self.asked(model, batch, learning=False).items()}
 
     @abstractmethod
-    def sums(self, model: Any, batch: MaskedBatch) -> Mapping[str, float]:
-        """Of a batch, what `metrics_of` needs the sums of."""
+    def asked(self, model: Any, batch: MaskedBatch, *, learning: bool) -> dict[str, Any]:
+        """Losses and questions, and right answers where it is not for learning."""
 
     @abstractmethod
     def metrics_of(self, sums: Mapping[str, float]) -> Mapping[str, float]:
@@ -88,24 +109,10 @@ class HiddenTokens(Objective):
     """
 
     metrics = frozenset({"loss", "masked_loss", "masked_accuracy", "pair_loss", "pair_accuracy"})
-    parts = frozenset({"nll", "pair"})
+    second = ("pair", "pairs")
 
     def __init__(self, *, weight: float) -> None:
         self.weight = weight
-
-    def loss(self, model: MaskedLanguageModel, batch: MaskedBatch) -> Loss:
-        """The negative log-likelihood of what is hidden, and `weight` times that of the answers about passages."""
-        sums = self._sums(model, batch, count_right=False)
-        total = sums["masked"] + self.weight * sums["pair"]
-        told = {
-            "nll": Part(sums["masked"].detach(), sums["tokens"]),
-            "pair": Part(sums["pair"].detach(), sums["pairs"]),
-        }
-        return Loss(total, sums["tokens"], told)
-
-    def sums(self, model: MaskedLanguageModel, batch: MaskedBatch) -> Mapping[str, float]:
-        """Losses, right answers and questions."""
-        return {name: float(value) for name, value in self._sums(model, batch, count_right=True).items()}
 
     def metrics_of(self, sums: Mapping[str, float]) -> Mapping[str, float]:
         """Losses (nats per hidden token, and per pair) and accuracies; `loss` is the sum of both means.
@@ -122,12 +129,13 @@ class HiddenTokens(Objective):
             "pair_accuracy": sums["pair_right"] / pairs,
         }
 
-    def _sums(self, model: MaskedLanguageModel, batch: MaskedBatch, *, count_right: bool) -> dict[str, Any]:
+    def asked(self, model: MaskedLanguageModel, batch: MaskedBatch, *, learning: bool) -> dict[str, Any]:
+        """Which tokens are hidden, and does the second passage follow the first?"""
         memory = model(batch.tokens)
         asked = _Asked.of(model, memory.values, batch.labels)
         found: dict[str, Any] = {"masked": asked.nll, "tokens": len(asked.places)}
         found |= {"pair": asked.nll.new_zeros(()), "pairs": 0, "pair_right": 0}
-        if count_right:
+        if not learning:
             found["masked_right"] = (model.masked.output(asked.vectors).argmax(-1) == asked.labels).sum()
         if model.relation is not None:
             logits = model.relation(memory.summary)
@@ -146,29 +154,15 @@ class ReplacedTokens(Objective):
 
     Args:
         weight: lambda, 50 in the paper, for means over hidden tokens and over all.
-        share: of all tokens that are hidden, which makes sums of those means.
+        share: of all tokens that are hidden, which makes sums of those means: a verdict counts `weight` times `share`.
     """
 
     metrics = frozenset({"loss", "masked_loss", "masked_accuracy", "replaced_loss", "replaced_found", "replaced_right"})
-    parts = frozenset({"nll", "verdict"})
+    second = ("verdict", "all")
 
     def __init__(self, *, weight: float, share: float) -> None:
-        self.weight = weight
-        self.share = share
-
-    def loss(self, model: ReplacedTokenDetector, batch: MaskedBatch) -> Loss:
-        """Both, summed over hidden tokens; a token's verdict counts `weight` times `share`."""
-        sums = self._sums(model, batch, draws=True)
-        total = sums["masked"] + self.weight * self.share * sums["verdict"]
-        told = {
-            "nll": Part(sums["masked"].detach(), sums["tokens"]),
-            "verdict": Part(sums["verdict"].detach(), sums["all"]),
-        }
-        return Loss(total, sums["tokens"], told)
-
-    def sums(self, model: ReplacedTokenDetector, batch: MaskedBatch) -> Mapping[str, float]:
-        """Losses, right answers and questions; the generator takes its best token, so nothing is left to chance."""
-        return {name: float(value) for name, value in self._sums(model, batch, draws=False).items()}
+        self.balance = weight
+        self.weight = weight * share
 
     def metrics_of(self, sums: Mapping[str, float]) -> Mapping[str, float]:
         """Means: the generator's loss and accuracy on hidden tokens, the detector's loss on all tokens.
@@ -179,7 +173,7 @@ class ReplacedTokens(Objective):
         tokens, all_of_them = max(1.0, sums["tokens"]), max(1.0, sums["all"])
         masked, verdict = sums["masked"] / tokens, sums["verdict"] / all_of_them
         return {
-            "loss": masked + self.weight * verdict,
+            "loss": masked + self.balance * verdict,
             "masked_loss": masked,
             "masked_accuracy": sums["masked_right"] / tokens,
             "replaced_loss": verdict,
@@ -187,11 +181,12 @@ class ReplacedTokens(Objective):
             "replaced_right": sums["right"] / all_of_them,
         }
 
-    def _sums(self, model: ReplacedTokenDetector, batch: MaskedBatch, *, draws: bool) -> dict[str, Any]:
+    def asked(self, model: ReplacedTokenDetector, batch: MaskedBatch, *, learning: bool) -> dict[str, Any]:
+        """Which tokens were replaced? Measured, the generator takes its best token, and leaves nothing to chance."""
         generator, real = model.generator, batch.tokens.positions >= 0
         asked = _Asked.of(generator, generator(batch.tokens).values, batch.labels)
         with torch.no_grad():
-            filled = _filled(generator.masked.output(asked.vectors), draws=draws)
+            filled = _filled(generator.masked.output(asked.vectors), draws=learning)
             hidden = batch.labels >= 0
             ids = torch.where(hidden, batch.labels, batch.tokens.ids).flatten().index_copy(0, asked.places, filled)
             ids = ids.view_as(batch.labels)
