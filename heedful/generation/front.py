@@ -25,8 +25,7 @@ class Front:
         counts: tokens generated so far.
         live: log-probabilities of the live hypotheses, falling; minus infinity where there is none.
         done: nothing can change the result any more; all else stays as it was.
-        ended: of each kept finished hypothesis its score, its log-probability and that of its end of
-            sentence.
+        ended: of each kept finished hypothesis its score, its log-probability and that of its end of sentence.
         places: of each of them `tokens * width + beam`: where the trellis has it.
         last: the token at which each of them ended.
         segments: of the tokens; None where they have none.
@@ -125,8 +124,7 @@ class Growth:
 class Trellis:
     """Which token each beam took at each step, and which beam it continued.
 
-    Growing it costs the same at every step, whereas carrying the tokens of each beam along would cost its
-    length.
+    Growing it costs the same at every step, whereas carrying the tokens of each beam along would cost its length.
     """
 
     def __init__(self, sentences: int, width: int) -> None:
@@ -152,8 +150,7 @@ class Trellis:
     ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n T"]]:
         """The ids that led to these beams, which have so many tokens, and their log-probabilities.
 
-        One more column than steps is left free at the end; what stands at `counts` and behind it means
-        nothing.
+        One more column than steps is left free at the end; what stands at `counts` and behind it means nothing.
         """
         ids = beams.new_zeros(*beams.shape, len(self) + 1)
         scores = torch.zeros(ids.shape, dtype=dtype, device=ids.device)

@@ -201,8 +201,7 @@ class Multinomial:
 def uniform(seed: int, progress: Progress, *, draw: int) -> Float[Tensor, " N"]:
     """A number in [0, 1) for each row that depends on the arguments alone.
 
-    Counters hashed by SplitMix64, Steele et al. 2014; a generator would make rows depend on the rows before
-    them.
+    Counters hashed by SplitMix64, Steele et al. 2014; a generator would make rows depend on the rows before them.
     """
     state = _scrambled(progress.streams + _scrambled(torch.full_like(progress.streams, seed)))
     state = _scrambled(state + 2 * progress.lengths + draw)

@@ -32,9 +32,8 @@ def score(step: Step, state: State, target: Tokens, *, labels: Int[Tensor, "B T"
     """Read answers as one chunk: `labels[:, t]` is what should follow `target` up to column t, -1 where
     nothing is asked.
 
-    With `target` an answer behind its begin of sentence and `labels` the same answer before its end of
-    sentence, the sum is the `log_probability` that a search gives that answer. Nothing is asked where
-    `target` has no token.
+    With `target` an answer behind its begin of sentence and `labels` the same answer before its end of sentence, the
+    sum is the `log_probability` that a search gives that answer. Nothing is asked where `target` has no token.
     """
     asked = torch.where(target.positions >= 0, labels, -1)
     each = log_probabilities_of(asked, step(target, state)[0])
