@@ -1385,8 +1385,8 @@ GENERATION = (
     Mutant(
         "a second sample takes the chance of the next row",
         "generation/columns.py",
-        "(streams << 20).repeat",
-        "streams.repeat",
+        "(rows if streams is None else streams) << 20",
+        "rows if streams is None else streams",
         (SAMPLING,),
     ),
     Mutant(
@@ -2571,8 +2571,8 @@ MEMORIES = (
     Mutant(
         "written tokens are of the first segment of the prompt",
         "generation/start.py",
-        "following = prompt.segments.gather(1, newest).squeeze(1)",
-        "following = prompt.segments[:, 0]",
+        "following = prompt.segments.gather(1, newest)",
+        "following = prompt.segments[:, :1]",
         (f"{CONVERSATION}::test_written_tokens_are_of_the_segment_of_the_last_one_given",),
     ),
     Mutant(

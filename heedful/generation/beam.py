@@ -183,7 +183,7 @@ def _step(step: Step, state: State, front: Front, ids: Int[Tensor, "G width"]) -
     tokens = Tokens(
         ids.view(-1, 1),
         positions.repeat_interleave(width).unsqueeze(1),
-        None if segments is None else segments.repeat_interleave(width).unsqueeze(1),
+        None if segments is None else segments.repeat_interleave(width, 0),
     )
     logits, state = step(tokens, state)
     return logits[:, -1], state

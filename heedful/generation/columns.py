@@ -35,7 +35,7 @@ class Live:
     limits: Int[Tensor, " N"]
     streams: Int[Tensor, " N"]
     done: Bool[Tensor, " N"]
-    segments: Int[Tensor, " N"] | None = None
+    segments: Int[Tensor, "N 1"] | None
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,13 @@ def _grown(
         pick: takes each token.
         manner: how rows are changed and ended.
     """
-    live, logits, until = _begun(start, copies=copies, streams=request.streams), start.logits, request.until
+    live, history = _begun(start, streams=request.streams), manner.begin(request.prompt, start)
+    logits, parted, until = start.logits, [], request.until
     if copies > 1:
-        read = select(read, Rows.branch(len(logits), copies, device=logits.device))
-        logits = logits.repeat_interleave(copies, 0)
-    history, parted = manner.begin(request.prompt, start, copies=copies), []
+        branches = Rows.branch(len(logits), copies, device=logits.device)
+        read, live, history, logits = select((read, live, history, logits), branches)
+        rows = torch.arange(len(logits), device=logits.device)
+        live = replace(live, rows=rows, streams=live.streams + rows % copies)
     running = not bool(live.done.all()) and not until()
     while running:
         live, column, history, impossible = _advance(live, at_least_single(logits), history, pick=pick, manner=manner)
@@ -139,27 +141,19 @@ def _grown(
     return Rest((*parted, (live.rows, read)), live.rows[~live.done])
 
 
-def _begun(start: Start, *, copies: int, streams: Int[Tensor, " B"] | None) -> Live:
-    """`copies` rows of each sentence behind its prompt; a sentence without a stream of chance has its number."""
-    rows = torch.arange(len(start.lengths) * copies, device=start.lengths.device)
-    if streams is None:
-        streams = rows[: len(start.lengths)]
-    return Live(
-        rows=rows,
-        positions=start.positions.repeat_interleave(copies),
-        lengths=start.lengths.repeat_interleave(copies),
-        limits=start.limits.repeat_interleave(copies),
-        # far apart, so that the samples of one sentence are not the first ones of the next
-        streams=(streams << 20).repeat_interleave(copies) + rows % copies,
-        done=(start.lengths >= start.limits).repeat_interleave(copies),
-        segments=None if start.segments is None else start.segments.repeat_interleave(copies),
-    )
+def _begun(start: Start, *, streams: Int[Tensor, " B"] | None) -> Live:
+    """A row of each sentence behind its prompt; a sentence without a stream of chance has its number."""
+    rows = torch.arange(len(start.lengths), device=start.lengths.device)
+    # far apart, so that the samples of one sentence are not the first ones of the next
+    chance = (rows if streams is None else streams) << 20
+    done = start.lengths >= start.limits
+    return Live(rows, start.positions, start.lengths, start.limits, chance, done, start.segments)
 
 
 def _next(live: Live, column: Column) -> Tokens:
     """What is read of a column: tokens of rows that go on."""
     positions = torch.where(live.done, -1, column.positions).unsqueeze(1)
-    return Tokens(column.ids.unsqueeze(1), positions, None if live.segments is None else live.segments.unsqueeze(1))
+    return Tokens(column.ids.unsqueeze(1), positions, live.segments)
 
 
 def _advance(
@@ -233,16 +227,15 @@ class Stream(Iterator[Tokens]):
     ) -> Generator[Tokens, None, None]:
         start, state = read_prompt(step, state, request)
         columns = _Columns(_grown(step, state, request, start=start, copies=1, pick=pick, manner=manner))
-        segments = None if start.segments is None else start.segments.unsqueeze(1)
         unread, sizes = torch.zeros_like(start.limits), torch.zeros_like(start.limits)
         for column in columns:
             ids = torch.zeros_like(start.limits).index_copy_(0, column.rows, column.ids)
             positions = torch.full_like(start.limits, -1).index_copy_(0, column.rows, column.positions)
             unread, sizes = torch.where(positions >= 0, ids, unread), sizes + (positions >= 0)
-            yield Tokens(ids.unsqueeze(1), positions.unsqueeze(1), segments)
+            yield Tokens(ids.unsqueeze(1), positions.unsqueeze(1), start.segments)
         last = torch.where(sizes > 0, start.positions + sizes - 1, -1).unsqueeze(1)
         self.cut = torch.zeros_like(start.limits, dtype=torch.bool).index_fill_(0, columns.rest.cut, True)
-        self._end = columns.rest, Tokens(unread.unsqueeze(1), last, segments), start.positions + sizes
+        self._end = columns.rest, Tokens(unread.unsqueeze(1), last, start.segments), start.positions + sizes
 
 
 def sample(

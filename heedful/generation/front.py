@@ -41,7 +41,7 @@ class Front:
     ended: Float[Tensor, "G n 3"]
     places: Int[Tensor, "G n"]
     last: Int[Tensor, "G n"]
-    segments: Int[Tensor, " G"] | None
+    segments: Int[Tensor, "G 1"] | None
 
     @classmethod
     def of(cls, start: Start, *, width: int, n_best: int) -> Front:

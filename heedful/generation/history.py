@@ -36,16 +36,13 @@ class Manner:
         """Rows end at `eos`, and where the request says so."""
         return cls(AtToken(eos) if request.stop is None else AnyOf((AtToken(eos), request.stop)), penalties)
 
-    def begin(self, prompt: Tokens, start: Start, *, copies: int = 1) -> History:
-        """The history of each row behind its prompt and forced prefix, `copies` of each."""
+    def begin(self, prompt: Tokens, start: Start) -> History:
+        """The history of each row behind its prompt and forced prefix."""
         places = torch.arange(start.prefix.size(1), device=start.prefix.device)
         written = torch.where(places < start.lengths.unsqueeze(1), start.prefix, -1)
         read = Tokens(torch.cat((prompt.ids, start.prefix), 1), torch.cat((prompt.positions, written.clamp(max=0)), 1))
         states = tuple(penalty.begin(read, vocabulary=start.logits.size(1)) for penalty in self.penalties)
-        history = History(self.stop.begin(written), states)
-        if copies == 1:
-            return history
-        return select(history, torch.arange(len(written), device=written.device).repeat_interleave(copies))
+        return History(self.stop.begin(written), states)
 
     def changed(self, logits: Float[Tensor, "N V"], history: History) -> Float[Tensor, "N V"]:
         """The logits after all penalties in their order; the same tensor where there are none."""

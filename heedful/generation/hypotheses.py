@@ -117,7 +117,7 @@ class Ended:
         sentences = real.nonzero()[:, 0]
         places = torch.arange(ids.size(1), device=ids.device)
         positions = torch.where(places < sizes.unsqueeze(1), start.positions[sentences].unsqueeze(1) + places, -1)
-        segments = None if start.segments is None else start.segments[sentences].unsqueeze(1).expand_as(ids)
+        segments = None if start.segments is None else start.segments[sentences].expand_as(ids)
         return Tokens(ids, positions, segments)
 
     def listed(self, start: Start) -> Hypotheses:

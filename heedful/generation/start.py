@@ -58,7 +58,7 @@ class Start:
     lengths: Int[Tensor, " B"]
     prefix: Int[Tensor, "B L"]
     log_probabilities: Float[Tensor, "B L"]
-    segments: Int[Tensor, " B"] | None
+    segments: Int[Tensor, "B 1"] | None
 
 
 def read_prompt(step: Step, state: State, request: Request, *, eos: int | None = None) -> tuple[Start, State]:
@@ -82,8 +82,8 @@ def read_prompt(step: Step, state: State, request: Request, *, eos: int | None =
     ids, positions = torch.cat((prompt.ids, prefix.clamp(min=0)), 1), torch.cat((prompt.positions, positions), 1)
     segments = following = None
     if prompt.segments is not None:
-        following = prompt.segments.gather(1, newest).squeeze(1)
-        segments = torch.cat((prompt.segments, following.unsqueeze(1).expand_as(prefix)), 1)
+        following = prompt.segments.gather(1, newest)
+        segments = torch.cat((prompt.segments, following.expand_as(prefix)), 1)
     logits, state = step(Tokens(ids, positions, segments), state)
     before = torch.cat((newest, (places + prompt.ids.size(1)).expand_as(prefix)), 1)
     rows = torch.arange(len(prefix), device=prefix.device)

@@ -162,8 +162,6 @@ def _text(tokens: Tokens) -> Int[Tensor, "B T 2"]:
 
 def kept_of(length: int, *, longest: int, kept: int | None = None) -> int:
     """How many of a text's `length` tokens a `Windowed` model still has in its context when all are read."""
-    if length <= longest:
-        return length
     kept = max(1, longest // 2) if kept is None else kept
     dropped = longest + 1 - kept
-    return length - -(-(length - longest) // dropped) * dropped
+    return length - -(-max(0, length - longest) // dropped) * dropped

@@ -142,11 +142,10 @@ KIND: Final = TranslationKind()
 
 def _vectors(run: TranslationRun, model: Model) -> Iterator[tuple[Path, Tokenizer, nn.Module]]:
     """The files of word vectors, each with the vocabulary and the side of the model that it is for."""
-    source, target = run.recipe.model.vectors
-    if source is not None:
-        yield source, run.text(SOURCE), model.encoder
-    if target is not None:
-        yield target, run.tokenizer, model.decoder
+    sides = ((run.text(SOURCE), model.encoder), (run.tokenizer, model.decoder))
+    for path, (tokenizer, side) in zip(run.recipe.model.vectors, sides, strict=True):
+        if path is not None:
+            yield path, tokenizer, side
 
 
 def _criterion(recipe: TranslationRecipe) -> Criterion:
