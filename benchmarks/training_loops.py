@@ -22,8 +22,7 @@ from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import BOS
 from heedful.runs.device import keep_pages
-from heedful.tasks.translation.criterion import Likelihood
-from heedful.tasks.translation.problem import Translation
+from heedful.tasks.translation.problem import Likelihood, Translation
 from heedful.training.distributed import world
 from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
 from heedful.training.optimizers import Adam

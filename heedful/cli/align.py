@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.data.readers import read_lines
     from heedful.metrics.alignment import Gold, alignment_error_rate
     from heedful.tasks.translation.face import Translator
-    from heedful.tasks.translation.words import pharaoh
+    from heedful.tasks.translation.translations import pharaoh
 
     truth = None
     if given.gold is not None:

@@ -24,6 +24,6 @@ def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful detect")
 
-    from heedful.tasks.pretraining.detector import Detector
+    from heedful.tasks.pretraining.face import Detector
 
     return given.serve(Detector, use="finds replaced tokens", as_json=given.format == "jsonl")

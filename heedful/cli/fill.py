@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     if not given.blank.strip():
         raise RecipeError("--blank: is empty; give what stands for a hidden token, as in [MASK]")
 
-    from heedful.tasks.pretraining.reader import Reader
+    from heedful.tasks.pretraining.face import Reader
 
     as_json = given.format == "jsonl"
     return given.serve(Reader, use="fills gaps", as_json=as_json, top=given.top, blank=given.blank)

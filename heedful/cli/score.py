@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     reader = given.text.reader()
 
     from heedful.tasks.translation.face import Translator
-    from heedful.tasks.translation.lines import ScoreLines
+    from heedful.tasks.translation.translations import ScoreLines
 
     translator = given.computing.load(Translator, *given.runs, use="translates")
     pairs = ((pair.source, pair.target) for pair in reader)

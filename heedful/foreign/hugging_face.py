@@ -37,8 +37,8 @@ from heedful.store import fill
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.language.face import Writer
 from heedful.tasks.origin import Origin
-from heedful.tasks.pretraining.build import build_masked_language_model
-from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.pretraining.face import Reader
+from heedful.tasks.pretraining.run import build_masked_language_model
 from heedful.tasks.searches import build_continuation, build_length, build_search
 from heedful.tasks.translation.face import Translator
 

@@ -1,18 +1,14 @@
 """Answers from anything that steps: greedy, beam search, sampling, forced decoding."""
 
-from heedful.generation.after import After
-from heedful.generation.beam import beam_search
+from heedful.generation.columns import Stream, sample
 from heedful.generation.ensemble import Average, Ensemble, OfLogProbabilities, OfProbabilities
-from heedful.generation.filters import Filter, Forbid, MinimumLength, MinP, TopK, TopP
-from heedful.generation.hypotheses import Found, Hypotheses, Hypothesis
-from heedful.generation.penalties import AverageLength, LengthPenalty, NoPenalty, Power, Wu
-from heedful.generation.pick import Best, Multinomial, Pick, Progress
+from heedful.generation.hypotheses import After, Found, Hypotheses, Hypothesis
+from heedful.generation.penalties import AverageLength, LengthPenalty, NoPenalty, Penalty, Power, RepetitionPenalty, Wu
+from heedful.generation.pick import Best, Filter, Forbid, MinimumLength, MinP, Multinomial, Pick, Progress, TopK, TopP
 from heedful.generation.ranking import Top, top_k
-from heedful.generation.repetition import Penalty, RepetitionPenalty
-from heedful.generation.sampling import greedy_search, sampled_search
 from heedful.generation.scoring import Scores, score
+from heedful.generation.search import beam_search, greedy_search, sampled_search
 from heedful.generation.stopping import AnyOf, AtToken, Deadline, Stop, Until
-from heedful.generation.streams import Stream, sample
 from heedful.generation.window import Windowed, kept_of
 
 __all__ = [

@@ -3,132 +3,74 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.errors import RecipeError
-from heedful.generation.after import After
-from heedful.generation.filters import Filter, filtered
-from heedful.generation.front import Front
-from heedful.generation.growth import Candidates, Growth
+from heedful.generation.front import Candidates, Front, Growth, Trellis
 from heedful.generation.history import History, Manner, followed
-from heedful.generation.hypotheses import Ended, Found, Hypotheses
+from heedful.generation.hypotheses import After, Ended, Found
 from heedful.generation.penalties import LengthPenalty
+from heedful.generation.pick import Filter, filtered
 from heedful.generation.ranking import normalisers, top_k
-from heedful.generation.repetition import Penalty, penalised
-from heedful.generation.start import Start, at_least_single, check_prefix, limits, read_prompt
-from heedful.generation.stopping import AnyOf, AtToken, Stop, Until, never
-from heedful.generation.trellis import Trellis
+from heedful.generation.scoring import at_least_single
+from heedful.generation.start import Request, Start, read_prompt
 from heedful.models.interface import State, Step
-from heedful.values import Rows, Tokens, select
+from heedful.values import Rows, Tokens, join, select
+
+if TYPE_CHECKING:
+    from heedful.generation.search import Beam
 
 # Share of the sentences that must be done before their rows are dropped. With a small Transformer on a CPU anything
 # from 0 to a half costs the same within a tenth; never dropping costs up to half as much again.
 _WORTH_DROPPING = 0.25
 
 
-def beam_search(
-    step: Step,
-    state: State,
-    prompt: Tokens,
-    *,
-    width: int,
-    eos: int,
-    limit: int | Int[Tensor, " B"],
-    length_penalty: LengthPenalty,
-    n_best: int = 1,
-    prefix: Int[Tensor, "B L"] | None = None,
-    filters: Sequence[Filter] = (),
-    penalties: Sequence[Penalty] = (),
-    stop: Stop | None = None,
-    observe: Callable[[Growth], None] | None = None,
-    until: Until = never,
-) -> Hypotheses:
-    """The `n_best` best answers of each sentence that `width` hypotheses growing side by side can find.
-
-    At each step the 2 * width best continuations of a sentence are ranked. Those that end it and are among the first
-    `width` are finished; the best `width` others live on. A sentence is done when it has `n_best` finished ones and no
-    live one can beat the worst of them: no score will exceed the present one divided by the largest divisor to come.
-
-    Args:
-        step: see `Engine.step`; anything that obeys its laws.
-        state: one row for each sentence.
-        prompt: what stands before the answer, at least the begin of sentence; may be padded anywhere.
-        width: live hypotheses of each sentence.
-        eos: the token that ends a sentence.
-        limit: most new tokens, the forced prefix and `eos` among them. Where fewer than `n_best` are finished then,
-            those still alive are returned behind them, as unfinished.
-        length_penalty: how hypotheses of different length compare.
-        n_best: answers wanted, at most `width`; fewer come back where fewer exist.
-        prefix: ids with which the answers begin, -1 behind them; part of their scores, even if longer than the limit.
-        filters: forbid tokens. Log-probabilities are those of the model without filters, what `score` gives.
-        penalties: change logits before filters do. Hypotheses are ranked by the probabilities that come of it, which
-            add up to one again; `log_probability` stays that of the model.
-        stop: ends hypotheses besides `eos`; the token at which it does is their last, and they are not `finished`.
-        observe: is told of every step; nothing is computed for it unless given.
-        until: tells the search to give back the best that it has, ended or not.
-    """
-    return found_by_beams(
-        step,
-        state,
-        prompt,
-        width=width,
-        eos=eos,
-        limit=limit,
-        length_penalty=length_penalty,
-        n_best=n_best,
-        prefix=prefix,
-        filters=filters,
-        penalties=penalties,
-        stop=stop,
-        observe=observe,
-        until=until,
-        keep=False,
-    ).hypotheses
-
-
 @torch.inference_mode()
-def found_by_beams(
-    step: Step,
-    state: State,
-    prompt: Tokens,
-    *,
-    width: int,
-    eos: int,
-    limit: int | Int[Tensor, " B"],
-    length_penalty: LengthPenalty,
-    n_best: int,
-    prefix: Int[Tensor, "B L"] | None,
-    filters: Sequence[Filter],
-    penalties: Sequence[Penalty],
-    stop: Stop | None,
-    observe: Callable[[Growth], None] | None,
-    until: Until,
-    keep: bool,
-) -> Found:
-    """`beam_search`, and if it is to be kept, where the model stands behind each answer.
+def found_by_beams(step: Step, state: State, request: Request, *, search: Beam) -> Found:
+    """The best answers, and if it is to be kept, where the model stands behind each.
 
     What a beam of the past has read is gone when its hypothesis turns out to be the best, so the answers are then read
     once more, as one chunk.
     """
-    _check(width, n_best)
-    limited = limits(limit, prompt=prompt)
-    check_prefix(prefix, eos=eos)
-    start, begun = read_prompt(step, state, prompt=prompt, prefix=prefix)
-    front = Front.of(start, limits=limited, width=width, n_best=n_best)
-    divisors, trellis = _divisors(front, length_penalty), Trellis(len(limited), width)
-    manner = Manner(AtToken(eos) if stop is None else AnyOf((AtToken(eos), stop)), tuple(penalties))
-    state = (begun, manner.begin(prompt, start))
-    whole = _grown(
-        step, state, start.logits, front=front, trellis=trellis, divisors=divisors, manner=manner, filters=filters,
-        observe=observe, until=until,
-    )  # fmt: skip
-    best = _best(whole, trellis, divisors=divisors, eos=eos, start=start, ranked_otherwise=bool(penalties))
-    return Found(best.listed(start), _after(step, begun, best, start=start) if keep else None)
+    _check(search.width, search.n_best)
+    start, begun = read_prompt(step, state, request, eos=search.eos)
+    front = Front.of(start, width=search.width, n_best=search.n_best)
+    divisors, trellis = _divisors(front, search.length_penalty), Trellis(len(start.limits), search.width)
+    manner = Manner.of(request, eos=search.eos, penalties=search.penalties)
+    read, history, logits = begun, manner.begin(request.prompt, start), start.logits
+    parts, rows, width = [], 1, search.width
+    running = not bool(front.done.all()) and not request.until()
+    while running:
+        logits = at_least_single(logits)
+        found = _continuations(logits, front, history, rows=rows, manner=manner, filters=search.filters)
+        ends, tried = manner.tried(found.ids, history, beams=found.beams, rows=rows)
+        found = replace(found, ends=ends)
+        if search.observe:
+            search.observe(_growth(front, found, divisors=divisors))
+        front, chosen = _advance(front, found, divisors=divisors)
+        history = followed(tried, chosen.ranks)
+        trellis.grow(front.sentences, origins=chosen.beams, ids=chosen.ids, log_probabilities=chosen.values)
+        done, moved = _news(front, chosen)
+        running = done < len(front.done) and not request.until()
+        if running:
+            if done >= _WORTH_DROPPING * len(front.done):
+                kept = (~front.done).nonzero().squeeze(1)
+                parts.append(select(front, front.done.nonzero().squeeze(1)))
+                front, chosen = select(front, kept), select(chosen, kept)
+                read, history = select(read, Rows.keep(kept, rows)), select(history, Rows.keep(kept, width))
+            read = _rearranged(read, chosen.beams, rows=rows, moved=moved)
+            rows = width
+            logits, read = _step(step, read, front, chosen.ids)
+    whole = join([*parts, front])
+    whole = select(whole, whole.sentences.argsort())
+    best = _best(whole, trellis, divisors=divisors, start=start, search=search)
+    return Found(best.listed(start), _after(step, begun, best, start=start) if request.keep else None)
 
 
 def _after(step: Step, begun: State, best: Ended, *, start: Start) -> After:
@@ -139,47 +81,6 @@ def _after(step: Step, begun: State, best: Ended, *, start: Start) -> After:
         written.ids, torch.where(written.positions < after.unread.positions, written.positions, -1), written.segments
     )
     return replace(after, state=step(known, after.state)[1])
-
-
-def _grown(
-    step: Step,
-    state: tuple[State, History],
-    logits: Float[Tensor, "N V"],
-    *,
-    front: Front,
-    trellis: Trellis,
-    divisors: Float[Tensor, " lengths"],
-    manner: Manner,
-    filters: Sequence[Filter],
-    observe: Callable[[Growth], None] | None,
-    until: Until,
-) -> Front:
-    """All sentences when their searches are done or told to stop; the trellis has the tokens."""
-    read, history = state
-    parts, rows, width = [], 1, front.live.size(1)
-    running = not bool(front.done.all()) and not until()
-    while running:
-        logits = at_least_single(logits)
-        found = _continuations(logits, front, history, rows=rows, filters=filters, penalties=manner.penalties)
-        ends, tried = manner.tried(found.ids, history, beams=found.beams, rows=rows)
-        found = replace(found, ends=ends)
-        if observe:
-            observe(_growth(front, found, divisors=divisors))
-        front, chosen = _advance(front, found, divisors=divisors)
-        history = followed(tried, chosen.ranks)
-        trellis.grow(front.sentences, origins=chosen.beams, ids=chosen.ids, log_probabilities=chosen.values)
-        done, moved = _news(front, chosen)
-        running = done < len(front.done) and not until()
-        if running:
-            if done >= _WORTH_DROPPING * len(front.done):
-                kept = (~front.done).nonzero().squeeze(1)
-                parts.append(select(front, front.done.nonzero().squeeze(1)))
-                front, chosen = select(front, kept), select(chosen, kept)
-                read, history = select(read, Rows.keep(kept, rows)), select(history, Rows.keep(kept, width))
-            read = _rearranged(read, chosen.beams, rows=rows, moved=moved)
-            rows = width
-            logits, read = _step(step, read, front, chosen.ids)
-    return Front.whole([*parts, front])
 
 
 def _check(width: int, n_best: int) -> None:
@@ -205,13 +106,13 @@ def _continuations(
     history: History,
     *,
     rows: int,
+    manner: Manner,
     filters: Sequence[Filter],
-    penalties: Sequence[Penalty],
 ) -> Candidates:
     """The 2 * width best, falling; minus infinity where there are fewer."""
     totals = own = normalisers(logits)
-    changed = penalised(logits, history.penalties, penalties=penalties)
-    if penalties:
+    changed = manner.changed(logits, history)
+    if manner.penalties:
         totals = normalisers(changed)  # what may follow has to be a distribution again
     if filters:
         lengths = (front.forced + front.counts).repeat_interleave(rows)
@@ -245,18 +146,14 @@ def _advance(front: Front, found: Candidates, *, divisors: Float[Tensor, " lengt
     live = torch.where(done, front.live, chosen.totals.masked_fill(chosen.ends, -math.inf))
     largest = torch.maximum(divisors[lengths + 1], divisors[front.limits])
     beaten = live[:, 0].clamp(max=0) / largest <= ended[:, -1, 0]
-    after = Front(
-        sentences=front.sentences,
-        first=front.first,
-        forced=front.forced,
-        limits=front.limits,
+    after = replace(
+        front,
         counts=front.counts + ~front.done,
         live=live,
         done=front.done | (lengths >= front.limits) | beaten,
         ended=ended,
         places=places.gather(1, order),
         last=last.gather(1, order),
-        segments=front.segments,
     )
     return after, chosen
 
@@ -286,21 +183,13 @@ def _step(step: Step, state: State, front: Front, ids: Int[Tensor, "G width"]) -
     tokens = Tokens(
         ids.view(-1, 1),
         positions.repeat_interleave(width).unsqueeze(1),
-        None if segments is None else segments.repeat_interleave(width).unsqueeze(1),
+        None if segments is None else segments.repeat_interleave(width, 0),
     )
     logits, state = step(tokens, state)
     return logits[:, -1], state
 
 
-def _best(
-    front: Front,
-    trellis: Trellis,
-    *,
-    divisors: Float[Tensor, " lengths"],
-    eos: int,
-    start: Start,
-    ranked_otherwise: bool,
-) -> Ended:
+def _best(front: Front, trellis: Trellis, *, divisors: Float[Tensor, " lengths"], start: Start, search: Beam) -> Ended:
     """The best ended hypotheses and, where they are too few, the best live ones behind them."""
     width, n_best = front.live.size(1), front.places.size(1)
     scores = front.live / divisors[front.forced + front.counts].unsqueeze(1)
@@ -317,9 +206,9 @@ def _best(
     last = last.gather(1, order)
     ids.scatter_(2, counts.unsqueeze(2), last.unsqueeze(2))
     ended = order < n_best
-    if ranked_otherwise:
+    if search.penalties:  # the ranking is not by the probabilities of the model
         taken = torch.arange(values.size(2), device=values.device) < (counts + ended).unsqueeze(2)
         totals = start.log_probabilities.sum(1, keepdim=True) + torch.where(taken, values, 0.0).sum(2)
-    finished = ended & (last == eos)
+    finished = ended & (last == search.eos)
     cut = ~front.done.unsqueeze(1).expand_as(finished)
     return Ended(counts + (ended & ~finished), finished, scores, totals, ids, values, cut)

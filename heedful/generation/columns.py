@@ -1,22 +1,24 @@
-"""The loop of greedy search, sampling and streams: one more token of every row that has not ended."""
+"""Greedy search, sampling and streams, and the loop that they share: one more token of every row that goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.errors import RunError
+from heedful.errors import RecipeError, RunError
 from heedful.generation.history import History, Manner
-from heedful.generation.hypotheses import no_token
+from heedful.generation.hypotheses import After, Ended, Found, no_token
+from heedful.generation.penalties import Penalty
 from heedful.generation.pick import Pick, Progress
 from heedful.generation.ranking import normalisers
-from heedful.generation.repetition import penalised
-from heedful.generation.start import Start, at_least_single
-from heedful.generation.stopping import Until
+from heedful.generation.scoring import at_least_single
+from heedful.generation.start import Request, Start, read_prompt
+from heedful.generation.stopping import Stop, Until, never
 from heedful.models.interface import State, Step
 from heedful.values import Rows, Tokens, join, select
 
@@ -33,7 +35,7 @@ class Live:
     limits: Int[Tensor, " N"]
     streams: Int[Tensor, " N"]
     done: Bool[Tensor, " N"]
-    segments: Int[Tensor, " N"] | None = None
+    segments: Int[Tensor, "N 1"] | None
 
 
 @dataclass(frozen=True)
@@ -68,37 +70,57 @@ class Rest:
         return select(whole, places)
 
 
-def begin(start: Start, limited: Int[Tensor, " B"], *, copies: int, streams: Int[Tensor, " B"] | None) -> Live:
-    """`copies` rows of each sentence behind its prompt; a sentence without a stream of chance has its number."""
-    rows = torch.arange(len(limited) * copies, device=limited.device)
-    if streams is None:
-        streams = rows[: len(limited)]
-    return Live(
-        rows=rows,
-        positions=start.positions.repeat_interleave(copies),
-        lengths=start.lengths.repeat_interleave(copies),
-        limits=limited.repeat_interleave(copies),
-        # far apart, so that the samples of one sentence are not the first ones of the next
-        streams=(streams << 20).repeat_interleave(copies) + rows % copies,
-        done=(start.lengths >= limited).repeat_interleave(copies),
-        segments=None if start.segments is None else start.segments.repeat_interleave(copies),
-    )
+@final
+class _Columns:
+    """Columns as they come; `rest` is what is left when all have come."""
+
+    rest: Rest
+
+    def __init__(self, columns: Generator[Column, None, Rest]) -> None:
+        self._columns = columns
+
+    def __iter__(self) -> Iterator[Column]:
+        self.rest = yield from self._columns
 
 
-def columns_of(
-    step: Step,
-    state: tuple[State, History],
-    logits: Float[Tensor, "N V"],
-    *,
-    live: Live,
-    copies: int,
-    pick: Pick,
-    manner: Manner,
-    until: Until,
-    keep: bool,
+@torch.inference_mode()
+def found_by_sampling(
+    step: Step, state: State, request: Request, *, eos: int, pick: Pick, n: int, penalties: Sequence[Penalty]
+) -> Found:
+    """`n` answers for each sentence, and if it is to be kept, where the model stands behind each."""
+    if n < 1:
+        raise RecipeError(f"samples: {n} of each sentence; must be at least 1")
+    start, state = read_prompt(step, state, request, eos=eos)
+    manner = Manner.of(request, eos=eos, penalties=penalties)
+    columns = _Columns(_grown(step, state, request, start=start, copies=n, pick=pick, manner=manner))
+    ended, order = _ended(list(columns), columns.rest, start, eos=eos, copies=n)
+    if not request.keep:
+        return Found(ended.listed(start))
+    first = start.positions.repeat_interleave(n)
+    return Found(ended.listed(start), After.of(columns.rest.state(order), ended.written(start), first=first))
+
+
+def _grown(
+    step: Step, read: State, request: Request, *, start: Start, copies: int, pick: Pick, manner: Manner
 ) -> Generator[Column, None, Rest]:
-    """A token for every live row until all have ended or are told to; ended sentences are dropped on the way."""
-    (read, history), parted = state, []
+    """A token for every live row until all have ended or are told to; ended sentences are dropped on the way.
+
+    Args:
+        step: of the engine.
+        read: the engine's state behind the prompts.
+        request: what is asked.
+        start: behind the prompts.
+        copies: rows of each sentence.
+        pick: takes each token.
+        manner: how rows are changed and ended.
+    """
+    live, history = _begun(start, streams=request.streams), manner.begin(request.prompt, start)
+    logits, parted, until = start.logits, [], request.until
+    if copies > 1:
+        branches = Rows.branch(len(logits), copies, device=logits.device)
+        read, live, history, logits = select((read, live, history, logits), branches)
+        rows = torch.arange(len(logits), device=logits.device)
+        live = replace(live, rows=rows, streams=live.streams + rows % copies)
     running = not bool(live.done.all()) and not until()
     while running:
         live, column, history, impossible = _advance(live, at_least_single(logits), history, pick=pick, manner=manner)
@@ -110,7 +132,7 @@ def columns_of(
         running = done < len(sentences) and not until()
         if running:
             if done >= _WORTH_DROPPING * len(sentences):
-                if keep and done:
+                if request.keep and done:
                     parted.append(select((live.rows, read), Rows.keep(sentences.nonzero().squeeze(1), copies)))
                 kept = Rows.keep((~sentences).nonzero().squeeze(1), copies)
                 live, column, read, history = select((live, column, read, history), kept)
@@ -119,20 +141,19 @@ def columns_of(
     return Rest((*parted, (live.rows, read)), live.rows[~live.done])
 
 
-def drained(columns: Generator[Column, None, Rest]) -> tuple[list[Column], Rest]:
-    """All columns at once."""
-    found = []
-    while True:
-        try:
-            found.append(next(columns))
-        except StopIteration as end:
-            return found, end.value
+def _begun(start: Start, *, streams: Int[Tensor, " B"] | None) -> Live:
+    """A row of each sentence behind its prompt; a sentence without a stream of chance has its number."""
+    rows = torch.arange(len(start.lengths), device=start.lengths.device)
+    # far apart, so that the samples of one sentence are not the first ones of the next
+    chance = (rows if streams is None else streams) << 20
+    done = start.lengths >= start.limits
+    return Live(rows, start.positions, start.lengths, start.limits, chance, done, start.segments)
 
 
 def _next(live: Live, column: Column) -> Tokens:
     """What is read of a column: tokens of rows that go on."""
     positions = torch.where(live.done, -1, column.positions).unsqueeze(1)
-    return Tokens(column.ids.unsqueeze(1), positions, None if live.segments is None else live.segments.unsqueeze(1))
+    return Tokens(column.ids.unsqueeze(1), positions, live.segments)
 
 
 def _advance(
@@ -140,8 +161,7 @@ def _advance(
 ) -> tuple[Live, Column, History, Bool[Tensor, " N"]]:
     """The rows after one more token, that token, the history with it, and where none was possible."""
     totals = normalisers(logits)
-    changed = penalised(logits, history.penalties, penalties=manner.penalties)
-    picked = pick(changed, Progress(live.lengths, live.streams))
+    picked = pick(manner.changed(logits, history), Progress(live.lengths, live.streams))
     ids = picked.clamp(min=0)
     values = logits.gather(1, ids.unsqueeze(1)).squeeze(1) - totals
     column = Column(live.rows, ids, torch.where(live.done, -1, live.positions), values)
@@ -150,3 +170,91 @@ def _advance(
     done = live.done | ended | (lengths >= live.limits)
     impossible = (picked < 0) & ~live.done
     return replace(live, lengths=lengths, positions=live.positions + 1, done=done), column, history, impossible
+
+
+def _ended(
+    columns: list[Column], rest: Rest, start: Start, *, eos: int, copies: int
+) -> tuple[Ended, Int[Tensor, " N"]]:
+    """The answers, best first in each sentence, and the rows in which they grew."""
+    rows = len(start.lengths) * copies
+    ids = start.positions.new_zeros(rows, len(columns) + 1)
+    values = start.log_probabilities.new_zeros(ids.shape)
+    sizes = ids.new_zeros(rows)
+    for at, column in enumerate(columns):
+        grows = column.positions >= 0
+        ids[:, at] = ids[:, at].index_copy(0, column.rows, column.ids)
+        values[:, at] = values[:, at].index_copy(0, column.rows, column.log_probabilities.where(grows, 0.0))
+        sizes.index_add_(0, column.rows, grows.long())
+    finished = (sizes > 0) & (ids.gather(1, (sizes - 1).clamp(min=0).unsqueeze(1)).squeeze(1) == eos)
+    forced = start.log_probabilities.sum(1).repeat_interleave(copies)
+    totals = (forced + values.sum(1)).view(-1, copies)
+    order = totals.sort(dim=1, descending=True, stable=True).indices
+    place = torch.arange(len(order), device=ids.device).unsqueeze(1) * copies + order
+    totals = totals.gather(1, order)
+    cut = torch.zeros_like(finished).index_fill_(0, rest.cut, True)
+    counts = (sizes - finished.long())[place]
+    return Ended(counts, finished[place], totals, totals, ids[place], values[place], cut[place]), place.flatten()
+
+
+@final
+class Stream(Iterator[Tokens]):
+    """Tokens as they are picked, one column [B, 1] at a time; a row that has ended goes on with position -1.
+
+    Attributes:
+        cut: rows that were told to stop; None while tokens come.
+    """
+
+    def __init__(self, step: Step, state: State, request: Request, *, pick: Pick, manner: Manner) -> None:
+        self.cut: Bool[Tensor, " B"] | None = None
+        self._end: tuple[Rest, Tokens, Int[Tensor, " B"]] | None = None
+        self._tokens = self._streamed(step, state, request, pick=pick, manner=manner)
+
+    def __next__(self) -> Tokens:
+        return next(self._tokens)
+
+    @property
+    @torch.inference_mode()
+    def after(self) -> After | None:
+        """Where the model stands when all tokens have come, put together when it is asked for; None before."""
+        if self._end is None:
+            return None
+        rest, unread, positions = self._end
+        return After(rest.state(torch.arange(len(positions), device=positions.device)), unread, positions)
+
+    @torch.inference_mode()
+    def _streamed(
+        self, step: Step, state: State, request: Request, *, pick: Pick, manner: Manner
+    ) -> Generator[Tokens, None, None]:
+        start, state = read_prompt(step, state, request)
+        columns = _Columns(_grown(step, state, request, start=start, copies=1, pick=pick, manner=manner))
+        unread, sizes = torch.zeros_like(start.limits), torch.zeros_like(start.limits)
+        for column in columns:
+            ids = torch.zeros_like(start.limits).index_copy_(0, column.rows, column.ids)
+            positions = torch.full_like(start.limits, -1).index_copy_(0, column.rows, column.positions)
+            unread, sizes = torch.where(positions >= 0, ids, unread), sizes + (positions >= 0)
+            yield Tokens(ids.unsqueeze(1), positions.unsqueeze(1), start.segments)
+        last = torch.where(sizes > 0, start.positions + sizes - 1, -1).unsqueeze(1)
+        self.cut = torch.zeros_like(start.limits, dtype=torch.bool).index_fill_(0, columns.rest.cut, True)
+        self._end = columns.rest, Tokens(unread.unsqueeze(1), last, start.segments), start.positions + sizes
+
+
+def sample(
+    step: Step,
+    state: State,
+    prompt: Tokens,
+    *,
+    pick: Pick,
+    stop: Stop,
+    limit: int | Int[Tensor, " B"],
+    penalties: Sequence[Penalty] = (),
+    prefix: Int[Tensor, "B L"] | None = None,
+    streams: Int[Tensor, " B"] | None = None,
+    until: Until = never,
+) -> Stream:
+    """Tokens as they are picked; what `sampled_search` finds, column by column.
+
+    The token at which `stop` ends a row is the row's last one. Penalties change the logits before they are picked
+    from. Nothing is read before the first column is asked for. A forced prefix is read, but does not come out again.
+    """
+    request = Request(prompt, limit, prefix, streams, until=until, keep=True)
+    return Stream(step, state, request, pick=pick, manner=Manner(stop, penalties))

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from heedful.errors import RecipeError
-from heedful.generation.start import at_least_single
+from heedful.generation.scoring import at_least_single
 from heedful.models.interface import Engine, Source, State
 from heedful.values import Tokens
 

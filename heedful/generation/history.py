@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.generation.repetition import Penalty
-from heedful.generation.start import Start
-from heedful.generation.stopping import Stop
+from heedful.generation.penalties import Penalty
+from heedful.generation.start import Request, Start
+from heedful.generation.stopping import AnyOf, AtToken, Stop
 from heedful.models.interface import State
 from heedful.values import Rows, Tokens, select
 
@@ -28,18 +29,26 @@ class Manner:
     """By what rows are changed and ended while they grow."""
 
     stop: Stop
-    penalties: tuple[Penalty, ...] = ()
+    penalties: Sequence[Penalty] = ()
 
-    def begin(self, prompt: Tokens, start: Start, *, copies: int = 1) -> History:
-        """The history of each row behind its prompt and forced prefix, `copies` of each."""
+    @classmethod
+    def of(cls, request: Request, *, eos: int, penalties: Sequence[Penalty]) -> Manner:
+        """Rows end at `eos`, and where the request says so."""
+        return cls(AtToken(eos) if request.stop is None else AnyOf((AtToken(eos), request.stop)), penalties)
+
+    def begin(self, prompt: Tokens, start: Start) -> History:
+        """The history of each row behind its prompt and forced prefix."""
         places = torch.arange(start.prefix.size(1), device=start.prefix.device)
         written = torch.where(places < start.lengths.unsqueeze(1), start.prefix, -1)
         read = Tokens(torch.cat((prompt.ids, start.prefix), 1), torch.cat((prompt.positions, written.clamp(max=0)), 1))
         states = tuple(penalty.begin(read, vocabulary=start.logits.size(1)) for penalty in self.penalties)
-        history = History(self.stop.begin(written), states)
-        if copies == 1:
-            return history
-        return select(history, torch.arange(len(written), device=written.device).repeat_interleave(copies))
+        return History(self.stop.begin(written), states)
+
+    def changed(self, logits: Float[Tensor, "N V"], history: History) -> Float[Tensor, "N V"]:
+        """The logits after all penalties in their order; the same tensor where there are none."""
+        for penalty, state in zip(self.penalties, history.penalties, strict=True):
+            logits = penalty(logits, state)
+        return logits
 
     def ended(self, ids: Int[Tensor, " N"], history: History) -> tuple[Bool[Tensor, " N"], History]:
         """Which rows end with these tokens, and the history with them."""

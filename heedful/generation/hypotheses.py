@@ -1,4 +1,4 @@
-"""What generation gives back."""
+"""What generation gives back, and where a model then stands."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from heedful.errors import RunError
-from heedful.generation.after import After
 from heedful.generation.start import Start
+from heedful.models.interface import State
 from heedful.values import Tokens
 
 
@@ -39,6 +39,43 @@ class Hypothesis:
 
 Hypotheses: TypeAlias = list[list[Hypothesis]]
 """For each sentence its hypotheses, best first."""
+
+
+@dataclass(frozen=True)
+class After:
+    """A model behind the hypotheses of a search: a row for each, those of a sentence one after the other, best first.
+
+    Searches run in torch's inference mode, so the state is one for inference mode.
+
+    Attributes:
+        state: of the model, which has read everything but the last token of each hypothesis.
+        unread: that token; position -1 where nothing was written.
+        positions: of what comes next.
+    """
+
+    state: State
+    unread: Tokens
+    positions: Int[Tensor, " N"]
+
+    @classmethod
+    def of(cls, state: State, written: Tokens, *, first: Int[Tensor, " N"]) -> After:
+        """Behind what was written, of which the last token is unread; `first` is where it began."""
+        sizes = (written.positions >= 0).sum(1)
+        last = (sizes - 1).clamp(min=0).unsqueeze(1)
+        segments = None if written.segments is None else written.segments.gather(1, last)
+        unread = Tokens(written.ids.gather(1, last), written.positions.gather(1, last), segments)
+        return cls(state, unread, first + sizes)
+
+    def prompt(self, tokens: Tokens) -> Tokens:
+        """What the next search begins with, together with `state`: the unread token and then these, counted from 0."""
+        positions = torch.where(tokens.positions >= 0, self.positions.unsqueeze(1) + tokens.positions, -1)
+        segments = None
+        if self.unread.segments is not None or tokens.segments is not None:
+            parts = (self.unread, tokens)
+            given = [torch.zeros_like(part.ids) if part.segments is None else part.segments for part in parts]
+            segments = torch.cat(given, 1)
+        together = torch.cat((self.unread.ids, tokens.ids), 1)
+        return Tokens(together, torch.cat((self.unread.positions, positions), 1), segments)
 
 
 @dataclass(frozen=True)
@@ -80,7 +117,7 @@ class Ended:
         sentences = real.nonzero()[:, 0]
         places = torch.arange(ids.size(1), device=ids.device)
         positions = torch.where(places < sizes.unsqueeze(1), start.positions[sentences].unsqueeze(1) + places, -1)
-        segments = None if start.segments is None else start.segments[sentences].unsqueeze(1).expand_as(ids)
+        segments = None if start.segments is None else start.segments[sentences].expand_as(ids)
         return Tokens(ids, positions, segments)
 
     def listed(self, start: Start) -> Hypotheses:

@@ -1,17 +1,19 @@
-"""How beam search compares hypotheses of different length."""
+"""How beam search compares hypotheses of different length, and what makes a token less probable that was there."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import Protocol, final, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from heedful.errors import RecipeError
+from heedful.models.interface import State
+from heedful.values import Tokens
 
 
 class LengthPenalty(ABC):
@@ -47,16 +49,21 @@ class AverageLength(LengthPenalty):
         return lengths
 
 
-@final
 @dataclass(frozen=True)
-class Wu(LengthPenalty):
-    """((5 + length) / 6) ** alpha, Wu et al. 2016, equation 14; `alpha` 0 is no penalty, 0.6 is customary."""
+class Exponent(LengthPenalty):
+    """A power of what the length makes, with the exponent `alpha`; abstract."""
 
     alpha: float
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.alpha):
             raise RecipeError(f"length penalty: alpha is {self.alpha}; must be a finite number")
+
+
+@final
+@dataclass(frozen=True)
+class Wu(Exponent):
+    """((5 + length) / 6) ** alpha, Wu et al. 2016, equation 14; `alpha` 0 is no penalty, 0.6 is customary."""
 
     def divisor(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """1 at length 1."""
@@ -65,15 +72,70 @@ class Wu(LengthPenalty):
 
 @final
 @dataclass(frozen=True)
-class Power(LengthPenalty):
+class Power(Exponent):
     """length ** alpha: 0 is no penalty, 1 the average; what the transformers library means by its length_penalty."""
-
-    alpha: float
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.alpha):
-            raise RecipeError(f"length penalty: alpha is {self.alpha}; must be a finite number")
 
     def divisor(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """1 at length 1."""
         return lengths**self.alpha
+
+
+@runtime_checkable
+class Penalty(Protocol):
+    """Changes logits in the light of the tokens so far; what it remembers goes in and comes out.
+
+    A state is batch-first like every other, so `select` serves finished rows and beams. Penalties come before the
+    temperature and before all filters, which need no history and pay for none.
+    """
+
+    def begin(self, read: Tokens, /, *, vocabulary: int) -> State:
+        """The state after the prompt and the forced prefix."""
+        ...
+
+    def __call__(self, logits: Float[Tensor, "N V"], state: State, /) -> Float[Tensor, "N V"]:
+        """Other logits, in a copy."""
+        ...
+
+    def extend(self, state: State, ids: Int[Tensor, " N"], /) -> State:
+        """The state after one more token of each row; the given one stays valid."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class RepetitionPenalty:
+    """Divides the logits of tokens that were there before by `theta`, or multiplies them where they are negative.
+
+    Keskar et al. 2019 (CTRL), section 4.1, with the usual care for the sign; the prompt counts, and 1 changes nothing.
+
+    Attributes:
+        theta: above 1 against repetition, below 1 for it.
+        spared: tokens that are never changed, as the one that ends a document and also stands before it.
+    """
+
+    theta: float
+    spared: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (self.theta > 0 and math.isfinite(self.theta)):
+            raise RecipeError(f"repetition penalty: {self.theta}; must be above 0, and 1 changes nothing")
+
+    def begin(self, read: Tokens, /, *, vocabulary: int) -> Bool[Tensor, "N V"]:
+        """Which tokens each row has seen."""
+        seen = torch.zeros(len(read.ids), vocabulary + 1, dtype=torch.bool, device=read.ids.device)
+        seen.scatter_(1, torch.where(read.positions >= 0, read.ids, vocabulary), True)
+        return self._without_spared(seen[:, :vocabulary])
+
+    def __call__(self, logits: Float[Tensor, "N V"], state: Bool[Tensor, "N V"], /) -> Float[Tensor, "N V"]:
+        """In a copy."""
+        changed = torch.where(logits > 0, logits / self.theta, logits * self.theta)
+        return torch.where(state, changed, logits)
+
+    def extend(self, state: Bool[Tensor, "N V"], ids: Int[Tensor, " N"], /) -> Bool[Tensor, "N V"]:
+        """With these tokens seen, too."""
+        return self._without_spared(state.scatter(1, ids.unsqueeze(1), True))
+
+    def _without_spared(self, seen: Bool[Tensor, "N V"]) -> Bool[Tensor, "N V"]:
+        for number in self.spared:
+            seen[:, number] = False
+        return seen

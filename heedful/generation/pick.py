@@ -1,9 +1,11 @@
-"""How the next token is taken from the logits."""
+"""How the next token is taken from the logits, and which tokens may not be."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, final, runtime_checkable
 
 import torch
@@ -12,9 +14,120 @@ from torch import Tensor
 from torch.nn import functional
 
 from heedful.errors import RecipeError
-from heedful.generation.filters import Filter, filtered
 from heedful.generation.ranking import BLOCK, top_k
-from heedful.generation.start import at_least_single
+from heedful.generation.scoring import at_least_single
+
+_FIRST_GUESS = 256
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Forbids tokens: sets their logits to minus infinity, in place or not, and leaves the others alone."""
+
+    def __call__(self, logits: Float[Tensor, "N V"], lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
+        """The filtered logits; `lengths` counts the new tokens of each row, its forced prefix included."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class Forbid:
+    """These tokens never come: padding, begin of sentence, unknown words."""
+
+    ids: tuple[int, ...]
+
+    def __call__(self, logits: Float[Tensor, "N V"], _lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
+        """In place."""
+        return logits.index_fill_(1, _index(self.ids, logits.device), -math.inf)
+
+
+@final
+@dataclass(frozen=True)
+class MinimumLength:
+    """Ends no sentence before it has `tokens` tokens, its forced prefix included and `eos` not."""
+
+    tokens: int
+    eos: int
+
+    def __call__(self, logits: Float[Tensor, "N V"], lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
+        """In place."""
+        logits[:, self.eos].masked_fill_(lengths < self.tokens, -math.inf)
+        return logits
+
+
+@final
+@dataclass(frozen=True)
+class TopK:
+    """Only the `k` most probable tokens, Fan et al. 2018; of equal ones those with the smaller ids."""
+
+    k: int
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise RecipeError(f"top-k: {self.k} tokens; must be at least 1")
+
+    def __call__(self, logits: Float[Tensor, "N V"], _lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
+        """In a copy."""
+        best = top_k(logits, min(self.k, logits.size(1)))
+        return torch.full_like(logits, -math.inf).scatter_(1, best.ids, best.values)
+
+
+@final
+@dataclass(frozen=True)
+class TopP:
+    """Only the fewest most probable tokens that together have probability `p`, Holtzman et al. 2020."""
+
+    p: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p <= 1:
+            raise RecipeError(f"top-p: {self.p}; must be above 0 and at most 1")
+
+    def __call__(self, logits: Float[Tensor, "N V"], _lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
+        """In a copy, unless `p` is 1."""
+        if self.p == 1:
+            return logits
+        total = logits.logsumexp(1, keepdim=True)
+        best = top_k(logits, min(_FIRST_GUESS, logits.size(1)))
+        mass = (best.values - total).double().exp().cumsum(1)
+        if bool((mass[:, -1] < self.p).any()):  # to sort a whole vocabulary takes ten times as long
+            best = top_k(logits, logits.size(1))
+            mass = (best.values - total).double().exp().cumsum(1)
+        needed = functional.pad(mass[:, :-1] < self.p, (1, 0), value=True)
+        kept = best.values.masked_fill(~needed, -math.inf)
+        return torch.full_like(logits, -math.inf).scatter_(1, best.ids, kept)
+
+
+@final
+@dataclass(frozen=True)
+class MinP:
+    """Only tokens at least `p` times as probable as the most probable one, Nguyen et al. 2024."""
+
+    p: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p <= 1:
+            raise RecipeError(f"min-p: {self.p}; must be above 0 and at most 1")
+
+    def __call__(self, logits: Float[Tensor, "N V"], _lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
+        """In place."""
+        floor = logits.amax(1, keepdim=True) + math.log(self.p)
+        return logits.masked_fill_(logits < floor, -math.inf)
+
+
+def filtered(
+    logits: Float[Tensor, "N V"], lengths: Int[Tensor, " N"], *, filters: Iterable[Filter]
+) -> Float[Tensor, "N V"]:
+    """The logits after all filters in their order; may overwrite the given ones."""
+    for one in filters:
+        logits = one(logits, lengths)
+    return logits
+
+
+@lru_cache(maxsize=64)
+def _index(ids: tuple[int, ...], device: torch.device) -> Int[Tensor, " n"]:
+    with torch.inference_mode(False):  # it is kept, and may next be wanted where gradients are recorded
+        return torch.tensor(ids, dtype=torch.long, device=device)
 
 
 @dataclass(frozen=True)
@@ -88,8 +201,7 @@ class Multinomial:
 def uniform(seed: int, progress: Progress, *, draw: int) -> Float[Tensor, " N"]:
     """A number in [0, 1) for each row that depends on the arguments alone.
 
-    Counters hashed by SplitMix64, Steele et al. 2014; a generator would make rows depend on the rows before
-    them.
+    Counters hashed by SplitMix64, Steele et al. 2014; a generator would make rows depend on the rows before them.
     """
     state = _scrambled(progress.streams + _scrambled(torch.full_like(progress.streams, seed)))
     state = _scrambled(state + 2 * progress.lengths + draw)

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from heedful.generation.start import at_least_single
 from heedful.models.interface import State, Step
 from heedful.values import Tokens
 
@@ -33,12 +32,21 @@ def score(step: Step, state: State, target: Tokens, *, labels: Int[Tensor, "B T"
     """Read answers as one chunk: `labels[:, t]` is what should follow `target` up to column t, -1 where
     nothing is asked.
 
-    With `target` an answer behind its begin of sentence and `labels` the same answer before its end of
-    sentence, the sum is the `log_probability` that a search gives that answer. Nothing is asked where
-    `target` has no token.
+    With `target` an answer behind its begin of sentence and `labels` the same answer before its end of sentence, the
+    sum is the `log_probability` that a search gives that answer. Nothing is asked where `target` has no token.
     """
-    logits = at_least_single(step(target, state)[0])
-    asked = (labels >= 0) & (target.positions >= 0)
+    asked = torch.where(target.positions >= 0, labels, -1)
+    each = log_probabilities_of(asked, step(target, state)[0])
+    return Scores(each, each.sum(1), (asked >= 0).sum(1))
+
+
+def log_probabilities_of(labels: Int[Tensor, "B T"], logits: Float[Tensor, "B T V"]) -> Float[Tensor, "B T"]:
+    """Of each label; 0 where it is -1."""
+    logits = at_least_single(logits)
     chosen = logits.gather(2, labels.clamp(min=0).unsqueeze(2)).squeeze(2)
-    each = torch.where(asked, chosen - logits.logsumexp(2), 0.0)
-    return Scores(each, each.sum(1), asked.sum(1))
+    return torch.where(labels >= 0, chosen - logits.logsumexp(2), 0.0)
+
+
+def at_least_single(logits: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Logits in single precision, or double where they already are: half is too coarse to rank or add."""
+    return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()

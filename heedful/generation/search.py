@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 from jaxtyping import Int
 from torch import Tensor
 
 from heedful.generation.beam import found_by_beams
-from heedful.generation.filters import Filter
-from heedful.generation.growth import Growth
+from heedful.generation.columns import found_by_sampling
+from heedful.generation.front import Growth
 from heedful.generation.hypotheses import Found, Hypotheses
-from heedful.generation.penalties import LengthPenalty
-from heedful.generation.pick import Best, Pick
-from heedful.generation.repetition import Penalty
-from heedful.generation.sampling import found_by_sampling
+from heedful.generation.penalties import LengthPenalty, Penalty
+from heedful.generation.pick import Best, Filter, Pick
+from heedful.generation.start import Request
 from heedful.generation.stopping import Stop, Until, never
 from heedful.models.interface import State, Step
 from heedful.values import Tokens
@@ -39,12 +38,8 @@ class Search(ABC):
         until: Until = never,
     ) -> Hypotheses:
         """For each row of the prompt its hypotheses, best first; see `find`."""
-        found = self.find(
-            step, state, prompt, limit=limit, prefix=prefix, streams=streams, stop=stop, until=until, keep=False
-        )
-        return found.hypotheses
+        return self.answer(step, state, Request(prompt, limit, prefix, streams, stop, until)).hypotheses
 
-    @abstractmethod
     def find(
         self,
         step: Step,
@@ -61,18 +56,18 @@ class Search(ABC):
         """For each row of the prompt its hypotheses, best first, and where the model then stands.
 
         What comes back `after` a search is what the next one begins with: `after.state`, and `after.prompt(tokens)`.
-        Penalties know the tokens of their own prompt only.
+        Penalties know the tokens of their own prompt only. For the arguments see `answer` and `Request`.
+        """
+        return self.answer(step, state, Request(prompt, limit, prefix, streams, stop, until, keep))
+
+    @abstractmethod
+    def answer(self, step: Step, state: State, request: Request) -> Found:
+        """`find`, of a request.
 
         Args:
             step: of the engine.
             state: of the engine, before the prompt.
-            prompt: what is read before anything is written.
-            limit: most tokens written in each row.
-            prefix: ids with which each output must begin, -1 behind them.
-            streams: a number for each row that decides its chance, however rows are batched.
-            stop: ends rows besides the end of sentence.
-            until: tells the search to give back what it has.
-            keep: where the model stands is wanted.
+            request: what is asked.
         """
 
 
@@ -90,41 +85,15 @@ class Greedy(Search):
         """How each token is taken."""
         return Best(tuple(self.filters))
 
-    def find(
-        self,
-        step: Step,
-        state: State,
-        prompt: Tokens,
-        *,
-        limit: Int[Tensor, " B"],
-        prefix: Int[Tensor, "B L"] | None,
-        streams: Int[Tensor, " B"],
-        stop: Stop | None = None,
-        until: Until = never,
-        keep: bool = True,
-    ) -> Found:
+    def answer(self, step: Step, state: State, request: Request) -> Found:
         """One hypothesis for each row."""
-        return found_by_sampling(
-            step,
-            state,
-            prompt,
-            eos=self.eos,
-            limit=limit,
-            pick=self.pick,
-            n=1,
-            prefix=prefix,
-            streams=None,
-            penalties=self.penalties,
-            stop=stop,
-            until=until,
-            keep=keep,
-        )
+        return found_by_sampling(step, state, request, eos=self.eos, pick=self.pick, n=1, penalties=self.penalties)
 
 
 @final
 @dataclass(frozen=True)
 class Beam(Search):
-    """The `n_best` of `width` hypotheses that grow side by side."""
+    """The `n_best` of `width` hypotheses that grow side by side; see `beam_search`."""
 
     eos: int
     width: int
@@ -134,37 +103,9 @@ class Beam(Search):
     observe: Callable[[Growth], None] | None = None
     penalties: Sequence[Penalty] = ()
 
-    def find(
-        self,
-        step: Step,
-        state: State,
-        prompt: Tokens,
-        *,
-        limit: Int[Tensor, " B"],
-        prefix: Int[Tensor, "B L"] | None,
-        streams: Int[Tensor, " B"],
-        stop: Stop | None = None,
-        until: Until = never,
-        keep: bool = True,
-    ) -> Found:
+    def answer(self, step: Step, state: State, request: Request) -> Found:
         """`n_best` hypotheses for each row."""
-        return found_by_beams(
-            step,
-            state,
-            prompt,
-            width=self.width,
-            eos=self.eos,
-            limit=limit,
-            length_penalty=self.length_penalty,
-            n_best=self.n_best,
-            prefix=prefix,
-            filters=self.filters,
-            penalties=self.penalties,
-            stop=stop,
-            observe=self.observe,
-            until=until,
-            keep=keep,
-        )
+        return found_by_beams(step, state, request, search=self)
 
 
 @final
@@ -174,35 +115,97 @@ class Sampling(Search):
 
     eos: int
     pick: Pick
-    n: int = field(default=1)
+    n: int = 1
     penalties: Sequence[Penalty] = ()
 
-    def find(
-        self,
-        step: Step,
-        state: State,
-        prompt: Tokens,
-        *,
-        limit: Int[Tensor, " B"],
-        prefix: Int[Tensor, "B L"] | None,
-        streams: Int[Tensor, " B"],
-        stop: Stop | None = None,
-        until: Until = never,
-        keep: bool = True,
-    ) -> Found:
+    def answer(self, step: Step, state: State, request: Request) -> Found:
         """`n` hypotheses for each row."""
-        return found_by_sampling(
-            step,
-            state,
-            prompt,
-            eos=self.eos,
-            limit=limit,
-            pick=self.pick,
-            n=self.n,
-            prefix=prefix,
-            streams=streams,
-            penalties=self.penalties,
-            stop=stop,
-            until=until,
-            keep=keep,
-        )
+        return found_by_sampling(step, state, request, eos=self.eos, pick=self.pick, n=self.n, penalties=self.penalties)
+
+
+def beam_search(
+    step: Step,
+    state: State,
+    prompt: Tokens,
+    *,
+    width: int,
+    eos: int,
+    limit: int | Int[Tensor, " B"],
+    length_penalty: LengthPenalty,
+    n_best: int = 1,
+    prefix: Int[Tensor, "B L"] | None = None,
+    filters: Sequence[Filter] = (),
+    penalties: Sequence[Penalty] = (),
+    stop: Stop | None = None,
+    observe: Callable[[Growth], None] | None = None,
+    until: Until = never,
+) -> Hypotheses:
+    """The `n_best` best answers of each sentence that `width` hypotheses growing side by side can find.
+
+    At each step the 2 * width best continuations of a sentence are ranked. Those that end it and are among the first
+    `width` are finished; the best `width` others live on. A sentence is done when it has `n_best` finished ones and no
+    live one can beat the worst of them: no score will exceed the present one divided by the largest divisor to come.
+
+    Args:
+        step: see `Engine.step`; anything that obeys its laws.
+        state: one row for each sentence.
+        prompt: what stands before the answer, at least the begin of sentence; may be padded anywhere.
+        width: live hypotheses of each sentence.
+        eos: the token that ends a sentence.
+        limit: most new tokens, the forced prefix and `eos` among them. Where fewer than `n_best` are finished then,
+            those still alive are returned behind them, as unfinished.
+        length_penalty: how hypotheses of different length compare.
+        n_best: answers wanted, at most `width`; fewer come back where fewer exist.
+        prefix: ids with which the answers begin, -1 behind them; part of their scores, even if longer than the limit.
+        filters: forbid tokens. Log-probabilities are those of the model without filters, what `score` gives.
+        penalties: change logits before filters do. Hypotheses are ranked by the probabilities that come of it, which
+            add up to one again; `log_probability` stays that of the model.
+        stop: ends hypotheses besides `eos`; the token at which it does is their last, and they are not `finished`.
+        observe: is told of every step; nothing is computed for it unless given.
+        until: tells the search to give back the best that it has, ended or not.
+    """
+    search = Beam(eos, width, length_penalty, n_best, filters, observe, penalties)
+    return search.answer(step, state, Request(prompt, limit, prefix, stop=stop, until=until)).hypotheses
+
+
+def greedy_search(
+    step: Step,
+    state: State,
+    prompt: Tokens,
+    *,
+    eos: int,
+    limit: int | Int[Tensor, " B"],
+    prefix: Int[Tensor, "B L"] | None = None,
+    filters: Sequence[Filter] = (),
+    penalties: Sequence[Penalty] = (),
+    stop: Stop | None = None,
+    until: Until = never,
+) -> Hypotheses:
+    """One answer for each sentence, each token the most probable one; arguments as in `beam_search`."""
+    search = Greedy(eos, filters, penalties)
+    return search.answer(step, state, Request(prompt, limit, prefix, stop=stop, until=until)).hypotheses
+
+
+def sampled_search(
+    step: Step,
+    state: State,
+    prompt: Tokens,
+    *,
+    eos: int,
+    limit: int | Int[Tensor, " B"],
+    pick: Pick,
+    n: int = 1,
+    prefix: Int[Tensor, "B L"] | None = None,
+    streams: Int[Tensor, " B"] | None = None,
+    penalties: Sequence[Penalty] = (),
+    stop: Stop | None = None,
+    until: Until = never,
+) -> Hypotheses:
+    """`n` answers for each sentence, best first; other arguments as in `beam_search`.
+
+    Scores are log-probabilities, those of the model before penalties, temperature and filters. `streams` gives each
+    sentence the number of its own source of chance, by default its row: a caller that batches sentences in another
+    order passes their numbers in the original one, and every answer stays the same.
+    """
+    search = Sampling(eos, pick, n, penalties)
+    return search.answer(step, state, Request(prompt, limit, prefix, streams, stop, until)).hypotheses

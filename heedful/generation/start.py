@@ -1,4 +1,4 @@
-"""From a prompt and a forced prefix to the first token that is free."""
+"""What a search is asked, and its way from a prompt and a forced prefix to the first token that is free."""
 
 from __future__ import annotations
 
@@ -9,8 +9,33 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.errors import RecipeError
+from heedful.generation.scoring import at_least_single, log_probabilities_of
+from heedful.generation.stopping import Stop, Until, never
 from heedful.models.interface import State, Step
 from heedful.values import Tokens
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a search is asked.
+
+    Attributes:
+        prompt: what is read before anything is written.
+        limit: most tokens written in each row.
+        prefix: ids with which each output must begin, -1 behind them.
+        streams: a number for each row that decides its chance, however rows are batched; the row's own unless given.
+        stop: ends rows besides the end of sentence.
+        until: tells the search to give back what it has.
+        keep: where the model stands is wanted.
+    """
+
+    prompt: Tokens
+    limit: int | Int[Tensor, " B"]
+    prefix: Int[Tensor, "B L"] | None = None
+    streams: Int[Tensor, " B"] | None = None
+    stop: Stop | None = None
+    until: Until = never
+    keep: bool = False
 
 
 @dataclass(frozen=True)
@@ -20,6 +45,8 @@ class Start:
     Attributes:
         logits: for the first free token.
         positions: of the first free token.
+        limits: most new tokens, the forced ones included.
+        lengths: how many are forced.
         prefix: ids forced before it; only the first `lengths` of a row count.
         log_probabilities: of the forced ids; 0 behind them.
         segments: of all tokens to come, which is that of the last one that was given; None where tokens have none.
@@ -27,24 +54,25 @@ class Start:
 
     logits: Float[Tensor, "B V"]
     positions: Int[Tensor, " B"]
+    limits: Int[Tensor, " B"]
     lengths: Int[Tensor, " B"]
     prefix: Int[Tensor, "B L"]
     log_probabilities: Float[Tensor, "B L"]
-    segments: Int[Tensor, " B"] | None = None
+    segments: Int[Tensor, "B 1"] | None
 
 
-def read_prompt(
-    step: Step, state: State, *, prompt: Tokens, prefix: Int[Tensor, "B L"] | None = None
-) -> tuple[Start, State]:
+def read_prompt(step: Step, state: State, request: Request, *, eos: int | None = None) -> tuple[Start, State]:
     """Read each prompt and its forced prefix as one chunk.
 
     A prompt may be padded anywhere (positions -1) and is followed from its largest position on. The prefix is
     read as if it belonged to the prompt, but its log-probabilities count and its ids are part of every
-    hypothesis; it holds -1 behind its last id.
+    hypothesis; it may hold -1 behind its last id, and not `eos`.
     """
-    if prefix is None:
-        prefix = prompt.ids.new_empty(len(prompt.ids), 0)
-    _check(prompt, prefix)
+    prompt, limits = request.prompt, request.limit
+    if isinstance(limits, int):
+        limits = prompt.ids.new_full((len(prompt.ids),), limits)
+    prefix = prompt.ids.new_empty(len(prompt.ids), 0) if request.prefix is None else request.prefix
+    _check(prompt, prefix, limits=limits, eos=eos)
     forced = prefix >= 0
     lengths = forced.sum(1)
     first = prompt.positions.amax(1) + 1
@@ -54,45 +82,24 @@ def read_prompt(
     ids, positions = torch.cat((prompt.ids, prefix.clamp(min=0)), 1), torch.cat((prompt.positions, positions), 1)
     segments = following = None
     if prompt.segments is not None:
-        following = prompt.segments.gather(1, newest).squeeze(1)
-        segments = torch.cat((prompt.segments, following.unsqueeze(1).expand_as(prefix)), 1)
+        following = prompt.segments.gather(1, newest)
+        segments = torch.cat((prompt.segments, following.expand_as(prefix)), 1)
     logits, state = step(Tokens(ids, positions, segments), state)
     before = torch.cat((newest, (places + prompt.ids.size(1)).expand_as(prefix)), 1)
     rows = torch.arange(len(prefix), device=prefix.device)
-    scores = _forced_scores(at_least_single(logits[rows.unsqueeze(1), before[:, :-1]]), prefix)
-    last = logits[rows, before[rows, lengths]]
-    return Start(last, first + lengths, lengths, prefix.clamp(min=0), scores, following), state
+    scores = log_probabilities_of(prefix, logits[rows.unsqueeze(1), before[:, :-1]])
+    last = at_least_single(logits[rows, before[rows, lengths]])
+    return Start(last, first + lengths, limits, lengths, prefix.clamp(min=0), scores, following), state
 
 
-def at_least_single(logits: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Logits in single precision, or double where they already are: half is too coarse to rank or add."""
-    return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
-
-
-def limits(limit: int | Int[Tensor, " B"], *, prompt: Tokens) -> Int[Tensor, " B"]:
-    """The most new tokens of each sentence; at least 1."""
-    if isinstance(limit, int):
-        limit = prompt.ids.new_full((len(prompt.ids),), limit)
-    if bool((limit < 1).any()):
-        raise RecipeError(f"limit: {int(limit.min())} new tokens; must be at least 1")
-    return limit
-
-
-def check_prefix(prefix: Int[Tensor, "B L"] | None, *, eos: int) -> None:
-    """Refuse a prefix that ends its sentence."""
-    if prefix is not None and bool((prefix == eos).any()):
+def _check(prompt: Tokens, prefix: Int[Tensor, "B L"], *, limits: Int[Tensor, " B"], eos: int | None) -> None:
+    if bool((limits < 1).any()):
+        raise RecipeError(f"limit: {int(limits.min())} new tokens; must be at least 1")
+    if eos is not None and bool((prefix == eos).any()):
         raise RecipeError(f"prefix: contains {eos}, the end of sentence; force only what comes before it")
-
-
-def _check(prompt: Tokens, prefix: Int[Tensor, "B L"]) -> None:
     empty = (prompt.positions < 0).all(1).nonzero()
     if len(empty):
         raise RecipeError(f"prompt: row {int(empty[0])} is empty; begin it with at least one token")
     forced = prefix >= 0
     if bool((forced[:, 1:] & ~forced[:, :-1]).any()):
         raise RecipeError("prefix: an id stands behind a -1; forced ids must be the first of their row")
-
-
-def _forced_scores(logits: Float[Tensor, "B L V"], prefix: Int[Tensor, "B L"]) -> Float[Tensor, "B L"]:
-    chosen = logits.gather(2, prefix.clamp(min=0).unsqueeze(2)).squeeze(2)
-    return torch.where(prefix >= 0, chosen - logits.logsumexp(2), 0.0)

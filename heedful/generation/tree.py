@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heedful.generation.growth import Growth
+from heedful.generation.front import Growth
 from heedful.values import Fate
 
 

@@ -9,6 +9,7 @@ from typing import final
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from heedful.errors import RecipeError
 from heedful.models.interface import Engine, State
@@ -24,36 +25,29 @@ class WindowState:
 
     Attributes:
         inner: of the model.
-        ids: those of each row, in their order from the left; None before the first.
+        text: id and segment of those of each row, in their order from the left; None before the first.
         counts: how many there are.
-        segments: of those tokens; None while none has one.
+        parted: whether any token had a segment; where none has, the model is given none.
         width: rows of a group, see `heedful.values.Rows`.
     """
 
     inner: State
-    ids: Int[Tensor, "N L"] | None = None
+    text: Int[Tensor, "N L 2"] | None = None
     counts: Int[Tensor, " N"] | None = None
-    segments: Int[Tensor, "N L"] | None = None
+    parted: bool = False
     width: int = 1
 
     def rearrange(self, rows: Rows) -> WindowState:
         """With other rows."""
-        ids, counts, segments = select((self.ids, self.counts, self.segments), rows)
-        return WindowState(select(self.inner, rows), ids, counts, segments, 1 if rows.free else rows.width)
+        inner, text, counts = select((self.inner, self.text, self.counts), rows)
+        return WindowState(inner, text, counts, self.parted, 1 if rows.free else rows.width)
 
     def joined(self, others: Sequence[WindowState]) -> WindowState:
         """With the rows of others."""
         parts = (self, *others)
-        if any(part.segments is not None for part in parts):
-            parts = tuple(part.parted() for part in parts)
-        inner, ids, counts, segments = join([(part.inner, part.ids, part.counts, part.segments) for part in parts])
-        return WindowState(inner, ids, counts, segments, one_width(part.width for part in parts))
-
-    def parted(self) -> WindowState:
-        """With segments, all of them 0 where none has one."""
-        if self.ids is None or self.segments is not None:
-            return self
-        return replace(self, segments=torch.zeros_like(self.ids))
+        inner, text, counts = join([(part.inner, part.text, part.counts) for part in parts])
+        parted = any(part.parted for part in parts)
+        return WindowState(inner, text, counts, parted, one_width(part.width for part in parts))
 
 
 @final
@@ -90,9 +84,7 @@ class Windowed:
     def step(self, tokens: Tokens, state: WindowState) -> tuple[Float[Tensor, "B T V"], WindowState]:
         """As `Engine.step`; of the positions it only counts which tokens exist."""
         state = self._known(state, tokens)
-        if tokens.segments is not None:
-            state = state.parted()
-        elif state.segments is not None:
+        if state.parted and tokens.segments is None:
             tokens = replace(tokens, segments=torch.zeros_like(tokens.ids))
         if not tokens.ids.size(1):
             logits, inner = self._engine.step(tokens, state.inner)
@@ -109,59 +101,51 @@ class Windowed:
         return torch.cat(parts, 1), state
 
     def _known(self, state: WindowState, tokens: Tokens) -> WindowState:
-        if state.ids is not None:
-            return state
-        rows = len(tokens.ids)
-        return replace(state, ids=tokens.ids.new_zeros(rows, self.longest), counts=tokens.ids.new_zeros(rows))
+        parted, rows = state.parted or tokens.segments is not None, len(tokens.ids)
+        if state.text is not None:
+            return replace(state, parted=parted)
+        text = tokens.ids.new_zeros(rows, self.longest, 2)
+        return replace(state, text=text, counts=tokens.ids.new_zeros(rows), parted=parted)
 
     def _on(
         self, tokens: Tokens, state: WindowState, *, sizes: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T V"], WindowState]:
         """Tokens that fit; `sizes` counts the tokens of each row, each of these included."""
-        assert state.ids is not None
-        places = torch.where(tokens.positions >= 0, sizes - 1, -1)
+        assert state.text is not None
+        real = tokens.positions >= 0
+        places = torch.where(real, sizes - 1, -1)
         logits, inner = self._engine.step(replace(tokens, positions=places), state.inner)
-        ids, segments = self._noted(state.ids, tokens.ids, places), state.segments
-        if segments is not None and tokens.segments is not None:
-            segments = self._noted(segments, tokens.segments, places)
-        return logits, replace(state, inner=inner, ids=ids, counts=sizes[:, -1], segments=segments)
-
-    def _noted(
-        self, row: Int[Tensor, "B L"], newer: Int[Tensor, "B T"], places: Int[Tensor, "B T"]
-    ) -> Int[Tensor, "B L"]:
-        room = torch.nn.functional.pad(row, (0, 1))  # what is no token falls into the last column
-        return room.scatter_(1, torch.where(places >= 0, places, self.longest), newer)[:, :-1]
+        room = functional.pad(state.text, (0, 0, 0, 1))  # what is no token falls into the last column
+        columns = torch.where(real, places, self.longest).unsqueeze(2).expand(-1, -1, 2)
+        text = room.scatter_(1, columns, _text(tokens))[:, :-1]
+        return logits, replace(state, inner=inner, text=text, counts=sizes[:, -1])
 
     def _again(self, token: Tokens, state: WindowState) -> tuple[Float[Tensor, "B 1 V"], WindowState]:
         """One token of each row, which does not fit into some."""
-        assert state.ids is not None and state.counts is not None
-        before, real = state.counts.unsqueeze(1), token.positions[:, 0] >= 0
+        assert state.text is not None and state.counts is not None
+        real = token.positions[:, 0] >= 0
         sizes = state.counts + real
         counts = torch.where(sizes > self.longest, self.kept, sizes)
         places = (sizes - counts).unsqueeze(1) + torch.arange(self.longest, device=real.device)
-
-        def newest(row: Tensor, newer: Tensor) -> Tensor:
-            whole = torch.cat((row, newer), 1)
-            whole.scatter_(1, before, torch.where(real, newer[:, 0], 0).unsqueeze(1))
-            return whole.gather(1, places.clamp(max=self.longest))
-
-        ids, segments = newest(state.ids, token.ids), state.segments
-        if segments is not None and token.segments is not None:
-            segments = newest(segments, token.segments)
-        logits, inner = self._read(ids, counts, segments=segments, width=state.width)
-        return logits, replace(state, inner=inner, ids=ids, counts=counts, segments=segments)
+        whole = torch.cat((state.text, torch.zeros_like(state.text[:, :1])), 1)
+        rows = torch.arange(len(real), device=real.device)
+        whole[rows, state.counts] = torch.where(real.unsqueeze(1), _text(token)[:, 0], 0)
+        text = whole[rows.unsqueeze(1), places.clamp(max=self.longest)]
+        logits, inner = self._read(text, counts, state)
+        return logits, replace(state, inner=inner, text=text, counts=counts)
 
     def _read(
-        self, ids: Int[Tensor, "B L"], counts: Int[Tensor, " B"], *, segments: Int[Tensor, "B L"] | None, width: int
+        self, text: Int[Tensor, "B L 2"], counts: Int[Tensor, " B"], before: WindowState
     ) -> tuple[Float[Tensor, "B 1 V"], State]:
-        """What follows the last of these tokens, and the state behind it."""
-        inner, found = self._engine.begin(None), None
+        """What follows the last of these tokens, and the state behind it, with groups and segments as before."""
+        inner, found, width = self._engine.begin(None), None, before.width
         if width > 1:
-            inner = select(inner, Rows.branch(len(ids) // width, width, device=ids.device))
-        places = torch.arange(int(counts.max()), device=ids.device).expand(len(ids), -1)
+            inner = select(inner, Rows.branch(len(text) // width, width, device=text.device))
+        rows, columns = torch.arange(len(text), device=text.device), int(counts.max())
+        places = torch.arange(columns, device=text.device).expand(len(text), -1)
         positions = torch.where(places < counts.unsqueeze(1), places, -1)
-        rows, columns = torch.arange(len(ids), device=ids.device), positions.size(1)
-        tokens = Tokens(ids[:, :columns], positions, None if segments is None else segments[:, :columns])
+        ids, segments = text[:, :columns].unbind(2)
+        tokens = Tokens(ids, positions, segments if before.parted else None)
         for start in range(0, columns, _PIECE):
             piece = tokens.span(start, start + _PIECE)
             logits, inner = self._engine.step(piece, inner)
@@ -172,10 +156,12 @@ class Windowed:
         return found.unsqueeze(1), inner
 
 
+def _text(tokens: Tokens) -> Int[Tensor, "B T 2"]:
+    return torch.stack((tokens.ids, torch.zeros_like(tokens.ids) if tokens.segments is None else tokens.segments), 2)
+
+
 def kept_of(length: int, *, longest: int, kept: int | None = None) -> int:
     """How many of a text's `length` tokens a `Windowed` model still has in its context when all are read."""
-    if length <= longest:
-        return length
     kept = max(1, longest // 2) if kept is None else kept
     dropped = longest + 1 - kept
-    return length - -(-(length - longest) // dropped) * dropped
+    return length - -(-max(0, length - longest) // dropped) * dropped

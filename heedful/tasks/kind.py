@@ -91,9 +91,9 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
             DataError: a text cannot be read, or has nothing to learn from.
         """
 
-    @abstractmethod
     def load(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:
-        """The vocabularies in a run folder."""
+        """The vocabularies in a run folder; those of text, where there are no others."""
+        return {file: load_tokenizer(folder / file) for file in self.words}
 
     @abstractmethod
     def encoding(self, run: Run[AnyRecipe, AnyModel]) -> Encoding[Any]:

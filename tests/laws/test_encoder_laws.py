@@ -12,7 +12,7 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.attention.probe import READING, SOURCE
 from heedful.inspection.capture import Side, capture
 from heedful.models.interface import Encoder
-from heedful.tasks.pretraining.build import build_masked_language_model
+from heedful.tasks.pretraining.run import build_masked_language_model
 from heedful.values import Tokens
 
 POSITIONS: dict[str, dict[str, Any]] = {

@@ -16,8 +16,8 @@ from heedful.recipes.recipe import Recipe, data_table
 from heedful.tasks.fine_tuning import FineTuningRecipe
 from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.multitask.recipe import MultitaskRecipe
-from heedful.tasks.pretraining.build import build_pretrained
 from heedful.tasks.pretraining.recipe import PretrainingRecipe
+from heedful.tasks.pretraining.run import build_pretrained
 from heedful.tasks.translation.recipe import TranslationRecipe
 
 ROOT = Path(__file__).parents[2]

@@ -38,8 +38,8 @@ from heedful.runs.export import export_hugging_face
 from heedful.runs.origin import open_origin
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.origin import Origin
-from heedful.tasks.pretraining.build import build_masked_language_model
-from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.pretraining.face import Reader
+from heedful.tasks.pretraining.run import build_masked_language_model
 from heedful.tasks.searches import Length
 from heedful.values import Tokens
 

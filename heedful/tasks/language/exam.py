@@ -21,7 +21,7 @@ from heedful.metrics.metric import Metric, Ratio
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.exam import PLAIN, Asking, Exam
 from heedful.tasks.language.face import Writer
-from heedful.tasks.language.pieces import Apart, Packed, Pieces
+from heedful.tasks.language.problem import Apart, Packed, Pieces
 from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.likelihood import log_likelihoods
 from heedful.values import move
@@ -186,7 +186,7 @@ def token_nats(user: Writer, pieces: Pieces, *, context: int, stride: int) -> Fl
     """-log p of each token of a stream, given those before it in its window."""
     nats = np.zeros(len(pieces.stream))
     windows = pieces.windows(context=context, stride=stride)
-    for places, batch in pieces.asked_in_order(windows, tokens=max(_BATCH_TOKENS, context)):
+    for places, batch in pieces.in_order(windows, tokens=max(_BATCH_TOKENS, context)):
         tokens, labels = move((batch.tokens, batch.labels), user.device)
         with torch.inference_mode():
             hidden, _ = user.model(tokens, user.model.begin())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
@@ -17,9 +18,8 @@ from heedful.inspection.record import Record
 from heedful.models.interface import Engine
 from heedful.models.language_model import LanguageModel
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
-from heedful.tasks.faces import Asked, Face
+from heedful.tasks.faces import Asked, Face, TextLines
 from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
-from heedful.tasks.language.lines import WriteLines
 from heedful.tasks.language.stop_strings import AtString, Ends, Following, complete
 from heedful.values import Tokens, move
 
@@ -279,3 +279,32 @@ class Writer(Face):
     def _tokens(self, texts: list[list[int]]) -> Tokens:
         """What is read of each text."""
         return move(tokens_of(padded(texts)), self.device)
+
+
+@final
+@dataclass(frozen=True)
+class WriteLines(TextLines[tuple[str, Continuation]]):
+    """A prompt a line; it and what follows it, with an empty line behind, for each of its continuations.
+
+    Attributes:
+        writer: who goes on.
+        search: how; the writer's way unless given.
+    """
+
+    writer: Writer
+    search: Search | None = None
+    chunk: ClassVar = 32
+
+    def answers(self, inputs: Sequence[str], *, first: int) -> list[tuple[str, Continuation]]:
+        """Continuations, those of one prompt behind each other."""
+        found = self.writer.write(inputs, search=self.search, first=first - 1)
+        return [(prompt, each) for prompt, continuations in zip(inputs, found, strict=True) for each in continuations]
+
+    def record(self, answer: tuple[str, Continuation]) -> Any:
+        """With tokens and log-probability."""
+        prompt, continuation = answer
+        return {"prompt": prompt, **asdict(continuation)}
+
+    def text(self, answer: tuple[str, Continuation]) -> str:
+        """As one reads it."""
+        return f"{answer[0]}{answer[1].text}\n\n"

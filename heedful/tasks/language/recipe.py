@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import ValidationInfo, field_validator
 
@@ -12,14 +12,7 @@ from heedful.recipes.generation import ContinuationConfig, SampledContinuationCo
 from heedful.recipes.recipe import DataConfig, TunedRecipe, known
 from heedful.recipes.section import Count, InputPath, Mark, Section, misfit
 from heedful.recipes.text import TextConfig, TextTokenizerConfig, TextVocabularyConfig
-from heedful.recipes.training import (
-    Below1,
-    TrainingConfig,
-)
-
-if TYPE_CHECKING:
-    from heedful.data.documents import Document
-    from heedful.data.readers import Reader
+from heedful.recipes.training import Below1, TrainingConfig
 
 
 class LanguageDataConfig(DataConfig):
@@ -35,11 +28,6 @@ class LanguageDataConfig(DataConfig):
     """tokens that are learned in one piece, at most"""
     documents: Literal["packed", "apart"] = "packed"
     """whether pieces are cut anywhere in the stream of all documents, or never hold tokens of two"""
-
-    def reader(self, part: str) -> Reader[Document]:
-        """Documents."""
-        config: TextConfig = getattr(self, part)
-        return config.reader()
 
 
 class LanguageTrainingConfig(TrainingConfig):

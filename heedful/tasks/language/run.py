@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar, Final, final
 
 import torch
@@ -10,15 +9,13 @@ import torch
 from heedful.architectures.build import build_language_model
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document, document_encoding
-from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.language_model import LanguageModel
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned, placed
 from heedful.tasks.language.exam import TextExam, reading
 from heedful.tasks.language.face import Writer
-from heedful.tasks.language.pieces import Apart, Packed
-from heedful.tasks.language.problem import LanguageModelling
+from heedful.tasks.language.problem import Apart, LanguageModelling, Packed
 from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.language.report import LanguageComparison, LanguageReport
 from heedful.tasks.searches import build_continuation
@@ -39,10 +36,6 @@ class LanguageKind(Kind[LanguageRecipe, LanguageModel]):
     def learn(self, recipe: LanguageRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Text."""
         return {TEXT: learned(recipe, (each.text for each in examples(recipe, "train")), given=given)}
-
-    def load(self, recipe: LanguageRecipe, folder: Path) -> Vocabularies:
-        """Text."""
-        return {TEXT: load_tokenizer(folder / TEXT)}
 
     def encoding(self, run: Run[LanguageRecipe, LanguageModel]) -> Encoding[Document]:
         """One stream."""

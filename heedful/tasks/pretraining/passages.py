@@ -73,10 +73,13 @@ def sentence_encoding(tokenizer: Tokenizer) -> Encoding[Sentence]:
 class Pairing(ABC):
     """What stands behind a passage, and so what its second part is asked about."""
 
-    special: int
-    """Ids that are added to a passage: its begin, and the end of each part."""
-    asks: bool
-    """Whether `follows` is a question."""
+    asks = True
+    """Whether there is a second part, and `follows` is a question."""
+
+    @property
+    def special(self) -> int:
+        """Ids that are added to a passage: its begin, and the end of each part."""
+        return 3 if self.asks else 2
 
     @abstractmethod
     def pair(self, text: Documents, stretch: range, *, room: int, chance: Chance) -> tuple[Passage, int]:
@@ -87,7 +90,6 @@ class Pairing(ABC):
 class Alone(Pairing):
     """One passage, nothing asked (Liu et al. 2019)."""
 
-    special = 2
     asks = False
 
     def pair(self, text: Documents, stretch: range, *, room: int, chance: Chance) -> tuple[Passage, int]:
@@ -98,9 +100,6 @@ class Alone(Pairing):
 @final
 class NextSentence(Pairing):
     """In half of the pairs the second passage follows the first, in the others it is from another document."""
-
-    special = 3
-    asks = True
 
     def pair(self, text: Documents, stretch: range, *, room: int, chance: Chance) -> tuple[Passage, int]:
         """The stretch cut somewhere, its end kept or replaced (Devlin et al. 2019, 3.1 and A.2)."""
@@ -115,9 +114,6 @@ class NextSentence(Pairing):
 @final
 class SentenceOrder(Pairing):
     """Two passages that follow each other, in half of the pairs in the wrong order (Lan et al. 2020, 3.1)."""
-
-    special = 3
-    asks = True
 
     def pair(self, text: Documents, stretch: range, *, room: int, chance: Chance) -> tuple[Passage, int]:
         """The stretch cut somewhere, its parts kept in order or exchanged."""

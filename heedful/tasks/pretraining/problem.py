@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import torch
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import nn
 
 from heedful.data.batches import padded, tokens_of
 from heedful.data.bucketing import plan_batches
 from heedful.data.chance import Chance
-from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import Tokenizer
 from heedful.tasks.pretraining.masking import Masking, hide
-from heedful.tasks.pretraining.passages import Pairing, Passages
+from heedful.tasks.pretraining.objectives import MaskedBatch, Objective
+from heedful.tasks.pretraining.passages import Passages
 from heedful.tasks.task import Loss, Rows, Task
 from heedful.values import Tokens, move
 
 _HIDING: Final = 2
 _VALIDATION: Final = 0
-
-
-@dataclass(frozen=True)
-class MaskedBatch:
-    """Passages of which some tokens are hidden.
-
-    Attributes:
-        tokens: what the model reads.
-        labels: the token at each place that is asked for, -1 elsewhere.
-        follows: of each row 1 where its second part follows the first, else 0; -1 where that is not asked.
-    """
-
-    tokens: Tokens
-    labels: Int[Tensor, "B T"]
-    follows: Int[Tensor, " B"]
 
 
 class MaskedPassages:
@@ -49,31 +31,16 @@ class MaskedPassages:
     et al. 2019) and stays the same however rows are dealt out.
 
     Args:
-        corpus: made with `sentence_encoding`.
+        passages: of a corpus made with `sentence_encoding`.
         tokenizer: it was made with; has a mask.
-        pairing: what the second part is.
         masking: chooses what is asked for.
-        max_length: ids of a passage.
-        short: share of passages that aim at a smaller length.
-        seed: of the run.
     """
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        *,
-        tokenizer: Tokenizer,
-        pairing: Pairing,
-        masking: Masking,
-        max_length: int,
-        short: float,
-        seed: int,
-    ) -> None:
+    def __init__(self, passages: Passages, *, tokenizer: Tokenizer, masking: Masking) -> None:
         special = tokenizer.special
         assert special.mask is not None, "a vocabulary to pre-train with has a mask"
-        self.passages = Passages(corpus, pairing=pairing, max_length=max_length, short=short, seed=seed)
+        self.passages = passages
         self.masking = masking
-        self.seed = seed
         self.special = special
         self.mask = special.mask
         self.continues = tokenizer.continues()
@@ -113,7 +80,7 @@ class MaskedPassages:
         return np.concatenate(([bos], first, [eos], second, [eos])), len(first) + 2, int(passage.follows)
 
     def _hidden(self, ids: np.ndarray, number: int) -> tuple[list[int], list[int]]:
-        chance = Chance(self.seed, number, _HIDING)
+        chance = Chance(self.passages.seed, number, _HIDING)
         places = np.flatnonzero((ids != self.special.bos) & (ids != self.special.eos))
         text = ids[places]
         chosen = self.masking.choose(self.continues[text], chance)
@@ -121,27 +88,6 @@ class MaskedPassages:
         read[places] = hide(text, chosen, mask=self.mask, words=self.words, chance=chance)
         labels[places[chosen]] = text[chosen]
         return read.tolist(), labels.tolist()
-
-
-class Objective(ABC):
-    """What a model is asked about passages of which some tokens are hidden."""
-
-    metrics: frozenset[str]
-    """The names that `metrics_of` returns."""
-    parts: frozenset[str]
-    """The names that the parts of its losses have."""
-
-    @abstractmethod
-    def loss(self, model: Any, batch: MaskedBatch) -> Loss:
-        """What training minimises."""
-
-    @abstractmethod
-    def sums(self, model: Any, batch: MaskedBatch) -> Mapping[str, float]:
-        """Of a batch, what `metrics_of` needs the sums of."""
-
-    @abstractmethod
-    def metrics_of(self, sums: Mapping[str, float]) -> Mapping[str, float]:
-        """Metrics from the sums over all batches."""
 
 
 class Pretraining(Task[MaskedBatch]):

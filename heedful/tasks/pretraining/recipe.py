@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.recipe import DataConfig, Recipe
 from heedful.recipes.section import Count, Mark, Probability, Section, default_kind, misfit
-from heedful.recipes.text import (
-    DocumentsConfig,
-    TokenizerConfig,
-)
-from heedful.recipes.training import (
-    TrainingConfig,
-    Weight,
-)
-
-if TYPE_CHECKING:
-    from heedful.data.documents import Document
-    from heedful.data.readers import Reader
+from heedful.recipes.text import DocumentsConfig, TokenizerConfig
+from heedful.recipes.training import TrainingConfig, Weight
 
 
 class PretrainingDataConfig(DataConfig):
@@ -34,11 +24,6 @@ class PretrainingDataConfig(DataConfig):
     """the documents that `heedful evaluate` takes unless it is given others"""
     max_length: Annotated[int, Field(ge=8), Mark.ENCODES] = 128
     """longest passage, in tokens with its begin and ends; documents are cut into passages at sentences"""
-
-    def reader(self, part: str) -> Reader[Document]:
-        """Documents."""
-        config: DocumentsConfig = getattr(self, part)
-        return config.reader()
 
 
 class MaskingConfig(Section):
@@ -117,20 +102,17 @@ class PretrainingRecipe(Recipe):
 
     @field_validator("training")
     @classmethod
-    def _asks_one_thing(cls, training: PretrainingTrainingConfig) -> PretrainingTrainingConfig:
-        if training.objective.kind == "replaced_tokens" and training.pairing != "alone":
+    def _asks_what_it_can(cls, training: PretrainingTrainingConfig, info: ValidationInfo) -> PretrainingTrainingConfig:
+        model = info.data.get("model")
+        if training.pairing == "alone":
+            return training
+        if training.objective.kind == "replaced_tokens":
             raise misfit(
                 "training.pairing",
                 f'= "{training.pairing}" asks about passages, and training.objective.kind = "replaced_tokens" asks '
                 'about tokens alone: set training.pairing = "alone"',
             )
-        return training
-
-    @field_validator("training")
-    @classmethod
-    def _has_parts(cls, training: PretrainingTrainingConfig, info: ValidationInfo) -> PretrainingTrainingConfig:
-        model = info.data.get("model")
-        if training.pairing != "alone" and model is not None and model.segments < 2:
+        if model is not None and model.segments < 2:
             raise misfit(
                 "model.segments",
                 f'= {model.segments} cannot tell two parts apart: set model.segments = 2 or training.pairing = "alone"',

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, final
 
 import torch
+from torch import nn
 
+from heedful.architectures.build_stack import activation, initialisation, transformer_encoder
+from heedful.architectures.stack import EncoderConfig
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document
 from heedful.data.sentences import sentences as split
-from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
-from heedful.models.masked_language_model import MaskedLanguageModel
+from heedful.models.encoders import FirstToken, TransformerEncoder
+from heedful.models.masked_language_model import MaskedHead, MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned
-from heedful.tasks.pretraining.build import build_masking, build_objective, build_pairing, build_pretrained
-from heedful.tasks.pretraining.detector import Detector
-from heedful.tasks.pretraining.masking import Masking, SingleTokens
-from heedful.tasks.pretraining.passages import sentence_encoding, sentences_of
+from heedful.tasks.pretraining.face import Detector, Reader
+from heedful.tasks.pretraining.masking import Masking, SingleTokens, Spans, WholeWords
+from heedful.tasks.pretraining.objectives import HiddenTokens, Objective, ReplacedTokens
+from heedful.tasks.pretraining.passages import (
+    Alone,
+    NextSentence,
+    Pairing,
+    Passages,
+    SentenceOrder,
+    sentence_encoding,
+    sentences_of,
+)
 from heedful.tasks.pretraining.problem import MaskedPassages, Pretraining
-from heedful.tasks.pretraining.reader import Reader
-from heedful.tasks.pretraining.recipe import PretrainingRecipe, ReplacedTokensConfig
+from heedful.tasks.pretraining.recipe import PretrainingRecipe, PretrainingTrainingConfig, ReplacedTokensConfig
 
 TEXT: Final = "tokenizer/text"
+_MASKINGS: Final[dict[str, type[Masking]]] = {"tokens": SingleTokens, "words": WholeWords, "spans": Spans}
+_PAIRINGS: Final[dict[str, type[Pairing]]] = {
+    "next_sentence": NextSentence,
+    "sentence_order": SentenceOrder,
+    "alone": Alone,
+}
 Pretrained: TypeAlias = MaskedLanguageModel | ReplacedTokenDetector
 _MEASURED: Final = 0.15
 """Share of tokens that are hidden where models are measured, so that their losses can be compared."""
@@ -47,10 +62,6 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
         texts = (each.text for each in examples(recipe, "train"))
         return {TEXT: learned(recipe, texts, given=given, masked=True)}
 
-    def load(self, recipe: PretrainingRecipe, folder: Path) -> Vocabularies:
-        """Text."""
-        return {TEXT: load_tokenizer(folder / TEXT)}
-
     def prepared(self, run: Run[PretrainingRecipe, Pretrained], examples: Iterable[Document]) -> Iterable[Any]:
         """The sentences of all documents."""
         return sentences_of(examples, run.tokenizer, split)
@@ -70,9 +81,9 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
         """What the objective asks about passages."""
         config = run.recipe.training
         return Pretraining(
-            _passages(run, train, masking=build_masking(config.masking)),
+            _passages(run, train, masking=_MASKINGS[config.masking.kind](config.masking.share)),
             _passages(run, validation, masking=SingleTokens(_MEASURED)),
-            objective=build_objective(config, max_length=run.recipe.data.max_length),
+            objective=_objective(run.recipe),
             batch_tokens=config.batch_tokens,
             seed=run.recipe.seed,
             device=device,
@@ -91,14 +102,62 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
 KIND: Final = PretrainingKind()
 
 
+def build_masked_language_model(
+    config: EncoderConfig, *, vocabulary: int, longest: int, paired: bool
+) -> MaskedLanguageModel:
+    """A freshly initialised encoder with BERT's heads; that for pairs where `paired`."""
+    summary = FirstToken(config.d_model) if paired else None
+    encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=summary)
+    output = nn.Linear(config.d_model, vocabulary)
+    output.weight = encoder.stack.embedding.table.weight
+    head = MaskedHead(config.d_model, output=output, activation=activation(config), epsilon=config.norm_epsilon)
+    model = MaskedLanguageModel(encoder, masked=head, relation=nn.Linear(config.d_model, 2) if paired else None)
+    initialisation(config).apply(model)
+    return model
+
+
+def build_detector(
+    config: EncoderConfig, *, vocabulary: int, longest: int, generator_layers: int
+) -> ReplacedTokenDetector:
+    """A freshly initialised pair of models that share their embedding."""
+    encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)
+    smaller = config.model_copy(update={"layers": generator_layers})
+    generator = build_masked_language_model(smaller, vocabulary=vocabulary, longest=longest, paired=False)
+    assert isinstance(generator.encoder, TransformerEncoder)
+    generator.encoder.stack.embedding = encoder.stack.embedding
+    generator.masked.output.weight = encoder.stack.embedding.table.weight
+    model = ReplacedTokenDetector(generator, encoder=encoder, d_model=config.d_model, activation=activation(config))
+    initialisation(config).apply(model)
+    return model
+
+
+def build_pretrained(
+    config: EncoderConfig, training: PretrainingTrainingConfig, *, vocabulary: int, longest: int
+) -> Pretrained:
+    """The freshly initialised model that an objective needs."""
+    objective = training.objective
+    if isinstance(objective, ReplacedTokensConfig):
+        layers = objective.generator_layers
+        return build_detector(config, vocabulary=vocabulary, longest=longest, generator_layers=layers)
+    paired = training.pairing != "alone"
+    return build_masked_language_model(config, vocabulary=vocabulary, longest=longest, paired=paired)
+
+
 def _passages(run: Run[PretrainingRecipe, Pretrained], corpus: Corpus, *, masking: Masking) -> MaskedPassages:
     config = run.recipe.training
-    return MaskedPassages(
+    passages = Passages(
         corpus,
-        tokenizer=run.tokenizer,
-        pairing=build_pairing(config),
-        masking=masking,
+        pairing=_PAIRINGS[config.pairing](),
         max_length=run.recipe.data.max_length,
         short=config.short,
         seed=run.recipe.seed,
     )
+    return MaskedPassages(passages, tokenizer=run.tokenizer, masking=masking)
+
+
+def _objective(recipe: PretrainingRecipe) -> Objective:
+    """What is asked; a question about a pair counts as all that is hidden in a full passage."""
+    asked, share = recipe.training.objective, recipe.training.masking.share
+    if isinstance(asked, ReplacedTokensConfig):
+        return ReplacedTokens(weight=asked.weight, share=share)
+    return HiddenTokens(weight=share * recipe.data.max_length)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import ClassVar, Final, final
 
 import numpy as np
-from jaxtyping import Float
 
 from heedful.data.readers import Pair, read_lines
 from heedful.errors import DataError
@@ -27,14 +26,6 @@ _WARM: Final = 8
 
 
 @dataclass(frozen=True)
-class Forced:
-    """How probable the references are: nats and tokens of each, its end included."""
-
-    nats: Float[np.ndarray, " N"]
-    tokens: Float[np.ndarray, " N"]
-
-
-@dataclass(frozen=True)
 class Translated:
     """The text as a system translates it.
 
@@ -42,14 +33,14 @@ class Translated:
         texts: the translations.
         tokens: theirs, ends included; 0 where nobody knows them.
         seconds: how long that took; None where they come from a file.
-        forced: the references, where a model made the translations.
+        perplexity: of the references, where a model made the translations.
         folds: whether the system writes lowercase alone.
     """
 
     texts: tuple[str, ...]
     tokens: int = 0
     seconds: float | None = None
-    forced: Forced | None = None
+    perplexity: Perplexity | None = None
     folds: bool = False
 
 
@@ -113,7 +104,7 @@ class TranslationExam(Exam):
             tuple(candidate.text for candidate in best),
             sum(len(candidate.ids) + candidate.finished for candidate in best),
             seconds,
-            Forced(np.array([-s.log_probability for s in scores]), np.array([float(s.count) for s in scores])),
+            Perplexity(np.array([-s.log_probability for s in scores]), np.array([float(s.count) for s in scores])),
             folds=bool(getattr(recipe.tokenizer, "lowercase", False)),
         )
 
@@ -127,8 +118,8 @@ class TranslationExam(Exam):
             "exact match": mean([100.0 * same for same in equals(*sides, lowercase=lowercase)]),
             "BLEU (deck variant)": DeckBLEU(*sides, lowercase=lowercase),
         }
-        if answers.forced is not None:
-            metrics["perplexity"] = Perplexity(answers.forced.nats, answers.forced.tokens)
+        if answers.perplexity is not None:
+            metrics["perplexity"] = answers.perplexity
         return metrics
 
     def read(self, path: Path) -> Translated:

@@ -25,9 +25,16 @@ from heedful.tasks.embedder import Embedder
 from heedful.tasks.faces import Asked, Face, in_batches
 from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
 from heedful.tasks.searches import Length
-from heedful.tasks.translation.lines import TranslationLines
-from heedful.tasks.translation.translations import Alignment, Candidate, ForcedScore, Translation
-from heedful.tasks.translation.words import Links, link_words, words_of_pieces
+from heedful.tasks.translation.translations import (
+    Alignment,
+    Candidate,
+    ForcedScore,
+    Links,
+    Translation,
+    TranslationLines,
+    link_words,
+    words_of_pieces,
+)
 from heedful.values import Tokens, move
 
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.recipe import DataConfig, Recipe
 from heedful.recipes.section import InputPath, Mark, Section, kind_from, misfit
 from heedful.recipes.text import Column, Name, TokenizerConfig
-from heedful.recipes.training import (
-    Below1,
-    TrainingConfig,
-    Weight,
-)
+from heedful.recipes.training import Below1, TrainingConfig, Weight
 
 if TYPE_CHECKING:
     from heedful.data.readers import Pair, Reader
+
+
+def _other_than(key: str, what: str) -> AfterValidator:
+    """Both languages do not stand in one place."""
+
+    def check(value: Any, info: ValidationInfo) -> Any:
+        if value == info.data.get(key):
+            raise ValueError(f"must be another {what} than {key}")
+        return value
+
+    return AfterValidator(check)
 
 
 class LinesConfig(Section):
@@ -28,15 +35,8 @@ class LinesConfig(Section):
     kind: Literal["lines"] = "lines"
     source: InputPath
     """the file of source sentences, one a line"""
-    target: InputPath
+    target: Annotated[InputPath, _other_than("source", "file")]
     """the file of their translations, one a line"""
-
-    @field_validator("target")
-    @classmethod
-    def _differs(cls, target: InputPath, info: ValidationInfo) -> InputPath:
-        if target == info.data.get("source"):
-            raise ValueError("must be another file than source")
-        return target
 
     def reader(self) -> Reader[Pair]:
         """Line by line."""
@@ -53,15 +53,8 @@ class TsvConfig(Section):
     """the file"""
     source_column: Column = 0
     """column of the source sentences, counted from 0"""
-    target_column: Column = 1
+    target_column: Annotated[Column, _other_than("source_column", "column")] = 1
     """column of their translations, counted from 0"""
-
-    @field_validator("target_column")
-    @classmethod
-    def _differs(cls, target_column: int, info: ValidationInfo) -> int:
-        if target_column == info.data.get("source_column"):
-            raise ValueError("must be another column than source_column")
-        return target_column
 
     def reader(self) -> Reader[Pair]:
         """A pair for each line."""
@@ -78,15 +71,8 @@ class JsonlConfig(Section):
     """the file"""
     source_field: Name
     """name of the field that holds the source sentence"""
-    target_field: Name
+    target_field: Annotated[Name, _other_than("source_field", "field")]
     """name of the field that holds its translation"""
-
-    @field_validator("target_field")
-    @classmethod
-    def _differs(cls, target_field: str, info: ValidationInfo) -> str:
-        if target_field == info.data.get("source_field"):
-            raise ValueError("must be another field than source_field")
-        return target_field
 
     def reader(self) -> Reader[Pair]:
         """A pair for each line."""
@@ -123,11 +109,6 @@ class TranslationDataConfig(DataConfig):
     """the parallel text that `heedful evaluate` takes unless it is given another"""
     max_length: Annotated[int, Field(ge=1), Mark.ENCODES] = 256
     """longest sentence, in tokens with the one that ends it; pairs with a longer side are left out of training"""
-
-    def reader(self, part: str) -> Reader[Pair]:
-        """Parallel text."""
-        config: ParallelTextConfig = getattr(self, part)
-        return config.reader()
 
 
 class PairTokenizerConfig(TokenizerConfig):
@@ -181,40 +162,30 @@ class TranslationRecipe(Recipe):
 
     @field_validator("training")
     @classmethod
-    def _has_heads(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
-        model = info.data.get("model")
-        if training.decorrelation and model is not None and not model.has_heads:
+    def _suits(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
+        model, decay = info.data.get("model"), training.optimizer.weight_decay
+        if model is None:
+            return training
+        if training.decorrelation and not model.has_heads:
             raise misfit(
                 "training.decorrelation",
                 f"= {training.decorrelation} pushes attention heads apart, and a model of kind "
                 f'"{model.kind}" has no heads: set training.decorrelation = 0',
             )
-        return training
-
-    @field_validator("training")
-    @classmethod
-    def _decays(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
-        model, decay = info.data.get("model"), training.optimizer.weight_decay
-        if model is not None and model.frozen_vectors and decay:
+        if model.frozen_vectors and decay:
             raise misfit(
                 "training.optimizer.weight_decay",
                 f"= {decay} would shrink the vectors that model.freeze_vectors keeps: set one of them to 0 or false",
             )
-        return training
-
-    @field_validator("training")
-    @classmethod
-    def _draws(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
-        model = info.data.get("model")
-        if model is None or model.draws == (training.reinforce is not None):
-            return training
-        if model.draws:
+        if model.draws and training.reinforce is None:
             return training.model_copy(update={"reinforce": ReinforceConfig()})
-        raise misfit(
-            "training.reinforce",
-            'teaches attention that is drawn: set model.reading.weights = "sampled" in a model of kind "recurrent", or '
-            "leave training.reinforce away",
-        )
+        if training.reinforce is not None and not model.draws:
+            raise misfit(
+                "training.reinforce",
+                'teaches attention that is drawn: set model.reading.weights = "sampled" in a model of kind '
+                '"recurrent", or leave training.reinforce away',
+            )
+        return training
 
     @field_validator("model")
     @classmethod

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Final, final
 
 from heedful.inspection.page import Table
@@ -15,28 +15,12 @@ from heedful.metrics.counted import CorpusBLEU
 from heedful.metrics.metric import Metric
 from heedful.metrics.report import Report as Scored
 from heedful.metrics.report import evaluate
-from heedful.metrics.translation import bleu, bleu_by_length, chrf
+from heedful.metrics.translation import LengthBand, bleu, bleu_by_length, chrf
 from heedful.tasks.report import Comparison, Report, number, span
 from heedful.tasks.translation.exam import Translated, TranslationExam
 
 _FEWEST: Final = 10
 """Sentences that an interval of BLEU needs at the least to mean anything."""
-
-
-@dataclass(frozen=True)
-class Band:
-    """BLEU of the sentences whose source has `shortest` to `longest` words; no interval for fewer than ten."""
-
-    shortest: int
-    longest: int | None
-    sentences: int
-    bleu: float
-    interval: Interval | None
-
-    @property
-    def range(self) -> str:
-        """Its words."""
-        return f"{self.shortest} or more" if self.longest is None else f"{self.shortest} to {self.longest}"
 
 
 @final
@@ -65,7 +49,6 @@ class TranslationReport(Report):
         return evaluate(
             self.answers.texts,
             self.exam.references,
-            sources=[pair.source for pair in self.exam.pairs],
             lowercase=self.exam.asking.lowercase,
             tokenize=self.exam.asking.tokenize,
             samples=self.sampling.samples,
@@ -80,9 +63,21 @@ class TranslationReport(Report):
         return [found.signature, chrf(texts, references, lowercase=lowercase).signature]
 
     @cached_property
-    def bands(self) -> tuple[Band, ...]:
+    def lengths(self) -> list[int]:
+        """Words in each source."""
+        return [len(pair.source.split()) for pair in self.exam.pairs]
+
+    @cached_property
+    def bands(self) -> tuple[LengthBand, ...]:
         """BLEU by words in the source."""
-        return tuple(self._bands())
+        asking = self.exam.asking
+        score = partial(bleu, lowercase=asking.lowercase, tokenize=asking.tokenize)
+        return bleu_by_length(self.answers.texts, self.exam.references, self.lengths, metric=score)
+
+    @cached_property
+    def band_intervals(self) -> list[Interval | None]:
+        """Of the BLEU of each band; None for fewer than ten sentences."""
+        return [self._interval(band) for band in self.bands]
 
     def text(self) -> str:
         """A line for each score."""
@@ -97,7 +92,7 @@ class TranslationReport(Report):
         if self.perplexity is not None:
             lines.append(f"{'perplexity':<{width}}  {self.perplexity:>7.3f}  {'':<16}  of the references, per token")
         lines += ["", "BLEU by words in the source"]
-        for band in self.scored.bands:
+        for band in self.bands:
             end = f"to {band.longest}" if band.longest is not None else "or more"
             lines.append(f"  {band.shortest:>3} {end:<8} {band.score.value:6.2f}  ({band.sentences:,} sentences)")
         return "\n".join(lines)
@@ -110,29 +105,24 @@ class TranslationReport(Report):
             "perplexity": self.perplexity,
             "scores": [asdict(score) for score in self.scored.scores],
             "intervals": [asdict(interval) for interval in self.scored.intervals],
-            "bleu_by_length": [
-                {"from": b.shortest, "to": b.longest, "sentences": b.sentences, "bleu": b.score.value}
-                for b in self.scored.bands
-            ],
+            "bleu_by_length": self.banded(),
         }
 
-    def _bands(self) -> Iterator[Band]:
-        texts, references = self.answers.texts, self.exam.references
-        lengths = [len(pair.source.split()) for pair in self.exam.pairs]
-        lowercase, tokenize = self.exam.asking.lowercase, self.exam.asking.tokenize
-        bands = bleu_by_length(
-            texts, references, lengths, metric=lambda h, r: bleu(h, r, lowercase=lowercase, tokenize=tokenize)
-        )
-        for band in bands:
-            rows = [
-                i for i, n in enumerate(lengths) if n >= band.shortest and (band.longest is None or n <= band.longest)
-            ]
-            interval = None
-            if len(rows) >= _FEWEST:
-                own, other = ([lines[i] for i in rows] for lines in (texts, references))
-                metric = CorpusBLEU(own, other, lowercase=lowercase, tokenize=tokenize)
-                interval = intervals({"BLEU": metric}, self.sampling)["BLEU"]
-            yield Band(band.shortest, band.longest, band.sentences, band.score.value, interval)
+    def banded(self) -> list[dict[str, Any]]:
+        """BLEU by words in the source, as JSON has it."""
+        return [
+            {"from": b.shortest, "to": b.longest, "sentences": b.sentences, "bleu": b.score.value} for b in self.bands
+        ]
+
+    def _interval(self, band: LengthBand) -> Interval | None:
+        last = math.inf if band.longest is None else band.longest
+        rows = [i for i, n in enumerate(self.lengths) if band.shortest <= n <= last]
+        if len(rows) < _FEWEST:
+            return None
+        own, other = ([lines[i] for i in rows] for lines in (self.answers.texts, self.exam.references))
+        asking = self.exam.asking
+        metric = CorpusBLEU(own, other, lowercase=asking.lowercase, tokenize=asking.tokenize)
+        return intervals({"BLEU": metric}, self.sampling)["BLEU"]
 
 
 @final
@@ -193,8 +183,8 @@ class TranslationComparison(Comparison):
 
     def tables(self) -> list[Table]:
         """BLEU by length."""
-        columns = [f"{band.range} ({band.sentences:,})" for band in self.reports[0].bands]
-        rows = [[report.system.label, *(f"{band.bleu:.2f}" for band in report.bands)] for report in self.reports]
+        columns = [f"{_range(band)} ({band.sentences:,})" for band in self.reports[0].bands]
+        rows = [[report.system.label, *(f"{b.score.value:.2f}" for b in report.bands)] for report in self.reports]
         return [Table("BLEU by words in the source (sentences)", ["run", *columns], rows)]
 
     def pictures(self) -> list[str]:
@@ -229,31 +219,30 @@ class TranslationComparison(Comparison):
             "tokens_per_second": report.answers.tokens / seconds,
             "perplexity": perplexity if perplexity is not None and math.isfinite(perplexity) else None,
             "bleu_by_length": [
-                {
-                    "from": band.shortest,
-                    "to": band.longest,
-                    "sentences": band.sentences,
-                    "bleu": band.bleu,
-                    "interval": None if band.interval is None else asdict(band.interval),
-                }
-                for band in report.bands
+                {**band, "interval": None if interval is None else asdict(interval)}
+                for band, interval in zip(report.banded(), report.band_intervals, strict=True)
             ],
         }
 
     def _by_length(self) -> str:
         """Bands that are too small for an interval are left out if two others stay."""
-        bands = list(enumerate(self.reports[0].bands))
-        sure = [place for place, band in bands if band.interval is not None]
-        shown = sure if len(sure) > 1 else [place for place, _ in bands]
+        first = self.reports[0]
+        sure = [place for place, interval in enumerate(first.band_intervals) if interval is not None]
+        shown = sure if len(sure) > 1 else range(len(first.bands))
         lines = [
-            Line(report.system.label, *_points([report.bands[place] for place in shown])) for report in self.reports
+            Line(
+                report.system.label,
+                tuple((i, report.bands[place].score.value) for i, place in enumerate(shown)),
+                tuple((each.low, each.high) if (each := report.band_intervals[place]) else None for place in shown),
+            )
+            for report in self.reports
         ]
         return line_plot(
             lines,
             title="BLEU by length",
             x_name="words in the source",
             y_name="BLEU, with its 95 % interval",
-            x_ticks=[(i, bands[place][1].range) for i, place in enumerate(shown)],
+            x_ticks=[(i, _range(first.bands[place])) for i, place in enumerate(shown)],
             y_from=0,
         )
 
@@ -263,9 +252,6 @@ def _seconds(report: TranslationReport) -> float:
     return report.answers.seconds
 
 
-def _points(
-    bands: Sequence[Band],
-) -> tuple[tuple[tuple[int, float], ...], tuple[tuple[float, float] | None, ...]]:
-    """Each band's BLEU, and its interval."""
-    spread = tuple((band.interval.low, band.interval.high) if band.interval else None for band in bands)
-    return tuple((i, band.bleu) for i, band in enumerate(bands)), spread
+def _range(band: LengthBand) -> str:
+    """Its words."""
+    return f"{band.shortest} or more" if band.longest is None else f"{band.shortest} to {band.longest}"

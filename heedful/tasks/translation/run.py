@@ -22,12 +22,10 @@ from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies
 from heedful.tasks.searches import Length, build_length, build_search
-from heedful.tasks.translation.criterion import Criterion, Decorrelated, Likelihood
 from heedful.tasks.translation.exam import TranslationExam
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.problem import Translation
+from heedful.tasks.translation.problem import Criterion, Decorrelated, Likelihood, Reinforced, Translation
 from heedful.tasks.translation.recipe import TranslationRecipe
-from heedful.tasks.translation.reinforcement import Reinforced
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
 from heedful.tasks.word_vectors import freeze_vectors, start_from_vectors
 from heedful.values import Tokens
@@ -71,7 +69,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 
     def encoding(self, run: TranslationRun) -> Encoding[Pair]:
         """Both sides, each with its end."""
-        return pair_encoding(_source(run), run.tokenizer, max_length=run.recipe.data.max_length)
+        return pair_encoding(run.text(SOURCE), run.tokenizer, max_length=run.recipe.data.max_length)
 
     def build(self, recipe: TranslationRecipe, sizes: Entries) -> Model:
         """An encoder and a decoder."""
@@ -121,19 +119,20 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
     def together(self, runs: Sequence[TranslationRun], models: Sequence[Model]) -> Translator:
         """Models of one vocabulary, which vote."""
         first = runs[0]
+        ends = [run.recipe.model.longest for run in runs]
         for other in runs[1:]:
-            if any(_bytes(other, file) != _bytes(first, file) for file in self.words):
+            if any((other.folder / file).read_bytes() != (first.folder / file).read_bytes() for file in self.words):
                 raise RunError(
                     f"{other.folder}: has another vocabulary than {first.folder}; an ensemble needs the same one"
                 )
         return Translator(
             models,
-            source=_source(first),
+            source=first.text(SOURCE),
             target=first.tokenizer,
             search=build_search(first.recipe.generation, first.tokenizer.special),
             length=build_length(first.recipe.generation),
             max_source=min(run.recipe.data.max_length for run in runs),
-            max_target=min((most for run in runs if (most := _max_target(run.recipe)) is not None), default=None),
+            max_target=min((end.tokens for end in ends if end is not None), default=None),
             generation=first.recipe.generation,
         )
 
@@ -141,27 +140,12 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 KIND: Final = TranslationKind()
 
 
-def _source(run: TranslationRun) -> Tokenizer:
-    return run.text(SOURCE)
-
-
 def _vectors(run: TranslationRun, model: Model) -> Iterator[tuple[Path, Tokenizer, nn.Module]]:
     """The files of word vectors, each with the vocabulary and the side of the model that it is for."""
-    source, target = run.recipe.model.vectors
-    if source is not None:
-        yield source, _source(run), model.encoder
-    if target is not None:
-        yield target, run.tokenizer, model.decoder
-
-
-def _bytes(run: TranslationRun, file: str) -> bytes:
-    return (run.folder / file).read_bytes()
-
-
-def _max_target(recipe: TranslationRecipe) -> int | None:
-    """Tokens of the longest translation, its end included; None where positions have no end."""
-    longest = recipe.model.longest
-    return None if longest is None else longest.tokens
+    sides = ((run.text(SOURCE), model.encoder), (run.tokenizer, model.decoder))
+    for path, (tokenizer, side) in zip(run.recipe.model.vectors, sides, strict=True):
+        if path is not None:
+            yield path, tokenizer, side
 
 
 def _criterion(recipe: TranslationRecipe) -> Criterion:
@@ -173,22 +157,14 @@ def _criterion(recipe: TranslationRecipe) -> Criterion:
 
 
 def _validation_bleu(run: TranslationRun) -> Callable[[nn.Module], float]:
-    longest, source = run.recipe.data.max_length, _source(run)
+    greedy, source = build_search(GreedyConfig(), run.tokenizer.special), run.text(SOURCE)
     pairs = [pair for pair in run.examples("validation") if pair.source and pair.target]
 
     def measure(model: nn.Module) -> float:
-        translator = Translator(
-            [model],
-            source=source,
-            target=run.tokenizer,
-            search=build_search(GreedyConfig(), run.tokenizer.special),
-            length=Length(1.5, 10),
-            max_source=longest,
-            max_target=_max_target(run.recipe),
-            generation=GreedyConfig(),
-        )
-        known = [pair for pair in pairs if len(source.encode(pair.source)) < longest]
-        found = translator.translate([pair.source for pair in known])
+        assert isinstance(model, SequenceToSequence)
+        translator = KIND.face(run, model)
+        known = [pair for pair in pairs if len(source.encode(pair.source)) < translator.max_source]
+        found = translator.translate([pair.source for pair in known], search=greedy, length=Length(1.5, 10))
         references = [pair.target for pair in known]
         return bleu([each.text for each in found], references, lowercase=run.recipe.tokenizer.lowercase).value
 

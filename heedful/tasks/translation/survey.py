@@ -16,7 +16,7 @@ from heedful.metrics.alignment import Gold, alignment_error_rate
 from heedful.metrics.translation import bleu
 from heedful.tasks.inspecting import Scope
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.words import Links, link_words, words_of_pieces
+from heedful.tasks.translation.translations import Links, link_words, words_of_pieces
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,29 @@
-"""What a translator answers: translations, scores of given ones, alignments."""
+"""What a translator answers: translations, scores of given ones, alignments and links; how they stand in lines."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from jaxtyping import Float
+
+from heedful.data.tokenizers import UNKNOWN, Tokenizer
+from heedful.errors import DataError
+from heedful.generation.search import Search
+from heedful.tasks.faces import Lines, cell
+from heedful.tasks.searches import Length
+
+if TYPE_CHECKING:
+    from heedful.tasks.translation.face import Translator
+
+Begun = tuple[str, str]
+"""A sentence, and how its translation must begin."""
+
+Links = tuple[tuple[int, int], ...]
+"""Pairs of a source and a target word, both counted from 0."""
 
 
 @dataclass(frozen=True)
@@ -66,3 +84,177 @@ class Alignment:
     source_tokens: tuple[str, ...]
     target_tokens: tuple[str, ...]
     weights: dict[str, Float[np.ndarray, "T S"]]
+
+
+def words_of_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
+    """For each piece the number of the word, between spaces, that it is a part of."""
+    return [max(0, len(tokenizer.decode(ids[: end + 1]).split()) - 1) for end in range(len(ids))]
+
+
+def link_words(weights: Float[np.ndarray, "T S"], *, source_words: Sequence[int], target_words: Sequence[int]) -> Links:
+    """Each target word with the source word that it looked at most (Luong et al. 2015, section 4.4: the argmax).
+
+    Weights on the pieces of one source word count together, as do the rows of one target word. What is behind the
+    words, the ends of the sentences, is left out.
+
+    Args:
+        weights: of each target piece on each source piece.
+        source_words: the word of each source piece.
+        target_words: the word of each target piece.
+    """
+    if not source_words or not target_words:
+        return ()
+    total = np.zeros((max(target_words) + 1, max(source_words) + 1))
+    rows, columns = np.meshgrid(target_words, source_words, indexing="ij")
+    np.add.at(total, (rows, columns), weights[: len(target_words), : len(source_words)])
+    return tuple((int(row.argmax()), target) for target, row in enumerate(total))
+
+
+def pharaoh(links: Iterable[tuple[int, int]]) -> str:
+    """One line of `source-target` pairs, the format of Pharaoh and its heirs."""
+    return " ".join(f"{source}-{target}" for source, target in links)
+
+
+def replace_unknown(translator: Translator, translations: Sequence[Translation]) -> list[Translation]:
+    """Translations in which every unknown piece is the piece of the source that it looked at most.
+
+    Names and numbers are often the same in both languages (Luong et al. 2015, section 4.2, without their dictionary).
+
+    Raises:
+        RecipeError: the model has no attention to its source.
+    """
+    unknown = translator.target.special.unk
+    lacking = [(each.source, found) for each in translations for found in each.candidates if unknown in found.ids]
+    texts: dict[tuple[str, Candidate], str] = {}
+    for (source, candidate), alignment in zip(lacking, translator.align_all(lacking), strict=True):
+        surfaces = translator.source.surfaces(source)
+        weights = list(alignment.weights.values())[-1][:, : len(surfaces)]
+        looked = weights * [bool(surface) for surface in surfaces]  # a space is no word
+        known = candidate.text.split(UNKNOWN)
+        found = [surfaces[int(looked[at].argmax())] for at, piece in enumerate(candidate.ids) if piece == unknown]
+        assert len(known) == len(found) + 1, "each unknown piece reads as one mark"
+        texts[source, candidate] = "".join(part for pair in zip(known, [*found, ""], strict=True) for part in pair)
+    return [
+        replace(
+            each,
+            candidates=tuple(replace(old, text=texts.get((each.source, old), old.text)) for old in each.candidates),
+        )
+        for each in translations
+    ]
+
+
+@final
+@dataclass(frozen=True)
+class TranslationLines(Lines[Begun, tuple[int, Translation]]):
+    """A sentence a line; its translation, or several with number and score between tabs.
+
+    Attributes:
+        translator: who translates.
+        search: how; the translator's way unless given.
+        length: of translations, likewise.
+        several: whether all candidates are told.
+        batch_tokens: padded source tokens that are translated at one time.
+        align: whether JSON tells what each token looked at.
+        unknown: whether the source's words take the place of what the model has no piece for.
+        tick: told how many sentences are finished.
+    """
+
+    translator: Translator
+    search: Search | None = None
+    length: Length | None = None
+    several: bool = False
+    batch_tokens: int = 4096
+    align: bool = False
+    unknown: bool = False
+    tick: Callable[[int], None] | None = None
+
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Begun]:
+        """Sentences whose translations may begin as they like."""
+        return ((line, "") for line in lines)
+
+    def answers(self, inputs: Sequence[Begun], *, first: int) -> list[tuple[int, Translation]]:
+        """Numbers and translations."""
+        found = self.translator.translate(
+            [sentence for sentence, _ in inputs],
+            search=self.search,
+            length=self.length,
+            prefixes=[prefix for _, prefix in inputs] if any(prefix for _, prefix in inputs) else None,
+            batch_tokens=self.batch_tokens,
+            tick=self.tick,
+            first=first,
+        )
+        return list(enumerate(replace_unknown(self.translator, found) if self.unknown else found, first))
+
+    def record(self, answer: tuple[int, Translation]) -> Any:
+        """All candidates with their scores."""
+        _, translation = answer
+        record: dict[str, Any] = {
+            "source": translation.source,
+            "translation": translation.text,
+            "candidates": [
+                {
+                    "text": each.text,
+                    "score": round(each.score, 5),
+                    "log_probability": round(each.log_probability, 5),
+                    "tokens": list(each.tokens),
+                    "finished": each.finished,
+                }
+                for each in translation.candidates
+            ],
+        }
+        if self.align and translation.source_tokens:
+            alignment = self.translator.align(translation.source, translation.candidates[0])
+            last = list(alignment.weights.values())[-1]
+            record["alignment"] = {
+                "source": list(alignment.source_tokens),
+                "target": list(alignment.target_tokens),
+                "weights": [[round(float(weight), 4) for weight in row] for row in last],
+            }
+        return record
+
+    def text(self, answer: tuple[int, Translation]) -> str:
+        """The best one, or a line for each."""
+        number, translation = answer
+        if not self.several:
+            return f"{translation.text}\n"
+        return "".join(f"{number}\t{cell(each.text)}\t{each.score:.4f}\n" for each in translation.candidates)
+
+
+@final
+@dataclass(frozen=True)
+class ScoreLines(Lines[tuple[str, str], ForcedScore]):
+    """A sentence and its translation a line with a tab between them; its log-probability and number of tokens.
+
+    Attributes:
+        translator: who judges.
+    """
+
+    translator: Translator
+    chunk: ClassVar = sys.maxsize
+
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[tuple[str, str]]:
+        """Pairs."""
+        for number, line in enumerate(lines, 1):
+            source, tab, target = line.partition("\t")
+            if not tab:
+                raise DataError(
+                    f"{name}:{number}: no translation; write it behind its sentence, with a tab between them"
+                )
+            yield source, target
+
+    def answers(self, inputs: Sequence[tuple[str, str]], *, first: int) -> list[ForcedScore]:
+        """Scores."""
+        return self.translator.score(inputs)
+
+    def record(self, answer: ForcedScore) -> Any:
+        """With each token's."""
+        return {
+            "log_probability": round(answer.log_probability, 5),
+            "count": answer.count,
+            "tokens": [*answer.tokens, "</s>"],
+            "token_log_probabilities": [round(each, 5) for each in answer.token_log_probabilities],
+        }
+
+    def text(self, answer: ForcedScore) -> str:
+        """Two columns."""
+        return f"{answer.log_probability:.4f}\t{answer.count}\n"

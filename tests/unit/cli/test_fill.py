@@ -14,8 +14,7 @@ from shapes import unchecked
 
 import heedful
 from heedful.__main__ import main
-from heedful.tasks.pretraining.detector import Detector
-from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.pretraining.face import Detector, Reader
 
 RECIPE = """
 task = "pretraining"
@@ -94,7 +93,7 @@ def test_texts_are_numbered_through_all_parts_that_are_read(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command, lines, texts, message in (
-        ("fill", "pretraining.lines.FillLines", ["[MASK]", "a [MASK]", "no gap here"], "text 3: has no [MASK]"),
+        ("fill", "pretraining.face.FillLines", ["[MASK]", "a [MASK]", "no gap here"], "text 3: has no [MASK]"),
         ("embed", "embedder.EmbedLines", ["a", "a cat", "cat " * 30], "text 3: has 30 tokens"),
     ):
         monkeypatch.setattr(f"heedful.tasks.{lines}.chunk", 2)

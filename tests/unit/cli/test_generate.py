@@ -158,7 +158,7 @@ def test_prompts_are_read_from_files_and_standard_input(
     out = capsys.readouterr().out
     records = [json.loads(line) for line in out.splitlines()]
     assert [record["prompt"] for record in records[::2]] == prompts
-    monkeypatch.setattr("heedful.tasks.language.lines.WriteLines.chunk", 7)
+    monkeypatch.setattr("heedful.tasks.language.face.WriteLines.chunk", 7)
     stdin = io.TextIOWrapper(io.BytesIO("".join(f"{prompt}\n" for prompt in prompts).encode()))
     monkeypatch.setattr("sys.stdin", stdin)
     assert main(["generate", str(writes), "--prompts-file", "-", *options]) == 0

@@ -63,7 +63,7 @@ def test_long_streams_are_answered_in_chunks(
 
 
 def test_messages_count_through_all_chunks(say: Say, pretrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.tasks.pretraining.lines.FillLines.chunk", 2)
+    monkeypatch.setattr("heedful.tasks.pretraining.face.FillLines.chunk", 2)
     told = say("fill", pretrained, stdin="[MASK]\n[MASK]\n[MASK]\nnone\n")
     assert told.code == 2
     assert "text 4: has no [MASK]" in told.err

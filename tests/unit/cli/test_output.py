@@ -19,8 +19,8 @@ from heedful.errors import DataError
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.classification.face import Classifier
-from heedful.tasks.pretraining.build import build_masked_language_model
-from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.pretraining.face import Reader
+from heedful.tasks.pretraining.run import build_masked_language_model
 from heedful.tasks.spans.face import Answerer
 from heedful.tasks.spans.windows import Cutting
 from heedful.tasks.tagging.face import Tagger

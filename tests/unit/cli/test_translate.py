@@ -66,7 +66,7 @@ def test_an_empty_line_gives_an_empty_line(say: Say, trained: Path, found: list[
 def test_order_is_kept_over_more_sentences_than_are_sorted_together(
     say: Say, trained: Path, monkeypatch: pytest.MonkeyPatch, found: list[str]
 ) -> None:
-    monkeypatch.setattr("heedful.tasks.translation.lines.TranslationLines.chunk", 3)
+    monkeypatch.setattr("heedful.tasks.translation.translations.TranslationLines.chunk", 3)
     said = say("translate", trained, stdin="".join(f"{s}\n" for s in SOURCES))
     assert said.lines == found
     numbered = say("translate", trained, "--n-best", 2, stdin="".join(f"{s}\n" for s in SOURCES)).lines
@@ -183,7 +183,7 @@ def test_sampling_is_a_function_of_its_seed(say: Say, trained: Path) -> None:
 def test_a_stream_is_sampled_as_it_would_be_whole(say: Say, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("translate", trained, "--text", *SOURCES, "--temperature", 2)
     whole = say(*words).lines
-    monkeypatch.setattr("heedful.tasks.translation.lines.TranslationLines.chunk", 2)
+    monkeypatch.setattr("heedful.tasks.translation.translations.TranslationLines.chunk", 2)
     assert say(*words).lines == whole
 
 
@@ -267,7 +267,7 @@ def test_a_line_of_a_megabyte_without_spaces_is_one_unknown_word(say: Say, train
 def test_a_sentence_in_the_middle_of_a_stream_is_named_by_its_number(
     say: Say, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heedful.tasks.translation.lines.TranslationLines.chunk", 2)
+    monkeypatch.setattr("heedful.tasks.translation.translations.TranslationLines.chunk", 2)
     said = say("translate", trained, stdin="1\n2\n3\n4\n" + "5 " * 20 + "\n")
     assert said.code == 2
     assert said.err == "heedful: sentence 5: has 20 tokens, this model reads at most 15; split it\n"
@@ -344,7 +344,7 @@ def test_progress_is_shown_on_a_terminal_only(say: Say, trained: Path, monkeypat
 
 
 def test_unknown_words_come_from_the_source(say: Say, trained: Path) -> None:
-    from heedful.tasks.translation.unknown import replace_unknown
+    from heedful.tasks.translation.translations import replace_unknown
 
     sentences = ["1 xyzzy", "quux", "2 3"]
     texts = ("--text", *sentences)

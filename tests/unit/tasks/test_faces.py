@@ -16,17 +16,13 @@ from heedful.tasks.classification.face import Chosen, Classified
 from heedful.tasks.classification.lines import ChoiceLines, ClassLines
 from heedful.tasks.embedder import EmbedLines
 from heedful.tasks.faces import Asked, cell, chunked, in_batches
-from heedful.tasks.language.face import Continuation
-from heedful.tasks.language.lines import WriteLines
-from heedful.tasks.pretraining.detector import Suspicion
-from heedful.tasks.pretraining.lines import DetectLines, FillLines
-from heedful.tasks.pretraining.reader import Filled, Guess
+from heedful.tasks.language.face import Continuation, WriteLines
+from heedful.tasks.pretraining.face import DetectLines, Filled, FillLines, Guess, Suspicion
 from heedful.tasks.spans.face import Answered
 from heedful.tasks.spans.lines import AnswerLines
 from heedful.tasks.tagging.face import Tag
 from heedful.tasks.tagging.lines import TagLines
-from heedful.tasks.translation.lines import ScoreLines, TranslationLines
-from heedful.tasks.translation.translations import Candidate, ForcedScore, Translation
+from heedful.tasks.translation.translations import Candidate, ForcedScore, ScoreLines, Translation, TranslationLines
 
 NOBODY: Any = SimpleNamespace()
 

@@ -39,8 +39,8 @@ from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.inspecting import Scope
 from heedful.tasks.language.face import Writer
-from heedful.tasks.pretraining.build import build_masked_language_model
-from heedful.tasks.pretraining.reader import Reader
+from heedful.tasks.pretraining.face import Reader
+from heedful.tasks.pretraining.run import build_masked_language_model
 from heedful.tasks.searches import Length
 from heedful.tasks.spans.face import Answerer
 from heedful.tasks.spans.windows import Cutting

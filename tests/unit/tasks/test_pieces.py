@@ -13,8 +13,7 @@ from heedful.architectures.build import build_language_model
 from heedful.architectures.recurrent import RecurrentDecoderConfig
 from heedful.errors import RecipeError
 from heedful.models.language_model import LanguageModel
-from heedful.tasks.language.pieces import Apart, Packed
-from heedful.tasks.language.problem import LanguageModelling
+from heedful.tasks.language.problem import Apart, LanguageModelling, Packed
 from heedful.values import Tokens
 
 EOS, LENGTH = 2, 7

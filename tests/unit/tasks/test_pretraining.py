@@ -16,15 +16,13 @@ from heedful.data.documents import Document
 from heedful.data.tokenizers import BOS, EOS, MASK, PAD, UNK, Words
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
-from heedful.tasks.pretraining import replaced_objective
-from heedful.tasks.pretraining.build import build_detector, build_masked_language_model
-from heedful.tasks.pretraining.detector import Detector
-from heedful.tasks.pretraining.masked_objective import HiddenTokens
+from heedful.tasks.pretraining import objectives
+from heedful.tasks.pretraining.face import Detector, Reader
 from heedful.tasks.pretraining.masking import SingleTokens
-from heedful.tasks.pretraining.passages import Alone, NextSentence, Pairing, sentence_encoding, sentences_of
-from heedful.tasks.pretraining.problem import MaskedPassages, Objective, Pretraining
-from heedful.tasks.pretraining.reader import Reader
-from heedful.tasks.pretraining.replaced_objective import ReplacedTokens
+from heedful.tasks.pretraining.objectives import HiddenTokens, Objective, ReplacedTokens
+from heedful.tasks.pretraining.passages import Alone, NextSentence, Pairing, Passages, sentence_encoding, sentences_of
+from heedful.tasks.pretraining.problem import MaskedPassages, Pretraining
+from heedful.tasks.pretraining.run import build_detector, build_masked_language_model
 from heedful.values import Tokens
 
 WORDS = Words([f"w{number}" for number in range(30)], lowercase=False, masked=True)
@@ -42,15 +40,8 @@ def corpus(tmp_path: Path) -> Corpus:
 
 
 def passages(corpus: Corpus, pairing: Pairing | None = None, *, seed: int = 1, share: float = 0.3) -> MaskedPassages:
-    return MaskedPassages(
-        corpus,
-        tokenizer=WORDS,
-        pairing=pairing or NextSentence(),
-        masking=SingleTokens(share),
-        max_length=24,
-        short=0.1,
-        seed=seed,
-    )
+    passages = Passages(corpus, pairing=pairing or NextSentence(), max_length=24, short=0.1, seed=seed)
+    return MaskedPassages(passages, tokenizer=WORDS, masking=SingleTokens(share))
 
 
 def task(corpus: Corpus, pairing: Pairing | None = None, *, objective: Objective | None = None) -> Pretraining:
@@ -304,7 +295,7 @@ def test_a_draw_follows_the_generator_and_gradients_reach_both_models(corpus: Co
     made, what = detector(), task(corpus, Alone(), objective=ReplacedTokens(weight=1.0, share=0.3))
     torch.manual_seed(0)
     logits = torch.tensor([[0.0, 1.0, 2.0]]).log_softmax(-1).expand(20_000, 3)
-    drawn = replaced_objective._filled(logits, draws=True)
+    drawn = objectives._filled(logits, draws=True)
     assert torch.bincount(drawn).div(20_000).tolist() == pytest.approx(logits[0].exp().tolist(), abs=0.01)
     batch = what.batch(what.plan(0)[0])
     loss = what.loss(made, batch)

@@ -21,9 +21,7 @@ from heedful.data.readers import Pair
 from heedful.data.tokenizers import BOS, Characters
 from heedful.inspection.watch import watch
 from heedful.tasks.likelihood import log_likelihoods
-from heedful.tasks.translation.criterion import Likelihood
-from heedful.tasks.translation.problem import Translation
-from heedful.tasks.translation.reinforcement import Reinforced
+from heedful.tasks.translation.problem import Likelihood, Reinforced, Translation
 
 LETTERS = Characters("abcd", lowercase=False)
 PAIRS = (("ab", "ba"), ("d", "c"), ("cab", "d"))

@@ -19,8 +19,7 @@ from heedful.data.readers import Pair
 from heedful.data.tokenizers import BOS, PAD, Characters
 from heedful.inspection.watch import watch
 from heedful.tasks.decorrelation import decorrelation
-from heedful.tasks.translation.criterion import Decorrelated, Likelihood
-from heedful.tasks.translation.problem import Translation
+from heedful.tasks.translation.problem import Decorrelated, Likelihood, Translation
 from heedful.values import Tokens
 
 LETTERS = Characters("abcdef", lowercase=False)

@@ -12,8 +12,7 @@ from heedful.data.tokenizers import EOS, UNK, Characters, Tokenizer, Words, lear
 from heedful.generation.search import Greedy
 from heedful.tasks.searches import Length
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.translations import Candidate, Translation
-from heedful.tasks.translation.unknown import replace_unknown
+from heedful.tasks.translation.translations import Candidate, Translation, replace_unknown
 
 TARGET = Words(["ein", "Hund", "."], lowercase=False)
 SOURCES: dict[str, tuple[Tokenizer, str]] = {

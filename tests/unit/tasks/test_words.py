@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heedful.data.tokenizers import Characters, Tokenizer, Words, learn_sentencepiece
-from heedful.tasks.translation.words import link_words, pharaoh, words_of_pieces
+from heedful.tasks.translation.translations import link_words, pharaoh, words_of_pieces
 
 TEXTS = ["ein kleiner Hund läuft", "zwei kleine Hunde laufen", "der Hund, der läuft"] * 20
 
