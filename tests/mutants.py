@@ -2385,7 +2385,7 @@ COMMANDS = (
     ),
     Mutant(
         "candidates stand before what they share",
-        "tasks/classification/lines.py",
+        "tasks/classification/face.py",
         "[[(text, candidate) for candidate in others] for text, *others in inputs]",
         "[[(candidate, text) for candidate in others] for text, *others in inputs]",
         ("tests/unit/cli/test_classify.py::test_the_best_candidate_is_chosen_behind_what_all_share",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Final, final
+from typing import ClassVar, Final, TypeAlias, final
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from heedful.values import Tokens
 
 TEXT: Final = "tokenizer/text"
 LABELS: Final = "tokenizer/labels"
+ClassificationRun: TypeAlias = Run[ClassificationRecipe, TextClassifier]
 
 
 @final
@@ -54,7 +55,7 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             else:
                 yield from dict.fromkeys(text for candidate in example.candidates for text in candidate)
 
-    def encoding(self, run: Run[ClassificationRecipe, TextClassifier]) -> Encoding[Labelled | Choice]:
+    def encoding(self, run: ClassificationRun) -> Encoding[Labelled | Choice]:
         """Texts and what is right of them."""
         data = run.recipe.data
         return example_encoding(
@@ -65,7 +66,7 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             paired=run.recipe.model.paired,
         )
 
-    def remarks(self, run: Run[ClassificationRecipe, TextClassifier], corpus: Corpus) -> Sequence[str]:
+    def remarks(self, run: ClassificationRun, corpus: Corpus) -> Sequence[str]:
         """How many texts lost their ends."""
         cut = corpus["cut"].stream
         texts = int(np.count_nonzero(cut))
@@ -90,7 +91,7 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
 
     def problem(
         self,
-        run: Run[ClassificationRecipe, TextClassifier],
+        run: ClassificationRun,
         train: Corpus,
         validation: Corpus,
         *,
@@ -123,15 +124,13 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
         definition = data.definition(part) or own_definition(data, labels_of(data))
         return ClassExam(definition, train=train, examples=examples)
 
-    def primary(self, run: Run[ClassificationRecipe, TextClassifier]) -> str:
+    def primary(self, run: ClassificationRun) -> str:
         """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
         definition, known = run.recipe.data.definition(), METRICS[run.recipe.data.answered]
         own = definition.metrics if definition is not None else ()
         return next((name for name in own if name in known or name == "f1"), known[1])
 
-    def face(
-        self, run: Run[ClassificationRecipe, TextClassifier], model: TextClassifier, *, step: int | None = None
-    ) -> Classifier:
+    def face(self, run: ClassificationRun, model: TextClassifier, *, step: int | None = None) -> Classifier:
         """Texts in, classes out."""
         return Classifier(
             model,
@@ -157,5 +156,5 @@ def labels_of(data: ClassificationDataConfig) -> Labels | None:
     return Labels.learn(str(label) for label in labels if label is not None)
 
 
-def _labels(run: Run[ClassificationRecipe, TextClassifier]) -> Labels | None:
+def _labels(run: ClassificationRun) -> Labels | None:
     return run.vocabulary(LABELS, Labels) if LABELS in run.vocabularies else None

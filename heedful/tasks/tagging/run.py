@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Final, final
+from typing import ClassVar, Final, TypeAlias, final
 
 import torch
 
@@ -25,6 +25,7 @@ from heedful.values import Tokens
 
 WORDS: Final = "tokenizer/words"
 TAGS: Final = "tokenizer/tags"
+TaggingRun: TypeAlias = Run[TaggingRecipe, TokenClassifier]
 
 
 @final
@@ -49,12 +50,12 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
         """Each sentence, its words with spaces between them."""
         return (" ".join(sentence.words) for sentence in examples(recipe, "train"))
 
-    def encoding(self, run: Run[TaggingRecipe, TokenClassifier]) -> Encoding[TaggedSentence]:
+    def encoding(self, run: TaggingRun) -> Encoding[TaggedSentence]:
         """Words and their tags."""
         length, framed = run.recipe.data.max_length, run.recipe.model.framed
         return tagged_encoding(run.tokenizer, _tags(run), max_length=length, framed=framed)
 
-    def remarks(self, run: Run[TaggingRecipe, TokenClassifier], corpus: Corpus) -> Sequence[str]:
+    def remarks(self, run: TaggingRun, corpus: Corpus) -> Sequence[str]:
         """How many tags can only be got wrong."""
         unknown = int((corpus["tags"].stream > _tags(run).size).sum())
         return (f"{unknown:,} words have a tag that the training text lacks, and count as wrong",) if unknown else ()
@@ -66,9 +67,7 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
         longest = recipe.data.max_length
         return build_tagger(recipe.model, vocabulary=sizes[WORDS], tags=sizes[TAGS], longest=longest, encoder=encoder)
 
-    def problem(
-        self, run: Run[TaggingRecipe, TokenClassifier], train: Corpus, validation: Corpus, *, device: torch.device
-    ) -> Tagging:
+    def problem(self, run: TaggingRun, train: Corpus, validation: Corpus, *, device: torch.device) -> Tagging:
         """Likelihood of the tags."""
         config = run.recipe.training
         return Tagging(
@@ -85,13 +84,11 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
         """The tags of sentences."""
         return TagExam(train=recipe.data.reader("train"), sentences=list(recipe.data.reader(part)))
 
-    def primary(self, run: Run[TaggingRecipe, TokenClassifier]) -> str:
+    def primary(self, run: TaggingRun) -> str:
         """F1 where tags tell of entities, else accuracy."""
         return "f1" if are_entities(_tags(run).names) else "accuracy"
 
-    def face(
-        self, run: Run[TaggingRecipe, TokenClassifier], model: TokenClassifier, *, step: int | None = None
-    ) -> Tagger:
+    def face(self, run: TaggingRun, model: TokenClassifier, *, step: int | None = None) -> Tagger:
         """Sentences in, tags out."""
         framed = run.recipe.model.framed
         return Tagger(
@@ -107,5 +104,5 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
 KIND: Final = TaggingKind()
 
 
-def _tags(run: Run[TaggingRecipe, TokenClassifier]) -> Labels:
+def _tags(run: TaggingRun) -> Labels:
     return run.vocabulary(TAGS, Labels)

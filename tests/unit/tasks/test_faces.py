@@ -12,8 +12,7 @@ import torch
 
 from heedful.data.bucketing import plan_by_length
 from heedful.errors import DataError, RecipeError
-from heedful.tasks.classification.face import Chosen, Classified
-from heedful.tasks.classification.lines import ChoiceLines, ClassLines
+from heedful.tasks.classification.face import ChoiceLines, Chosen, Classified, ClassLines
 from heedful.tasks.embedder import EmbedLines
 from heedful.tasks.faces import Asked, cell, chunked, in_batches
 from heedful.tasks.language.face import Continuation
@@ -21,10 +20,8 @@ from heedful.tasks.language.lines import WriteLines
 from heedful.tasks.pretraining.detector import Suspicion
 from heedful.tasks.pretraining.lines import DetectLines, FillLines
 from heedful.tasks.pretraining.reader import Filled, Guess
-from heedful.tasks.spans.face import Answered
-from heedful.tasks.spans.lines import AnswerLines
-from heedful.tasks.tagging.face import Tag
-from heedful.tasks.tagging.lines import TagLines
+from heedful.tasks.spans.face import Answered, AnswerLines
+from heedful.tasks.tagging.face import Tag, TagLines
 from heedful.tasks.translation.lines import ScoreLines, TranslationLines
 from heedful.tasks.translation.translations import Candidate, ForcedScore, Translation
 
