@@ -2407,8 +2407,8 @@ COMMANDS = (
     Mutant(
         "perplexity is that of the translations",
         "tasks/translation/exam.py",
-        "user.score(list(zip(sources, self.references, strict=True)))",
-        "user.score([(source, candidate.text) for source, candidate in zip(sources, best, strict=True)])",
+        "user.score(list(zip(self.sources, self.references, strict=True)))",
+        "user.score([(source, candidate.text) for source, candidate in zip(self.sources, best, strict=True)])",
         ("tests/unit/cli/test_evaluate.py::test_a_run_is_measured_on_its_own_text",),
     ),
     Mutant(

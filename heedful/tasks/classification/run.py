@@ -17,12 +17,13 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.models.interface import Encoder
 from heedful.models.text_classifier import TextClassifier
-from heedful.tasks.classification.exam import ClassExam, own_definition
+from heedful.tasks.classification.exam import class_exam, own_definition
 from heedful.tasks.classification.examples import example_encoding
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import METRICS, Classification
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
+from heedful.tasks.labelled import LabelledExam
 from heedful.values import Tokens
 
 TEXT: Final = "tokenizer/text"
@@ -117,12 +118,12 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             device=device,
         )
 
-    def examine(self, recipe: ClassificationRecipe, part: str) -> ClassExam:
+    def examine(self, recipe: ClassificationRecipe, part: str) -> LabelledExam:
         """Texts and what is right of them."""
         data = recipe.data
         train, examples = list(data.reader("train")), list(data.reader(part))
         definition = data.definition(part) or own_definition(data, labels_of(data))
-        return ClassExam(definition, train=train, examples=examples)
+        return class_exam(definition, train=train, examples=examples)
 
     def primary(self, run: ClassificationRun) -> str:
         """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""

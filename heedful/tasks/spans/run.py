@@ -18,7 +18,8 @@ from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.store import stored, write_json
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
-from heedful.tasks.spans.exam import QuestionExam
+from heedful.tasks.labelled import LabelledExam
+from heedful.tasks.spans.exam import question_exam
 from heedful.tasks.spans.face import Answerer
 from heedful.tasks.spans.problem import Spans
 from heedful.tasks.spans.recipe import SpansRecipe
@@ -97,10 +98,10 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
         assert isinstance(task, Spans)
         write_json(run.folder / SILENCE, Silence(threshold=task.threshold).model_dump())
 
-    def examine(self, recipe: SpansRecipe, part: str) -> QuestionExam:
+    def examine(self, recipe: SpansRecipe, part: str) -> LabelledExam:
         """Questions about texts."""
         total = sum(1 for _ in recipe.data.reader("train"))
-        return QuestionExam(total=total, questions=list(recipe.data.reader(part)))
+        return question_exam(list(recipe.data.reader(part)), total=total)
 
     def primary(self, run: SpansRun) -> str:
         """F1 of words."""

@@ -16,8 +16,9 @@ from heedful.metrics.entities import are_entities
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
+from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.tagging.data import TaggedSentence, tagged_encoding
-from heedful.tasks.tagging.exam import TagExam
+from heedful.tasks.tagging.exam import tag_exam
 from heedful.tasks.tagging.face import Tagger
 from heedful.tasks.tagging.problem import Tagging
 from heedful.tasks.tagging.recipe import TaggingRecipe
@@ -80,9 +81,9 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
             tags=_tags(run),
         )
 
-    def examine(self, recipe: TaggingRecipe, part: str) -> TagExam:
+    def examine(self, recipe: TaggingRecipe, part: str) -> LabelledExam:
         """The tags of sentences."""
-        return TagExam(train=recipe.data.reader("train"), sentences=list(recipe.data.reader(part)))
+        return tag_exam(list(recipe.data.reader(part)), train=recipe.data.reader("train"))
 
     def primary(self, run: TaggingRun) -> str:
         """F1 where tags tell of entities, else accuracy."""
