@@ -124,12 +124,12 @@ class LabelledComparison(Comparison):
     free: ClassVar = ("model.", "tokenizer.", "data.examples")
     subject: ClassVar = "model and examples"
 
+    reports: tuple[LabelledReport, ...]
+
     @property
     def exam(self) -> LabelledExam:
         """What was asked."""
-        found = super().exam
-        assert isinstance(found, LabelledExam)
-        return found
+        return self.reports[0].exam
 
     @cached_property
     def baseline(self) -> Report:

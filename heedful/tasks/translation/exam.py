@@ -13,7 +13,8 @@ from jaxtyping import Float
 
 from heedful.data.readers import Pair, read_lines
 from heedful.errors import DataError
-from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU
+from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
+from heedful.metrics.deck_bleu import DeckBLEU
 from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, mean
 from heedful.metrics.translation import bleu_metric, equals
