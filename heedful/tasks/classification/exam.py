@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from heedful.data.labelled import Choice, Labelled
-from heedful.data.labels import Labels
-from heedful.tasks.benchmarks.definitions import Definition, Head, MetricName, Prediction, majority, metrics_of
+from heedful.tasks.benchmarks.definitions import Definition, Head, Prediction, majority, metrics_of
 from heedful.tasks.classification.face import Classifier
+from heedful.tasks.classification.problem import METRICS
 from heedful.tasks.classification.recipe import ClassificationDataConfig, Verdict
 from heedful.tasks.labelled import LabelledExam
 
@@ -49,25 +49,19 @@ def class_exam(
     )
 
 
-_OWN: Final[Mapping[Verdict, tuple[Head, tuple[MetricName, ...]]]] = {
-    "class": ("classes", ("accuracy", "macro_f1", "matthews")),
-    "number": ("regression", ("pearson", "spearman")),
-    "choice": ("choice", ("accuracy",)),
-}
+_HEADS: Final[Mapping[Verdict, Head]] = {"class": "classes", "number": "regression", "choice": "choice"}
 
 
-def own_definition(data: ClassificationDataConfig, known: Labels | None) -> Definition:
+def own_definition(data: ClassificationDataConfig, labels: tuple[str, ...]) -> Definition:
     """What a task with files of its own would be called among the benchmarks, given its classes."""
-    head, metrics = _OWN[data.answered]
-    positive = data.positive_class
-    labels = () if known is None else known.names
+    metrics, positive = METRICS[data.answered], data.positive_class
     if positive is not None:
         metrics = (*metrics, "f1")
         labels = (*(name for name in labels if name != positive), positive)
     return Definition(
         name="classification",
         title="",
-        head=head,
+        head=_HEADS[data.answered],
         metrics=metrics,
         folders=(),
         sources={},

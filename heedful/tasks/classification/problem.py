@@ -18,16 +18,17 @@ from heedful.metrics.classes import Matthews, accuracy, f1, macro_f1
 from heedful.metrics.correlation import Correlation
 from heedful.metrics.metric import Metric
 from heedful.models.text_classifier import TextClassifier
+from heedful.tasks.benchmarks.definitions import MetricName
 from heedful.tasks.classification.examples import ExampleBatch, collate_examples, example_lengths
 from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.decorrelation import decorrelation as penalty_of
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tasks.task import CorpusTask, Loss, Part, Rows
 
-METRICS: Mapping[Verdict, tuple[str, ...]] = {
-    "class": ("loss", "accuracy", "macro_f1", "matthews"),
-    "number": ("loss", "pearson", "spearman"),
-    "choice": ("loss", "accuracy"),
+METRICS: Mapping[Verdict, tuple[MetricName, ...]] = {
+    "class": ("accuracy", "macro_f1", "matthews"),
+    "number": ("pearson", "spearman"),
+    "choice": ("accuracy",),
 }
 """What is always measured of each kind of answer; `f1` is too where a class is the positive one."""
 
@@ -53,7 +54,7 @@ class Classification(CorpusTask[ExampleBatch]):
     decorrelation: float = 0.0
 
     def __post_init__(self) -> None:
-        self.metrics = frozenset((*METRICS[self.answered], *(() if self.positive is None else ("f1",))))
+        self.metrics = frozenset(("loss", *METRICS[self.answered], *(() if self.positive is None else ("f1",))))
         self.parts = frozenset({"nll", "decorrelation"} if self.decorrelation else {"nll"})
 
     def collate(self, corpus: Corpus, rows: Rows) -> ExampleBatch:

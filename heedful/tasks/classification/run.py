@@ -13,7 +13,6 @@ from heedful.architectures.build import build_text_classifier
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
-from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.models.interface import Encoder
 from heedful.models.text_classifier import TextClassifier
@@ -22,7 +21,7 @@ from heedful.tasks.classification.examples import example_encoding
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import METRICS, Classification
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
-from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
+from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.values import Tokens
 
@@ -39,14 +38,11 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
     outputs: ClassVar = "classes"
     trial: ClassVar = 'classify RUN --text "..."'
 
-    def learn(self, recipe: ClassificationRecipe, *, given: Tokenizer | None) -> Vocabularies:
-        """Text, and classes where there are some."""
-        tokenizer, labels = learned(recipe, self.texts(recipe), given=given), labels_of(recipe.data)
-        return {TEXT: tokenizer} if labels is None else {TEXT: tokenizer, LABELS: labels}
-
-    def labels(self, recipe: ClassificationRecipe, folder: Path) -> Vocabularies:
+    def labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:
         """Classes, where there are some."""
-        return {LABELS: Labels.load(folder / LABELS)} if recipe.data.answered == "class" else {}
+        if recipe.data.answered != "class":
+            return {}
+        return {LABELS: classes(recipe.data) if folder is None else Labels.load(folder / LABELS)}
 
     def texts(self, recipe: ClassificationRecipe) -> Iterator[str]:
         """Each text once, those that all candidates of a choice share too."""
@@ -122,14 +118,16 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
         """Texts and what is right of them."""
         data = recipe.data
         train, examples = list(data.reader("train")), list(data.reader(part))
-        definition = data.definition(part) or own_definition(data, labels_of(data))
+        definition = data.definition(part) or own_definition(
+            data, classes(data).names if data.answered == "class" else ()
+        )
         return class_exam(definition, train=train, examples=examples)
 
     def primary(self, run: ClassificationRun) -> str:
         """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
         definition, known = run.recipe.data.definition(), METRICS[run.recipe.data.answered]
         own = definition.metrics if definition is not None else ()
-        return next((name for name in own if name in known or name == "f1"), known[1])
+        return next((name for name in own if name in known or name == "f1"), known[0])
 
     def face(self, run: ClassificationRun, model: TextClassifier, *, step: int | None = None) -> Classifier:
         """Texts in, classes out."""
@@ -146,12 +144,9 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
 KIND: Final = ClassificationKind()
 
 
-def labels_of(data: ClassificationDataConfig) -> Labels | None:
-    """The classes of a benchmark task, or of all training examples; None where answers are no classes."""
-    if data.answered != "class":
-        return None
-    definition = data.definition()
-    if definition is not None:
+def classes(data: ClassificationDataConfig) -> Labels:
+    """Those of a benchmark task, or of all training examples."""
+    if (definition := data.definition()) is not None:
         return Labels(definition.labels)
     labels = (each.label for each in data.reader("train") if isinstance(each, Labelled))
     return Labels.learn(str(label) for label in labels if label is not None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeAlias, final
 
 import torch
@@ -13,11 +12,10 @@ from pydantic import BaseModel
 from heedful.architectures.build_fine_tuning import build_span_finder
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.questions import Question
-from heedful.data.tokenizers import Tokenizer
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.store import stored, write_json
-from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
+from heedful.tasks.kind import Entries, FineTuningKind, Run, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.spans.exam import question_exam
 from heedful.tasks.spans.face import Answerer
@@ -45,14 +43,6 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
 
     words: ClassVar = (TEXT,)
     trial: ClassVar = 'answer RUN --question "..." --context "..."'
-
-    def learn(self, recipe: SpansRecipe, *, given: Tokenizer | None) -> Vocabularies:
-        """Text."""
-        return {TEXT: learned(recipe, self.texts(recipe), given=given)}
-
-    def labels(self, recipe: SpansRecipe, folder: Path) -> Vocabularies:
-        """None."""
-        return {}
 
     def texts(self, recipe: SpansRecipe) -> Iterator[str]:
         """Each question, and each context once where several questions in a row share it."""

@@ -11,11 +11,10 @@ import torch
 from heedful.architectures.build import build_tagger
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labels import Labels
-from heedful.data.tokenizers import Tokenizer
 from heedful.metrics.entities import are_entities
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
+from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.tagging.data import TaggedSentence, tagged_encoding
 from heedful.tasks.tagging.exam import tag_exam
@@ -37,15 +36,11 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
     outputs: ClassVar = "tags"
     trial: ClassVar = 'tag RUN --text "..."'
 
-    def learn(self, recipe: TaggingRecipe, *, given: Tokenizer | None) -> Vocabularies:
-        """Words and tags."""
-        tokenizer = learned(recipe, self.texts(recipe), given=given)
-        sentences = recipe.data.reader("train")
-        return {WORDS: tokenizer, TAGS: Labels.learn(tag for sentence in sentences for tag in sentence.tags)}
-
-    def labels(self, recipe: TaggingRecipe, folder: Path) -> Vocabularies:
+    def labels(self, recipe: TaggingRecipe, folder: Path | None) -> Vocabularies:
         """Tags."""
-        return {TAGS: Labels.load(folder / TAGS)}
+        if folder is not None:
+            return {TAGS: Labels.load(folder / TAGS)}
+        return {TAGS: Labels.learn(tag for sentence in recipe.data.reader("train") for tag in sentence.tags)}
 
     def texts(self, recipe: TaggingRecipe) -> Iterator[str]:
         """Each sentence, its words with spaces between them."""
