@@ -18,7 +18,6 @@ from heedful.tasks.benchmarks.marked_texts import (
     many_answers,
     pair,
     placeholders,
-    twins,
     winograd,
     word_in_context,
 )
@@ -77,7 +76,7 @@ _ENTAILMENT = _pairs("premise", "hypothesis", names=_TWO_WAY)
 _DIAGNOSTIC = replace(_pairs("sentence1", "sentence2", names=_TWO_WAY), metrics=("matthews",))
 _TWINS = _Form(
     "premise, hypothesis, label, idx",
-    twins("premise", "hypothesis", names=_TWO_WAY),
+    pair("premise", "hypothesis", names=_TWO_WAY, twins=True),
     labels=tuple(_TWO_WAY),
     metrics=("parity", "accuracy"),
 )
