@@ -2385,7 +2385,7 @@ COMMANDS = (
     ),
     Mutant(
         "candidates stand before what they share",
-        "tasks/classification/lines.py",
+        "tasks/classification/face.py",
         "[[(text, candidate) for candidate in others] for text, *others in inputs]",
         "[[(candidate, text) for candidate in others] for text, *others in inputs]",
         ("tests/unit/cli/test_classify.py::test_the_best_candidate_is_chosen_behind_what_all_share",),
@@ -2407,8 +2407,8 @@ COMMANDS = (
     Mutant(
         "perplexity is that of the translations",
         "tasks/translation/exam.py",
-        "user.score(list(zip(sources, self.references, strict=True)))",
-        "user.score([(source, candidate.text) for source, candidate in zip(sources, best, strict=True)])",
+        "user.score(list(zip(self.sources, self.references, strict=True)))",
+        "user.score([(source, candidate.text) for source, candidate in zip(self.sources, best, strict=True)])",
         ("tests/unit/cli/test_evaluate.py::test_a_run_is_measured_on_its_own_text",),
     ),
     Mutant(

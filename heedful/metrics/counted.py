@@ -1,4 +1,4 @@
-"""BLEU, chrF, TER and the deck's BLEU as metrics of weighted sentences; values are those of `translation`, in percent.
+"""BLEU, chrF and TER as metrics of weighted sentences; values are those of `translation`, in percent.
 
 sacrebleu computes what is reported, with its signatures. These count each sentence once, so that a thousand corpora are
 scored as one matrix.
@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Float
 from sacrebleu.metrics.ter import TER
 
-from heedful.metrics.deck_bleu import counts_of, scored
 from heedful.metrics.metric import Summed
 from heedful.metrics.translation import bleu_metric, check_pairs
 
@@ -26,7 +25,7 @@ _ORDERS: Final = 6
 _BETA: Final = 2
 
 
-class _OfPairs(Summed):
+class OfPairs(Summed):
     """Counts of hypotheses beside a reference each; `DataError` where they do not match in number or there are none."""
 
     def __init__(self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> None:
@@ -36,7 +35,7 @@ class _OfPairs(Summed):
 
 
 @final
-class CorpusBLEU(_OfPairs):
+class CorpusBLEU(OfPairs):
     """sacrebleu's BLEU, exponentially smoothed: lengths, matches and totals of 1- to 4-grams."""
 
     def __init__(
@@ -63,7 +62,7 @@ class CorpusBLEU(_OfPairs):
 
 
 @final
-class CorpusChrF(_OfPairs):
+class CorpusChrF(OfPairs):
     """sacrebleu's chrF2: character n-grams of hypothesis, reference and both, of orders 1 to 6."""
 
     @cached_property
@@ -96,7 +95,7 @@ class CorpusChrF(_OfPairs):
 
 
 @final
-class CorpusTER(_OfPairs):
+class CorpusTER(OfPairs):
     """sacrebleu's TER: edits and reference words."""
 
     @cached_property
@@ -110,17 +109,3 @@ class CorpusTER(_OfPairs):
         """Edits per 100 words; 100 where there are edits and no words, as sacrebleu has it."""
         edits, words = sums.T
         return np.where(words > 0, 100 * edits / np.maximum(words, 1), np.where(edits > 0, 100.0, 0.0))
-
-
-@final
-class DeckBLEU(_OfPairs):
-    """`deck_bleu.bleu_deck`: sentences' precisions, and lengths."""
-
-    @cached_property
-    def counts(self) -> Counts:
-        """The precision of each sentence, one, and the words of hypothesis and reference."""
-        return counts_of(self.pairs, lowercase=self.lowercase)
-
-    def score(self, sums: Sums) -> Scores:
-        """Percent."""
-        return scored(sums)

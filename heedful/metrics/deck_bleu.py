@@ -14,14 +14,35 @@ Differences from corpus BLEU (Papineni et al. 2002), which `heedful.metrics.tran
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from math import prod
+from typing import final
 
 import numpy as np
-from jaxtyping import Float
 
-from heedful.metrics.translation import Score, check_pairs
+from heedful.metrics.counted import Counts, OfPairs, Scores, Sums
+from heedful.metrics.translation import Score
 
 _ORDERS = (1, 2, 3, 4)
+
+
+@final
+class DeckBLEU(OfPairs):
+    """The variant in percent as a metric of weighted sentences."""
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Of each sentence the geometric mean of its precisions, 1, and the words of hypothesis and reference."""
+        fold = str.lower if self.lowercase else str
+        words = [(fold(h).split(), fold(r).split()) for h, r in self.pairs]
+        return np.array([[_sentence(h, r), 1, len(h), len(r)] for h, r in words], dtype=np.float64)
+
+    def score(self, sums: Sums) -> Scores:
+        """The mean of the precisions, times the factor of the lengths."""
+        precision, sentences, length, reference_length = sums.T
+        factor = np.where(reference_length > 0, np.minimum(1, length / np.maximum(reference_length, 1)), 1.0)
+        scores: Scores = 100 * factor * (precision / sentences)
+        return scores
 
 
 def bleu_deck(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
@@ -33,9 +54,9 @@ def bleu_deck(hypotheses: Sequence[str], references: Sequence[str], *, lowercase
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
     """
-    check_pairs(hypotheses, references)
-    counts = counts_of(list(zip(hypotheses, references, strict=True)), lowercase=lowercase).sum(0)
-    precision, sentences, *lengths = counts.tolist()
+    metric = DeckBLEU(hypotheses, references, lowercase=lowercase)
+    sums = metric.counts.sum(0)
+    precision, sentences, *lengths = sums.tolist()
     parts = {
         "mean_precision": 100 * precision / sentences,
         "length_factor": min(1.0, lengths[0] / lengths[1]) if lengths[1] else 1.0,
@@ -44,21 +65,7 @@ def bleu_deck(hypotheses: Sequence[str], references: Sequence[str], *, lowercase
     }
     case = "lc" if lowercase else "mixed"
     signature = f"variant:deck|mean:sentences|clip:no|length:linear|case:{case}|tok:none|smooth:none"
-    return Score("BLEU (deck variant)", float(scored(counts[None])[0]), signature, parts)
-
-
-def counts_of(pairs: Sequence[tuple[str, str]], *, lowercase: bool = False) -> Float[np.ndarray, "N 4"]:
-    """Of each sentence the geometric mean of its precisions, 1, and the words of hypothesis and reference."""
-    words = [((h.lower() if lowercase else h).split(), (r.lower() if lowercase else r).split()) for h, r in pairs]
-    return np.array([[_sentence(h, r), 1, len(h), len(r)] for h, r in words], dtype=np.float64)
-
-
-def scored(sums: Float[np.ndarray, "samples 4"]) -> Float[np.ndarray, " samples"]:
-    """The variant in percent, from sums of `counts_of`."""
-    precision, sentences, length, reference_length = sums.T
-    factor = np.where(reference_length > 0, np.minimum(1, length / np.maximum(reference_length, 1)), 1.0)
-    scores: Float[np.ndarray, " samples"] = 100 * factor * (precision / sentences)
-    return scores
+    return Score("BLEU (deck variant)", float(metric.score(sums[None])[0]), signature, parts)
 
 
 def _sentence(hypothesis: list[str], reference: list[str]) -> float:
@@ -67,9 +74,6 @@ def _sentence(hypothesis: list[str], reference: list[str]) -> float:
 
 
 def _precision(hypothesis: list[str], reference: list[str], n: int) -> float:
-    found, wanted = _ngrams(hypothesis, n), set(_ngrams(reference, n))
-    return sum(gram in wanted for gram in found) / len(found) if found else 0.0
-
-
-def _ngrams(words: list[str], n: int) -> list[tuple[str, ...]]:
-    return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+    found, wanted = ([tuple(side[i : i + n]) for i in range(len(side) - n + 1)] for side in (hypothesis, reference))
+    known = set(wanted)
+    return sum(gram in known for gram in found) / len(found) if found else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
@@ -61,29 +61,22 @@ class EmbedLines(TextLines[np.ndarray]):
         return [round(float(number), 6) for number in answer]
 
 
+@dataclass(frozen=True, eq=False)
 class Embedder(Face):
     """An encoder with its tokenizer.
 
-    Args:
+    Attributes:
         encoder: in evaluation mode.
         tokenizer: that it was trained with.
         max_length: tokens that it reads, begin and end included.
         opening: ids that a text begins with; the tokenizer's begin unless given. An encoder of translations knows none.
     """
 
-    def __init__(
-        self,
-        encoder: Encoder[Tokens],
-        *,
-        tokenizer: Tokenizer,
-        max_length: int,
-        opening: Sequence[int] | None = None,
-    ) -> None:
-        self.encoder = encoder
-        self.tokenizer = tokenizer
-        self.max_length = max_length
-        self.opening = [tokenizer.special.bos] if opening is None else list(opening)
-        self.device = next(encoder.parameters()).device
+    encoder: Encoder[Tokens]
+    _: KW_ONLY
+    tokenizer: Tokenizer
+    max_length: int
+    opening: Sequence[int] | None = None
 
     def embed(
         self,
@@ -127,7 +120,7 @@ class Embedder(Face):
         """Ids between begin and end; `DataError` for text `number` where they are too many."""
         if len(ids) > self._room:
             raise DataError(f"text {number}: has {len(ids)} tokens, this model reads at most {self._room}; split it")
-        return [*self.opening, *ids, self.tokenizer.special.eos]
+        return [*self._begin, *ids, self.tokenizer.special.eos]
 
     def _fitting(self, ids: list[int], number: int, cut: Callable[[int], None] | None) -> list[int]:
         if cut is not None and len(ids) > self._room:
@@ -138,7 +131,11 @@ class Embedder(Face):
     @property
     def _room(self) -> int:
         """Tokens of a text at most."""
-        return self.max_length - len(self.opening) - 1
+        return self.max_length - len(self._begin) - 1
+
+    @property
+    def _begin(self) -> Sequence[int]:
+        return [self.tokenizer.special.bos] if self.opening is None else self.opening
 
     def inspect(self, text: str, second: str | None = None, *, scope: Scope | None = None) -> Record:
         """Everything the model attends to while it reads a text, or two behind each other.
@@ -174,8 +171,11 @@ class Embedder(Face):
                 f"the texts have {len(row.ids) + row.cut} tokens with begin and ends, this model reads at most "
                 f"{self.max_length}; shorten them"
             )
-        return move(paired_tokens([row.ids], [row.segments.count(0)]), self.device)
+        return self._placed(paired_tokens([row.ids], [row.segments.count(0)]))
 
     def tokens(self, rows: Sequence[Sequence[int]]) -> Tokens:
         """Rows of ids, padded, where the encoder is."""
-        return move(tokens_of(padded(rows)), self.device)
+        return self._placed(tokens_of(padded(rows)))
+
+    def _placed(self, tokens: Tokens) -> Tokens:
+        return move(tokens, next(self.encoder.parameters()).device)

@@ -57,6 +57,8 @@ class Exam(ABC):
         places: the keys of a recipe that name them, where they are to be told.
         size: how many labels, sentences or answers are compared.
         remarks: what a user should know of the examples.
+        asked: the texts of each example.
+        right: what is right of each.
     """
 
     written: ClassVar[bool] = False
@@ -66,16 +68,8 @@ class Exam(ABC):
     places: tuple[str, ...] = ()
     size: int
     remarks: Sequence[str] = ()
-
-    @property
-    @abstractmethod
-    def asked(self) -> Sequence[Hashable]:
-        """The texts of each example."""
-
-    @property
-    @abstractmethod
-    def right(self) -> Sequence[Hashable]:
-        """What is right of each."""
+    asked: Sequence[Hashable]
+    right: Sequence[Hashable]
 
     @abstractmethod
     def answers(self, user: Any, recipe: Recipe) -> Any:

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import ValidationInfo, field_validator
 
 from heedful.architectures.model import ClassifierConfig, TaggerConfig
 from heedful.architectures.stack import EncoderConfig
+from heedful.catalogue import find
+from heedful.recipes.architecture import Architecture
 from heedful.recipes.recipe import DataConfig, TunedRecipe, known
 from heedful.recipes.section import InputPath, Mark, Section, misfit
-from heedful.recipes.text import (
-    TokenizerConfig,
-    WordsTokenizerConfig,
-)
-from heedful.recipes.training import (
-    FineTuningConfig,
-)
+from heedful.recipes.text import TokenizerConfig, WordsTokenizerConfig
+from heedful.recipes.training import FineTuningConfig
+
+if TYPE_CHECKING:
+    from heedful.data.readers import Reader
+
+
+class FileConfig(Section):
+    """One file of examples.
+
+    Abstract: its form decides how it is read.
+
+    Attributes:
+        read_by: the reader, as "module:NAME"; it is given the path, and the other keys by their names.
+    """
+
+    read_by: ClassVar[str]
+
+    kind: str
+    path: InputPath
+    """the file"""
+
+    def reader(self) -> Reader[Any]:
+        """Example by example."""
+        make = find(self.read_by, about=f"kind = {self.kind!r}")
+        made: Reader[Any] = make(self.path, **self.model_dump(exclude={"kind", "path"}))
+        return made
 
 
 class FineTuningDataConfig(DataConfig):
@@ -28,6 +50,17 @@ class FineTuningDataConfig(DataConfig):
     if TYPE_CHECKING:
         examples: int | None
         max_length: int
+
+
+def require_positions(model: Architecture, data: FineTuningDataConfig, *, table: str) -> None:
+    """What a validator of a model asks: that every token of an example has a position; `table` is where data stand."""
+    longest = model.longest
+    if longest is not None and longest.tokens < data.max_length:
+        raise misfit(
+            longest.key,
+            f"= {longest.tokens} must be at least {table}.max_length = {data.max_length}, or a text has more tokens "
+            "than there are positions",
+        )
 
 
 class FineTuningRecipe(TunedRecipe):
@@ -53,13 +86,8 @@ class FineTuningRecipe(TunedRecipe):
     @field_validator("model")
     @classmethod
     def _fits(cls, model: TaggerConfig | ClassifierConfig, info: ValidationInfo) -> TaggerConfig | ClassifierConfig:
-        data, longest = info.data.get("data"), model.longest
-        if data is not None and longest is not None and known(info) and longest.tokens < data.max_length:
-            raise misfit(
-                longest.key,
-                f"= {longest.tokens} must be at least data.max_length = {data.max_length}, or a text has more tokens "
-                "than there are positions",
-            )
+        if (data := info.data.get("data")) is not None and known(info):
+            require_positions(model, data, table="data")
         return model
 
     @classmethod

@@ -20,9 +20,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
 from heedful.models.interface import Encoder
 from heedful.recipes.recipe import Recipe
-from heedful.recipes.text import (
-    TokenizerConfig,
-)
+from heedful.recipes.text import TokenizerConfig
 from heedful.tasks.exam import Asking, Exam
 from heedful.tasks.labelled import LabelledComparison, LabelledExam, LabelledReport
 from heedful.tasks.report import Comparison, Report
@@ -267,13 +265,6 @@ def placed(key: str) -> Iterator[None]:
         raise DataError(f"{key}: {error}") from None
 
 
-def fine_tuning_kind(recipe: Recipe) -> FineTuningKind[Any, Any]:
-    """The same of a task that can be learned together with others."""
-    kind = kind_of(recipe)
-    assert isinstance(kind, FineTuningKind), f"{recipe.task} is learned alone"
-    return kind
-
-
 class FineTuningKind(Kind[AnyRecipe, AnyModel]):
     """A task whose model is an encoder with a head, so that several can be learned by one encoder.
 
@@ -296,9 +287,15 @@ class FineTuningKind(Kind[AnyRecipe, AnyModel]):
         """An encoder and a head."""
         return self.headed(recipe, sizes)
 
-    @abstractmethod
-    def labels(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:
-        """The vocabularies in a folder that are not of text."""
+    def labels(self, recipe: AnyRecipe, folder: Path | None) -> Vocabularies:
+        """The vocabularies that are not of text: those in a folder, else those of what is learned from."""
+        return {}
+
+    @final
+    def learn(self, recipe: AnyRecipe, *, given: Tokenizer | None) -> Vocabularies:
+        """Text, and what it is labelled with."""
+        tokenizer = learned(recipe, self.texts(recipe), given=given)
+        return {**dict.fromkeys(self.words, tokenizer), **self.labels(recipe, None)}
 
     @final
     def load(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:

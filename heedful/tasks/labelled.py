@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self, final
 
@@ -13,15 +13,19 @@ from heedful.inspection.page import Table
 from heedful.inspection.plots import Level, Line, line_plot
 from heedful.inspection.scales import LOGARITHMIC
 from heedful.metrics.bootstrap import PairedTest, paired_tests
+from heedful.metrics.metric import Metric
 from heedful.recipes.recipe import Recipe, TunedRecipe
 from heedful.tasks.exam import Exam
 from heedful.tasks.report import NONE, Comparison, Report, System, number, span
 
 
+@dataclass(eq=False)
 class LabelledExam(Exam):
     """Examples of which something is right most often.
 
     Attributes:
+        ask: what a trained model, as its users see it, says of the examples.
+        measure: what such answers are worth.
         total: how many examples there are to learn from.
         constant: what is right most often in the training text; empty for saying nothing, None where each example has
             candidates of its own.
@@ -29,10 +33,25 @@ class LabelledExam(Exam):
         main: the metric that is looked at first.
     """
 
+    asked: Sequence[Hashable]
+    right: Sequence[Hashable]
+    _: KW_ONLY
+    ask: Callable[[Any], Any]
+    measure: Callable[[Any], Mapping[str, Metric]]
+    size: int
     total: int
     constant: Any
     baseline: Any
     main: str
+    remarks: Sequence[str] = ()
+
+    def answers(self, user: Any, recipe: Recipe) -> Any:
+        """Labels."""
+        return self.ask(user)
+
+    def metrics(self, answers: Any) -> Mapping[str, Metric]:
+        """See `measure`."""
+        return self.measure(answers)
 
     @property
     def always(self) -> str:
@@ -43,11 +62,11 @@ class LabelledExam(Exam):
 
     def examples_of(self, recipe: Recipe) -> int:
         """How many examples a run learns from."""
-        return _count(recipe.data) or self.total
+        return recipe.drawn("train") or self.total
 
     def require(self, recipe: Recipe) -> None:
         """`RecipeError` where there are fewer examples than it wants to learn from."""
-        if (count := _count(recipe.data)) is not None:
+        if (count := recipe.drawn("train")) is not None:
             require_enough(count, self.total)
 
     @final
@@ -105,12 +124,12 @@ class LabelledComparison(Comparison):
     free: ClassVar = ("model.", "tokenizer.", "data.examples")
     subject: ClassVar = "model and examples"
 
+    reports: tuple[LabelledReport, ...]
+
     @property
     def exam(self) -> LabelledExam:
         """What was asked."""
-        found = super().exam
-        assert isinstance(found, LabelledExam)
-        return found
+        return self.reports[0].exam
 
     @cached_property
     def baseline(self) -> Report:
@@ -272,12 +291,6 @@ def _start(recipe: Recipe) -> str:
             return recipe.init.name
         case layers:
             return f"{recipe.init.name}, {layers} frozen"
-
-
-def _count(data: Any) -> int | None:
-    """How many examples a table of data asks for."""
-    count: int | None = data.examples
-    return count
 
 
 def _without_examples(recipe: Recipe) -> str:

@@ -99,19 +99,10 @@ class Report(ABC):
         width = max(6, *map(len, self.tests))
         lines = [f"against {self.system.name} (paired bootstrap)"]
         for each in self.tests.values():
-            first, second, difference, low, high = (
-                f"{value:{sign}.{self.digits}f}"
-                for value, sign in (
-                    (each.first.value, ""),
-                    (each.second.value, ""),
-                    (each.difference.value, "+"),
-                    (each.difference.low, "+"),
-                    (each.difference.high, "+"),
-                )
-            )
+            found, form = each.difference, f".{self.digits}f"
             lines.append(
-                f"  {each.name:<{width}} {first} and {second}: difference {difference} ({low} to {high}), "
-                f"p = {each.p_value:.3f}"
+                f"  {each.name:<{width}} {each.first.value:{form}} and {each.second.value:{form}}: difference "
+                f"{found.value:+{form}} ({found.low:+{form}} to {found.high:+{form}}), p = {each.p_value:.3f}"
             )
         return "\n".join(lines)
 
@@ -218,7 +209,9 @@ class Comparison(ABC):
             "device": self.device,
             "threads": self.threads,
             "runs": [
-                _facts(report.system, kind) | self.record(report) | _curve(report.system)
+                _facts(report.system, kind)
+                | self.record(report)
+                | {"curve": [asdict(point) for point in report.system.told.curve]}
                 for report, kind in zip(self.reports, self.kinds, strict=True)
             ],
             "differences": self.differences,
@@ -281,10 +274,6 @@ def _facts(system: System, kind: str) -> dict[str, Any]:
         "training_tokens_per_second": facts.tokens_per_second,
         "vocabulary": facts.vocabulary,
     }
-
-
-def _curve(system: System) -> dict[str, Any]:
-    return {"curve": [asdict(point) for point in system.told.curve]}
 
 
 def _finite(content: Any) -> Any:

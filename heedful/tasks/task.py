@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeVar, final
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from heedful.data.bucketing import plan_batches
+from heedful.data.corpus import Corpus
+from heedful.values import move
 
 Batch = TypeVar("Batch")
 Rows = Int[np.ndarray, " rows"]
@@ -90,3 +96,53 @@ class Task(ABC, Generic[Batch]):
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Takes up what `tensors` gave."""
         return
+
+
+@dataclass(eq=False)
+class CorpusTask(Task[Batch]):
+    """A task whose examples are the rows of a corpus.
+
+    Abstract: what a batch is, and what is lost, belongs to the task.
+
+    Attributes:
+        train: examples to learn from.
+        validation: examples to be measured on.
+        batch_tokens: padded tokens in a batch.
+        seed: of the order of examples.
+        device: where the model is.
+    """
+
+    train: Corpus
+    validation: Corpus
+    _: KW_ONLY
+    batch_tokens: int
+    seed: int
+    device: torch.device
+
+    @abstractmethod
+    def collate(self, corpus: Corpus, rows: Rows) -> Batch:
+        """Some examples of a corpus."""
+
+    def lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
+        """Ids that each example takes in a batch, twice, as batches are planned."""
+        return corpus.lengths
+
+    @final
+    def plan(self, epoch: int) -> Sequence[Rows]:
+        """Batches of examples of similar length."""
+        return plan_batches(self._lengths, tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
+
+    @final
+    def batch(self, rows: Rows) -> Batch:
+        """These examples of the training text."""
+        return move(self.collate(self.train, rows), self.device)
+
+    @final
+    def measured(self) -> Iterator[Batch]:
+        """The validation text, batch by batch."""
+        for rows in plan_batches(self.lengths(self.validation), tokens=self.batch_tokens, seed=0, epoch=0):
+            yield move(self.collate(self.validation, rows), self.device)
+
+    @cached_property
+    def _lengths(self) -> Int[np.ndarray, "N 2"]:
+        return self.lengths(self.train)

@@ -2,74 +2,66 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 
-from heedful.data.questions import Squad, SubjQA
-from heedful.data.readers import Reader
-from heedful.tasks.benchmarks.definitions import Definition, Example, Source, Split
+from heedful.data.questions import QuestionReader, Squad, SubjQA
+from heedful.tasks.benchmarks.definitions import Definition, Source, Split
 
 _SQUAD = "data: paragraphs: context, qas: question, id, answers: text, answer_start"
-_TEXTS = "question; windows of the context"
+_SUBJQA = "question, review, human_ans_spans, human_ans_indices, q_review_id"
 
 
-def _squad(file: str, *, fields: str = _SQUAD) -> Source:
-    def read(path: Path) -> Reader[Example]:
-        return Squad(path)
-
-    return Source((file,), fields, read)
-
-
-def _subjqa() -> dict[Split, Source]:
-    def read(path: Path) -> Reader[Example]:
-        return SubjQA(path)
-
-    def source(split: Split) -> Source:
-        return Source((f"{split}.csv",), "question, review, human_ans_spans, human_ans_indices, q_review_id", read)
-
-    return {"train": source("train"), "dev": source("dev"), "test": source("test")}
+def _task(
+    name: str,
+    title: str,
+    *,
+    folders: tuple[str, ...],
+    files: Mapping[Split, str],
+    fields: str = _SQUAD,
+    read: type[QuestionReader] = Squad,
+    trained_on: str | None = None,
+) -> Definition:
+    return Definition(
+        name=name,
+        title=title,
+        head="spans",
+        metrics=("exact_match", "answer_f1"),
+        folders=folders,
+        sources={split: Source((file,), fields, read) for split, file in files.items()},
+        texts="question; windows of the context",
+        trained_on=trained_on,
+    )
 
 
 TASKS = (
-    Definition(
-        name="squad/1.1",
-        title="Where in the paragraph is the answer? (Rajpurkar et al. 2016)",
-        head="spans",
-        metrics=("exact_match", "answer_f1"),
+    _task(
+        "squad/1.1",
+        "Where in the paragraph is the answer? (Rajpurkar et al. 2016)",
         folders=("SQuAD", "squad"),
-        sources={"train": _squad("train-v1.1.json"), "dev": _squad("dev-v1.1.json")},
-        texts=_TEXTS,
+        files={"train": "train-v1.1.json", "dev": "dev-v1.1.json"},
     ),
-    Definition(
-        name="squad/2.0",
-        title="Where in the paragraph is the answer, if it is there? (Rajpurkar et al. 2018)",
-        head="spans",
-        metrics=("exact_match", "answer_f1"),
+    _task(
+        "squad/2.0",
+        "Where in the paragraph is the answer, if it is there? (Rajpurkar et al. 2018)",
         folders=("SQuAD", "squad"),
-        sources={
-            "train": _squad("train-v2.0.json", fields=f"{_SQUAD}; is_impossible"),
-            "dev": _squad("dev-v2.0.json", fields=f"{_SQUAD}; is_impossible"),
-        },
-        texts=_TEXTS,
+        files={"train": "train-v2.0.json", "dev": "dev-v2.0.json"},
+        fields=f"{_SQUAD}; is_impossible",
     ),
-    Definition(
-        name="squad/xquad",
-        title="English questions of XQuAD, for models of SQuAD 1.1 (Artetxe et al. 2020)",
-        head="spans",
-        metrics=("exact_match", "answer_f1"),
+    _task(
+        "squad/xquad",
+        "English questions of XQuAD, for models of SQuAD 1.1 (Artetxe et al. 2020)",
         folders=("XQuAD", "xquad"),
-        sources={"test": _squad("xquad.en.json")},
-        texts=_TEXTS,
+        files={"test": "xquad.en.json"},
         trained_on="squad/1.1",
     ),
     *(
-        Definition(
-            name=f"subjqa/{domain}",
-            title=f"Where in a review ({domain}) is the answer, if it is there? (Bjerva et al. 2020)",
-            head="spans",
-            metrics=("exact_match", "answer_f1"),
+        _task(
+            f"subjqa/{domain}",
+            f"Where in a review ({domain}) is the answer, if it is there? (Bjerva et al. 2020)",
             folders=(domain,),
-            sources=_subjqa(),
-            texts=_TEXTS,
+            files={"train": "train.csv", "dev": "dev.csv", "test": "test.csv"},
+            fields=_SUBJQA,
+            read=SubjQA,
         )
         for domain in ("books", "electronics", "grocery", "movies", "restaurants", "tripadvisor")
     ),

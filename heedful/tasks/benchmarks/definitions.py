@@ -1,6 +1,6 @@
 """Benchmark tasks by name: their files, how texts are made of fields, labels, head, metrics, and the majority baseline.
 
-The tables are in `glue`, `superglue`, `russian_superglue`, `swag` and `answering`; `benchmarks` has them all.
+The tables are in `glue`, `superglue`, `swag` and `answering`; `table` has them all.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.questions import Question
 from heedful.data.readers import Reader
-from heedful.data.records import JsonRecords, Record
 from heedful.errors import DataError
 from heedful.metrics.answers import answer_metrics, token_f1
 from heedful.metrics.classes import Matthews, accuracy, exact_groups, f1, macro_f1, parity
@@ -42,7 +41,6 @@ MetricName = Literal[
 _OF_GROUPS: Final[frozenset[str]] = frozenset({"exact_groups", "f1a", "parity"})
 Example = Labelled | Choice | Question
 Prediction = str | float | int
-Made = TypeVar("Made", Labelled, Choice)
 
 
 @dataclass(frozen=True)
@@ -196,20 +194,6 @@ def majority(definition: Definition, train: Iterable[Example], evaluated: Sequen
 def _always(definition: Definition, prediction: Prediction, evaluated: Sequence[Example]) -> Baseline:
     answers = [prediction] * len(evaluated)
     return Baseline(prediction, measure(definition, answers, evaluated), answers)
-
-
-def lines(files: str | tuple[str, ...], fields: str, convert: Callable[[Record], Iterable[Made]]) -> Source:
-    """A file with a JSON object on each line, and what is made of one."""
-    return Source((files,) if isinstance(files, str) else files, fields, lambda path: JsonRecords(path, convert))
-
-
-def three(fields: str, convert: Callable[[Record], Iterable[Made]]) -> dict[Split, Source]:
-    """SuperGLUE's three files; those of the test split lack labels."""
-    return {
-        "train": lines("train.jsonl", fields, convert),
-        "dev": lines("val.jsonl", fields, convert),
-        "test": lines("test.jsonl", fields, convert),
-    }
 
 
 def _golds(example: Example) -> Sequence[str | float | int]:

@@ -17,21 +17,14 @@ _HIGHLIGHT = "\n@highlight\n"
 _PLACEHOLDER = "@placeholder"
 
 
-def pair(first: str, second: str, *, names: Mapping[str, str]) -> Callable[[Record], Iterator[Labelled]]:
-    """Two fields as they are, and their label."""
+def pair(
+    first: str, second: str, *, names: Mapping[str, str], twins: bool = False
+) -> Callable[[Record], Iterator[Labelled]]:
+    """Two fields as they are, and their label; of `twins`, `idx` 0 and 1 belong together, 2 and 3, and so on."""
 
     def convert(record: Record) -> Iterator[Labelled]:
-        yield Labelled((record.text(first), record.text(second)), label(record, names), record.place)
-
-    return convert
-
-
-def twins(first: str, second: str, *, names: Mapping[str, str]) -> Callable[[Record], Iterator[Labelled]]:
-    """As `pair`, from a file in which examples 0 and 1 belong together, 2 and 3, and so on, as `idx` counts them."""
-
-    def convert(record: Record) -> Iterator[Labelled]:
-        texts = (record.text(first), record.text(second))
-        yield Labelled(texts, label(record, names), record.place, str(record.integer("idx") // 2))
+        group = str(record.integer("idx") // 2) if twins else None
+        yield Labelled((record.text(first), record.text(second)), label(record, names), record.place, group)
 
     return convert
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from heedful.errors import RecipeError
 from heedful.recipes.section import InputPath, Section
-from heedful.recipes.text import (
-    Name,
-)
+from heedful.recipes.text import Name
 
 if TYPE_CHECKING:
     from heedful.data.readers import Reader
@@ -39,3 +38,13 @@ class BenchmarkConfig(Section):
     def reader(self, *heads: str) -> Reader[Example]:
         """The examples of the split."""
         return self.definition(*heads).reader(self.folder, self.split)
+
+
+def kind_of_file(table: Mapping[str, Any], *, csv: str, other: str) -> str:
+    """A benchmark where one is named, else what the file's name says: lines of JSON, a CSV file, or something else."""
+    if "benchmark" in table or "folder" in table:
+        return "benchmark"
+    name = str(table.get("path", "")).removesuffix(".gz")
+    if name.endswith((".jsonl", ".ndjson")):
+        return "jsonl"
+    return csv if name.endswith(".csv") else other

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, final
 
 from heedful.data.labelled import Choice, csv_rows
@@ -13,6 +12,7 @@ from heedful.tasks.benchmarks.definitions import Definition, Example, Source
 
 _ENDINGS: Final = ("ending0", "ending1", "ending2", "ending3")
 _NEEDED: Final = ("sent1", "sent2", *_ENDINGS)
+_FIELDS: Final = "sent1, sent2, ending0 to ending3"
 
 
 @final
@@ -43,13 +43,6 @@ def _choice(fields: dict[str, str], *, place: str) -> Choice:
     return Choice(tuple((first, name) for name in names), names, right, golds, place)
 
 
-def _source(file: str, *, label: str = ", label") -> Source:
-    def read(path: Path) -> Reader[Example]:
-        return Swag(path)
-
-    return Source((file,), f"sent1, sent2, ending0 to ending3{label}", read)
-
-
 TASKS = (
     Definition(
         name="swag/swag",
@@ -57,7 +50,11 @@ TASKS = (
         head="choice",
         metrics=("accuracy",),
         folders=("SWAG", "swag"),
-        sources={"train": _source("train.csv"), "dev": _source("val.csv"), "test": _source("test.csv", label="")},
+        sources={
+            "train": Source(("train.csv",), f"{_FIELDS}, label", Swag),
+            "dev": Source(("val.csv",), f"{_FIELDS}, label", Swag),
+            "test": Source(("test.csv",), _FIELDS, Swag),
+        },
         texts="sent1; sent2 with an ending",
     ),
 )

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from heedful.errors import RecipeError
-from heedful.tasks.benchmarks import answering, glue, russian_superglue, superglue, swag
+from heedful.tasks.benchmarks import answering, glue, superglue, swag
 from heedful.tasks.benchmarks.definitions import Definition
 
 DEFINITIONS: Final[Mapping[str, Definition]] = {
     definition.name: definition
-    for table in (glue.TASKS, superglue.TASKS, russian_superglue.TASKS, swag.TASKS, answering.TASKS)
+    for table in (glue.TASKS, superglue.TASKS, swag.TASKS, answering.TASKS)
     for definition in table
 }
 

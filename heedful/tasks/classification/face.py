@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -17,14 +18,14 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.text_classifier import TextClassifier
-from heedful.tasks.classification.lines import ChoiceLines, ClassLines
 from heedful.tasks.classification.recipe import Verdict
-from heedful.tasks.faces import Asked, Face, in_batches
+from heedful.tasks.faces import Asked, Face, Lines, cell, in_batches
 from heedful.tasks.inspecting import Scope, best_options, encoded
 from heedful.values import Tokens, move
 
 Texts = str | Sequence[str]
 """One text, or two that are judged together."""
+Columns = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ class Chosen:
     probabilities: tuple[float, ...]
 
 
+@dataclass(frozen=True, eq=False)
 class Classifier(Face):
     """A model with the tokenizer and the classes it was trained with.
 
-    Args:
+    Attributes:
         model: in evaluation mode.
         tokenizer: of the texts.
         answered: what it says of a text.
@@ -62,23 +64,13 @@ class Classifier(Face):
         paired: whether it reads nothing but two texts together.
     """
 
-    def __init__(
-        self,
-        model: TextClassifier,
-        *,
-        tokenizer: Tokenizer,
-        answered: Verdict,
-        labels: Labels | None,
-        max_length: int,
-        paired: bool = False,
-    ) -> None:
-        self.model = model
-        self.tokenizer = tokenizer
-        self.answered = answered
-        self.labels = labels
-        self.max_length = max_length
-        self.paired = paired
-        self.device = next(model.parameters()).device
+    model: TextClassifier
+    _: KW_ONLY
+    tokenizer: Tokenizer
+    answered: Verdict
+    labels: Labels | None
+    max_length: int
+    paired: bool = False
 
     def classify(self, texts: Sequence[Texts], *, batch_tokens: int = 4096) -> list[Classified]:
         """The class or the number of each text, or of each pair of texts.
@@ -127,12 +119,7 @@ class Classifier(Face):
     ) -> Float[np.ndarray, "N d_summary"]:
         """The summary of each text, which is what the model classifies: Lin et al.'s M where that is its kind.
 
-        Args:
-            texts: one string each.
-            batch_tokens: tokens with padding that are read at one time.
-            first: number of the first text, for messages.
-            cut: told the number of each text that is longer than the model reads, of which then only the beginning
-                counts; unless given, such a text is an error.
+        Arguments are those of `Embedder.embed`.
 
         Raises:
             DataError: a text is longer than the model reads, or the model reads two together.
@@ -210,4 +197,68 @@ class Classifier(Face):
         return torch.stack(said) if said else torch.zeros(0, 0)
 
     def _tokens(self, rows: Sequence[Joined]) -> Tokens:
-        return move(paired_tokens([row.ids for row in rows], [row.segments.count(0) for row in rows]), self.device)
+        tokens = paired_tokens([row.ids for row in rows], [row.segments.count(0) for row in rows])
+        return move(tokens, next(self.model.parameters()).device)
+
+
+@final
+@dataclass(frozen=True)
+class ClassLines(Lines[Columns, Classified]):
+    """A text a line, or two with a tab between them; its class and the probability of it, or its number."""
+
+    classifier: Classifier
+
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Columns]:
+        """One or two texts; `DataError` for more."""
+        for number, line in enumerate(lines, 1):
+            columns = tuple(line.split("\t"))
+            if len(columns) > 2:
+                raise DataError(f"line {number}: {len(columns)} texts; write one, or two with a tab between them")
+            yield columns
+
+    def answers(self, inputs: Sequence[Columns], *, first: int) -> list[Classified]:
+        """Classes or numbers."""
+        return self.classifier.classify(inputs)
+
+    def record(self, answer: Classified) -> Any:
+        """With the probabilities of all classes."""
+        content: dict[str, Any] = {"label": answer.label}
+        if answer.probabilities:
+            content["probabilities"] = dict(answer.probabilities)
+        if answer.cut:
+            content["cut"] = answer.cut
+        return content
+
+    def text(self, answer: Classified) -> str:
+        """One line."""
+        if isinstance(answer.label, str):
+            return f"{cell(answer.label)}\t{answer.probabilities[answer.label]:.4f}\n"
+        return f"{answer.label:.4f}\n"
+
+
+@final
+@dataclass(frozen=True)
+class ChoiceLines(Lines[Columns, Chosen]):
+    """A text and its candidates a line, with tabs between them; the number of the right one and its probability."""
+
+    classifier: Classifier
+
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Columns]:
+        """What all candidates share, and the candidates; `DataError` where there are none."""
+        for number, line in enumerate(lines, 1):
+            columns = tuple(line.split("\t"))
+            if len(columns) < 2:
+                raise DataError(f"line {number}: no candidates; write a text and its candidates with tabs between them")
+            yield columns
+
+    def answers(self, inputs: Sequence[Columns], *, first: int) -> list[Chosen]:
+        """Which is right."""
+        return self.classifier.choose([[(text, candidate) for candidate in others] for text, *others in inputs])
+
+    def record(self, answer: Chosen) -> Any:
+        """With the probabilities of all candidates."""
+        return {"number": answer.number, "probabilities": answer.probabilities}
+
+    def text(self, answer: Chosen) -> str:
+        """One line."""
+        return f"{answer.number}\t{answer.probabilities[answer.number]:.4f}\n"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
 from heedful.data.labels import Labels
 from heedful.inspection.watch import watch
@@ -19,72 +18,52 @@ from heedful.metrics.classes import Matthews, accuracy, f1, macro_f1
 from heedful.metrics.correlation import Correlation
 from heedful.metrics.metric import Metric
 from heedful.models.text_classifier import TextClassifier
+from heedful.tasks.benchmarks.definitions import MetricName
 from heedful.tasks.classification.examples import ExampleBatch, collate_examples, example_lengths
 from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.decorrelation import decorrelation as penalty_of
 from heedful.tasks.likelihood import cross_entropy
-from heedful.tasks.task import Loss, Part, Rows, Task
-from heedful.values import move
+from heedful.tasks.task import CorpusTask, Loss, Part, Rows
 
-METRICS: Mapping[Verdict, tuple[str, ...]] = {
-    "class": ("loss", "accuracy", "macro_f1", "matthews"),
-    "number": ("loss", "pearson", "spearman"),
-    "choice": ("loss", "accuracy"),
+METRICS: Mapping[Verdict, tuple[MetricName, ...]] = {
+    "class": ("accuracy", "macro_f1", "matthews"),
+    "number": ("pearson", "spearman"),
+    "choice": ("accuracy",),
 }
 """What is always measured of each kind of answer; `f1` is too where a class is the positive one."""
 
 
-class Classification(Task[ExampleBatch]):
+@dataclass(eq=False)
+class Classification(CorpusTask[ExampleBatch]):
     """Learning p(class | text), the number of a text by its mean squared error, or p(candidate | all candidates).
 
-    Args:
-        train: examples to learn from.
-        validation: examples to be measured on.
+    Attributes:
         answered: what is said of an example.
         labels: the classes; None where there are none.
         positive: the class that F1 is about; None where it is not measured.
         smoothing: of the labels, over all classes.
         decorrelation: weight of the penalty on hops of the model's summary that look at the same, for each text; with
             0 there is none.
-        batch_tokens: padded tokens in a batch.
-        seed: of the order of examples.
-        device: where the model is.
     """
 
-    def __init__(
-        self,
-        train: Corpus,
-        validation: Corpus,
-        *,
-        answered: Verdict,
-        labels: Labels | None = None,
-        positive: str | None = None,
-        smoothing: float = 0.0,
-        decorrelation: float = 0.0,
-        batch_tokens: int,
-        seed: int,
-        device: torch.device,
-    ) -> None:
-        self.train = train
-        self.validation = validation
-        self.answered = answered
-        self.labels = labels
-        self.positive = positive
-        self.smoothing = smoothing
-        self.decorrelation = decorrelation
-        self.batch_tokens = batch_tokens
-        self.seed = seed
-        self.device = device
-        self.metrics = frozenset((*METRICS[answered], *(() if positive is None else ("f1",))))
-        self.parts = frozenset({"nll", "decorrelation"} if decorrelation else {"nll"})
+    _: KW_ONLY
+    answered: Verdict
+    labels: Labels | None = None
+    positive: str | None = None
+    smoothing: float = 0.0
+    decorrelation: float = 0.0
 
-    def plan(self, epoch: int) -> Sequence[Rows]:
-        """Batches of examples of similar length."""
-        return plan_batches(self._lengths, tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
+    def __post_init__(self) -> None:
+        self.metrics = frozenset(("loss", *METRICS[self.answered], *(() if self.positive is None else ("f1",))))
+        self.parts = frozenset({"nll", "decorrelation"} if self.decorrelation else {"nll"})
 
-    def batch(self, rows: Rows) -> ExampleBatch:
-        """These examples of the training text."""
-        return move(collate_examples(self.train, rows, answered=self.answered), self.device)
+    def collate(self, corpus: Corpus, rows: Rows) -> ExampleBatch:
+        """Texts, or candidates."""
+        return collate_examples(corpus, rows, answered=self.answered)
+
+    def lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
+        """With the padding of candidates to the longest of them."""
+        return example_lengths(corpus)
 
     def loss(self, model: TextClassifier, batch: ExampleBatch) -> Loss:
         """Label-smoothed negative log-likelihood, or the sum of squared errors; and the penalty where there is one."""
@@ -103,10 +82,7 @@ class Classification(Task[ExampleBatch]):
         if self.answered == "class":
             smoothed, nll = cross_entropy(summaries, batch.labels, output=model.output, smoothing=self.smoothing)
             return Loss(smoothed, len(batch.labels), {"nll": Part(nll, len(batch.labels))})
-        scores = model.output(summaries).squeeze(1).float()
-        if self.answered == "number":
-            return Loss(functional.mse_loss(scores, batch.labels, reduction="sum"), len(batch.labels))
-        return Loss(-choice_log_likelihoods(scores, batch).sum(), len(batch.counts))
+        return Loss(self._losses(model.output(summaries).float(), batch), len(batch.counts))
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Loss (nats, or squared errors) per example, and what tells right answers from wrong ones."""
@@ -114,8 +90,7 @@ class Classification(Task[ExampleBatch]):
         total, count = 0.0, 0
         said: list[float] = []
         golds: list[float] = []
-        for rows in plan_batches(example_lengths(self.validation), tokens=self.batch_tokens, seed=0, epoch=0):
-            batch = move(collate_examples(self.validation, rows, answered=self.answered), self.device)
+        for batch in self.measured():
             logits = model.output(model(batch.tokens)).float()
             total += float(self._losses(logits, batch))
             count += len(batch.counts)
@@ -123,10 +98,6 @@ class Classification(Task[ExampleBatch]):
             said += found
             golds += right
         return {"loss": total / count} | self._measured(said, golds)
-
-    @cached_property
-    def _lengths(self) -> np.ndarray:
-        return example_lengths(self.train)
 
     def _losses(self, logits: Tensor, batch: ExampleBatch) -> Tensor:
         match self.answered:

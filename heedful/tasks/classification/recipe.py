@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field_validator, model_serializer
@@ -15,7 +16,7 @@ from heedful.recipes.recipe import PARTS
 from heedful.recipes.section import Count, InputPath, Mark, Section, kind_from, misfit
 from heedful.recipes.text import Name
 from heedful.recipes.training import Below1, FineTuningConfig, FineTuningScheduleConfig, LinearConfig, Weight
-from heedful.tasks.benchmarks.recipe import BenchmarkConfig
+from heedful.tasks.benchmarks.recipe import BenchmarkConfig, kind_of_file
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
 
 if TYPE_CHECKING:
@@ -135,20 +136,10 @@ class LabelledCsvConfig(LabelledTsvConfig):
     kind: Literal["csv"] = "csv"  # type: ignore[assignment]  # the keys are those of a TSV file
 
 
-def _kind_of_labelled(table: Mapping[str, Any]) -> str:
-    """A benchmark where one is named, else what the file's name says."""
-    if "benchmark" in table or "folder" in table:
-        return "benchmark"
-    name = str(table.get("path", "")).removesuffix(".gz")
-    if name.endswith((".jsonl", ".ndjson")):
-        return "jsonl"
-    return "csv" if name.endswith(".csv") else "tsv"
-
-
 LabelledTextConfig = Annotated[
     LabelledTsvConfig | LabelledCsvConfig | LabelledJsonlConfig | BenchmarkConfig,
     Field(discriminator="kind"),
-    kind_from(_kind_of_labelled),
+    kind_from(partial(kind_of_file, csv="csv", other="tsv")),
 ]
 
 

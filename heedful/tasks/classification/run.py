@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Final, final
+from typing import ClassVar, Final, TypeAlias, final
 
 import numpy as np
 import torch
@@ -13,20 +13,21 @@ from heedful.architectures.build import build_text_classifier
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
-from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.models.interface import Encoder
 from heedful.models.text_classifier import TextClassifier
-from heedful.tasks.classification.exam import ClassExam, own_definition
+from heedful.tasks.classification.exam import class_exam, own_definition
 from heedful.tasks.classification.examples import example_encoding
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import METRICS, Classification
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
-from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
+from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
+from heedful.tasks.labelled import LabelledExam
 from heedful.values import Tokens
 
 TEXT: Final = "tokenizer/text"
 LABELS: Final = "tokenizer/labels"
+ClassificationRun: TypeAlias = Run[ClassificationRecipe, TextClassifier]
 
 
 @final
@@ -37,14 +38,11 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
     outputs: ClassVar = "classes"
     trial: ClassVar = 'classify RUN --text "..."'
 
-    def learn(self, recipe: ClassificationRecipe, *, given: Tokenizer | None) -> Vocabularies:
-        """Text, and classes where there are some."""
-        tokenizer, labels = learned(recipe, self.texts(recipe), given=given), labels_of(recipe.data)
-        return {TEXT: tokenizer} if labels is None else {TEXT: tokenizer, LABELS: labels}
-
-    def labels(self, recipe: ClassificationRecipe, folder: Path) -> Vocabularies:
+    def labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:
         """Classes, where there are some."""
-        return {LABELS: Labels.load(folder / LABELS)} if recipe.data.answered == "class" else {}
+        if recipe.data.answered != "class":
+            return {}
+        return {LABELS: classes(recipe.data) if folder is None else Labels.load(folder / LABELS)}
 
     def texts(self, recipe: ClassificationRecipe) -> Iterator[str]:
         """Each text once, those that all candidates of a choice share too."""
@@ -54,7 +52,7 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             else:
                 yield from dict.fromkeys(text for candidate in example.candidates for text in candidate)
 
-    def encoding(self, run: Run[ClassificationRecipe, TextClassifier]) -> Encoding[Labelled | Choice]:
+    def encoding(self, run: ClassificationRun) -> Encoding[Labelled | Choice]:
         """Texts and what is right of them."""
         data = run.recipe.data
         return example_encoding(
@@ -65,7 +63,7 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             paired=run.recipe.model.paired,
         )
 
-    def remarks(self, run: Run[ClassificationRecipe, TextClassifier], corpus: Corpus) -> Sequence[str]:
+    def remarks(self, run: ClassificationRun, corpus: Corpus) -> Sequence[str]:
         """How many texts lost their ends."""
         cut = corpus["cut"].stream
         texts = int(np.count_nonzero(cut))
@@ -90,7 +88,7 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
 
     def problem(
         self,
-        run: Run[ClassificationRecipe, TextClassifier],
+        run: ClassificationRun,
         train: Corpus,
         validation: Corpus,
         *,
@@ -116,22 +114,22 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             device=device,
         )
 
-    def examine(self, recipe: ClassificationRecipe, part: str) -> ClassExam:
+    def examine(self, recipe: ClassificationRecipe, part: str) -> LabelledExam:
         """Texts and what is right of them."""
         data = recipe.data
         train, examples = list(data.reader("train")), list(data.reader(part))
-        definition = data.definition(part) or own_definition(data, labels_of(data))
-        return ClassExam(definition, train=train, examples=examples)
+        definition = data.definition(part) or own_definition(
+            data, classes(data).names if data.answered == "class" else ()
+        )
+        return class_exam(definition, train=train, examples=examples)
 
-    def primary(self, run: Run[ClassificationRecipe, TextClassifier]) -> str:
+    def primary(self, run: ClassificationRun) -> str:
         """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
         definition, known = run.recipe.data.definition(), METRICS[run.recipe.data.answered]
         own = definition.metrics if definition is not None else ()
-        return next((name for name in own if name in known or name == "f1"), known[1])
+        return next((name for name in own if name in known or name == "f1"), known[0])
 
-    def face(
-        self, run: Run[ClassificationRecipe, TextClassifier], model: TextClassifier, *, step: int | None = None
-    ) -> Classifier:
+    def face(self, run: ClassificationRun, model: TextClassifier, *, step: int | None = None) -> Classifier:
         """Texts in, classes out."""
         return Classifier(
             model,
@@ -146,16 +144,13 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
 KIND: Final = ClassificationKind()
 
 
-def labels_of(data: ClassificationDataConfig) -> Labels | None:
-    """The classes of a benchmark task, or of all training examples; None where answers are no classes."""
-    if data.answered != "class":
-        return None
-    definition = data.definition()
-    if definition is not None:
+def classes(data: ClassificationDataConfig) -> Labels:
+    """Those of a benchmark task, or of all training examples."""
+    if (definition := data.definition()) is not None:
         return Labels(definition.labels)
     labels = (each.label for each in data.reader("train") if isinstance(each, Labelled))
     return Labels.learn(str(label) for label in labels if label is not None)
 
 
-def _labels(run: Run[ClassificationRecipe, TextClassifier]) -> Labels | None:
+def _labels(run: ClassificationRun) -> Labels | None:
     return run.vocabulary(LABELS, Labels) if LABELS in run.vocabularies else None

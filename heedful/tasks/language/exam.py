@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, final
@@ -82,10 +82,12 @@ class TextExam(Exam):
         DataError: there is nothing to read.
     """
 
+    right = ()
+
     def __init__(self, documents: Sequence[Document], *, text: str, part: str, asking: Asking = PLAIN) -> None:
         if not any(document.text.strip() for document in documents):
             raise DataError(f"{text}: there is no text to measure on; check the file")
-        self.documents = documents
+        self.documents = self.asked = documents
         self.doing = "reading the text"
         self.text = text
         self.part = part
@@ -103,16 +105,6 @@ class TextExam(Exam):
     def drawn(self) -> str:
         """What intervals and tests draw, in words."""
         return f"{self.size:,} {'documents' if self.whole else f'pieces of about {_WORDS} words'}"
-
-    @property
-    def asked(self) -> Sequence[Hashable]:
-        """The documents."""
-        return self.documents
-
-    @property
-    def right(self) -> Sequence[Hashable]:
-        """Nothing but the text itself."""
-        return ()
 
     def answers(self, user: Writer, recipe: Recipe) -> Surprised:
         """The likelihood of each example, each token given those before it in its window."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -22,6 +22,8 @@ class TasksExam(LabelledExam):
     def __init__(self, exams: Mapping[str, LabelledExam]) -> None:
         self.exams = dict(exams)
         found = list(exams.values())
+        self.asked = [(name, text) for name, exam in exams.items() for text in exam.asked]
+        self.right = [(name, label) for name, exam in exams.items() for label in exam.right]
         self.text = " and ".join(dict.fromkeys(exam.text for exam in found))
         self.places = tuple(place for exam in found for place in exam.places)
         self.remarks = [f"{name}: {remark}" for name, exam in exams.items() for remark in exam.remarks]
@@ -35,16 +37,6 @@ class TasksExam(LabelledExam):
     def always(self) -> str:
         """What each baseline says."""
         return ", ".join(exam.always for exam in self.exams.values())
-
-    @property
-    def asked(self) -> Sequence[Hashable]:
-        """The texts of all tasks."""
-        return [(name, text) for name, exam in self.exams.items() for text in exam.asked]
-
-    @property
-    def right(self) -> Sequence[Hashable]:
-        """What is right of each."""
-        return [(name, label) for name, exam in self.exams.items() for label in exam.right]
 
     def examples_of(self, recipe: Recipe) -> int:
         """Of all tasks."""

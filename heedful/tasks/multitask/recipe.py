@@ -12,30 +12,12 @@ from heedful.architectures.model import TaggerConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.recipe import TunedRecipe, data_table, known
 from heedful.recipes.section import InputPath, Mark, Section, default_kind, misfit
-from heedful.recipes.text import (
-    TokenizerConfig,
-    WordsTokenizerConfig,
-)
-from heedful.recipes.training import (
-    Below1,
-    FineTuningConfig,
-    FineTuningScheduleConfig,
-    LinearConfig,
-    Weight,
-)
-from heedful.tasks.classification.recipe import (
-    ClassificationDataConfig,
-    ClassificationRecipe,
-)
-from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
-from heedful.tasks.spans.recipe import (
-    SpansDataConfig,
-    SpansRecipe,
-)
-from heedful.tasks.tagging.recipe import (
-    TaggingDataConfig,
-    TaggingRecipe,
-)
+from heedful.recipes.text import TokenizerConfig, WordsTokenizerConfig
+from heedful.recipes.training import Below1, FineTuningConfig, FineTuningScheduleConfig, LinearConfig, Weight
+from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
+from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe, require_positions
+from heedful.tasks.spans.recipe import SpansDataConfig, SpansRecipe
+from heedful.tasks.tagging.recipe import TaggingDataConfig, TaggingRecipe
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -163,13 +145,8 @@ class MultitaskRecipe(TunedRecipe):
     def _fits(cls, model: TaggerConfig, info: ValidationInfo) -> TaggerConfig:
         tasks: Mapping[str, AnyMemberConfig] = info.data.get("tasks", {})
         for name, task in tasks.items():
-            longest = model.longest
-            if longest is not None and known(info) and longest.tokens < task.data.max_length:
-                raise misfit(
-                    longest.key,
-                    f"= {longest.tokens} must be at least {data_table(name)}.max_length = {task.data.max_length}, or a "
-                    "text has more tokens than there are positions",
-                )
+            if known(info):
+                require_positions(model, task.data, table=data_table(name))
             if isinstance(task, SpansMemberConfig) and not isinstance(model, EncoderConfig):
                 raise misfit(
                     "model.kind", f'= "{model.kind}" finds no answers, as tasks.{name} asks for: set "transformer"'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, final
 
@@ -16,18 +16,9 @@ from heedful.models.interface import Encoder
 from heedful.models.multitask import Headed, MultitaskModel
 from heedful.recipes.recipe import data_table
 from heedful.tasks.exam import Asking
+from heedful.tasks.fine_tuning import FineTuningRecipe
 from heedful.tasks.heads import Heads
-from heedful.tasks.kind import (
-    Entries,
-    Kind,
-    Run,
-    Vocabularies,
-    Vocabulary,
-    fine_tuning_kind,
-    kind_of,
-    learned,
-    placed,
-)
+from heedful.tasks.kind import Entries, FineTuningKind, Kind, Run, T, Vocabularies, Vocabulary, kind_of, learned, placed
 from heedful.tasks.labelled import LabelledComparison
 from heedful.tasks.multitask.exam import TasksExam, TasksReport
 from heedful.tasks.multitask.problem import Member, Multitask
@@ -55,25 +46,11 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
 
     def learn(self, recipe: MultitaskRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """The one of the text of all tasks, and classes and tags of each."""
-        tokenizer = learned(recipe, _texts(recipe), given=given)
-        found: dict[str, Vocabulary] = {TEXT: tokenizer}
-        for name in recipe.tasks:
-            member = recipe.single(name)
-            with placed(f"{data_table(name)}.train"):
-                own = fine_tuning_kind(member).learn(member, given=tokenizer)
-            found |= {
-                _below(name, file): each for file, each in own.items() if file not in fine_tuning_kind(member).words
-            }
-        return found
+        return {TEXT: learned(recipe, _texts(recipe), given=given), **_labels(recipe, None)}
 
     def load(self, recipe: MultitaskRecipe, folder: Path) -> Vocabularies:
         """The one of the text of all tasks, and classes and tags of each."""
-        found: dict[str, Vocabulary] = {TEXT: load_tokenizer(folder / TEXT)}
-        for name in recipe.tasks:
-            member = recipe.single(name)
-            own = fine_tuning_kind(member).labels(member, folder / "tasks" / name)
-            found |= {_below(name, file): each for file, each in own.items()}
-        return found
+        return {TEXT: load_tokenizer(folder / TEXT), **_labels(recipe, folder)}
 
     def encoding(self, run: MultitaskRun) -> Encoding[Any]:
         """None: each task has its own."""
@@ -84,8 +61,8 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
         assert recipe is not None, "nothing but a run answers with labels"
         exams = {}
         for name in recipe.tasks if asking.task is None else (asking.task,):
-            member = recipe.single(name)
-            exams[name] = fine_tuning_kind(member).member_exam(member, table=data_table(name))
+            member, kind = _member(recipe, name)
+            exams[name] = kind.member_exam(member, table=data_table(name))
         return TasksExam(exams)
 
     def build(self, recipe: MultitaskRecipe, sizes: Entries) -> MultitaskModel:
@@ -109,9 +86,8 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
         """A run for each task."""
         found: dict[str, Run[Any, Any]] = {}
         for name in run.recipe.tasks:
-            recipe, above = run.recipe.single(name), _below(name, "")
-            own: dict[str, Vocabulary] = dict.fromkeys(kind_of(recipe).words, run.tokenizer)
-            own |= {file.removeprefix(above): each for file, each in run.vocabularies.items() if file.startswith(above)}
+            recipe, kind = _member(run.recipe, name)
+            own = _own(name, run.vocabularies, kind.words, run.tokenizer)
             found[name] = Run(run.folder / "tasks" / name, recipe, own)
         return found
 
@@ -135,12 +111,8 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
                     f'tasks.{name}.monitor = "{config.monitor}": cannot be measured on these data; choose one of '
                     f"{', '.join(sorted(task.metrics - {'loss'}))}"
                 )
-            found[name] = Member(
-                task,
-                len(corpora[name][0]),
-                config.weight,
-                config.monitor or fine_tuning_kind(member.recipe).primary(member),
-            )
+            monitor = config.monitor or _member(run.recipe, name)[1].primary(member)
+            found[name] = Member(task, len(corpora[name][0]), config.weight, monitor)
         return Multitask(found, temperature=run.recipe.training.temperature, seed=run.recipe.seed)
 
     def face(self, run: MultitaskRun, model: MultitaskModel, *, step: int | None = None) -> Heads:
@@ -158,25 +130,44 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
 KIND: Final = MultitaskKind()
 
 
-def _below(name: str, file: str) -> str:
-    return f"tasks/{name}/{file}"
+def _member(recipe: MultitaskRecipe, name: str) -> tuple[FineTuningRecipe, FineTuningKind[Any, Any]]:
+    """The recipe of one of the tasks, and what is made of it."""
+    member = recipe.single(name)
+    kind = kind_of(member)
+    assert isinstance(kind, FineTuningKind), f"{member.task} is learned alone"
+    return member, kind
+
+
+def _labels(recipe: MultitaskRecipe, folder: Path | None) -> Vocabularies:
+    """Classes and tags of each task: those in a folder, else those of what is learned from."""
+    found: dict[str, Vocabulary] = {}
+    for name in recipe.tasks:
+        member, kind = _member(recipe, name)
+        with placed(f"{data_table(name)}.train"):
+            own = kind.labels(member, None if folder is None else folder / "tasks" / name)
+        found |= {f"tasks/{name}/{file}": each for file, each in own.items()}
+    return found
+
+
+def _own(name: str, files: Mapping[str, T], words: Sequence[str], text: T) -> dict[str, T]:
+    """What of `files` belongs to one of the tasks, by the names that it has there, and `text` for its words."""
+    above = f"tasks/{name}/"
+    labels = {file.removeprefix(above): each for file, each in files.items() if file.startswith(above)}
+    return dict.fromkeys(words, text) | labels
 
 
 def _headed(recipe: MultitaskRecipe, name: str, sizes: Entries, *, encoder: Encoder[Tokens] | None = None) -> Headed:
     """The model of one task, on an encoder of its own or on that which is given."""
-    member, above = recipe.single(name), _below(name, "")
-    kind = fine_tuning_kind(member)
-    own = dict.fromkeys(kind.words, sizes[TEXT])
-    own |= {file.removeprefix(above): size for file, size in sizes.items() if file.startswith(above)}
-    made: Headed = kind.headed(member, own, encoder=encoder)
+    member, kind = _member(recipe, name)
+    made: Headed = kind.headed(member, _own(name, sizes, kind.words, sizes[TEXT]), encoder=encoder)
     return made
 
 
 def _texts(recipe: MultitaskRecipe) -> Iterator[str]:
     for name in recipe.tasks:
-        member = recipe.single(name)
+        member, kind = _member(recipe, name)
         with placed(f"{data_table(name)}.train"):
-            yield from fine_tuning_kind(member).texts(member)
+            yield from kind.texts(member)
 
 
 def _shapes(head: Headed) -> dict[str, torch.Size]:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, replace
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch.nn import functional
 
+from heedful.data.readers import json_object
+from heedful.data.records import Record as Fields
 from heedful.data.sequences import Window
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.inspection.record import Answer, Option, Record
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.faces import Asked, Face, in_batches
+from heedful.tasks.faces import Asked, Face, Lines, in_batches
 from heedful.tasks.inspecting import Scope, encoded
-from heedful.tasks.spans.lines import AnswerLines
 from heedful.tasks.spans.windows import NOWHERE, Cutting, WindowBatch, question_windows, read_windows
 from heedful.values import move
 
@@ -61,10 +63,11 @@ class Answered:
     none: float
 
 
+@dataclass(frozen=True, eq=False)
 class Answerer(Face):
     """A model with the tokenizer it was trained with.
 
-    Args:
+    Attributes:
         model: in evaluation mode; its two outputs are the logits of begin and end.
         tokenizer: of questions and contexts.
         cutting: how contexts are cut.
@@ -72,21 +75,12 @@ class Answerer(Face):
         threshold: the `silence` from which on there is no answer; None where there always is one.
     """
 
-    def __init__(
-        self,
-        model: TokenClassifier,
-        *,
-        tokenizer: Tokenizer,
-        cutting: Cutting,
-        max_answer: int,
-        threshold: float | None,
-    ) -> None:
-        self.model = model
-        self.tokenizer = tokenizer
-        self.cutting = cutting
-        self.max_answer = max_answer
-        self.threshold = threshold
-        self.device = next(model.parameters()).device
+    model: TokenClassifier
+    _: KW_ONLY
+    tokenizer: Tokenizer
+    cutting: Cutting
+    max_answer: int
+    threshold: float | None
 
     def answer(self, question: str, context: str, *, n_best: int = 1) -> Answered:
         """The answer to one question; see `answer_all`."""
@@ -114,19 +108,16 @@ class Answerer(Face):
         logits = self.logits(flat, batch_tokens=batch_tokens)
         found, at = [], 0
         for (_, context), windows in zip(questions, cut, strict=True):
-            mine = logits[at : at + len(windows)]
+            found.append(self._best(windows, logits[at : at + len(windows)], context, n_best=n_best))
             at += len(windows)
-            found.append(
-                best_answer(
-                    windows,
-                    mine,
-                    context,
-                    max_answer=self.max_answer,
-                    threshold=self.threshold,
-                    n_best=n_best,
-                )
-            )
         return found
+
+    def _best(
+        self, windows: Sequence[Window], logits: Sequence[Float[np.ndarray, "T 2"]], context: str, *, n_best: int
+    ) -> Answered:
+        return best_answer(
+            windows, logits, context, max_answer=self.max_answer, threshold=self.threshold, n_best=n_best
+        )
 
     def inspect(self, question: str, context: str, *, scope: Scope | None = None) -> Record:
         """Everything the model attends to while it reads a question and a context, and where it sees the answer.
@@ -145,15 +136,13 @@ class Answerer(Face):
         scope = scope or Scope()
         cut = question_windows(self.tokenizer, question, context, cutting=self.cutting, place="the question")
         logits = self.logits(cut, batch_tokens=8192)
-        found = best_answer(
-            cut, logits, context, max_answer=self.max_answer, threshold=self.threshold, n_best=scope.alternatives
-        )
+        found = self._best(cut, logits, context, n_best=scope.alternatives)
         best = [
             max((score for _, _, score in _spans(window, values, max_answer=self.max_answer)), default=-math.inf)
             for window, values in zip(cut, logits, strict=True)
         ]
         shown = int(np.argmax(best))
-        batch = move(read_windows([cut[shown]]), self.device)
+        batch = self._batch([cut[shown]])
         possible = functional.pad(batch.possible, (0, scope.padding))
         record, said = encoded(
             self.model,
@@ -189,10 +178,13 @@ class Answerer(Face):
         """Of each token of each window the logits of beginning and of ending the answer; -inf where it cannot."""
 
         def say(batch: list[Window]) -> list[np.ndarray]:
-            logits = span_logits(self.model, move(read_windows(batch), self.device)).cpu().numpy()
+            logits = span_logits(self.model, self._batch(batch)).cpu().numpy()
             return [values[: len(window.ids)] for window, values in zip(batch, logits, strict=True)]
 
         return in_batches(windows, say, size=lambda window: len(window.ids), tokens=batch_tokens)
+
+    def _batch(self, windows: Sequence[Window]) -> WindowBatch:
+        return move(read_windows(windows), next(self.model.parameters()).device)
 
     def lines(self) -> AnswerLines:
         """Questions with their contexts as JSON."""
@@ -204,6 +196,41 @@ class Answerer(Face):
         if context is None:
             raise RecipeError("--target: give the context that --source is a question about")
         return self.inspect(asked.source, context, scope=asked.scope)
+
+
+@final
+@dataclass(frozen=True)
+class AnswerLines(Lines[tuple[str, str], Answered]):
+    """A JSON object with `question` and `context` a line, empty ones left out; an answer a line, empty for none.
+
+    Attributes:
+        answerer: who answers.
+        n_best: parts of the text that JSON tells.
+    """
+
+    answerer: Answerer
+    n_best: int = 1
+    chunk: ClassVar = 256
+
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[tuple[str, str]]:
+        """Questions and their contexts."""
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                place = f"{name}:{number}"
+                record = Fields(json_object(line, place=place), place=place)
+                yield record.text("question"), record.text("context")
+
+    def answers(self, inputs: Sequence[tuple[str, str]], *, first: int) -> list[Answered]:
+        """Parts of the contexts."""
+        return self.answerer.answer_all(inputs, n_best=self.n_best, first=first)
+
+    def record(self, answer: Answered) -> Any:
+        """With places and probabilities."""
+        return {"answer": answer.text, "none": answer.none, "spans": [asdict(span) for span in answer.spans]}
+
+    def text(self, answer: Answered) -> str:
+        """One line."""
+        return " ".join(answer.text.split()) + "\n"
 
 
 def _spans_told(found: Answered, window: Window) -> Answer:

@@ -3,101 +3,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import numpy as np
-import torch
+from jaxtyping import Int
 from torch import nn
 from torch.nn import functional
 
-from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
 from heedful.data.questions import Question
-from heedful.data.tokenizers import Tokenizer
 from heedful.metrics.answers import answer_metrics, best_threshold
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.spans.face import Answerer, span_logits
-from heedful.tasks.spans.windows import Cutting, WindowBatch, collate_windows
-from heedful.tasks.task import Loss, Rows, Task
-from heedful.values import move
+from heedful.tasks.spans.windows import WindowBatch, collate_windows
+from heedful.tasks.task import CorpusTask, Loss, Rows
 
 _METRICS: Final[Mapping[str, str]] = {"exact_match": "exact_match", "f1": "answer_f1"}
 """What is measured in training, and its name in an exam."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How questions are read and answered.
-
-    Attributes:
-        tokenizer: of questions and contexts.
-        cutting: how contexts are cut.
-        max_answer: tokens of an answer at most.
-    """
-
-    tokenizer: Tokenizer
-    cutting: Cutting
-    max_answer: int
-
-    def answerer(self, model: TokenClassifier, *, threshold: float | None) -> Answerer:
-        """The model as its users see it."""
-        return Answerer(
-            model,
-            tokenizer=self.tokenizer,
-            cutting=self.cutting,
-            max_answer=self.max_answer,
-            threshold=threshold,
-        )
-
-
-class Spans(Task[WindowBatch]):
+@dataclass(eq=False)
+class Spans(CorpusTask[WindowBatch]):
     """Learning p(begin | question, window) and p(end | question, window); without an answer both are the first token.
 
-    Args:
-        train: windows to learn from.
-        validation: windows whose likelihood is measured.
-        questions: those that the windows of `validation` belong to, to be answered.
-        reading: how questions are read.
-        batch_tokens: padded tokens in a batch.
-        seed: of the order of windows.
-        device: where the model is.
+    The examples are windows; of those to be measured on the likelihood is told, and their questions are answered.
 
     Attributes:
+        questions: those that the windows of `validation` belong to.
+        answerer: the model as its users see it, given a `threshold`.
         threshold: what the last evaluation found best: the `silence` from which on there is no answer; None where
             every question had one, so that something is always answered.
     """
 
+    _: KW_ONLY
+    questions: Sequence[Question]
+    answerer: Callable[..., Answerer]
+    threshold: float | None = field(default=None, init=False)
     metrics = frozenset({"loss", *_METRICS})
 
-    def __init__(
-        self,
-        train: Corpus,
-        validation: Corpus,
-        *,
-        questions: Sequence[Question],
-        reading: Reading,
-        batch_tokens: int,
-        seed: int,
-        device: torch.device,
-    ) -> None:
-        self.train = train
-        self.validation = validation
-        self.questions = questions
-        self.reading = reading
-        self.batch_tokens = batch_tokens
-        self.seed = seed
-        self.device = device
-        self.threshold: float | None = None
+    def collate(self, corpus: Corpus, rows: Rows) -> WindowBatch:
+        """Windows."""
+        return collate_windows(corpus, rows)
 
-    def plan(self, epoch: int) -> Sequence[Rows]:
-        """Batches of windows of similar length."""
-        return plan_batches(_lengths(self.train), tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
-
-    def batch(self, rows: Rows) -> WindowBatch:
-        """These windows of the training questions."""
-        return move(collate_windows(self.train, rows), self.device)
+    def lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
+        """Those of windows."""
+        lengths = corpus["tokens"].lengths
+        return np.stack([lengths, lengths], 1)
 
     def loss(self, model: TokenClassifier, batch: WindowBatch) -> Loss:
         """The mean of both negative log-likelihoods (Devlin et al. 2019, 4.2)."""
@@ -110,12 +63,13 @@ class Spans(Task[WindowBatch]):
         """Loss (nats per window), and exact match and F1 of answers with the threshold that is best for F1 here."""
         assert isinstance(model, TokenClassifier)
         total, count = 0.0, 0
-        for rows in plan_batches(_lengths(self.validation), tokens=self.batch_tokens, seed=0, epoch=0):
-            loss = self.loss(model, move(collate_windows(self.validation, rows), self.device))
+        for batch in self.measured():
+            loss = self.loss(model, batch)
             total += float(loss.total)
             count += loss.count
-        answerer = self.reading.answerer(model, threshold=None)
-        answered = answerer.answer_all([(each.question, each.context) for each in self.questions])
+        answered = self.answerer(model, threshold=None).answer_all(
+            [(each.question, each.context) for each in self.questions]
+        )
         golds = [[answer.text for answer in each.answers] for each in self.questions]
         # whatever silence would be worth, these are the answers that would be given
         answers = [each.spans[0].text if each.spans else "" for each in answered]
@@ -133,8 +87,3 @@ def _between(threshold: float, silence: Sequence[float]) -> float:
     """A threshold with the same answers, in the middle between two questions, so that rounding turns none."""
     below = max((each for each in silence if each < threshold), default=threshold - 2)
     return (threshold + below) / 2
-
-
-def _lengths(corpus: Corpus) -> np.ndarray:
-    lengths = corpus["tokens"].lengths
-    return np.stack([lengths, lengths], 1)

@@ -2,80 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.stack import EncoderConfig
-from heedful.recipes.section import Count, InputPath, Mark, Section, kind_from, misfit
+from heedful.recipes.section import Count, Mark, kind_from, misfit
 from heedful.recipes.training import FineTuningConfig, FineTuningScheduleConfig, LinearConfig
-from heedful.tasks.benchmarks.recipe import BenchmarkConfig
-from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
+from heedful.tasks.benchmarks.recipe import BenchmarkConfig, kind_of_file
+from heedful.tasks.fine_tuning import FileConfig, FineTuningDataConfig, FineTuningRecipe
 
 if TYPE_CHECKING:
     from heedful.data.questions import Question
     from heedful.data.readers import Reader
 
 
-class SquadConfig(Section):
+class SquadConfig(FileConfig):
     """SQuAD's JSON, 1.1 or 2.0, plain or gzipped."""
 
+    read_by: ClassVar = "heedful.data.questions:Squad"
+
     kind: Literal["squad"] = "squad"
-    path: InputPath
-    """the file"""
-
-    def reader(self) -> Reader[Question]:
-        """Question by question."""
-        from heedful.data.questions import Squad
-
-        return Squad(self.path)
 
 
-class QuestionsJsonlConfig(Section):
+class QuestionsJsonlConfig(FileConfig):
     """One file with a question, a context and answers on each line, plain or gzipped."""
 
+    read_by: ClassVar = "heedful.data.questions:QuestionsJsonl"
+
     kind: Literal["jsonl"] = "jsonl"
-    path: InputPath
-    """the file"""
     misplaced: Literal["error", "nearest"] = "error"
     """of an answer that does not stand where the file says: an error, or the nearest place where it does stand"""
 
-    def reader(self) -> Reader[Question]:
-        """Question by question."""
-        from heedful.data.questions import QuestionsJsonl
 
-        return QuestionsJsonl(self.path, misplaced=self.misplaced)
-
-
-class SubjqaConfig(Section):
+class SubjqaConfig(FileConfig):
     """SubjQA's CSV, plain or gzipped."""
 
+    read_by: ClassVar = "heedful.data.questions:SubjQA"
+
     kind: Literal["subjqa"] = "subjqa"
-    path: InputPath
-    """the file"""
-
-    def reader(self) -> Reader[Question]:
-        """Question by question."""
-        from heedful.data.questions import SubjQA
-
-        return SubjQA(self.path)
-
-
-def _kind_of_questions(table: Mapping[str, Any]) -> str:
-    """A benchmark where one is named, else what the file's name says."""
-    if "benchmark" in table or "folder" in table:
-        return "benchmark"
-    name = str(table.get("path", "")).removesuffix(".gz")
-    if name.endswith((".jsonl", ".ndjson")):
-        return "jsonl"
-    return "subjqa" if name.endswith(".csv") else "squad"
 
 
 QuestionsConfig = Annotated[
     SquadConfig | QuestionsJsonlConfig | SubjqaConfig | BenchmarkConfig,
     Field(discriminator="kind"),
-    kind_from(_kind_of_questions),
+    kind_from(partial(kind_of_file, csv="subjqa", other="squad")),
 ]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final, Literal, TypeAlias, final
 
 import torch
 from pydantic import BaseModel
@@ -12,14 +12,14 @@ from pydantic import BaseModel
 from heedful.architectures.build_fine_tuning import build_span_finder
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.questions import Question
-from heedful.data.tokenizers import Tokenizer
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.store import stored, write_json
-from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
-from heedful.tasks.spans.exam import QuestionExam
+from heedful.tasks.kind import Entries, FineTuningKind, Run, examples
+from heedful.tasks.labelled import LabelledExam
+from heedful.tasks.spans.exam import question_exam
 from heedful.tasks.spans.face import Answerer
-from heedful.tasks.spans.problem import Reading, Spans
+from heedful.tasks.spans.problem import Spans
 from heedful.tasks.spans.recipe import SpansRecipe
 from heedful.tasks.spans.windows import NOWHERE, Cutting, Target, target_encoding, targets
 from heedful.tasks.task import Task
@@ -27,6 +27,7 @@ from heedful.values import Tokens
 
 TEXT: Final = "tokenizer/text"
 SILENCE: Final = "silence.json"
+SpansRun: TypeAlias = Run[SpansRecipe, TokenClassifier]
 
 
 class Silence(BaseModel, extra="forbid", allow_inf_nan=False):
@@ -43,14 +44,6 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
     words: ClassVar = (TEXT,)
     trial: ClassVar = 'answer RUN --question "..." --context "..."'
 
-    def learn(self, recipe: SpansRecipe, *, given: Tokenizer | None) -> Vocabularies:
-        """Text."""
-        return {TEXT: learned(recipe, self.texts(recipe), given=given)}
-
-    def labels(self, recipe: SpansRecipe, folder: Path) -> Vocabularies:
-        """None."""
-        return {}
-
     def texts(self, recipe: SpansRecipe) -> Iterator[str]:
         """Each question, and each context once where several questions in a row share it."""
         context = None
@@ -60,15 +53,15 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
                 context = question.context
                 yield context
 
-    def prepared(self, run: Run[SpansRecipe, TokenClassifier], examples: Iterable[Question]) -> Iterable[Target]:
+    def prepared(self, run: SpansRun, examples: Iterable[Question]) -> Iterable[Target]:
         """The windows of all questions."""
-        return targets(run.tokenizer, examples, cutting=_reading(run).cutting)
+        return targets(run.tokenizer, examples, cutting=_cutting(run))
 
-    def encoding(self, run: Run[SpansRecipe, TokenClassifier]) -> Encoding[Target]:
+    def encoding(self, run: SpansRun) -> Encoding[Target]:
         """Windows, and where an answer stands in them."""
         return target_encoding(run.tokenizer, max_length=run.recipe.data.max_length)
 
-    def remarks(self, run: Run[SpansRecipe, TokenClassifier], corpus: Corpus) -> Sequence[str]:
+    def remarks(self, run: SpansRun, corpus: Corpus) -> Sequence[str]:
         """In how many windows there is an answer."""
         there = int((corpus["first"].stream != NOWHERE).sum())
         return (f"{len(corpus):,} windows, {there:,} with an answer",)
@@ -78,46 +71,47 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
         longest = recipe.data.max_length
         return build_span_finder(recipe.model, vocabulary=sizes[TEXT], longest=longest, encoder=encoder)
 
-    def problem(
-        self, run: Run[SpansRecipe, TokenClassifier], train: Corpus, validation: Corpus, *, device: torch.device
-    ) -> Spans:
+    def problem(self, run: SpansRun, train: Corpus, validation: Corpus, *, device: torch.device) -> Spans:
         """Likelihood of where answers begin and end."""
         return Spans(
             train,
             validation,
             questions=list(run.examples("validation")),
-            reading=_reading(run),
+            answerer=_answerer(run),
             batch_tokens=run.recipe.training.batch_tokens,
             seed=run.recipe.seed,
             device=device,
         )
 
-    def conclude(self, run: Run[SpansRecipe, TokenClassifier], task: Task[Any]) -> None:
+    def conclude(self, run: SpansRun, task: Task[Any]) -> None:
         """Keeps from which `silence` on the final model says nothing."""
         assert isinstance(task, Spans)
         write_json(run.folder / SILENCE, Silence(threshold=task.threshold).model_dump())
 
-    def examine(self, recipe: SpansRecipe, part: str) -> QuestionExam:
+    def examine(self, recipe: SpansRecipe, part: str) -> LabelledExam:
         """Questions about texts."""
         total = sum(1 for _ in recipe.data.reader("train"))
-        return QuestionExam(total=total, questions=list(recipe.data.reader(part)))
+        return question_exam(list(recipe.data.reader(part)), total=total)
 
-    def primary(self, run: Run[SpansRecipe, TokenClassifier]) -> str:
+    def primary(self, run: SpansRun) -> str:
         """F1 of words."""
         return "f1"
 
-    def face(
-        self, run: Run[SpansRecipe, TokenClassifier], model: TokenClassifier, *, step: int | None = None
-    ) -> Answerer:
+    def face(self, run: SpansRun, model: TokenClassifier, *, step: int | None = None) -> Answerer:
         """Questions in, answers out; a model that is not finished says nothing where that is likelier."""
         path = run.folder / SILENCE
         finished = step is None and path.exists()
-        return _reading(run).answerer(model, threshold=stored(path, Silence).threshold if finished else 0.0)
+        return _answerer(run)(model, threshold=stored(path, Silence).threshold if finished else 0.0)
 
 
 KIND: Final = SpansKind()
 
 
-def _reading(run: Run[SpansRecipe, TokenClassifier]) -> Reading:
+def _cutting(run: SpansRun) -> Cutting:
     data = run.recipe.data
-    return Reading(run.tokenizer, Cutting(data.max_length, data.stride, data.max_question), data.max_answer)
+    return Cutting(data.max_length, data.stride, data.max_question)
+
+
+def _answerer(run: SpansRun) -> Callable[..., Answerer]:
+    """All of it but the model and its threshold."""
+    return partial(Answerer, tokenizer=run.tokenizer, cutting=_cutting(run), max_answer=run.recipe.data.max_answer)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, replace
+from typing import Any, final
 
 from torch import Tensor
 
@@ -13,10 +14,9 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.faces import Asked, Face, in_batches
+from heedful.tasks.faces import Asked, Face, Lines, cell, in_batches
 from heedful.tasks.inspecting import Scope, best_options, encoded
 from heedful.tasks.tagging.data import Stretch, encode_words, framed_words, stretches
-from heedful.tasks.tagging.lines import TagLines
 from heedful.values import Tokens, move
 
 
@@ -29,10 +29,11 @@ class Tag:
     probability: float
 
 
+@dataclass(frozen=True, eq=False)
 class Tagger(Face):
     """A model with the tokenizer and the tags it was trained with.
 
-    Args:
+    Attributes:
         model: in evaluation mode.
         tokenizer: of the words.
         tags: their names.
@@ -40,21 +41,12 @@ class Tagger(Face):
         max_length: tokens that are read at a time, longer sentences in several stretches; None where there is no end.
     """
 
-    def __init__(
-        self,
-        model: TokenClassifier,
-        *,
-        tokenizer: Tokenizer,
-        tags: Labels,
-        framed: bool = False,
-        max_length: int | None = None,
-    ) -> None:
-        self.model = model
-        self.framed = framed
-        self.max_length = max_length
-        self.tokenizer = tokenizer
-        self.tags = tags
-        self.device = next(model.parameters()).device
+    model: TokenClassifier
+    _: KW_ONLY
+    tokenizer: Tokenizer
+    tags: Labels
+    framed: bool = False
+    max_length: int | None = None
 
     def tag(self, sentences: Sequence[Sequence[str]], *, batch_tokens: int = 4096) -> list[list[Tag]]:
         """The most probable tag of each word of each sentence; a sentence without words has none."""
@@ -98,9 +90,8 @@ class Tagger(Face):
                 "at a time; look at a shorter one"
             )
         ids, begins = self._encode(words, parts[0])
-        tokens = move(tokens_of(padded([ids])), self.device)
         record, chances = encoded(
-            self.model, self._said, tokens, tokenizer=self.tokenizer, scope=scope, title=" ".join(words)
+            self.model, self._said, self._tokens([ids]), tokenizer=self.tokenizer, scope=scope, title=" ".join(words)
         )
         names = self.tags.names
         answers = tuple(
@@ -116,8 +107,14 @@ class Tagger(Face):
 
     def _said(self, tokens: Tokens) -> Tensor:
         """Of each token of one sentence the probabilities of all tags."""
-        chances: Tensor = self.model.output(self.model(tokens))[0].float().softmax(-1)
+        return self._chances(tokens)[0]
+
+    def _chances(self, tokens: Tokens) -> Tensor:
+        chances: Tensor = self.model.output(self.model(tokens)).float().softmax(-1)
         return chances
+
+    def _tokens(self, rows: Sequence[list[int]]) -> Tokens:
+        return move(tokens_of(padded(rows)), next(self.model.parameters()).device)
 
     def _stretches(self, words: Sequence[str]) -> list[Stretch]:
         if self.max_length is None:
@@ -133,6 +130,29 @@ class Tagger(Face):
 
     def _best(self, rows: list[list[int]]) -> Iterator[tuple[list[int], list[float]]]:
         """Of each token of each row the most probable tag, and its probability."""
-        tokens = move(tokens_of(padded(rows)), self.device)
-        best = self.model.output(self.model(tokens)).float().softmax(-1).max(-1)
+        best = self._chances(self._tokens(rows)).max(-1)
         return zip(best.indices.tolist(), best.values.tolist(), strict=True)
+
+
+@final
+@dataclass(frozen=True)
+class TagLines(Lines[list[str], list[Tag]]):
+    """A sentence a line; a word and its tag between tabs on each line, and an empty line after each sentence."""
+
+    tagger: Tagger
+
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[list[str]]:
+        """Words."""
+        return (line.split() for line in lines)
+
+    def answers(self, inputs: Sequence[list[str]], *, first: int) -> list[list[Tag]]:
+        """Tags."""
+        return self.tagger.tag(inputs)
+
+    def record(self, answer: list[Tag]) -> Any:
+        """With probabilities."""
+        return [asdict(tag) for tag in answer]
+
+    def text(self, answer: list[Tag]) -> str:
+        """Two columns."""
+        return "".join(f"{cell(tag.word)}\t{cell(tag.name)}\n" for tag in answer) + "\n"

@@ -3,64 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 import torch
 from torch import Tensor, nn
 
-from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
 from heedful.data.labels import Labels
 from heedful.metrics.entities import are_entities
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tasks.tagging.data import TaggedBatch, collate_tagged, tag_metrics, with_stand_ins
-from heedful.tasks.task import Loss, Part, Rows, Task
-from heedful.values import move
+from heedful.tasks.task import CorpusTask, Loss, Part, Rows
 
 
-class Tagging(Task[TaggedBatch]):
+@dataclass(eq=False)
+class Tagging(CorpusTask[TaggedBatch]):
     """Learning p(tag | sentence) at the first token of each word.
 
-    Args:
-        train: sentences to learn from.
-        validation: sentences to be measured on.
+    Attributes:
         smoothing: of the labels, over all tags.
-        batch_tokens: padded tokens in a batch.
-        seed: of the order of sentences.
-        device: where the model is.
         tags: their names.
     """
 
+    _: KW_ONLY
+    smoothing: float = 0.0
+    tags: Labels
     parts = frozenset({"nll"})
 
-    def __init__(
-        self,
-        train: Corpus,
-        validation: Corpus,
-        *,
-        smoothing: float = 0.0,
-        batch_tokens: int,
-        seed: int,
-        device: torch.device,
-        tags: Labels,
-    ) -> None:
-        self.train = train
-        self.validation = validation
-        self.smoothing = smoothing
-        self.batch_tokens = batch_tokens
-        self.seed = seed
-        self.device = device
-        self.tags = tags
-        self.entities = are_entities(tags.names)
+    def __post_init__(self) -> None:
+        self.entities = are_entities(self.tags.names)
         self.metrics = frozenset({"loss", "accuracy", *(("f1",) if self.entities else ())})
 
-    def plan(self, epoch: int) -> Sequence[Rows]:
-        """Batches of sentences of similar length."""
-        return plan_batches(self.train.lengths, tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
-
-    def batch(self, rows: Rows) -> TaggedBatch:
-        """These sentences of the training text."""
-        return move(collate_tagged(self.train, rows), self.device)
+    def collate(self, corpus: Corpus, rows: Rows) -> TaggedBatch:
+        """Sentences."""
+        return collate_tagged(corpus, rows)
 
     def loss(self, model: TokenClassifier, batch: TaggedBatch) -> Loss:
         """Label-smoothed negative log-likelihood of the tags."""
@@ -75,8 +52,7 @@ class Tagging(Task[TaggedBatch]):
         total, count = 0.0, 0
         found: list[list[str]] = []
         golds: list[list[str]] = []
-        for rows in plan_batches(self.validation.lengths, tokens=self.batch_tokens, seed=0, epoch=0):
-            batch = move(collate_tagged(self.validation, rows), self.device)
+        for batch in self.measured():
             hidden, labels = _tagged(model, batch)
             known = (labels < self.tags.size).nonzero().squeeze(1)
             taught = (hidden.index_select(0, known), labels.index_select(0, known))

@@ -9,22 +9,20 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.model import TaggerConfig
 from heedful.architectures.stack import EncoderConfig
-from heedful.recipes.section import Count, InputPath, Mark, Section, kind_from
-from heedful.recipes.text import (
-    Column,
-    TokenizerConfig,
-    WordsTokenizerConfig,
-)
+from heedful.recipes.section import Count, InputPath, Mark, kind_from
+from heedful.recipes.text import Column, TokenizerConfig, WordsTokenizerConfig
 from heedful.recipes.training import Below1, FineTuningConfig
-from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
+from heedful.tasks.fine_tuning import FileConfig, FineTuningDataConfig, FineTuningRecipe
 
 if TYPE_CHECKING:
     from heedful.data.readers import Reader
     from heedful.tasks.tagging.data import TaggedSentence
 
 
-class ColumnsConfig(Section):
+class ColumnsConfig(FileConfig):
     """One word a line with its tag in another column, an empty line between sentences; plain or gzipped."""
+
+    read_by: ClassVar = "heedful.tasks.tagging.data:Columns"
 
     kind: Literal["columns"] = "columns"
     path: InputPath
@@ -41,27 +39,15 @@ class ColumnsConfig(Section):
             raise ValueError("must be another column than word_column")
         return tag_column
 
-    def reader(self) -> Reader[TaggedSentence]:
-        """Sentence by sentence."""
-        from heedful.tasks.tagging.data import Columns
 
-        return Columns(self.path, word_column=self.word_column, tag_column=self.tag_column)
-
-
-class ConlluConfig(Section):
+class ConlluConfig(FileConfig):
     """Universal Dependencies' CoNLL-U, plain or gzipped; ranges and empty nodes are left out."""
 
+    read_by: ClassVar = "heedful.tasks.tagging.data:ConllU"
+
     kind: Literal["conllu"] = "conllu"
-    path: InputPath
-    """the file"""
     tag: Literal["upos", "xpos", "deprel"] = "upos"
     """which annotation is the tag"""
-
-    def reader(self) -> Reader[TaggedSentence]:
-        """Sentence by sentence."""
-        from heedful.tasks.tagging.data import ConllU
-
-        return ConllU(self.path, tag=self.tag)
 
 
 def _kind_of_tagged(table: Mapping[str, Any]) -> str:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Final, final
+from typing import ClassVar, Final, TypeAlias, final
 
 import torch
 
 from heedful.architectures.build import build_tagger
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labels import Labels
-from heedful.data.tokenizers import Tokenizer
 from heedful.metrics.entities import are_entities
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples, learned
+from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
+from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.tagging.data import TaggedSentence, tagged_encoding
-from heedful.tasks.tagging.exam import TagExam
+from heedful.tasks.tagging.exam import tag_exam
 from heedful.tasks.tagging.face import Tagger
 from heedful.tasks.tagging.problem import Tagging
 from heedful.tasks.tagging.recipe import TaggingRecipe
@@ -25,6 +25,7 @@ from heedful.values import Tokens
 
 WORDS: Final = "tokenizer/words"
 TAGS: Final = "tokenizer/tags"
+TaggingRun: TypeAlias = Run[TaggingRecipe, TokenClassifier]
 
 
 @final
@@ -35,26 +36,22 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
     outputs: ClassVar = "tags"
     trial: ClassVar = 'tag RUN --text "..."'
 
-    def learn(self, recipe: TaggingRecipe, *, given: Tokenizer | None) -> Vocabularies:
-        """Words and tags."""
-        tokenizer = learned(recipe, self.texts(recipe), given=given)
-        sentences = recipe.data.reader("train")
-        return {WORDS: tokenizer, TAGS: Labels.learn(tag for sentence in sentences for tag in sentence.tags)}
-
-    def labels(self, recipe: TaggingRecipe, folder: Path) -> Vocabularies:
+    def labels(self, recipe: TaggingRecipe, folder: Path | None) -> Vocabularies:
         """Tags."""
-        return {TAGS: Labels.load(folder / TAGS)}
+        if folder is not None:
+            return {TAGS: Labels.load(folder / TAGS)}
+        return {TAGS: Labels.learn(tag for sentence in recipe.data.reader("train") for tag in sentence.tags)}
 
     def texts(self, recipe: TaggingRecipe) -> Iterator[str]:
         """Each sentence, its words with spaces between them."""
         return (" ".join(sentence.words) for sentence in examples(recipe, "train"))
 
-    def encoding(self, run: Run[TaggingRecipe, TokenClassifier]) -> Encoding[TaggedSentence]:
+    def encoding(self, run: TaggingRun) -> Encoding[TaggedSentence]:
         """Words and their tags."""
         length, framed = run.recipe.data.max_length, run.recipe.model.framed
         return tagged_encoding(run.tokenizer, _tags(run), max_length=length, framed=framed)
 
-    def remarks(self, run: Run[TaggingRecipe, TokenClassifier], corpus: Corpus) -> Sequence[str]:
+    def remarks(self, run: TaggingRun, corpus: Corpus) -> Sequence[str]:
         """How many tags can only be got wrong."""
         unknown = int((corpus["tags"].stream > _tags(run).size).sum())
         return (f"{unknown:,} words have a tag that the training text lacks, and count as wrong",) if unknown else ()
@@ -66,9 +63,7 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
         longest = recipe.data.max_length
         return build_tagger(recipe.model, vocabulary=sizes[WORDS], tags=sizes[TAGS], longest=longest, encoder=encoder)
 
-    def problem(
-        self, run: Run[TaggingRecipe, TokenClassifier], train: Corpus, validation: Corpus, *, device: torch.device
-    ) -> Tagging:
+    def problem(self, run: TaggingRun, train: Corpus, validation: Corpus, *, device: torch.device) -> Tagging:
         """Likelihood of the tags."""
         config = run.recipe.training
         return Tagging(
@@ -81,17 +76,15 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
             tags=_tags(run),
         )
 
-    def examine(self, recipe: TaggingRecipe, part: str) -> TagExam:
+    def examine(self, recipe: TaggingRecipe, part: str) -> LabelledExam:
         """The tags of sentences."""
-        return TagExam(train=recipe.data.reader("train"), sentences=list(recipe.data.reader(part)))
+        return tag_exam(list(recipe.data.reader(part)), train=recipe.data.reader("train"))
 
-    def primary(self, run: Run[TaggingRecipe, TokenClassifier]) -> str:
+    def primary(self, run: TaggingRun) -> str:
         """F1 where tags tell of entities, else accuracy."""
         return "f1" if are_entities(_tags(run).names) else "accuracy"
 
-    def face(
-        self, run: Run[TaggingRecipe, TokenClassifier], model: TokenClassifier, *, step: int | None = None
-    ) -> Tagger:
+    def face(self, run: TaggingRun, model: TokenClassifier, *, step: int | None = None) -> Tagger:
         """Sentences in, tags out."""
         framed = run.recipe.model.framed
         return Tagger(
@@ -107,5 +100,5 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
 KIND: Final = TaggingKind()
 
 
-def _tags(run: Run[TaggingRecipe, TokenClassifier]) -> Labels:
+def _tags(run: TaggingRun) -> Labels:
     return run.vocabulary(TAGS, Labels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, final
@@ -12,7 +12,8 @@ import numpy as np
 
 from heedful.data.readers import Pair, read_lines
 from heedful.errors import DataError
-from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU
+from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
+from heedful.metrics.deck_bleu import DeckBLEU
 from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, mean
 from heedful.metrics.translation import bleu_metric, equals
@@ -68,38 +69,24 @@ class TranslationExam(Exam):
         self.pairs = [pair for pair, real in zip(pairs, self._real, strict=True) if real]
         if not self.pairs:
             raise DataError(f"{text}: no sentences to measure on; give a text that has some")
+        self.asked = self.sources = [pair.source for pair in self.pairs]
+        self.right = self.references = [pair.target for pair in self.pairs]
         self.text = text
         self.part = part
         self.size = len(self.pairs)
         self.doing = f"translating {self.size:,} sentences"
         self.asking = asking
 
-    @property
-    def asked(self) -> Sequence[Hashable]:
-        """The sources."""
-        return [pair.source for pair in self.pairs]
-
-    @property
-    def right(self) -> Sequence[Hashable]:
-        """The references."""
-        return self.references
-
-    @property
-    def references(self) -> list[str]:
-        """The other sides."""
-        return [pair.target for pair in self.pairs]
-
     def answers(self, user: Translator, recipe: Recipe) -> Translated:
         """One pass over the text, after a first batch that does not count."""
         config = user.generation if self.asking.search is None else self.asking.search(user.generation)
         search, length = build_search(config, user.target.special), build_length(config)
-        sources = [pair.source for pair in self.pairs]
-        user.translate(sources[:_WARM], search=search, length=length)
+        user.translate(self.sources[:_WARM], search=search, length=length)
         began = time.perf_counter()
-        found = user.translate(sources, search=search, length=length)
+        found = user.translate(self.sources, search=search, length=length)
         seconds = time.perf_counter() - began
         best = [translation.candidates[0] for translation in found]
-        scores = user.score(list(zip(sources, self.references, strict=True)))
+        scores = user.score(list(zip(self.sources, self.references, strict=True)))
         return Translated(
             tuple(candidate.text for candidate in best),
             sum(len(candidate.ids) + candidate.finished for candidate in best),

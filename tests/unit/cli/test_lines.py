@@ -56,7 +56,7 @@ def test_long_streams_are_answered_in_chunks(
     run, texts = tuned("tagging"), ["eins zwei", "", "drei", "vier fünf sechs", "sieben"]
     Path("t.gz").write_bytes(gzip.compress("\n".join(texts).encode()))
     whole = say("tag", run, "--input", "t.gz").out
-    monkeypatch.setattr("heedful.tasks.tagging.lines.TagLines.chunk", 2)
+    monkeypatch.setattr("heedful.tasks.tagging.face.TagLines.chunk", 2)
     assert say("tag", run, stdin="\n".join(texts)).out == whole
     found = heedful.load(run).tag([text.split() for text in texts])
     assert whole == "".join("".join(f"{tag.word}\t{tag.name}\n" for tag in tags) + "\n" for tags in found)

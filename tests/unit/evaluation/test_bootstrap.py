@@ -13,8 +13,8 @@ from sacrebleu.metrics.ter import TER
 
 from heedful.errors import DataError
 from heedful.metrics.bootstrap import Interval, PairedTest, Sampling, intervals, paired_tests
-from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU
-from heedful.metrics.deck_bleu import bleu_deck
+from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
+from heedful.metrics.deck_bleu import DeckBLEU, bleu_deck
 from heedful.metrics.metric import Metric, Ratio
 from heedful.metrics.translation import bleu, chrf, ter
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from heedful.errors import DataError, RecipeError
-from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU
-from heedful.metrics.deck_bleu import bleu_deck
+from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
+from heedful.metrics.deck_bleu import DeckBLEU, bleu_deck
 from heedful.metrics.translation import (
     TOKENIZERS,
     bleu,

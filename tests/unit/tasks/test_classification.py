@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,8 @@ from heedful.tasks.classification.examples import example_encoding
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import Classification
 from heedful.tasks.classification.recipe import Verdict
-from heedful.tasks.spans.face import best_answer
-from heedful.tasks.spans.problem import Reading, Spans
+from heedful.tasks.spans.face import Answerer, best_answer
+from heedful.tasks.spans.problem import Spans
 from heedful.tasks.spans.windows import Cutting, question_windows, target_encoding, targets
 
 CPU = torch.device("cpu")
@@ -46,7 +47,8 @@ CONFIGS: list[ClassifierConfig] = [
     EncoderClassifierConfig(d_model=8, heads=2, layers=1, dropout=0.0, summary=HOPS),
 ]
 KINDS = ["transformer", "recurrent", "hops", "hops-on-transformer"]
-READING = Reading(LETTERS, Cutting(max_length=14, stride=4, max_question=4), max_answer=4)
+CUTTING = Cutting(max_length=14, stride=4, max_question=4)
+ANSWERER = partial(Answerer, tokenizer=LETTERS, cutting=CUTTING, max_answer=4)
 
 
 def classifier(config: ClassifierConfig, outputs: int) -> TextClassifier:
@@ -195,12 +197,12 @@ def asked(dice: random.Random, number: int) -> Question:
 def test_the_loss_of_spans_is_that_of_each_window_alone(tmp_path: Path) -> None:
     dice, made = random.Random(4), finder()
     questions = [asked(dice, number) for number in range(12)]
-    found = list(targets(LETTERS, questions, cutting=READING.cutting))
+    found = list(targets(LETTERS, questions, cutting=CUTTING))
     corpus = write_corpus(tmp_path / "c", found, encoding=target_encoding(LETTERS, max_length=14))
-    what = Spans(corpus, corpus, questions=questions, reading=READING, batch_tokens=60, seed=1, device=CPU)
+    what = Spans(corpus, corpus, questions=questions, answerer=ANSWERER, batch_tokens=60, seed=1, device=CPU)
     total = 0.0
     for target in found:
-        logits = torch.from_numpy(READING.answerer(made, threshold=None).logits([target.window], batch_tokens=9)[0])
+        logits = torch.from_numpy(ANSWERER(made, threshold=None).logits([target.window], batch_tokens=9)[0])
         begin, end = logits.log_softmax(0).unbind(1)
         total -= float(begin[target.first] + end[target.last]) / 2
     losses = [what.loss(made, what.batch(rows)) for rows in what.plan(0)]
@@ -208,12 +210,12 @@ def test_the_loss_of_spans_is_that_of_each_window_alone(tmp_path: Path) -> None:
     measured = what.evaluate(made)
     assert measured["loss"] == pytest.approx(total / len(found), rel=1e-4)
     assert what.threshold is None or math.isfinite(what.threshold)
-    answers = READING.answerer(made, threshold=what.threshold).answer_all([(q.question, q.context) for q in questions])
+    answers = ANSWERER(made, threshold=what.threshold).answer_all([(q.question, q.context) for q in questions])
     metrics = answer_metrics([each.text for each in answers], [[a.text for a in q.answers] for q in questions])
     expected = (metrics["exact_match"].value, metrics["answer_f1"].value)
     assert (measured["exact_match"], measured["f1"]) == pytest.approx(expected)
     for question, each in zip(questions, answers, strict=True):
-        alone = READING.answerer(made, threshold=what.threshold).answer(question.question, question.context)
+        alone = ANSWERER(made, threshold=what.threshold).answer(question.question, question.context)
         assert (alone.text, alone.silence) == (each.text, pytest.approx(each.silence, abs=1e-4))
 
 
@@ -221,7 +223,7 @@ def test_the_loss_of_spans_is_that_of_each_window_alone(tmp_path: Path) -> None:
 def test_the_best_span_is_the_best_of_all_that_are_allowed(seed: int) -> None:
     dice, noise = random.Random(seed), np.random.default_rng(seed)
     context = "".join(dice.choices("abcdefg", k=dice.randint(1, 30)))
-    windows = question_windows(LETTERS, "ab", context, cutting=READING.cutting, place="here")
+    windows = question_windows(LETTERS, "ab", context, cutting=CUTTING, place="here")
     logits = [noise.normal(size=(len(window.ids), 2)) for window in windows]
     found = best_answer(windows, logits, context, max_answer=3, threshold=0.0, n_best=4)
     every = sorted(brute_force(windows, logits), reverse=True)
@@ -250,5 +252,5 @@ def brute_force(windows: list[Window], logits: list[np.ndarray]) -> list[tuple[f
 
 
 def test_an_empty_context_answers_nothing() -> None:
-    found = READING.answerer(finder(), threshold=None).answer("ab", "")
+    found = ANSWERER(finder(), threshold=None).answer("ab", "")
     assert (found.text, found.spans, found.silence) == ("", (), math.inf)

@@ -14,11 +14,11 @@ from heedful.data.questions import Answer, Question
 from heedful.errors import DataError
 from heedful.tasks.benchmarks.definitions import Definition, measure
 from heedful.tasks.benchmarks.table import DEFINITIONS
-from heedful.tasks.classification.exam import ClassExam
+from heedful.tasks.classification.exam import class_exam
 from heedful.tasks.exam import Exam
-from heedful.tasks.spans.exam import QuestionExam
+from heedful.tasks.spans.exam import question_exam
 from heedful.tasks.tagging.data import TaggedSentence
-from heedful.tasks.tagging.exam import TagExam
+from heedful.tasks.tagging.exam import tag_exam
 
 WORDS = ("the", "red", "fox", "sees", "Anna", "Lee")
 TAGS = ("O", "B-x", "I-x", "B-y")
@@ -50,19 +50,21 @@ def values(exam: Exam, answers: Any) -> dict[str, float]:
     return {name: metric.value for name, metric in exam.metrics(answers).items()}
 
 
-def repeated(exam: ClassExam, answers: list[Any], weights: np.ndarray) -> tuple[ClassExam, list[Any]]:
+def repeated(
+    definition: Definition, examples: list[Labelled | Choice], answers: list[Any], weights: np.ndarray
+) -> tuple[Exam, list[Any]]:
     """An exam in which examples, or groups of them, occur as often as their weights say."""
-    grouped = {"exact_groups", "f1a", "parity"} & {*exam.definition.metrics}
-    units = [each.group for each in exam.examples] if grouped else list(range(len(answers)))
+    grouped = {"exact_groups", "f1a", "parity"} & {*definition.metrics}
+    units = [each.group for each in examples] if grouped else list(range(len(answers)))
     order = list(dict.fromkeys(units))
     found, said = [], []
     for unit, weight in zip(order, weights, strict=True):
         for copy in range(int(weight)):
-            for each, mine, reply in zip(exam.examples, units, answers, strict=True):
+            for each, mine, reply in zip(examples, units, answers, strict=True):
                 if mine == unit:
                     found.append(replace(each, group=f"{unit} {copy}") if isinstance(each, Labelled) else each)
                     said.append(reply)
-    return ClassExam(exam.definition, train=exam.examples, examples=found), said
+    return class_exam(definition, train=examples, examples=found), said
 
 
 @pytest.mark.parametrize("name", CLASSED)
@@ -70,7 +72,7 @@ def test_weights_are_repetitions_in_every_benchmark(name: str) -> None:
     definition, dice = DEFINITIONS[name], random.Random(name)
     examples = [example(definition, dice, number) for number in range(25)]
     answers = [answer(definition, dice, each) for each in examples]
-    exam = ClassExam(definition, train=examples, examples=examples)
+    exam = class_exam(definition, train=examples, examples=examples)
     assert exam.main == definition.metrics[0]
     for said in (answers, exam.baseline):
         metrics = exam.metrics(said)
@@ -79,7 +81,7 @@ def test_weights_are_repetitions_in_every_benchmark(name: str) -> None:
     assert len(size) == 1
     for _ in range(5):
         weights = np.array([dice.randrange(3) for _ in range(*size)], dtype=np.float64) + (np.arange(*size) < 2)
-        other, replies = repeated(exam, answers, weights)
+        other, replies = repeated(definition, examples, answers, weights)
         expected = values(other, replies)
         got = {key: float(metric.scores(weights[None])[0]) for key, metric in exam.metrics(answers).items()}
         assert got == pytest.approx(expected, abs=1e-9)
@@ -102,13 +104,13 @@ def agrees(exam: Exam, again: Any, answers: list[Any], weights: list[int]) -> No
 def test_weights_of_sentences(tags: tuple[str, ...]) -> None:
     dice = random.Random(len(tags))
     sentences = [sentence(dice, tags) for _ in range(20)]
-    exam = TagExam(train=sentences, sentences=sentences)
+    exam = tag_exam(sentences, train=sentences)
     assert exam.main == ("f1" if tags is TAGS else "accuracy")
     assert (exam.size, exam.total) == (sum(len(each.words) for each in sentences), 20)
     answers = [[tag if dice.random() < 0.7 else dice.choice(tags) for tag in each.tags] for each in sentences]
     for _ in range(10):
         weights = [dice.randrange(4) for _ in sentences]
-        agrees(exam, lambda rows: TagExam(train=sentences, sentences=[sentences[i] for i in rows]), answers, weights)
+        agrees(exam, lambda rows: tag_exam([sentences[i] for i in rows], train=sentences), answers, weights)
     most = max(tags, key=lambda tag: sum(each.tags.count(tag) for each in sentences))
     assert exam.constant == most
     assert all(set(mine) == {most} for mine in exam.baseline)
@@ -125,31 +127,31 @@ def test_weights_of_questions(silent: float) -> None:
         start = context.index(word)
         known = () if dice.random() < silent else (Answer(word, start),)
         questions.append(Question("?", context, known, str(number), "x:1"))
-    exam = QuestionExam(total=7, questions=questions)
+    exam = question_exam(questions, total=7)
     answers = [dice.choice(["", phrase(dice), *(answer.text for answer in each.answers)]) for each in questions]
     assert ("unanswerable" in exam.metrics(answers)) == bool(silent)
     for _ in range(10):
         weights = [dice.randrange(1, 4) for _ in questions]
-        agrees(exam, lambda rows: QuestionExam(total=7, questions=[questions[i] for i in rows]), answers, weights)
+        agrees(exam, lambda rows: question_exam([questions[i] for i in rows], total=7), answers, weights)
     assert values(exam, exam.baseline)["exact_match"] == pytest.approx(sum(not q.answers for q in questions) / 20)
 
 
 def test_a_tag_that_the_training_text_lacks_counts_as_wrong_and_is_told() -> None:
     train = [TaggedSentence(("a", "b"), ("B-x", "O"), ("x:1",) * 2)]
     asked = [TaggedSentence(("a", "b", "c"), ("B-new", "I-new", "O"), ("y:1",) * 3)]
-    exam = TagExam(train=train, sentences=[*asked, *train])
+    exam = tag_exam([*asked, *train], train=train)
     assert exam.remarks == ("2 words have a tag that the training text lacks (B-new, I-new), and count as wrong",)
     found = values(exam, [["B-x", "I-x", "O"], ["B-x", "O"]])
     assert found == pytest.approx({"accuracy": 3 / 5, "precision": 1 / 2, "recall": 1 / 2, "f1": 1 / 2})
-    odd = TagExam(train=train, sentences=[TaggedSentence(("a",), ("X",), ("y:1",))])
+    odd = tag_exam([TaggedSentence(("a",), ("X",), ("y:1",))], train=train)
     assert values(odd, [["O"]]) == {"accuracy": 0, "precision": 0, "recall": 0, "f1": 0}
 
 
 def test_exams_without_examples() -> None:
     with pytest.raises(DataError, match="not a single sentence"):
-        TagExam(train=[], sentences=[])
+        tag_exam([], train=[])
     with pytest.raises(DataError, match="not a single question"):
-        QuestionExam(total=3, questions=[])
+        question_exam([], total=3)
     unlabelled = [Labelled(("a",), None, "x:4")]
     with pytest.raises(DataError, match="x:4: no label"):
-        ClassExam(DEFINITIONS["glue/cola"], train=[Labelled(("a",), "acceptable", "x:1")], examples=unlabelled)
+        class_exam(DEFINITIONS["glue/cola"], train=[Labelled(("a",), "acceptable", "x:1")], examples=unlabelled)

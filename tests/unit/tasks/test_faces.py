@@ -12,16 +12,13 @@ import torch
 
 from heedful.data.bucketing import plan_by_length
 from heedful.errors import DataError, RecipeError
-from heedful.tasks.classification.face import Chosen, Classified
-from heedful.tasks.classification.lines import ChoiceLines, ClassLines
+from heedful.tasks.classification.face import ChoiceLines, Chosen, Classified, ClassLines
 from heedful.tasks.embedder import EmbedLines
 from heedful.tasks.faces import Asked, cell, chunked, in_batches
 from heedful.tasks.language.face import Continuation, WriteLines
 from heedful.tasks.pretraining.face import DetectLines, Filled, FillLines, Guess, Suspicion
-from heedful.tasks.spans.face import Answered
-from heedful.tasks.spans.lines import AnswerLines
-from heedful.tasks.tagging.face import Tag
-from heedful.tasks.tagging.lines import TagLines
+from heedful.tasks.spans.face import Answered, AnswerLines
+from heedful.tasks.tagging.face import Tag, TagLines
 from heedful.tasks.translation.translations import Candidate, ForcedScore, ScoreLines, Translation, TranslationLines
 
 NOBODY: Any = SimpleNamespace()
