@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, final
 
 from heedful.data.corpus import Encoding
-from heedful.data.readers import Reader, json_texts, read_lines
+from heedful.data.readers import Reader, read_lines, records
 from heedful.data.tokenizers import Tokenizer
 
 _PART = 2**20
@@ -55,7 +55,8 @@ class JsonlDocuments(Reader[Document]):
         self._field = field
 
     def __iter__(self) -> Iterator[Document]:
-        return (Document(text, ends=True) for text in json_texts(self.paths[0], self._field) if text)
+        texts = (record.text(self._field) for _, record in records(self.paths[0]))
+        return (Document(text, ends=True) for text in texts if text)
 
 
 def document_encoding(tokenizer: Tokenizer) -> Encoding[Document]:

@@ -10,8 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import final
 
-from heedful.data.readers import Reader, json_object, read_lines
-from heedful.data.records import Record
+from heedful.data.readers import Reader, placed_lines, read_lines, records
 from heedful.errors import DataError, RecipeError
 
 Column = str | int
@@ -147,9 +146,8 @@ class LabelledTsv(_Table):
     """
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            if line.strip():
-                yield f"{self.paths[0]}:{number}", line.split("\t")
+        for _, place, line in placed_lines(self.paths[0]):
+            yield place, line.split("\t")
 
 
 @final
@@ -171,13 +169,10 @@ class LabelledJsonl(LabelledReader):
     """
 
     def _rows(self) -> Iterator[tuple[str, tuple[str, ...], str | None]]:
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            if line.strip():
-                place = f"{self.paths[0]}:{number}"
-                record = Record(json_object(line, place=place), place=place)
-                known = self._label is not None and str(self._label) in record
-                label = record.scalar(str(self._label)) if known else None
-                yield place, tuple(record.text(str(name)) for name in self._texts), label
+        for _, record in records(self.paths[0]):
+            known = self._label is not None and str(self._label) in record
+            label = record.scalar(str(self._label)) if known else None
+            yield record.place, tuple(record.text(str(name)) for name in self._texts), label
 
 
 @final
@@ -202,12 +197,8 @@ class ChoicesJsonl(Reader[Choice]):
 
     def __iter__(self) -> Iterator[Choice]:
         """`DataError` where there are fewer than two candidates, or the right one is none of them."""
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            if not line.strip():
-                continue
-            place = f"{self.paths[0]}:{number}"
-            record = Record(json_object(line, place=place), place=place)
-            names = record.texts(self._candidates)
+        for _, record in records(self.paths[0]):
+            place, names = record.place, record.texts(self._candidates)
             if len(names) < 2:
                 raise DataError(
                     f"{place}: {len(names)} candidates, and there must be two to choose from; mend the line"

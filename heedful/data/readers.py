@@ -12,10 +12,10 @@ import gzip
 import json
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, Generic, NamedTuple, TypeVar, cast, final
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar, final
 
 from heedful.errors import DataError, RecipeError
 
@@ -93,22 +93,12 @@ class TabSeparated(Reader[Pair]):
         self._columns = (source_column, target_column)
 
     def __iter__(self) -> Iterator[Pair]:
-        (path,) = self.paths
-        source, target = self._columns
         needed = max(self._columns) + 1
-        for number, raw in enumerate(_raw_lines(path), 1):
-            place = f"{path}:{number}"
-            text = _text(raw, place=place)
-            if not text.strip():
-                yield Pair("", "", place)
-                continue
-            fields = text.split("\t")
-            if len(fields) < needed:
-                raise DataError(
-                    f"{place}: {len(fields)} tab-separated column{'s' * (len(fields) > 1)} where {needed} "
-                    "are needed; mend the line or choose other columns"
-                )
-            yield Pair(_side(fields[source]), _side(fields[target]), place)
+        for number, line in enumerate(read_lines(self.paths[0]), 1):
+            place = f"{self.paths[0]}:{number}"
+            fields = columns(line, needed, place=place) if line.strip() else [""] * needed
+            source, target = (_side(fields[column]) for column in self._columns)
+            yield Pair(source, target, place)
 
 
 @final
@@ -123,24 +113,140 @@ class JsonLines(Reader[Pair]):
         self._fields = (source_field, target_field)
 
     def __iter__(self) -> Iterator[Pair]:
-        (path,) = self.paths
-        for number, raw in enumerate(_raw_lines(path), 1):
-            place = f"{path}:{number}"
-            text = _text(raw, place=place)
-            if not text.strip():
-                yield Pair("", "", place)
-                continue
-            record = json_object(text, place=place)
-            source, target = (text_field(record, name, place=place) for name in self._fields)
+        for number, line in enumerate(read_lines(self.paths[0]), 1):
+            place = f"{self.paths[0]}:{number}"
+            record = Record.read(line, place=place) if line.strip() else None
+            source, target = ("" if record is None else record.text(name) for name in self._fields)
             yield Pair(source, target, place)
 
 
-def json_texts(path: Path, field: str) -> Iterator[str]:
-    """A field of the JSON object on each line; lines of nothing but whitespace are left out."""
+@final
+class Record:
+    """A JSON object and where it stands; what is missing or of another type is a `DataError` that says so."""
+
+    def __init__(self, fields: Mapping[str, object], *, place: str) -> None:
+        self.fields = fields
+        self.place = place
+
+    @classmethod
+    def read(cls, text: str, *, place: str) -> Record:
+        """The object that a line is; `DataError` for anything else."""
+        try:
+            value: object = json.loads(text)
+        except RecursionError:
+            raise DataError(f"{place}: JSON nested too deeply; each line must be one flat object") from None
+        except ValueError as error:
+            raise DataError(f"{place}: not valid JSON ({error}); each line must be one object") from None
+        if not isinstance(value, dict):
+            raise DataError(f"{place}: a JSON {type(value).__name__} where an object is needed")
+        return cls(value, place=place)
+
+    def __contains__(self, name: str) -> bool:
+        return self.fields.get(name) is not None
+
+    def text(self, name: str) -> str:
+        """A text; one of nothing but white space is empty."""
+        value: str = self._value(name, "text", lambda value: isinstance(value, str))
+        # JSON can spell what UTF-8 cannot: an escape for NUL or for half of a surrogate pair.
+        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise DataError(f"{self.place}: field {name!r} holds NUL or half a surrogate pair; mend the line")
+        return _side(value)
+
+    def integer(self, name: str) -> int:
+        """A whole number."""
+        return int(self._value(name, "a whole number", lambda value: type(value) is int))
+
+    def flag(self, name: str) -> bool:
+        """True or false, which may be written 1 and 0."""
+        return bool(self._value(name, "true or false", lambda value: isinstance(value, int) and value in (0, 1)))
+
+    def scalar(self, name: str) -> str:
+        """A text, a number, or `true` and `false`, as it is written in JSON without quotes."""
+        wanted = "a text, a number or a truth value"
+        value = self._value(name, wanted, lambda value: isinstance(value, str | bool | int | float))
+        return self.text(name) if isinstance(value, str) else json.dumps(value)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts."""
+        items = self._value(name, "a list of texts", lambda value: _is_list(value, of=str))
+        return tuple(Record({name: item}, place=self.place).text(name) for item in items)
+
+    def inner(self, name: str) -> Record:
+        """An object."""
+        return Record(self._value(name, "an object", lambda value: isinstance(value, dict)), place=self.place)
+
+    def inners(self, name: str) -> list[Record]:
+        """A list of objects; the place of each names the field and its number, from 0."""
+        items = self._value(name, "a list of objects", lambda value: _is_list(value, of=dict))
+        return [Record(item, place=f"{self.place} {name}[{number}]") for number, item in enumerate(items)]
+
+    def _value(self, name: str, wanted: str, fits: Callable[[object], bool]) -> Any:
+        if name not in self.fields:
+            present = ", ".join(map(repr, list(self.fields)[:8])) or "none"
+            raise DataError(f"{self.place}: no field {name!r} (there: {present}); mend the line or choose other fields")
+        value = self.fields[name]
+        if not fits(value):
+            kind = type(value).__name__
+            raise DataError(f"{self.place}: field {name!r} is {kind} where {wanted} is needed; mend the line")
+        return value
+
+
+@final
+class JsonRecords(Reader[T_co]):
+    """What `convert` makes of the JSON object on each line; lines of nothing but white space are left out."""
+
+    def __init__(self, path: Path, convert: Callable[[Record], Iterable[T_co]]) -> None:
+        super().__init__(path)
+        self._convert = convert
+
+    def __iter__(self) -> Iterator[T_co]:
+        for _, record in records(self.paths[0]):
+            yield from self._convert(record)
+
+
+def _is_list(value: object, *, of: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, of) for item in value)
+
+
+def records(path: Path) -> Iterator[tuple[int, Record]]:
+    """The JSON object on each line, behind the line's number."""
+    for number, place, line in placed_lines(path):
+        yield number, Record.read(line, place=place)
+
+
+def json_file(path: Path) -> Record:
+    """The one object of a whole file, plain or gzip; `DataError` where it is none."""
+    text = "\n".join(read_lines(path))
+    try:
+        value: object = json.loads(text)
+    except RecursionError:
+        raise DataError(f"{path}: JSON nested too deeply; is this the right file?") from None
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}:{error.lineno}: not valid JSON ({error.msg}); fetch the file again, or name a .jsonl file if "
+            "each line is an object"
+        ) from None
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: a JSON {type(value).__name__} where an object is needed; is this the right file?")
+    return Record(value, place=str(path))
+
+
+def columns(line: str, needed: int, *, place: str) -> list[str]:
+    """The tab-separated columns of a line; `DataError` where there are fewer than are needed."""
+    fields = line.split("\t")
+    if len(fields) < needed:
+        raise DataError(
+            f"{place}: {len(fields)} tab-separated column{'s' * (len(fields) > 1)} where {needed} are needed; mend the "
+            "line or choose other columns"
+        )
+    return fields
+
+
+def placed_lines(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Number, place (`file:line`) and text of each line of a file; those of nothing but white space are left out."""
     for number, line in enumerate(read_lines(path), 1):
         if line.strip():
-            place = f"{path}:{number}"
-            yield text_field(json_object(line, place=place), field, place=place)
+            yield number, f"{path}:{number}", line
 
 
 def read_lines(source: Path | BinaryIO) -> Iterator[str]:
@@ -214,42 +320,3 @@ def _text(raw: bytes, *, place: str) -> str:
 
 def _side(text: str) -> str:
     return text if text.strip() else ""
-
-
-def json_object(text: str, *, place: str) -> dict[str, object]:
-    """One JSON object; `DataError` for anything else."""
-    try:
-        value: object = json.loads(text)
-    except RecursionError:
-        raise DataError(f"{place}: JSON nested too deeply; each line must be one flat object") from None
-    except ValueError as error:
-        raise DataError(f"{place}: not valid JSON ({error}); each line must be one object") from None
-    if not isinstance(value, dict):
-        raise DataError(f"{place}: a JSON {type(value).__name__} where an object is needed")
-    return cast(dict[str, object], value)
-
-
-def text_field(record: Mapping[str, object], name: str, *, place: str) -> str:
-    """A field that is text; `DataError` where it is missing or something else."""
-    if name not in record:
-        present = ", ".join(map(repr, list(record)[:8])) or "none"
-        raise DataError(f"{place}: no field {name!r} (there: {present}); mend the line or choose other fields")
-    value = record[name]
-    if not isinstance(value, str):
-        raise DataError(f"{place}: field {name!r} is {type(value).__name__} where text is needed; mend the line")
-    # JSON can spell what UTF-8 cannot: an escape for NUL or for half of a surrogate pair.
-    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise DataError(f"{place}: field {name!r} holds NUL or half a surrogate pair; mend the line")
-    return _side(value)
-
-
-def batched(sentences: Iterator[str], size: int) -> Iterator[list[str]]:
-    """Lists of `size` sentences, so that a stream of any length can be translated."""
-    batch: list[str] = []
-    for sentence in sentences:
-        batch.append(sentence)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -14,8 +14,7 @@ from typing import Final, Literal, TypeVar
 
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.questions import Question
-from heedful.data.readers import Reader
-from heedful.data.records import JsonRecords, Record
+from heedful.data.readers import JsonRecords, Reader, Record
 from heedful.errors import DataError
 from heedful.metrics.answers import answer_metrics, token_f1
 from heedful.metrics.classes import Matthews, accuracy, exact_groups, f1, macro_f1, parity

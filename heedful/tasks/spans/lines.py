@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
-from heedful.data.readers import json_object
-from heedful.data.records import Record
+from heedful.data.readers import Record
 from heedful.tasks.faces import Lines
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ class AnswerLines(Lines[tuple[str, str], "Answered"]):
         """Questions and their contexts."""
         for number, line in enumerate(lines, 1):
             if line.strip():
-                place = f"{name}:{number}"
-                record = Record(json_object(line, place=place), place=place)
+                record = Record.read(line, place=f"{name}:{number}")
                 yield record.text("question"), record.text("context")
 
     def answers(self, inputs: Sequence[tuple[str, str]], *, first: int) -> list[Answered]:
