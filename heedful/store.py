@@ -178,6 +178,29 @@ def left_behind(path: Path) -> Iterator[Path]:
             yield found
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all, also where several processes do so at once.
+
+    Raises:
+        RunError: it cannot be written; `path` stays as it was.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    for left in left_behind(path):
+        left.unlink(missing_ok=True)
+    try:
+        try:
+            with beside.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise RunError(f"{path}: cannot be written ({reason}); free space or write elsewhere") from None
+
+
 def _lives(process: int) -> bool:
     try:
         os.kill(process, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heedful.data.special import Special
+from heedful.data.tokenizers import Special
 from heedful.errors import RecipeError
 
 

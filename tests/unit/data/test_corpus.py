@@ -26,8 +26,7 @@ from heedful.data.corpus import (
     write_corpus,
 )
 from heedful.data.readers import LineAligned, Pair
-from heedful.data.special import Special
-from heedful.data.tokenizers import EOS, Characters, Tokenizer, Words, learn_sentencepiece
+from heedful.data.tokenizers import EOS, Characters, Special, Tokenizer, Words, learn_sentencepiece
 from heedful.errors import DataError, RunError
 
 LETTERS = Characters("abcdefghij ", lowercase=False)
