@@ -2145,14 +2145,14 @@ LABELLED = (
     ),
     Mutant(
         "what is drawn does not depend on the seed",
-        "data/drawn.py",
+        "data/chance.py",
         "Chance(self._seed, _STREAM)",
         "Chance(_STREAM)",
         (DRAWN,),
     ),
     Mutant(
         "the first examples are taken instead of any",
-        "data/drawn.py",
+        "data/chance.py",
         'np.argsort(Chance(self._seed, _STREAM).uniform(total), kind="stable")',
         "np.arange(total)",
         (DRAWN,),

@@ -27,24 +27,16 @@ from jaxtyping import Bool, Int, Integer, Shaped
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
-from heedful.store import left_behind
+from heedful.store import digest, left_behind
 
 CHARACTERS_PER_TOKEN = 64
 """A text with more characters than this for each id it may have is too long, without being cut first."""
 
-
 Example = TypeVar("Example")
 
-
 _FORMAT = 2
-
-
 _DESCRIPTION = "corpus.json"
-
-
 _START = np.dtype("<i8")
-
-
 _BETWEEN_TICKS = 1000
 
 
@@ -72,10 +64,10 @@ class Items:
 
 @final
 class Side:
-    """One side of a corpus: the ids of each example, or its arrays."""
+    """One side of a corpus: the ids of each example, or its arrays; `stream` is all of them one after the other."""
 
-    def __init__(self, items: Shaped[np.ndarray, "items ..."], starts: Int[np.ndarray, " bounds"]) -> None:
-        self._items = items
+    def __init__(self, stream: Shaped[np.ndarray, "items ..."], starts: Int[np.ndarray, " bounds"]) -> None:
+        self.stream = stream
         self._starts = starts
 
     def __len__(self) -> int:
@@ -83,17 +75,12 @@ class Side:
 
     def __getitem__(self, row: SupportsIndex) -> Shaped[np.ndarray, "T ..."]:
         number = range(len(self))[row]
-        return self._items[self._starts[number] : self._starts[number + 1]]
+        return self.stream[self._starts[number] : self._starts[number + 1]]
 
     @property
     def lengths(self) -> Int[np.ndarray, " N"]:
         """Ids, or items, in each example."""
         return np.diff(self._starts)
-
-    @property
-    def stream(self) -> Shaped[np.ndarray, "items ..."]:
-        """All of them one after the other."""
-        return self._items
 
     def padded(self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1) -> Int[np.ndarray, "B T"]:
         """The ids of some examples, -1 behind them; T is the longest, up to a multiple of `pad_to`.
@@ -102,7 +89,7 @@ class Side:
         """
         real, places = self._places(rows, pad_to=pad_to)
         block = np.full(real.shape, -1, dtype=np.int64)
-        block[real] = self._items[places]
+        block[real] = self.stream[places]
         return block
 
     def block(
@@ -110,8 +97,8 @@ class Side:
     ) -> tuple[Shaped[np.ndarray, "B T ..."], Int[np.ndarray, "B T"]]:
         """The arrays of some examples, zeros behind them, and the number of each item, -1 where there is none."""
         real, places = self._places(rows, pad_to=pad_to)
-        block = np.zeros((*real.shape, *self._items.shape[1:]), dtype=self._items.dtype)
-        block[real] = self._items[places]
+        block = np.zeros((*real.shape, *self.stream.shape[1:]), dtype=self.stream.dtype)
+        block[real] = self.stream[places]
         return block, np.where(real, np.arange(real.shape[1]), -1)
 
     def _places(
@@ -141,6 +128,7 @@ class Encoding(Generic[Example]):
 
 
 @final
+@dataclass(frozen=True, eq=False)
 class Corpus:
     """Encoded examples on disk; `write_corpus` makes one.
 
@@ -150,10 +138,9 @@ class Corpus:
         sides: the ids or arrays of all examples, by the side's name.
     """
 
-    def __init__(self, folder: Path, *, report: Report, sides: Mapping[str, Side]) -> None:
-        self.folder = folder
-        self.report = report
-        self.sides = sides
+    folder: Path
+    report: Report
+    sides: Mapping[str, Side]
 
     @classmethod
     def open(cls, folder: Path, *, fingerprint: str | None = None) -> Corpus:
@@ -181,7 +168,7 @@ class Corpus:
                 raise ValueError("without sides")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(f"{folder}: damaged corpus ({error}); encode the text again") from None
-        return cls(folder, report=report, sides=sides)
+        return cls(folder, report, sides)
 
     def __len__(self) -> int:
         return self.report.kept
@@ -267,8 +254,7 @@ def fingerprint(paths: Iterable[Path], *more: str) -> str:
     total = hashlib.sha256()
     for path in paths:
         try:
-            with path.open("rb") as file:
-                total.update(hashlib.file_digest(file, "sha256").digest())
+            total.update(bytes.fromhex(digest(path)))
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
     total.update(b"|")
@@ -368,18 +354,13 @@ def _map(
     sha256: Mapping[str, str] | None = None,
 ) -> Side:
     for name, expected in (sha256 or {}).items():  # older versions wrote none
-        if _digest(folder / f"{side}.{name}") != expected:
+        if digest(folder / f"{side}.{name}") != expected:
             raise ValueError(f"{side}.{name} is not what was written")
     ids = _array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens, shape=shape)
     starts = _array(folder / f"{side}.starts", dtype=_START, count=count + 1)
     if starts[0] != 0 or starts[-1] != tokens or np.diff(starts).min(initial=1) < 1:
         raise ValueError(f"{side}.starts does not fit {side}.ids")
     return Side(ids, starts)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _array(path: Path, *, dtype: np.dtype[Any], count: int, shape: Sequence[int] = ()) -> np.ndarray:

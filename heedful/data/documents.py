@@ -1,4 +1,4 @@
-"""Texts to be continued: whole files, lines, or fields of JSON, as documents that end."""
+"""Texts to be continued: whole files, blocks, lines, or fields of JSON, as documents that end."""
 
 from __future__ import annotations
 
@@ -44,6 +44,22 @@ class Lines(Reader[Document]):
 
     def __iter__(self) -> Iterator[Document]:
         return (Document(line, ends=True) for line in read_lines(self.paths[0]) if line.strip())
+
+
+@final
+class BlankSeparated(Reader[Document]):
+    """Documents with one or more empty lines between them, as BERT's pre-training data has them."""
+
+    def __iter__(self) -> Iterator[Document]:
+        lines: list[str] = []
+        for line in read_lines(self.paths[0]):
+            if line.strip():
+                lines.append(line)
+            elif lines:
+                yield Document("\n".join(lines), ends=True)
+                lines = []
+        if lines:
+            yield Document("\n".join(lines), ends=True)
 
 
 @final

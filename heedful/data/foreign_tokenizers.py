@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Final, final
 import sentencepiece
 
 from heedful.data.normalisation import valid
-from heedful.data.tokenizers import UNKNOWN, Special, Tokenizer
+from heedful.data.tokenizers import FORMAT, UNKNOWN, Special, Tokenizer
 from heedful.errors import DataError, MissingExtraError
 
-_FORMAT: Final = 1
 _SPACE: Final = "▁"
 _LANGUAGE: Final = re.compile(r">>[^<>]+<<")
 _SPOKEN: Final = {" ": _SPACE, "\n": "↵", "\t": "⇥"}
@@ -61,7 +60,7 @@ class _Foreign(Tokenizer):
     def _record(self, kind: str, **content: Any) -> bytes:
         special = self.special
         record = {
-            "format": _FORMAT,
+            "format": FORMAT,
             "kind": kind,
             "size": self.size,
             "special": {name: getattr(special, name) for name in ("bos", "eos", "unk", "mask")},
@@ -259,16 +258,6 @@ class MarianPieces(_Foreign):
 
     def _contents(self) -> bytes:
         return self._record("marian", model=base64.b64encode(self.model).decode("ascii"), ids=self.ids)
-
-
-def tokenizer_from(record: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer that `save` wrote as this record; any error where it did not."""
-    special = Special(**record["special"], others=frozenset(record["others"]))
-    size, opening = int(record["size"]), tuple(map(int, record["opening"]))
-    if record["kind"] == "hugging_face":
-        return HuggingFace(record["tokenizer"], special=special, size=size, opening=opening)
-    model = base64.b64decode(record["model"], validate=True)
-    return MarianPieces(model, record["ids"], special=special, size=size)
 
 
 def word_piece(

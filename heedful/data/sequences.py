@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heedful.data.tokenizers import Special
+from heedful.data.corpus import CHARACTERS_PER_TOKEN
+from heedful.data.tokenizers import Special, Tokenizer
 from heedful.errors import RecipeError
 
 
@@ -56,6 +57,12 @@ class Window:
     def cut(self, context: str, first: int, last: int) -> str:
         """The text from the id at index `first` to the one at `last`, both in the context and counted in `ids`."""
         return context[self.offsets[first - self.begin][0] : self.offsets[last - self.begin][1]]
+
+
+def frame(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int) -> Joined:
+    """One or two texts as a model reads them; of what is too long the longer text loses its end."""
+    ids = [tokenizer.encode(text[: CHARACTERS_PER_TOKEN * max_length]) for text in texts]
+    return joined(ids[0], ids[1] if len(ids) > 1 else None, special=tokenizer.special, max_length=max_length)
 
 
 def joined(a: Sequence[int], b: Sequence[int] | None = None, *, special: Special, max_length: int) -> Joined:

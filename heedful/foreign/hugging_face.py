@@ -17,7 +17,8 @@ from heedful.architectures.build import build_encoder, build_language_model, bui
 from heedful.architectures.interface import Sizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
-from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT

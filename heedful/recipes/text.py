@@ -85,7 +85,7 @@ class BlocksConfig(Section):
 
     def reader(self) -> Reader[Document]:
         """A document for each block."""
-        from heedful.data.sentences import BlankSeparated
+        from heedful.data.documents import BlankSeparated
 
         return BlankSeparated(self.path)
 

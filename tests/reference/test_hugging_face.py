@@ -27,7 +27,8 @@ from heedful.architectures.positions import LearnedConfig, RotaryConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.offsets import offsets
 from heedful.data.readers import read_lines
-from heedful.data.tokenizers import Tokenizer, learn_characters, load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.tokenizers import Tokenizer, learn_characters
 from heedful.errors import RunError
 from heedful.foreign.hugging_face import open_hugging_face, ready
 from heedful.foreign.hugging_face_export import save_hugging_face

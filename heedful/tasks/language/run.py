@@ -10,7 +10,8 @@ import torch
 from heedful.architectures.build import build_language_model
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document, document_encoding
-from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.tokenizers import Tokenizer
 from heedful.models.language_model import LanguageModel
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned, placed

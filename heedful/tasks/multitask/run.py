@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Final, TypeAlias, final
 import torch
 
 from heedful.data.corpus import Corpus, Encoding
-from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.models.interface import Encoder
 from heedful.models.multitask import Headed, MultitaskModel

@@ -11,7 +11,8 @@ import torch
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document
 from heedful.data.sentences import sentences as split
-from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.tokenizers import Tokenizer
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned

@@ -13,7 +13,8 @@ from heedful.architectures.build import build_sequence_to_sequence
 from heedful.architectures.interface import Sizes
 from heedful.data.corpus import Corpus, Encoding, pair_encoding
 from heedful.data.readers import Pair
-from heedful.data.tokenizers import Tokenizer, load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
 from heedful.metrics.translation import bleu
 from heedful.models.sequence_to_sequence import SequenceToSequence

@@ -11,7 +11,8 @@ import pytest
 from heedful.data import documents
 from heedful.data.corpus import write_corpus
 from heedful.data.documents import Document, JsonlDocuments, Lines, PlainText, document_encoding
-from heedful.data.tokenizers import EOS, learn_characters, load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.tokenizers import EOS, learn_characters
 from heedful.errors import DataError
 
 TEXT = "First Citizen:\nSpeak,  speak.\n\n\tAll:\n"

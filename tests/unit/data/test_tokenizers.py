@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import (
     BOS,
     EOS,
@@ -27,7 +28,6 @@ from heedful.data.tokenizers import (
     learn_characters,
     learn_sentencepiece,
     learn_words,
-    load_tokenizer,
 )
 from heedful.errors import DataError, RecipeError, RunError
 
