@@ -312,7 +312,7 @@ ATTENTION = (
     ),
     Mutant(
         "what was asked for gives way to what an older run meant",
-        "recipes/stored.py",
+        "recipes/load.py",
         "and name not in found.model_fields_set",
         "and True",
         (OLDER, STORED),
