@@ -26,8 +26,7 @@ from heedful.retrieval.manifest import (
     read_index_manifest,
     unit_vectors,
 )
-from heedful.retrieval.terms import terms
-from heedful.retrieval.words import WordsIndex, bm25s
+from heedful.retrieval.words import WordsIndex, bm25s, terms
 from heedful.store import MANIFEST, digest, write_json
 from heedful.tasks.embedder import Embeds
 from heedful.tasks.faces import chunked
@@ -97,18 +96,13 @@ def _claimed(folder: Path, *, rebuild: bool) -> Iterator[None]:
     """Makes the folder, or takes it up, and keeps other processes from building there."""
     there = (folder / MANIFEST).exists()
     try:
-        others = [path.name for path in folder.iterdir() if path.name != _LOCK and not path.name.isdecimal()]
+        inside = list(folder.iterdir()) if folder.exists() else []
         if there and '"checkpoints"' in (folder / MANIFEST).read_text(encoding="utf-8", errors="replace"):
             raise RunError(f"{folder}: is a run and no index; choose another folder")
-        if others and not there:
+        if not there and any(path.name != _LOCK and not path.name.isdecimal() for path in inside):
             raise RunError(f"{folder}: is not empty and holds no index; choose another folder")
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be an index ({error.strerror}); choose another folder") from None
-    if there and not rebuild:
-        raise RunError(f"{folder}: is an index already; replace it with --rebuild, or choose another folder")
-    try:
+        if there and not rebuild:
+            raise RunError(f"{folder}: is an index already; replace it with --rebuild, or choose another folder")
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / _LOCK, timeout=0)
         lock.acquire()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,11 +48,8 @@ class Judged:
     place: str
 
 
-class Passages(Reader[tuple[str, Passage]]):
-    """Passages, each with its place (`file:line`), that can be read again and again."""
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[tuple[str, Passage]]: ...
+Passages = Reader[tuple[str, Passage]]
+"""Passages, each with its place (`file:line`), that can be read again and again."""
 
 
 @final

@@ -26,8 +26,7 @@ from heedful.retrieval.manifest import (
     verify_index,
 )
 from heedful.retrieval.orders import ORDERINGS, Hit, Ordering, Scores, hits
-from heedful.retrieval.terms import terms
-from heedful.retrieval.words import WordsIndex
+from heedful.retrieval.words import WordsIndex, terms
 from heedful.runs.load import load_embedder
 from heedful.tasks.embedder import Embeds
 from heedful.tasks.faces import chunked

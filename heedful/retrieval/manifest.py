@@ -91,22 +91,18 @@ def verify_index(folder: Path, manifest: IndexManifest) -> None:
     Raises:
         RunError: one is missing or not the one that was saved.
     """
-    for name in manifest.files:
-        _verify(folder, name, manifest)
-
-
-def _verify(folder: Path, name: str, manifest: IndexManifest) -> None:
-    path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise RunError(f"{folder / MANIFEST}: names {name!r} outside of the index; build the index again")
-    try:
-        same = digest(path) == manifest.files[name]
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read ({error.strerror}); build the index again with --rebuild") from None
-    if not same:
-        raise RunError(
-            f"{path}: is not the file that was saved (its sha256 differs); build the index again with --rebuild"
-        )
+    for name, saved in manifest.files.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise RunError(f"{folder / MANIFEST}: names {name!r} outside of the index; build the index again")
+        try:
+            found = digest(path)
+        except OSError as error:
+            raise RunError(f"{path}: cannot be read ({error.strerror}); build the index again with --rebuild") from None
+        if found != saved:
+            raise RunError(
+                f"{path}: is not the file that was saved (its sha256 differs); build the index again with --rebuild"
+            )
 
 
 def unit_vectors(vectors: Float[np.ndarray, "N d_model"]) -> Float[np.ndarray, "N d_model"]:

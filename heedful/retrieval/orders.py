@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from heedful.errors import RecipeError
 from heedful.retrieval.collection import Passage
-from heedful.retrieval.terms import terms
+from heedful.retrieval.words import terms
 
 Ordering = Literal["bm25", "encoder", "product"]
 """What passages are ordered by."""

@@ -20,8 +20,7 @@ from heedful.retrieval.building import build_index
 from heedful.retrieval.collection import Judged, Passage
 from heedful.retrieval.manifest import read_index_manifest
 from heedful.retrieval.measure import measure_search
-from heedful.retrieval.terms import terms
-from heedful.retrieval.words import K1, B
+from heedful.retrieval.words import K1, B, terms
 
 pytest.importorskip("bm25s", reason="the extra [search] is not installed")
 
