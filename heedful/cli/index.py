@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
     given.computing.check()
 
     from heedful.cli.counting import Counting
-    from heedful.retrieval.building import build_index
+    from heedful.retrieval.folder import build_index
     from heedful.runs.load import load_embedder
 
     given.computing.begin()

@@ -320,14 +320,6 @@ def _price(voice: _Voice, content: _Content) -> str:
     return voice.words(amount, "currency", currency=_CURRENCIES[content.pick % 2])
 
 
-def _cardinal(voice: _Voice, content: _Content) -> str:
-    return voice.words(content.number)
-
-
-def _ordinal(voice: _Voice, content: _Content) -> str:
-    return voice.words(content.number, "ordinal")
-
-
 @dataclass(frozen=True)
 class _Kind:
     """A kind of sentence: its share of the book, the largest number in it, and how a language writes it."""
@@ -345,8 +337,8 @@ _KINDS = (
     _Kind("spoken moment", 10, 9999, _spoken_moment),
     _Kind("weekday and time", 8, 9999, _clock),
     _Kind("interval", 8, 9999, _interval),
-    _Kind("number", 16, 9999, _cardinal),
-    _Kind("ordinal", 6, 999, _ordinal),
+    _Kind("number", 16, 9999, lambda voice, content: voice.words(content.number)),
+    _Kind("ordinal", 6, 999, lambda voice, content: voice.words(content.number, "ordinal")),
     _Kind("price", 6, 999, _price),
     _Kind("measure", 6, 999, _measure),
     _Kind("distance in time", 6, 999, _distance),

@@ -79,17 +79,17 @@ def joined(a: Sequence[int], b: Sequence[int] | None = None, *, special: Special
     room = max_length - borders
     if room < 0:
         raise RecipeError(f"max_length is {max_length}; begin and end alone need {borders}")
-    if b is None:
-        first, second = min(len(a), room), 0
-    else:
-        first, second = _longest_first(len(a), len(b), room=room)
+    others = 0 if b is None else len(b)
+    half = room // 2
+    # Each may have what the other leaves, and at least its half.
+    first = min(len(a), max(room - others, room - half))
+    second = min(others, max(room - len(a), half))
     ids = [special.bos, *a[:first], special.eos]
     segments = [0] * len(ids)
     if b is not None:
         ids += [*b[:second], special.eos]
         segments += [1] * (second + 1)
-    total = len(a) + (0 if b is None else len(b))
-    return Joined(tuple(ids), tuple(segments), total - first - second)
+    return Joined(tuple(ids), tuple(segments), len(a) + others - first - second)
 
 
 def windows(
@@ -142,18 +142,6 @@ def windows(
         )
         for number, stretch in enumerate(stretches)
     ]
-
-
-def _longest_first(a: int, b: int, *, room: int) -> tuple[int, int]:
-    """What is left of two lengths when the longer one, or else the second, loses one until both fit."""
-    if a + b <= room:
-        return a, b
-    half = room // 2
-    if b <= half:
-        return room - b, b
-    if a <= room - half:
-        return a, room - a
-    return room - half, half
 
 
 def _most_central(place: int, stretches: Sequence[range]) -> int:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from heedful.errors import RunError
 from heedful.retrieval.collection import Passage
-from heedful.retrieval.manifest import (
+from heedful.retrieval.folder import (
     OFFSETS,
     PASSAGES,
     VECTORS,
