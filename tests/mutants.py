@@ -2146,14 +2146,14 @@ LABELLED = (
     Mutant(
         "what is drawn does not depend on the seed",
         "data/chance.py",
-        "Chance(self._seed, _STREAM)",
+        "Chance(self.seed, _STREAM)",
         "Chance(_STREAM)",
         (DRAWN,),
     ),
     Mutant(
         "the first examples are taken instead of any",
         "data/chance.py",
-        'np.argsort(Chance(self._seed, _STREAM).uniform(total), kind="stable")',
+        'np.argsort(Chance(self.seed, _STREAM).uniform(total), kind="stable")',
         "np.arange(total)",
         (DRAWN,),
     ),

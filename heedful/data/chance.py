@@ -6,6 +6,7 @@ With them some of many examples are drawn, so that what is learned from few can 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Generic, TypeVar, final
 
@@ -66,34 +67,34 @@ def _mixed(z: int) -> int:
 
 
 @final
+@dataclass(frozen=True, eq=False)
 class Drawn(Generic[T]):
     """`count` examples drawn without replacement, in the order in which they stand.
 
     Each example gets a random number that the seed decides, and those with the smallest are taken. So of one seed the
     examples of a smaller draw are among those of a larger one.
 
-    Args:
+    Attributes:
         examples: to be read as often as one likes, each time from the start.
         count: how many.
         seed: of the draw.
     """
 
-    def __init__(self, examples: Iterable[T], *, count: int, seed: int) -> None:
-        self._examples = examples
-        self._count = count
-        self._seed = seed
+    examples: Iterable[T]
+    count: int
+    seed: int
 
     def __iter__(self) -> Iterator[T]:
         """`RecipeError` where there are not as many."""
         chosen = self._chosen
-        return (example for example, mine in zip(self._examples, chosen, strict=True) if mine)
+        return (example for example, mine in zip(self.examples, chosen, strict=True) if mine)
 
     @cached_property
     def _chosen(self) -> Bool[np.ndarray, " N"]:
-        total = sum(1 for _ in self._examples)
-        require_enough(self._count, total)
+        total = sum(1 for _ in self.examples)
+        require_enough(self.count, total)
         chosen = np.zeros(total, dtype=bool)
-        chosen[np.argsort(Chance(self._seed, _STREAM).uniform(total), kind="stable")[: self._count]] = True
+        chosen[np.argsort(Chance(self.seed, _STREAM).uniform(total), kind="stable")[: self.count]] = True
         return chosen
 
 

@@ -24,15 +24,14 @@ _SPOKEN: Final = {" ": _SPACE, "\n": "↵", "\t": "⇥"}
 class _Foreign(Tokenizer):
     """What a vocabulary of another project has: ids that it does not use, and special ones anywhere.
 
+    `DataError` where an id is not below `size`.
+
     Args:
         ids: of its pieces.
         file: where they stand.
         size: entries of the model's tables, which may be more than there are pieces; as many unless given.
         special: their ids.
         opening: ids that every text begins with.
-
-    Raises:
-        DataError: an id is not below `size`.
     """
 
     _padding: ClassVar[tuple[str, ...]]
@@ -201,14 +200,13 @@ class HuggingFace(_Foreign):
 class MarianPieces(_Foreign):
     """Sentencepiece cuts the text, a list says the ids: the vocabulary of Marian's models, one language of it.
 
+    `DataError` where sentencepiece cannot read the model.
+
     Args:
         model: a sentencepiece model.
         ids: of its pieces.
         special: their ids; `unk` is what a piece without an id becomes.
         size: entries of the model's tables; as many as there are ids unless given.
-
-    Raises:
-        DataError: sentencepiece cannot read the model.
     """
 
     _carries_space = True

@@ -79,11 +79,7 @@ def phrasebook(
 
 
 def languages() -> tuple[str, ...]:
-    """The codes that both libraries know, such as "de" and "pt_BR", sorted.
-
-    Raises:
-        MissingExtraError: Babel or num2words is not installed.
-    """
+    """The codes that both libraries know, such as "de" and "pt_BR", sorted; `MissingExtraError` without them."""
     try:
         from babel.localedata import locale_identifiers
         from num2words import CONVERTER_CLASSES
@@ -239,10 +235,10 @@ class _Voice:
         return str(self.locale.datetime_formats["full"]).replace("'", "")
 
 
-def _date(voice: _Voice, content: _Content) -> str:
+def _date(voice: _Voice, content: _Content, length: str = "full") -> str:
     from babel.dates import format_date
 
-    return format_date(content.moment, "full", voice.locale)
+    return format_date(content.moment, length, voice.locale)
 
 
 def _moment(voice: _Voice, content: _Content) -> str:
@@ -253,9 +249,7 @@ def _moment(voice: _Voice, content: _Content) -> str:
 
 
 def _spoken_date(voice: _Voice, content: _Content, length: str = "long") -> str:
-    from babel.dates import format_date
-
-    before, after = format_date(content.moment, length, voice.locale).split(str(content.moment.year))
+    before, after = _date(voice, content, length).split(str(content.moment.year))
     year = voice.words(content.moment.year, "year")
     after = after.removeprefix(".")  # Hungarian and Serbian mark an ordinal in digits by it, not one in words
     # Japanese and Korean years end with the word for year, and so does the date's pattern

@@ -13,6 +13,7 @@ import json
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar, final
@@ -65,7 +66,7 @@ class LineAligned(Reader[Pair]):
 
     def __iter__(self) -> Iterator[Pair]:
         source, target = self.paths
-        lines = zip_longest(_raw_lines(source), _raw_lines(target))
+        lines = zip_longest(read_lines(source), read_lines(target))
         for number, (left, right) in enumerate(lines, 1):
             if left is None or right is None:
                 longer = number + sum(1 for _ in lines)
@@ -74,9 +75,7 @@ class LineAligned(Reader[Pair]):
                     f"{source} has {counts[0]} lines and {target} has {counts[1]}; line-aligned files must "
                     "have equally many, so find where they part"
                 )
-            first = _text(left, place=f"{source}:{number}")
-            second = _text(right, place=f"{target}:{number}")
-            yield Pair(_side(first), _side(second), f"{source}:{number}")
+            yield Pair(_side(left), _side(right), f"{source}:{number}")
 
 
 @final
@@ -121,12 +120,12 @@ class JsonLines(Reader[Pair]):
 
 
 @final
+@dataclass(frozen=True)
 class Record:
     """A JSON object and where it stands; what is missing or of another type is a `DataError` that says so."""
 
-    def __init__(self, fields: Mapping[str, object], *, place: str) -> None:
-        self.fields = fields
-        self.place = place
+    fields: Mapping[str, object]
+    place: str
 
     @classmethod
     def read(cls, text: str, *, place: str) -> Record:
@@ -265,7 +264,16 @@ def read_lines(source: Path | BinaryIO) -> Iterator[str]:
 
 def _decoded(lines: Iterator[bytes], *, name: str) -> Iterator[str]:
     for number, raw in enumerate(lines, 1):
-        yield _text(raw, place=f"{name}:{number}")
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}:{number}: byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not UTF-8; "
+                "convert the file to UTF-8"
+            ) from None
+        if "\0" in text:
+            raise DataError(f"{name}:{number}: a NUL character; convert the file to UTF-8 text or mend the line")
+        yield text
 
 
 def _require_file(path: Path) -> None:
@@ -303,19 +311,6 @@ def _cut(readline: Callable[[int], bytes], *, name: str) -> Iterator[bytes]:
         yield line.removesuffix(b"\n").removesuffix(b"\r")
         line = readline(LONGEST_LINE + 1)
         number += 1
-
-
-def _text(raw: bytes, *, place: str) -> str:
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{place}: byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not UTF-8; "
-            "convert the file to UTF-8"
-        ) from None
-    if "\0" in text:
-        raise DataError(f"{place}: a NUL character; convert the file to UTF-8 text or mend the line")
-    return text
 
 
 def _side(text: str) -> str:

@@ -70,10 +70,8 @@ def joined(a: Sequence[int], b: Sequence[int] | None = None, *, special: Special
 
     Where there is no room for all, ids are taken from the end of the longer text, of the second if both are equally
     long, until there is: BERT's rule, which leaves of the shorter text as much as it can. An empty text stays empty:
-    `bos eos`, `bos eos B eos` and `bos A eos eos` are sequences like any other.
-
-    Raises:
-        RecipeError: `max_length` has no room for bos and eos.
+    `bos eos`, `bos eos B eos` and `bos A eos eos` are sequences like any other. `RecipeError` where `max_length` has no
+    room for bos and eos.
     """
     borders = 2 if b is None else 3
     room = max_length - borders

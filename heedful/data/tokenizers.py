@@ -111,9 +111,7 @@ class Tokenizer(ABC):
         """The ids of a text in which `blank` stands for what is hidden: one mask each.
 
         A space in front of a blank belongs to what is hidden where pieces carry the space before them.
-
-        Raises:
-            DataError: the text is not valid Unicode, or this vocabulary has no mask.
+        `DataError` where the text is not valid Unicode, or this vocabulary has no mask.
         """
         mask = self.special.mask
         if mask is None:

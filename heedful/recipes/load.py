@@ -6,7 +6,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -53,18 +53,16 @@ def taking_up(recipe: Recipe, stored: Mapping[str, Any]) -> Recipe:
         return recipe
 
 
-class Missing(NamedTuple):
-    """A key that a stored table lacks, and what was done before there was one."""
+def missing(
+    table: Mapping[str, Any], kind: type[Section], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The path of each key that the recipe of a run lacks because it is older, and what was done before there was one.
 
-    path: tuple[str, ...]
-    meant: Any
-
-
-def missing(table: Mapping[str, Any], kind: type[Section], above: tuple[str, ...] = ()) -> Iterator[Missing]:
-    """What the recipe of a run lacks because it is older; nothing in one that was stored today."""
+    There is none in a recipe that was stored today.
+    """
     for name, value in kind.formerly(table).items():
         if name not in table:
-            yield Missing((*above, name), value)
+            yield (*above, name), value
     for path, annotation, value in _entries(table, kind):
         section = member(annotation, value) if members(annotation) and isinstance(value, Mapping) else None
         if section is not None:

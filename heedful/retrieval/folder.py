@@ -66,11 +66,7 @@ class IndexManifest:
 
 
 def read_index_manifest(folder: Path) -> IndexManifest:
-    """What an index holds.
-
-    Raises:
-        RunError: there is no such folder, it is no index, or another version of heedful wrote it.
-    """
+    """What an index holds; `RunError` where there is none, or another version of heedful wrote it."""
     path = folder / MANIFEST
     if not folder.is_dir():
         raise RunError(f"{folder}: no such index; check the path, or build it first with: heedful index")
@@ -87,11 +83,7 @@ def read_index_manifest(folder: Path) -> IndexManifest:
 
 
 def verify_index(folder: Path, manifest: IndexManifest) -> None:
-    """Compares all files of an index with its manifest.
-
-    Raises:
-        RunError: one is missing or not the one that was saved.
-    """
+    """Compares all files of an index with its manifest; `RunError` where one is missing or not as it was saved."""
     for name, saved in manifest.files.items():
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()):

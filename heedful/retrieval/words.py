@@ -72,12 +72,7 @@ class WordsIndex:
 
     @classmethod
     def of(cls, passages: Iterable[Iterable[str]]) -> WordsIndex:
-        """An index of passages as terms.
-
-        Raises:
-            MissingExtraError: bm25s is not installed.
-            DataError: no passage has any term.
-        """
+        """An index of passages as terms; `DataError` where no passage has any."""
         library = bm25s().BM25(k1=K1, b=B, method=_METHOD)
         vocabulary: dict[str, int] = {}
         rows = [[vocabulary.setdefault(term, len(vocabulary)) for term in passage] for passage in passages]
@@ -88,12 +83,7 @@ class WordsIndex:
 
     @classmethod
     def load(cls, folder: Path) -> WordsIndex:
-        """The one that `save` wrote; its arrays are mapped, not read.
-
-        Raises:
-            MissingExtraError: bm25s is not installed.
-            RunError: bm25s cannot read it.
-        """
+        """The one that `save` wrote; its arrays are mapped, not read. `RunError` where bm25s cannot read it."""
         library = bm25s()
         try:
             return cls(library.BM25.load(folder, mmap=True, load_corpus=False))
@@ -120,11 +110,7 @@ class WordsIndex:
 
 
 def bm25s() -> ModuleType:
-    """The library.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """The library; `MissingExtraError` where it is not installed."""
     try:
         import bm25s as library
     except ImportError:
