@@ -37,7 +37,6 @@ Example = TypeVar("Example")
 _FORMAT = 2
 _DESCRIPTION = "corpus.json"
 _START = np.dtype("<i8")
-_BETWEEN_TICKS = 1000
 
 
 @dataclass(frozen=True)
@@ -205,7 +204,6 @@ def write_corpus(
     *,
     encoding: Encoding[Example],
     fingerprint: str = "",
-    tick: Callable[[int], None] | None = None,
 ) -> Corpus:
     """Encodes examples into a folder, in place of the corpus that may be there.
 
@@ -216,7 +214,6 @@ def write_corpus(
         examples: what to encode, read once.
         encoding: how.
         fingerprint: what the corpus depends on, for `Corpus.open` to compare.
-        tick: is told now and then, and at the end, how many examples have been read.
 
     Raises:
         DataError: an example cannot be read, or none is left.
@@ -233,7 +230,7 @@ def write_corpus(
         try:
             with ExitStack() as files:
                 growing = {name: _Growing(files, beside / name, size=size) for name, size in encoding.sizes.items()}
-                report = _encode(examples, encoding.encode, list(growing.values()), tick=tick)
+                report = _encode(examples, encoding.encode, list(growing.values()))
                 _require_some(report)
                 sides = {name: side.finish() for name, side in growing.items()}
                 about = {"format": _FORMAT, "fingerprint": fingerprint, "report": asdict(report), "sides": sides}
@@ -298,12 +295,9 @@ def _encode(
     examples: Iterable[Example],
     encode: Callable[[Example], Sequence[Sequence[Any] | np.ndarray | None]],
     sides: Sequence[_Growing],
-    *,
-    tick: Callable[[int], None] | None,
 ) -> Report:
-    kept = empty = too_long = read = 0
-    for read, example in enumerate(examples, 1):
-        encoded = encode(example)
+    kept = empty = too_long = 0
+    for encoded in map(encode, examples):
         if any(items is not None and len(items) == 0 for items in encoded):
             empty += 1
         elif any(items is None for items in encoded):
@@ -312,10 +306,6 @@ def _encode(
             kept += 1
             for items, side in zip(encoded, sides, strict=True):
                 side.add([] if items is None else items)
-        if tick is not None and read % _BETWEEN_TICKS == 0:
-            tick(read)
-    if tick is not None:
-        tick(read)
     return Report(kept, empty, too_long)
 
 
