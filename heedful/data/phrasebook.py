@@ -13,7 +13,7 @@ import hashlib
 import re
 import unicodedata
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache, cached_property
@@ -68,8 +68,8 @@ def phrasebook(
     seen: set[str] = set()
     parts: dict[str, tuple[Pair, ...]] = {}
     for part, count in (("test", held_out), ("validation", held_out), ("train", size)):
-        stream = _sentences(kinds, voices, pool=pools[part], random=Random(f"{part} {seed}"))
-        parts[part] = _take(count, stream, seen)
+        random = Random(f"{part} {seed}")
+        parts[part] = _pairs(count, kinds, voices, pool=pools[part], random=random, seen=seen)
         if len(parts[part]) < count:
             raise RecipeError(
                 f"{count:,} {part} pairs from {source} to {target} are more than the phrasebook holds: "
@@ -175,22 +175,15 @@ def _pools(seed: int) -> dict[str, _Pool]:
     }
 
 
-def _sentences(
-    kinds: Sequence[_Kind], voices: tuple[_Voice, _Voice], *, pool: _Pool, random: Random
-) -> Iterator[Pair | None]:
-    shares = [kind.share for kind in kinds]
-    while True:
-        (kind,) = random.choices(kinds, shares)
-        content = pool.draw(random, kind.largest)
-        yield _translate(kind, content, voices)
-
-
-def _take(count: int, stream: Iterator[Pair | None], seen: set[str]) -> tuple[Pair, ...]:
+def _pairs(
+    count: int, kinds: Sequence[_Kind], voices: tuple[_Voice, _Voice], *, pool: _Pool, random: Random, seen: set[str]
+) -> tuple[Pair, ...]:
     """New pairs until there are `count`, or until a thousand draws in a row gave none."""
     pairs: list[Pair] = []
     idle = 0
     while len(pairs) < count and idle < 1000:
-        pair = next(stream)
+        (kind,) = random.choices(kinds, [kind.share for kind in kinds])
+        pair = _translate(kind, pool.draw(random, kind.largest), voices)
         idle += 1
         if pair is not None and pair[0] not in seen:
             seen.add(pair[0])

@@ -33,9 +33,9 @@ class FileConfig(Section):
 
     def reader(self) -> Reader[Any]:
         """The examples, to be read as often as one likes; `DataError` where the file is missing."""
-        options = {name: getattr(self, name) for name in type(self).model_fields if name not in ("kind", "path")}
-        reader: Reader[Any] = find(self.read_by, about=f"kind = {self.kind!r}")(self.path, **options)
-        return reader
+        make = find(self.read_by, about=f"kind = {self.kind!r}")
+        made: Reader[Any] = make(self.path, **self.model_dump(exclude={"kind", "path"}))
+        return made
 
 
 class PlainTextConfig(FileConfig):
