@@ -13,13 +13,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, SupportsIndex, TypeVar, final
+from typing import Any, Generic, SupportsIndex, TypeVar, final
 
 import numpy as np
 from jaxtyping import Bool, Int, Integer, Shaped
@@ -27,7 +25,7 @@ from jaxtyping import Bool, Int, Integer, Shaped
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
-from heedful.store import digest, left_behind
+from heedful.store import digest, whole_folder
 
 CHARACTERS_PER_TOKEN = 64
 """A text with more characters than this for each id it may have is too long, without being cut first."""
@@ -219,30 +217,14 @@ def write_corpus(
         DataError: an example cannot be read, or none is left.
         RunError: the folder holds something else or cannot be written.
     """
-    whole = folder.resolve()
-    beside = whole.with_name(f".{whole.name}.{os.getpid()}")
-    try:
-        if folder.exists() and not (folder / _DESCRIPTION).exists() and any(folder.iterdir()):
-            raise RunError(f"{folder}: holds files but no corpus; choose a folder that is empty or new")
-        for left in left_behind(whole):
-            shutil.rmtree(left, ignore_errors=True)
-        beside.mkdir(parents=True)
-        try:
-            with ExitStack() as files:
-                growing = {name: _Growing(files, beside / name, size=size) for name, size in encoding.sizes.items()}
-                report = _encode(examples, encoding.encode, list(growing.values()))
-                _require_some(report)
-                sides = {name: side.finish() for name, side in growing.items()}
-                about = {"format": _FORMAT, "fingerprint": fingerprint, "report": asdict(report), "sides": sides}
-                description = files.enter_context((beside / _DESCRIPTION).open("wb"))
-                description.write(json.dumps(about, indent=1).encode())
-                _sync(description)
-            _replace(whole, beside)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-    except OSError as error:
-        reason = error.strerror or error
-        raise RunError(f"{folder}: cannot be written ({reason}); free space or write elsewhere") from None
+    with whole_folder(folder, use="write the corpus to", instead_of=_DESCRIPTION) as beside:
+        with ExitStack() as files:
+            growing = {name: _Growing(files, beside / name, size=size) for name, size in encoding.sizes.items()}
+            report = _encode(examples, encoding.encode, list(growing.values()))
+            _require_some(report)
+        sides = {name: side.about() for name, side in growing.items()}
+        about = {"format": _FORMAT, "fingerprint": fingerprint, "report": asdict(report), "sides": sides}
+        (beside / _DESCRIPTION).write_text(json.dumps(about, indent=1))
     return Corpus.open(folder)
 
 
@@ -278,9 +260,7 @@ class _Growing:
         self._write("ids", np.asarray(items, dtype=self._dtype).reshape(len(items), *self._shape))
         self._write("starts", np.array(self._tokens, dtype=_START))
 
-    def finish(self) -> dict[str, Any]:
-        for file in self._files.values():
-            _sync(file)
+    def about(self) -> dict[str, Any]:
         shape = {"shape": list(self._shape)} if self._shape else {}
         sums = {name: each.hexdigest() for name, each in self._sums.items()}
         return {"dtype": self._dtype.str, "tokens": self._tokens, **shape, "sha256": sums}
@@ -318,19 +298,6 @@ def _require_some(report: Report) -> None:
             f"none of {read} examples can be used: {report.empty} with an empty side, {report.too_long} with a side "
             "that is too long; check the files or allow longer ones (data.max_length)"
         )
-
-
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _replace(folder: Path, newer: Path) -> None:
-    older = newer.with_name(newer.name + ".old")
-    if folder.exists():
-        folder.rename(older)
-    newer.rename(folder)
-    shutil.rmtree(older, ignore_errors=True)
 
 
 def _map(
