@@ -122,24 +122,17 @@ class TokenizerConfig(Section):
         """The tokenizer of some texts; `masked` where tokens will be hidden."""
         from heedful.data.tokenizers import learn_characters, learn_sentencepiece, learn_words
 
+        how = {"lowercase": self.lowercase, "masked": masked}
         match self.kind:
             case "bpe" | "unigram":
                 assert self.size is not None
-                return learn_sentencepiece(
-                    texts,
-                    kind=self.kind,
-                    size=self.size,
-                    lowercase=self.lowercase,
-                    character_coverage=self.character_coverage,
-                    masked=masked,
-                )
+                coverage = self.character_coverage
+                return learn_sentencepiece(texts, kind=self.kind, size=self.size, character_coverage=coverage, **how)
             case "characters":
                 verbatim = isinstance(self, TextTokenizerConfig) and self.verbatim
-                return learn_characters(
-                    texts, size=self.size, lowercase=self.lowercase, verbatim=verbatim, masked=masked
-                )
+                return learn_characters(texts, size=self.size, verbatim=verbatim, **how)
             case "words":
-                return learn_words(texts, size=self.size, lowercase=self.lowercase, masked=masked)
+                return learn_words(texts, size=self.size, **how)
 
 
 class TextTokenizerConfig(TokenizerConfig):
