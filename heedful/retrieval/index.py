@@ -155,16 +155,14 @@ class PassageIndex:
     @cached_property
     def _encoder(self) -> Embeds:
         """Checked to be the one that made the vectors, by letting it read a passage again."""
-        given = self.model
-        if given is None and self.manifest.model is None:
-            raise RunError(f"{self.folder}: does not know which model made its vectors; name it with --model")
-        encoder = given if isinstance(given, Embeds) else None
-        if encoder is None:
-            assert not isinstance(given, Embeds)
-            folder = Path(given if given is not None else str(self.manifest.model))
-            if not folder.is_dir():
-                raise RunError(f"{folder}: the model of this index is not here; say with --model where it is")
-            encoder = load_embedder(folder, device=self.device)
+        encoder = self.model
+        if not isinstance(encoder, Embeds):
+            where = self.manifest.model if encoder is None else encoder
+            if where is None:
+                raise RunError(f"{self.folder}: does not know which model made its vectors; name it with --model")
+            if not Path(where).is_dir():
+                raise RunError(f"{where}: the model of this index is not here; say with --model where it is")
+            encoder = load_embedder(Path(where), device=self.device)
         (again,) = unit_vectors(encoder.embed([self[0].whole], cut=lambda _: None))
         if len(again) != self.manifest.dimensions or float(again @ self._vectors[0]) < _ALIKE:
             raise RunError(
