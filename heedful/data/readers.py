@@ -289,11 +289,8 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
             zipped = plain.peek(2)[:2] == _GZIP
             if path.suffix == ".gz" and not zipped:
                 raise DataError(f"{path}: not a gzip file in spite of its name; compress it again or drop the .gz")
-            if not zipped:
-                yield from _cut(plain.readline, name=str(path))
-                return
-            with gzip.GzipFile(fileobj=plain) as unzipped:
-                yield from _cut(unzipped.readline, name=str(path))
+            stream = gzip.GzipFile(fileobj=plain) if zipped else plain
+            yield from _cut(stream.readline, name=str(path))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
     except OSError as error:
