@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +26,8 @@ LONGEST_LINE = 64 * 2**20
 
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+"""What JSON can spell and UTF-8 cannot: an escape for NUL or for half of a surrogate pair."""
 
 
 class Pair(NamedTuple):
@@ -92,12 +95,12 @@ class TabSeparated(Reader[Pair]):
         self._columns = (source_column, target_column)
 
     def __iter__(self) -> Iterator[Pair]:
+        source, target = self._columns
         needed = max(self._columns) + 1
         for number, line in enumerate(read_lines(self.paths[0]), 1):
             place = f"{self.paths[0]}:{number}"
             fields = columns(line, needed, place=place) if line.strip() else [""] * needed
-            source, target = (_side(fields[column]) for column in self._columns)
-            yield Pair(source, target, place)
+            yield Pair(_side(fields[source]), _side(fields[target]), place)
 
 
 @final
@@ -112,11 +115,11 @@ class JsonLines(Reader[Pair]):
         self._fields = (source_field, target_field)
 
     def __iter__(self) -> Iterator[Pair]:
+        source, target = self._fields
         for number, line in enumerate(read_lines(self.paths[0]), 1):
             place = f"{self.paths[0]}:{number}"
             record = Record.read(line, place=place) if line.strip() else None
-            source, target = ("" if record is None else record.text(name) for name in self._fields)
-            yield Pair(source, target, place)
+            yield Pair("", "", place) if record is None else Pair(record.text(source), record.text(target), place)
 
 
 @final
@@ -145,49 +148,59 @@ class Record:
 
     def text(self, name: str) -> str:
         """A text; one of nothing but white space is empty."""
-        value: str = self._value(name, "text", lambda value: isinstance(value, str))
-        # JSON can spell what UTF-8 cannot: an escape for NUL or for half of a surrogate pair.
-        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        value: str = self._value(name, "text", str)
+        if _UNWRITABLE.search(value):
             raise DataError(f"{self.place}: field {name!r} holds NUL or half a surrogate pair; mend the line")
         return _side(value)
 
     def integer(self, name: str) -> int:
         """A whole number."""
-        return int(self._value(name, "a whole number", lambda value: type(value) is int))
+        return int(self._value(name, "a whole number", int))
 
     def flag(self, name: str) -> bool:
         """True or false, which may be written 1 and 0."""
-        return bool(self._value(name, "true or false", lambda value: isinstance(value, int) and value in (0, 1)))
+        value = self._value(name, "true or false", bool, int)
+        if value not in (0, 1):
+            raise self._wrong(name, "true or false")
+        return bool(value)
 
     def scalar(self, name: str) -> str:
         """A text, a number, or `true` and `false`, as it is written in JSON without quotes."""
-        wanted = "a text, a number or a truth value"
-        value = self._value(name, wanted, lambda value: isinstance(value, str | bool | int | float))
+        value = self._value(name, "a text, a number or a truth value", str, bool, int, float)
         return self.text(name) if isinstance(value, str) else json.dumps(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of texts."""
-        items = self._value(name, "a list of texts", lambda value: _is_list(value, of=str))
+        items = self._list(name, "a list of texts", of=str)
         return tuple(Record({name: item}, place=self.place).text(name) for item in items)
 
     def inner(self, name: str) -> Record:
         """An object."""
-        return Record(self._value(name, "an object", lambda value: isinstance(value, dict)), place=self.place)
+        return Record(self._value(name, "an object", dict), place=self.place)
 
     def inners(self, name: str) -> list[Record]:
         """A list of objects; the place of each names the field and its number, from 0."""
-        items = self._value(name, "a list of objects", lambda value: _is_list(value, of=dict))
+        items = self._list(name, "a list of objects", of=dict)
         return [Record(item, place=f"{self.place} {name}[{number}]") for number, item in enumerate(items)]
 
-    def _value(self, name: str, wanted: str, fits: Callable[[object], bool]) -> Any:
+    def _value(self, name: str, wanted: str, *kinds: type) -> Any:
         if name not in self.fields:
             present = ", ".join(map(repr, list(self.fields)[:8])) or "none"
             raise DataError(f"{self.place}: no field {name!r} (there: {present}); mend the line or choose other fields")
         value = self.fields[name]
-        if not fits(value):
-            kind = type(value).__name__
-            raise DataError(f"{self.place}: field {name!r} is {kind} where {wanted} is needed; mend the line")
+        if type(value) not in kinds:
+            raise self._wrong(name, wanted)
         return value
+
+    def _list(self, name: str, wanted: str, *, of: type) -> list[Any]:
+        items: list[Any] = self._value(name, wanted, list)
+        if not all(type(item) is of for item in items):
+            raise self._wrong(name, wanted)
+        return items
+
+    def _wrong(self, name: str, wanted: str) -> DataError:
+        kind = type(self.fields[name]).__name__
+        return DataError(f"{self.place}: field {name!r} is {kind} where {wanted} is needed; mend the line")
 
 
 @final
@@ -201,10 +214,6 @@ class JsonRecords(Reader[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         for _, record in records(self.paths[0]):
             yield from self._convert(record)
-
-
-def _is_list(value: object, *, of: type) -> bool:
-    return isinstance(value, list) and all(isinstance(item, of) for item in value)
 
 
 def records(path: Path) -> Iterator[tuple[int, Record]]:
