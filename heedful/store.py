@@ -143,21 +143,24 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(folder: Path, *, use: str) -> Iterator[Path]:
+def whole_folder(folder: Path, *, use: str, instead_of: str | None = None) -> Iterator[Path]:
     """A new folder to write to, beside `folder`, which it becomes when the block ends well; else nothing is left.
 
     Args:
-        folder: which is not there yet, or empty.
+        folder: which is not there yet, or empty, or holds `instead_of`.
         use: what a user would do with another one, in words.
+        instead_of: the file that tells a folder that may be replaced.
 
     Raises:
         RunError: it holds something, or cannot be written.
     """
-    beside = folder.resolve().with_name(f".{folder.resolve().name}.{os.getpid()}")
+    whole = folder.resolve()
+    beside = whole.with_name(f".{whole.name}.{os.getpid()}")
     try:
-        if folder.exists() and any(folder.iterdir()):
-            raise RunError(f"{folder}: is not empty; choose a new folder to {use}")
-        for left in left_behind(folder.resolve()):
+        if folder.exists() and any(folder.iterdir()) and not (instead_of and (folder / instead_of).exists()):
+            found = f"holds files but no {instead_of}" if instead_of else "is not empty"
+            raise RunError(f"{folder}: {found}; choose a new folder to {use}")
+        for left in left_behind(whole):
             shutil.rmtree(left, ignore_errors=True)
         beside.mkdir(parents=True)
         try:
@@ -165,12 +168,17 @@ def whole_folder(folder: Path, *, use: str) -> Iterator[Path]:
             for path in beside.iterdir():
                 with path.open("rb+") as file:
                     os.fsync(file.fileno())
-            beside.replace(folder.resolve())
-            _sync_folder(folder.resolve().parent)
+            older = beside.with_name(f"{beside.name}.old")
+            if whole.exists():
+                whole.rename(older)
+            beside.rename(whole)
+            _sync_folder(whole.parent)
+            shutil.rmtree(older, ignore_errors=True)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
     except OSError as error:
-        raise RunError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from None
+        reason = error.strerror or error
+        raise RunError(f"{folder}: cannot be written ({reason}); free space or choose another folder") from None
 
 
 def left_behind(path: Path) -> Iterator[Path]:
@@ -179,6 +187,29 @@ def left_behind(path: Path) -> Iterator[Path]:
         number = found.name.removeprefix(f".{path.name}.").removesuffix(".old")
         if number.isdecimal() and (int(number) == os.getpid() or not _lives(int(number))):
             yield found
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all, also where several processes do so at once.
+
+    Raises:
+        RunError: it cannot be written; `path` stays as it was.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    for left in left_behind(path):
+        left.unlink(missing_ok=True)
+    try:
+        try:
+            with beside.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise RunError(f"{path}: cannot be written ({reason}); free space or write elsewhere") from None
 
 
 def _lives(process: int) -> bool:

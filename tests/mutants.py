@@ -312,7 +312,7 @@ ATTENTION = (
     ),
     Mutant(
         "what was asked for gives way to what an older run meant",
-        "recipes/stored.py",
+        "recipes/load.py",
         "and name not in found.model_fields_set",
         "and True",
         (OLDER, STORED),
@@ -2145,15 +2145,15 @@ LABELLED = (
     ),
     Mutant(
         "what is drawn does not depend on the seed",
-        "data/drawn.py",
-        "Chance(self._seed, _STREAM)",
+        "data/chance.py",
+        "Chance(self.seed, _STREAM)",
         "Chance(_STREAM)",
         (DRAWN,),
     ),
     Mutant(
         "the first examples are taken instead of any",
-        "data/drawn.py",
-        'np.argsort(Chance(self._seed, _STREAM).uniform(total), kind="stable")',
+        "data/chance.py",
+        'np.argsort(Chance(self.seed, _STREAM).uniform(total), kind="stable")',
         "np.arange(total)",
         (DRAWN,),
     ),

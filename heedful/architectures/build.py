@@ -18,7 +18,7 @@ from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.recipes.architecture import Architecture
+from heedful.recipes.recipe import Architecture
 from heedful.values import Tokens
 
 _LONGEST: Final = 512

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Union
 from pydantic import Field
 
 from heedful.catalogue import installed
-from heedful.recipes.architecture import Architecture
+from heedful.recipes.recipe import Architecture
 from heedful.recipes.section import Layered, default_kind
 
 

@@ -22,7 +22,7 @@ from heedful.architectures.positions import (
     RotaryConfig,
     SinusoidalConfig,
 )
-from heedful.recipes.architecture import Architecture
+from heedful.recipes.recipe import Architecture
 from heedful.recipes.section import Count, Longest, Probability, misfit
 
 Epsilon = Annotated[float, Field(gt=0, lt=1)]

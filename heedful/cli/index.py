@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful index")
 
     from heedful.cli.progress import Counting
-    from heedful.retrieval.building import build_index
+    from heedful.retrieval.folder import build_index
     from heedful.runs.load import load_embedder
 
     given.computing.begin()

@@ -48,11 +48,6 @@ def collate_sources(sentences: Sequence[Sequence[int]], *, eos: int) -> Tokens:
     return tokens_of(padded([[*ids, eos] for ids in sentences], width=1))
 
 
-def share(rows: Integer[np.ndarray, " B"], *, rank: int, world: int) -> Integer[np.ndarray, " share"]:
-    """The rows of a global batch that process `rank` of `world` takes; none where there are too few rows."""
-    return rows[rank::world]
-
-
 def padded(rows: Sequence[Sequence[int] | np.ndarray], *, width: int = 0) -> Int[np.ndarray, "B T"]:
     """Rows of ids with -1 behind them, as wide as the longest and at least `width`."""
     block = np.full((len(rows), max(width, *map(len, rows)) if rows else width), -1, dtype=np.int64)
@@ -65,3 +60,11 @@ def tokens_of(ids: Int[np.ndarray, "B T"]) -> Tokens:
     """Ids with -1 behind them, counted from 0 in each row; a model reads some id there, and nobody sees it."""
     positions = np.where(ids < 0, -1, np.arange(ids.shape[1]))
     return Tokens(torch.from_numpy(np.maximum(ids, 0)), torch.from_numpy(positions))
+
+
+def paired_tokens(rows: Sequence[Sequence[int] | np.ndarray], firsts: Sequence[int]) -> Tokens:
+    """Rows of ids of which the first ones, as many as `firsts` says, are the first part."""
+    tokens = tokens_of(padded(rows))
+    columns = torch.arange(tokens.ids.size(1))
+    segments = (columns >= torch.tensor(firsts, dtype=torch.long).unsqueeze(1)) & (tokens.positions >= 0)
+    return Tokens(tokens.ids, tokens.positions, segments.long())

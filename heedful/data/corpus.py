@@ -13,13 +13,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, SupportsIndex, TypeVar, final
+from typing import Any, Generic, SupportsIndex, TypeVar, final
 
 import numpy as np
 from jaxtyping import Bool, Int, Integer, Shaped
@@ -27,25 +25,16 @@ from jaxtyping import Bool, Int, Integer, Shaped
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
-from heedful.store import left_behind
+from heedful.store import digest, whole_folder
 
 CHARACTERS_PER_TOKEN = 64
 """A text with more characters than this for each id it may have is too long, without being cut first."""
 
-
 Example = TypeVar("Example")
 
-
 _FORMAT = 2
-
-
 _DESCRIPTION = "corpus.json"
-
-
 _START = np.dtype("<i8")
-
-
-_BETWEEN_TICKS = 1000
 
 
 @dataclass(frozen=True)
@@ -72,10 +61,10 @@ class Items:
 
 @final
 class Side:
-    """One side of a corpus: the ids of each example, or its arrays."""
+    """One side of a corpus: the ids of each example, or its arrays; `stream` is all of them one after the other."""
 
-    def __init__(self, items: Shaped[np.ndarray, "items ..."], starts: Int[np.ndarray, " bounds"]) -> None:
-        self._items = items
+    def __init__(self, stream: Shaped[np.ndarray, "items ..."], starts: Int[np.ndarray, " bounds"]) -> None:
+        self.stream = stream
         self._starts = starts
 
     def __len__(self) -> int:
@@ -83,17 +72,12 @@ class Side:
 
     def __getitem__(self, row: SupportsIndex) -> Shaped[np.ndarray, "T ..."]:
         number = range(len(self))[row]
-        return self._items[self._starts[number] : self._starts[number + 1]]
+        return self.stream[self._starts[number] : self._starts[number + 1]]
 
     @property
     def lengths(self) -> Int[np.ndarray, " N"]:
         """Ids, or items, in each example."""
         return np.diff(self._starts)
-
-    @property
-    def stream(self) -> Shaped[np.ndarray, "items ..."]:
-        """All of them one after the other."""
-        return self._items
 
     def padded(self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1) -> Int[np.ndarray, "B T"]:
         """The ids of some examples, -1 behind them; T is the longest, up to a multiple of `pad_to`.
@@ -102,7 +86,7 @@ class Side:
         """
         real, places = self._places(rows, pad_to=pad_to)
         block = np.full(real.shape, -1, dtype=np.int64)
-        block[real] = self._items[places]
+        block[real] = self.stream[places]
         return block
 
     def block(
@@ -110,8 +94,8 @@ class Side:
     ) -> tuple[Shaped[np.ndarray, "B T ..."], Int[np.ndarray, "B T"]]:
         """The arrays of some examples, zeros behind them, and the number of each item, -1 where there is none."""
         real, places = self._places(rows, pad_to=pad_to)
-        block = np.zeros((*real.shape, *self._items.shape[1:]), dtype=self._items.dtype)
-        block[real] = self._items[places]
+        block = np.zeros((*real.shape, *self.stream.shape[1:]), dtype=self.stream.dtype)
+        block[real] = self.stream[places]
         return block, np.where(real, np.arange(real.shape[1]), -1)
 
     def _places(
@@ -141,6 +125,7 @@ class Encoding(Generic[Example]):
 
 
 @final
+@dataclass(frozen=True, eq=False)
 class Corpus:
     """Encoded examples on disk; `write_corpus` makes one.
 
@@ -150,10 +135,9 @@ class Corpus:
         sides: the ids or arrays of all examples, by the side's name.
     """
 
-    def __init__(self, folder: Path, *, report: Report, sides: Mapping[str, Side]) -> None:
-        self.folder = folder
-        self.report = report
-        self.sides = sides
+    folder: Path
+    report: Report
+    sides: Mapping[str, Side]
 
     @classmethod
     def open(cls, folder: Path, *, fingerprint: str | None = None) -> Corpus:
@@ -181,7 +165,7 @@ class Corpus:
                 raise ValueError("without sides")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(f"{folder}: damaged corpus ({error}); encode the text again") from None
-        return cls(folder, report=report, sides=sides)
+        return cls(folder, report, sides)
 
     def __len__(self) -> int:
         return self.report.kept
@@ -218,7 +202,6 @@ def write_corpus(
     *,
     encoding: Encoding[Example],
     fingerprint: str = "",
-    tick: Callable[[int], None] | None = None,
 ) -> Corpus:
     """Encodes examples into a folder, in place of the corpus that may be there.
 
@@ -229,36 +212,19 @@ def write_corpus(
         examples: what to encode, read once.
         encoding: how.
         fingerprint: what the corpus depends on, for `Corpus.open` to compare.
-        tick: is told now and then, and at the end, how many examples have been read.
 
     Raises:
         DataError: an example cannot be read, or none is left.
         RunError: the folder holds something else or cannot be written.
     """
-    whole = folder.resolve()
-    beside = whole.with_name(f".{whole.name}.{os.getpid()}")
-    try:
-        if folder.exists() and not (folder / _DESCRIPTION).exists() and any(folder.iterdir()):
-            raise RunError(f"{folder}: holds files but no corpus; choose a folder that is empty or new")
-        for left in left_behind(whole):
-            shutil.rmtree(left, ignore_errors=True)
-        beside.mkdir(parents=True)
-        try:
-            with ExitStack() as files:
-                growing = {name: _Growing(files, beside / name, size=size) for name, size in encoding.sizes.items()}
-                report = _encode(examples, encoding.encode, list(growing.values()), tick=tick)
-                _require_some(report)
-                sides = {name: side.finish() for name, side in growing.items()}
-                about = {"format": _FORMAT, "fingerprint": fingerprint, "report": asdict(report), "sides": sides}
-                description = files.enter_context((beside / _DESCRIPTION).open("wb"))
-                description.write(json.dumps(about, indent=1).encode())
-                _sync(description)
-            _replace(whole, beside)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-    except OSError as error:
-        reason = error.strerror or error
-        raise RunError(f"{folder}: cannot be written ({reason}); free space or write elsewhere") from None
+    with whole_folder(folder, use="write the corpus to", instead_of=_DESCRIPTION) as beside:
+        with ExitStack() as files:
+            growing = {name: _Growing(files, beside / name, size=size) for name, size in encoding.sizes.items()}
+            report = _encode(examples, encoding.encode, list(growing.values()))
+            _require_some(report)
+        sides = {name: side.about() for name, side in growing.items()}
+        about = {"format": _FORMAT, "fingerprint": fingerprint, "report": asdict(report), "sides": sides}
+        (beside / _DESCRIPTION).write_text(json.dumps(about, indent=1))
     return Corpus.open(folder)
 
 
@@ -267,8 +233,7 @@ def fingerprint(paths: Iterable[Path], *more: str) -> str:
     total = hashlib.sha256()
     for path in paths:
         try:
-            with path.open("rb") as file:
-                total.update(hashlib.file_digest(file, "sha256").digest())
+            total.update(bytes.fromhex(digest(path)))
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
     total.update(b"|")
@@ -295,9 +260,7 @@ class _Growing:
         self._write("ids", np.asarray(items, dtype=self._dtype).reshape(len(items), *self._shape))
         self._write("starts", np.array(self._tokens, dtype=_START))
 
-    def finish(self) -> dict[str, Any]:
-        for file in self._files.values():
-            _sync(file)
+    def about(self) -> dict[str, Any]:
         shape = {"shape": list(self._shape)} if self._shape else {}
         sums = {name: each.hexdigest() for name, each in self._sums.items()}
         return {"dtype": self._dtype.str, "tokens": self._tokens, **shape, "sha256": sums}
@@ -312,12 +275,9 @@ def _encode(
     examples: Iterable[Example],
     encode: Callable[[Example], Sequence[Sequence[Any] | np.ndarray | None]],
     sides: Sequence[_Growing],
-    *,
-    tick: Callable[[int], None] | None,
 ) -> Report:
-    kept = empty = too_long = read = 0
-    for read, example in enumerate(examples, 1):
-        encoded = encode(example)
+    kept = empty = too_long = 0
+    for encoded in map(encode, examples):
         if any(items is not None and len(items) == 0 for items in encoded):
             empty += 1
         elif any(items is None for items in encoded):
@@ -326,10 +286,6 @@ def _encode(
             kept += 1
             for items, side in zip(encoded, sides, strict=True):
                 side.add([] if items is None else items)
-        if tick is not None and read % _BETWEEN_TICKS == 0:
-            tick(read)
-    if tick is not None:
-        tick(read)
     return Report(kept, empty, too_long)
 
 
@@ -344,19 +300,6 @@ def _require_some(report: Report) -> None:
         )
 
 
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _replace(folder: Path, newer: Path) -> None:
-    older = newer.with_name(newer.name + ".old")
-    if folder.exists():
-        folder.rename(older)
-    newer.rename(folder)
-    shutil.rmtree(older, ignore_errors=True)
-
-
 def _map(
     folder: Path,
     side: str,
@@ -368,18 +311,13 @@ def _map(
     sha256: Mapping[str, str] | None = None,
 ) -> Side:
     for name, expected in (sha256 or {}).items():  # older versions wrote none
-        if _digest(folder / f"{side}.{name}") != expected:
+        if digest(folder / f"{side}.{name}") != expected:
             raise ValueError(f"{side}.{name} is not what was written")
     ids = _array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens, shape=shape)
     starts = _array(folder / f"{side}.starts", dtype=_START, count=count + 1)
     if starts[0] != 0 or starts[-1] != tokens or np.diff(starts).min(initial=1) < 1:
         raise ValueError(f"{side}.starts does not fit {side}.ids")
     return Side(ids, starts)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _array(path: Path, *, dtype: np.dtype[Any], count: int, shape: Sequence[int] = ()) -> np.ndarray:

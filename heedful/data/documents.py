@@ -1,4 +1,4 @@
-"""Texts to be continued: whole files, lines, or fields of JSON, as documents that end."""
+"""Texts to be continued: whole files, blocks, lines, or fields of JSON, as documents that end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, final
 
 from heedful.data.corpus import Encoding
-from heedful.data.readers import Reader, json_texts, read_lines
+from heedful.data.readers import Reader, read_lines, records
 from heedful.data.tokenizers import Tokenizer
 
 _PART = 2**20
@@ -47,6 +47,22 @@ class Lines(Reader[Document]):
 
 
 @final
+class BlankSeparated(Reader[Document]):
+    """Documents with one or more empty lines between them, as BERT's pre-training data has them."""
+
+    def __iter__(self) -> Iterator[Document]:
+        lines: list[str] = []
+        for line in read_lines(self.paths[0]):
+            if line.strip():
+                lines.append(line)
+            elif lines:
+                yield Document("\n".join(lines), ends=True)
+                lines = []
+        if lines:
+            yield Document("\n".join(lines), ends=True)
+
+
+@final
 class JsonlDocuments(Reader[Document]):
     """A document in a field of each line's JSON object."""
 
@@ -55,7 +71,8 @@ class JsonlDocuments(Reader[Document]):
         self._field = field
 
     def __iter__(self) -> Iterator[Document]:
-        return (Document(text, ends=True) for text in json_texts(self.paths[0], self._field) if text)
+        texts = (record.text(self._field) for _, record in records(self.paths[0]))
+        return (Document(text, ends=True) for text in texts if text)
 
 
 def document_encoding(tokenizer: Tokenizer) -> Encoding[Document]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 import sentencepiece
 
 from heedful.data.normalisation import valid
-from heedful.data.special import Special
-from heedful.data.tokenizers import UNKNOWN, Tokenizer
-from heedful.errors import DataError, MissingExtraError, RunError
+from heedful.data.tokenizers import FORMAT, UNKNOWN, Special, Tokenizer
+from heedful.errors import DataError, MissingExtraError
 
-_FORMAT: Final = 1
 _SPACE: Final = "▁"
 _LANGUAGE: Final = re.compile(r">>[^<>]+<<")
 _SPOKEN: Final = {" ": _SPACE, "\n": "↵", "\t": "⇥"}
@@ -26,23 +24,42 @@ _SPOKEN: Final = {" ": _SPACE, "\n": "↵", "\t": "⇥"}
 class _Foreign(Tokenizer):
     """What a vocabulary of another project has: ids that it does not use, and special ones anywhere.
 
+    `DataError` where an id is not below `size`.
+
     Args:
-        size: entries of the model's tables, which may be more than there are pieces.
-        known: pieces that there are.
+        ids: of its pieces.
+        file: where they stand.
+        size: entries of the model's tables, which may be more than there are pieces; as many unless given.
         special: their ids.
         opening: ids that every text begins with.
     """
 
-    def __init__(self, *, size: int, known: int, special: Special, opening: tuple[int, ...]) -> None:
-        others = special.others | frozenset(range(known, size))
-        super().__init__(size=size, special=Special(special.bos, special.eos, special.unk, special.mask, others=others))
+    _padding: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self, ids: Mapping[str, int], *, file: str, size: int | None, special: Special, opening: tuple[int, ...] = ()
+    ) -> None:
+        known = max(ids.values()) + 1
+        size = known if size is None else size
+        if size < known:
+            raise DataError(
+                f"{file}: has ids up to {known - 1}, but the model has only {size} of them; take the vocabulary that "
+                "belongs to the model"
+            )
+        super().__init__(size=size, special=replace(special, others=special.others | frozenset(range(known, size))))
+        self.ids = dict(ids)
         self.known = known
         self.opening = opening
+
+    @property
+    def pad(self) -> int | None:
+        """The id of padding, where the vocabulary has one."""
+        return next((self.ids[name] for name in self._padding if name in self.ids), None)
 
     def _record(self, kind: str, **content: Any) -> bytes:
         special = self.special
         record = {
-            "format": _FORMAT,
+            "format": FORMAT,
             "kind": kind,
             "size": self.size,
             "special": {name: getattr(special, name) for name in ("bos", "eos", "unk", "mask")},
@@ -70,6 +87,8 @@ class HuggingFace(_Foreign):
         DataError: it cannot read the content, or it is of another kind than these two.
     """
 
+    _padding = ("[PAD]", "<pad>")
+
     def __init__(
         self, content: Mapping[str, Any], *, special: Special, size: int | None = None, opening: tuple[int, ...] = ()
     ) -> None:
@@ -86,19 +105,8 @@ class HuggingFace(_Foreign):
         except Exception as error:  # the library raises nothing narrower
             raise DataError(f"tokenizer.json: the package tokenizers cannot read it ({error})") from None
         self._tokenizer.encode_special_tokens = True
-        self._ids: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
-        known = max(self._ids.values()) + 1
-        if size is not None and size < known:
-            raise DataError(
-                f"tokenizer.json: has ids up to {known - 1}, but the model has only {size} of them; take the "
-                "vocabulary that belongs to the model"
-            )
-        super().__init__(size=known if size is None else size, known=known, special=special, opening=opening)
-
-    @property
-    def pad(self) -> int | None:
-        """The id of padding, where the vocabulary has one."""
-        return next((self._ids[name] for name in ("[PAD]", "<pad>") if name in self._ids), None)
+        ids = self._tokenizer.get_vocab(with_added_tokens=True)
+        super().__init__(ids, file="tokenizer.json", size=size, special=special, opening=opening)
 
     @property
     def names(self) -> dict[str, str]:
@@ -192,17 +200,17 @@ class HuggingFace(_Foreign):
 class MarianPieces(_Foreign):
     """Sentencepiece cuts the text, a list says the ids: the vocabulary of Marian's models, one language of it.
 
+    `DataError` where sentencepiece cannot read the model.
+
     Args:
         model: a sentencepiece model.
         ids: of its pieces.
         special: their ids; `unk` is what a piece without an id becomes.
         size: entries of the model's tables; as many as there are ids unless given.
-
-    Raises:
-        DataError: sentencepiece cannot read the model.
     """
 
     _carries_space = True
+    _padding = ("<pad>",)
 
     def __init__(self, model: bytes, ids: Mapping[str, int], *, special: Special, size: int | None = None) -> None:
         try:
@@ -210,22 +218,10 @@ class MarianPieces(_Foreign):
         except (RuntimeError, OSError, ValueError):
             raise DataError("source.spm or target.spm: is no sentencepiece model, or a damaged one") from None
         assert special.unk is not None, "every text must have ids"
+        super().__init__(ids, file="vocab.json", size=size, special=special)
         self.model = model
-        self.ids = dict(ids)
         self._unk = special.unk
         self._pieces = {number: piece for piece, number in ids.items()}
-        known = max(self._pieces) + 1
-        if size is not None and size < known:
-            raise DataError(
-                f"vocab.json: has ids up to {known - 1}, but the model has only {size} of them; take the vocabulary "
-                "that belongs to the model"
-            )
-        super().__init__(size=known if size is None else size, known=known, special=special, opening=())
-
-    @property
-    def pad(self) -> int | None:
-        """The id of padding, where the vocabulary has one."""
-        return self.ids.get("<pad>")
 
     def _normalise(self, text: str) -> str:
         language, text = self._language(text)
@@ -260,19 +256,6 @@ class MarianPieces(_Foreign):
 
     def _contents(self) -> bytes:
         return self._record("marian", model=base64.b64encode(self.model).decode("ascii"), ids=self.ids)
-
-
-def tokenizer_from(record: Mapping[str, Any], *, damaged: Callable[[], RunError]) -> Tokenizer:
-    """The tokenizer that `save` wrote as this record; whatever `damaged` makes is raised where it did not."""
-    try:
-        special = Special(**record["special"], others=frozenset(record["others"]))
-        size, opening = int(record["size"]), tuple(map(int, record["opening"]))
-        if record["kind"] == "hugging_face":
-            return HuggingFace(record["tokenizer"], special=special, size=size, opening=opening)
-        model = base64.b64decode(record["model"], validate=True)
-        return MarianPieces(model, record["ids"], special=special, size=size)
-    except (KeyError, TypeError, ValueError, AttributeError, binascii.Error, DataError):
-        raise damaged() from None
 
 
 def word_piece(

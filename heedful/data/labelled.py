@@ -10,8 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import final
 
-from heedful.data.readers import Reader, json_object, read_lines
-from heedful.data.records import Record
+from heedful.data.readers import Reader, placed_lines, read_lines, records
 from heedful.errors import DataError, RecipeError
 
 Column = str | int
@@ -63,43 +62,9 @@ class LabelledReader(Reader[Labelled]):
         names: what each label that may be written means, such as `{"0": "negative", "1": "positive"}`; what is not
             among them is an error. Every label is taken as it stands if None.
         number: whether labels are numbers instead of classes.
+        header: whether the first row of a table names the columns; it does where a column is named, unless given.
+            Fields of JSON have names in any case.
     """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        texts: Sequence[Column],
-        label: Column | None,
-        names: Mapping[str, str] | None = None,
-        number: bool = False,
-    ) -> None:
-        super().__init__(path)
-        columns = [*texts, *([] if label is None else [label])]
-        if not texts:
-            raise RecipeError(f"{path}: no column of a text is named; name one or two")
-        for column in columns:
-            if isinstance(column, int) and column < 0:
-                raise RecipeError(f"{path}: columns are counted from 0, so {column} is none")
-        self._texts = tuple(texts)
-        self._label = label
-        self._names = names
-        self._number = number
-
-    @abstractmethod
-    def _rows(self) -> Iterator[tuple[str, tuple[str, ...], str | None]]:
-        """Place, texts and label as written."""
-
-    def __iter__(self) -> Iterator[Labelled]:
-        for place, texts, written in self._rows():
-            label = (
-                None if written is None else read_label(written, names=self._names, number=self._number, place=place)
-            )
-            yield Labelled(texts, label, place)
-
-
-class _Table(LabelledReader):
-    """Rows of columns; the first row names them if any column is asked for by name."""
 
     def __init__(
         self,
@@ -111,23 +76,40 @@ class _Table(LabelledReader):
         number: bool = False,
         header: bool | None = None,
     ) -> None:
-        super().__init__(path, texts=texts, label=label, names=names, number=number)
-        named = any(isinstance(column, str) for column in (*texts, label))
+        super().__init__(path)
+        columns = [*texts, *([] if label is None else [label])]
+        named = any(isinstance(column, str) for column in columns)
+        if not texts:
+            raise RecipeError(f"{path}: no column of a text is named; name one or two")
+        for column in columns:
+            if isinstance(column, int) and column < 0:
+                raise RecipeError(f"{path}: columns are counted from 0, so {column} is none")
         if header is False and named:
             raise RecipeError(f"{path}: columns without a header cannot be named; count them from 0")
         self._header = named if header is None else header
+        self._columns = columns
+        self._texts = tuple(texts)
+        self._label = label
+        self._names = names
+        self._number = number
+
+    def _labelled(self, texts: Sequence[str], written: str | None, *, place: str) -> Labelled:
+        if written is None:
+            return Labelled(tuple(texts), None, place)
+        return Labelled(tuple(texts), read_label(written, names=self._names, number=self._number, place=place), place)
+
+
+class _Table(LabelledReader):
+    """Rows of columns."""
 
     @abstractmethod
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
         """Place and fields of every row."""
 
-    def _rows(self) -> Iterator[tuple[str, tuple[str, ...], str | None]]:
+    def __iter__(self) -> Iterator[Labelled]:
         rows = self._lines()
-        columns = [*self._texts, *([] if self._label is None else [self._label])]
-        wanted = [column if isinstance(column, int) else -1 for column in columns]
-        if self._header:
-            place, head = next(rows, (str(self.paths[0]), []))
-            wanted = [_position(column, head, place=place) for column in columns]
+        place, head = next(rows, (str(self.paths[0]), [])) if self._header else ("", [])
+        wanted = [_position(column, head, place=place) for column in self._columns]
         for place, fields in rows:
             if len(fields) <= max(wanted):
                 raise DataError(
@@ -135,8 +117,8 @@ class _Table(LabelledReader):
                     "mend the line or choose other columns"
                 )
             values = [fields[position] for position in wanted]
-            count = len(self._texts)
-            yield place, tuple(values[:count]), None if self._label is None else values[count]
+            label = None if self._label is None else values.pop()
+            yield self._labelled(values, label, place=place)
 
 
 @final
@@ -147,9 +129,8 @@ class LabelledTsv(_Table):
     """
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            if line.strip():
-                yield f"{self.paths[0]}:{number}", line.split("\t")
+        for _, place, line in placed_lines(self.paths[0]):
+            yield place, line.split("\t")
 
 
 @final
@@ -170,14 +151,11 @@ class LabelledJsonl(LabelledReader):
     Where a label is missing or null it is None: some benchmarks leave it out of their test files.
     """
 
-    def _rows(self) -> Iterator[tuple[str, tuple[str, ...], str | None]]:
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            if line.strip():
-                place = f"{self.paths[0]}:{number}"
-                record = Record(json_object(line, place=place), place=place)
-                known = self._label is not None and str(self._label) in record
-                label = record.scalar(str(self._label)) if known else None
-                yield place, tuple(record.text(str(name)) for name in self._texts), label
+    def __iter__(self) -> Iterator[Labelled]:
+        for _, record in records(self.paths[0]):
+            known = self._label is not None and str(self._label) in record
+            label = record.scalar(str(self._label)) if known else None
+            yield self._labelled([record.text(str(name)) for name in self._texts], label, place=record.place)
 
 
 @final
@@ -202,12 +180,8 @@ class ChoicesJsonl(Reader[Choice]):
 
     def __iter__(self) -> Iterator[Choice]:
         """`DataError` where there are fewer than two candidates, or the right one is none of them."""
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            if not line.strip():
-                continue
-            place = f"{self.paths[0]}:{number}"
-            record = Record(json_object(line, place=place), place=place)
-            names = record.texts(self._candidates)
+        for _, record in records(self.paths[0]):
+            place, names = record.place, record.texts(self._candidates)
             if len(names) < 2:
                 raise DataError(
                     f"{place}: {len(names)} candidates, and there must be two to choose from; mend the line"

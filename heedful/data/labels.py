@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import final
 
 from heedful.errors import DataError, RunError
+from heedful.store import write_whole
 
 _FORMAT = 1
 
@@ -61,14 +61,5 @@ class Labels:
 
     def save(self, path: Path) -> None:
         """One file that `load` reads, written whole or not at all; `RunError` where it cannot."""
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
         text = json.dumps({"format": _FORMAT, "labels": self.names}, ensure_ascii=False, indent=1) + "\n"
-        try:
-            try:
-                beside.write_text(text, encoding="utf-8")
-                beside.replace(path)
-            finally:
-                beside.unlink(missing_ok=True)
-        except OSError as error:
-            reason = error.strerror or error
-            raise RunError(f"{path}: cannot be written ({reason}); free space or write elsewhere") from None
+        write_whole(path, text.encode())

@@ -13,7 +13,7 @@ import hashlib
 import re
 import unicodedata
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache, cached_property
@@ -68,8 +68,8 @@ def phrasebook(
     seen: set[str] = set()
     parts: dict[str, tuple[Pair, ...]] = {}
     for part, count in (("test", held_out), ("validation", held_out), ("train", size)):
-        stream = _sentences(kinds, voices, pool=pools[part], random=Random(f"{part} {seed}"))
-        parts[part] = _take(count, stream, seen)
+        random = Random(f"{part} {seed}")
+        parts[part] = _pairs(count, kinds, voices, pool=pools[part], random=random, seen=seen)
         if len(parts[part]) < count:
             raise RecipeError(
                 f"{count:,} {part} pairs from {source} to {target} are more than the phrasebook holds: "
@@ -79,11 +79,7 @@ def phrasebook(
 
 
 def languages() -> tuple[str, ...]:
-    """The codes that both libraries know, such as "de" and "pt_BR", sorted.
-
-    Raises:
-        MissingExtraError: Babel or num2words is not installed.
-    """
+    """The codes that both libraries know, such as "de" and "pt_BR", sorted; `MissingExtraError` without them."""
     try:
         from babel.localedata import locale_identifiers
         from num2words import CONVERTER_CLASSES
@@ -179,22 +175,15 @@ def _pools(seed: int) -> dict[str, _Pool]:
     }
 
 
-def _sentences(
-    kinds: Sequence[_Kind], voices: tuple[_Voice, _Voice], *, pool: _Pool, random: Random
-) -> Iterator[Pair | None]:
-    shares = [kind.share for kind in kinds]
-    while True:
-        (kind,) = random.choices(kinds, shares)
-        content = pool.draw(random, kind.largest)
-        yield _translate(kind, content, voices)
-
-
-def _take(count: int, stream: Iterator[Pair | None], seen: set[str]) -> tuple[Pair, ...]:
+def _pairs(
+    count: int, kinds: Sequence[_Kind], voices: tuple[_Voice, _Voice], *, pool: _Pool, random: Random, seen: set[str]
+) -> tuple[Pair, ...]:
     """New pairs until there are `count`, or until a thousand draws in a row gave none."""
     pairs: list[Pair] = []
     idle = 0
     while len(pairs) < count and idle < 1000:
-        pair = next(stream)
+        (kind,) = random.choices(kinds, [kind.share for kind in kinds])
+        pair = _translate(kind, pool.draw(random, kind.largest), voices)
         idle += 1
         if pair is not None and pair[0] not in seen:
             seen.add(pair[0])
@@ -239,10 +228,10 @@ class _Voice:
         return str(self.locale.datetime_formats["full"]).replace("'", "")
 
 
-def _date(voice: _Voice, content: _Content) -> str:
+def _date(voice: _Voice, content: _Content, length: str = "full") -> str:
     from babel.dates import format_date
 
-    return format_date(content.moment, "full", voice.locale)
+    return format_date(content.moment, length, voice.locale)
 
 
 def _moment(voice: _Voice, content: _Content) -> str:
@@ -253,9 +242,7 @@ def _moment(voice: _Voice, content: _Content) -> str:
 
 
 def _spoken_date(voice: _Voice, content: _Content, length: str = "long") -> str:
-    from babel.dates import format_date
-
-    before, after = format_date(content.moment, length, voice.locale).split(str(content.moment.year))
+    before, after = _date(voice, content, length).split(str(content.moment.year))
     year = voice.words(content.moment.year, "year")
     after = after.removeprefix(".")  # Hungarian and Serbian mark an ordinal in digits by it, not one in words
     # Japanese and Korean years end with the word for year, and so does the date's pattern
@@ -320,14 +307,6 @@ def _price(voice: _Voice, content: _Content) -> str:
     return voice.words(amount, "currency", currency=_CURRENCIES[content.pick % 2])
 
 
-def _cardinal(voice: _Voice, content: _Content) -> str:
-    return voice.words(content.number)
-
-
-def _ordinal(voice: _Voice, content: _Content) -> str:
-    return voice.words(content.number, "ordinal")
-
-
 @dataclass(frozen=True)
 class _Kind:
     """A kind of sentence: its share of the book, the largest number in it, and how a language writes it."""
@@ -345,8 +324,8 @@ _KINDS = (
     _Kind("spoken moment", 10, 9999, _spoken_moment),
     _Kind("weekday and time", 8, 9999, _clock),
     _Kind("interval", 8, 9999, _interval),
-    _Kind("number", 16, 9999, _cardinal),
-    _Kind("ordinal", 6, 999, _ordinal),
+    _Kind("number", 16, 9999, lambda voice, content: voice.words(content.number)),
+    _Kind("ordinal", 6, 999, lambda voice, content: voice.words(content.number, "ordinal")),
     _Kind("price", 6, 999, _price),
     _Kind("measure", 6, 999, _measure),
     _Kind("distance in time", 6, 999, _distance),

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Literal, final
 
 from heedful.data.labelled import csv_rows
-from heedful.data.readers import Reader, json_object, read_lines
-from heedful.data.records import Record, json_file
+from heedful.data.readers import Reader, Record, json_file, records
 from heedful.errors import DataError
 
 Misplaced = Literal["error", "nearest"]
@@ -101,15 +100,12 @@ class QuestionsJsonl(QuestionReader):
     """
 
     def __iter__(self) -> Iterator[Question]:
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            if line.strip():
-                place = f"{self.paths[0]}:{number}"
-                record = Record(json_object(line, place=place), place=place)
-                found = record.inners("answers") if "answers" in record else []
-                answers = tuple(Answer(answer.text("text"), answer.integer("start")) for answer in found)
-                name = record.scalar("id") if "id" in record else str(number)
-                question, context = record.text("question"), record.text("context")
-                yield self._placed(Question(question, context, answers, name, place))
+        for number, record in records(self.paths[0]):
+            found = record.inners("answers") if "answers" in record else []
+            answers = tuple(Answer(answer.text("text"), answer.integer("start")) for answer in found)
+            name = record.scalar("id") if "id" in record else str(number)
+            question, context = record.text("question"), record.text("context")
+            yield self._placed(Question(question, context, answers, name, record.place))
 
 
 @final

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, Generic, NamedTuple, TypeVar, cast, final
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar, final
 
 from heedful.errors import DataError, RecipeError
 
@@ -24,6 +26,8 @@ LONGEST_LINE = 64 * 2**20
 
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+"""What JSON can spell and UTF-8 cannot: an escape for NUL or for half of a surrogate pair."""
 
 
 class Pair(NamedTuple):
@@ -65,7 +69,7 @@ class LineAligned(Reader[Pair]):
 
     def __iter__(self) -> Iterator[Pair]:
         source, target = self.paths
-        lines = zip_longest(_raw_lines(source), _raw_lines(target))
+        lines = zip_longest(read_lines(source), read_lines(target))
         for number, (left, right) in enumerate(lines, 1):
             if left is None or right is None:
                 longer = number + sum(1 for _ in lines)
@@ -74,9 +78,7 @@ class LineAligned(Reader[Pair]):
                     f"{source} has {counts[0]} lines and {target} has {counts[1]}; line-aligned files must "
                     "have equally many, so find where they part"
                 )
-            first = _text(left, place=f"{source}:{number}")
-            second = _text(right, place=f"{target}:{number}")
-            yield Pair(_side(first), _side(second), f"{source}:{number}")
+            yield Pair(_side(left), _side(right), f"{source}:{number}")
 
 
 @final
@@ -93,21 +95,11 @@ class TabSeparated(Reader[Pair]):
         self._columns = (source_column, target_column)
 
     def __iter__(self) -> Iterator[Pair]:
-        (path,) = self.paths
         source, target = self._columns
         needed = max(self._columns) + 1
-        for number, raw in enumerate(_raw_lines(path), 1):
-            place = f"{path}:{number}"
-            text = _text(raw, place=place)
-            if not text.strip():
-                yield Pair("", "", place)
-                continue
-            fields = text.split("\t")
-            if len(fields) < needed:
-                raise DataError(
-                    f"{place}: {len(fields)} tab-separated column{'s' * (len(fields) > 1)} where {needed} "
-                    "are needed; mend the line or choose other columns"
-                )
+        for number, line in enumerate(read_lines(self.paths[0]), 1):
+            place = f"{self.paths[0]}:{number}"
+            fields = columns(line, needed, place=place) if line.strip() else [""] * needed
             yield Pair(_side(fields[source]), _side(fields[target]), place)
 
 
@@ -123,24 +115,146 @@ class JsonLines(Reader[Pair]):
         self._fields = (source_field, target_field)
 
     def __iter__(self) -> Iterator[Pair]:
-        (path,) = self.paths
-        for number, raw in enumerate(_raw_lines(path), 1):
-            place = f"{path}:{number}"
-            text = _text(raw, place=place)
-            if not text.strip():
-                yield Pair("", "", place)
-                continue
-            record = json_object(text, place=place)
-            source, target = (text_field(record, name, place=place) for name in self._fields)
-            yield Pair(source, target, place)
+        source, target = self._fields
+        for number, line in enumerate(read_lines(self.paths[0]), 1):
+            place = f"{self.paths[0]}:{number}"
+            record = Record.read(line, place=place) if line.strip() else None
+            yield Pair("", "", place) if record is None else Pair(record.text(source), record.text(target), place)
 
 
-def json_texts(path: Path, field: str) -> Iterator[str]:
-    """A field of the JSON object on each line; lines of nothing but whitespace are left out."""
+@final
+@dataclass(frozen=True)
+class Record:
+    """A JSON object and where it stands; what is missing or of another type is a `DataError` that says so."""
+
+    fields: Mapping[str, object]
+    place: str
+
+    @classmethod
+    def read(cls, text: str, *, place: str) -> Record:
+        """The object that a line is; `DataError` for anything else."""
+        try:
+            value: object = json.loads(text)
+        except RecursionError:
+            raise DataError(f"{place}: JSON nested too deeply; each line must be one flat object") from None
+        except ValueError as error:
+            raise DataError(f"{place}: not valid JSON ({error}); each line must be one object") from None
+        if not isinstance(value, dict):
+            raise DataError(f"{place}: a JSON {type(value).__name__} where an object is needed")
+        return cls(value, place=place)
+
+    def __contains__(self, name: str) -> bool:
+        return self.fields.get(name) is not None
+
+    def text(self, name: str) -> str:
+        """A text; one of nothing but white space is empty."""
+        value: str = self._value(name, "text", str)
+        if _UNWRITABLE.search(value):
+            raise DataError(f"{self.place}: field {name!r} holds NUL or half a surrogate pair; mend the line")
+        return _side(value)
+
+    def integer(self, name: str) -> int:
+        """A whole number."""
+        return int(self._value(name, "a whole number", int))
+
+    def flag(self, name: str) -> bool:
+        """True or false, which may be written 1 and 0."""
+        value = self._value(name, "true or false", bool, int)
+        if value not in (0, 1):
+            raise self._wrong(name, "true or false")
+        return bool(value)
+
+    def scalar(self, name: str) -> str:
+        """A text, a number, or `true` and `false`, as it is written in JSON without quotes."""
+        value = self._value(name, "a text, a number or a truth value", str, bool, int, float)
+        return self.text(name) if isinstance(value, str) else json.dumps(value)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts."""
+        items = self._list(name, "a list of texts", of=str)
+        return tuple(Record({name: item}, place=self.place).text(name) for item in items)
+
+    def inner(self, name: str) -> Record:
+        """An object."""
+        return Record(self._value(name, "an object", dict), place=self.place)
+
+    def inners(self, name: str) -> list[Record]:
+        """A list of objects; the place of each names the field and its number, from 0."""
+        items = self._list(name, "a list of objects", of=dict)
+        return [Record(item, place=f"{self.place} {name}[{number}]") for number, item in enumerate(items)]
+
+    def _value(self, name: str, wanted: str, *kinds: type) -> Any:
+        if name not in self.fields:
+            present = ", ".join(map(repr, list(self.fields)[:8])) or "none"
+            raise DataError(f"{self.place}: no field {name!r} (there: {present}); mend the line or choose other fields")
+        value = self.fields[name]
+        if type(value) not in kinds:
+            raise self._wrong(name, wanted)
+        return value
+
+    def _list(self, name: str, wanted: str, *, of: type) -> list[Any]:
+        items: list[Any] = self._value(name, wanted, list)
+        if not all(type(item) is of for item in items):
+            raise self._wrong(name, wanted)
+        return items
+
+    def _wrong(self, name: str, wanted: str) -> DataError:
+        kind = type(self.fields[name]).__name__
+        return DataError(f"{self.place}: field {name!r} is {kind} where {wanted} is needed; mend the line")
+
+
+@final
+class JsonRecords(Reader[T_co]):
+    """What `convert` makes of the JSON object on each line; lines of nothing but white space are left out."""
+
+    def __init__(self, path: Path, convert: Callable[[Record], Iterable[T_co]]) -> None:
+        super().__init__(path)
+        self._convert = convert
+
+    def __iter__(self) -> Iterator[T_co]:
+        for _, record in records(self.paths[0]):
+            yield from self._convert(record)
+
+
+def records(path: Path) -> Iterator[tuple[int, Record]]:
+    """The JSON object on each line, behind the line's number."""
+    for number, place, line in placed_lines(path):
+        yield number, Record.read(line, place=place)
+
+
+def json_file(path: Path) -> Record:
+    """The one object of a whole file, plain or gzip; `DataError` where it is none."""
+    text = "\n".join(read_lines(path))
+    try:
+        value: object = json.loads(text)
+    except RecursionError:
+        raise DataError(f"{path}: JSON nested too deeply; is this the right file?") from None
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}:{error.lineno}: not valid JSON ({error.msg}); fetch the file again, or name a .jsonl file if "
+            "each line is an object"
+        ) from None
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: a JSON {type(value).__name__} where an object is needed; is this the right file?")
+    return Record(value, place=str(path))
+
+
+def columns(line: str, needed: int, *, place: str) -> list[str]:
+    """The tab-separated columns of a line; `DataError` where there are fewer than are needed."""
+    fields = line.split("\t")
+    if len(fields) < needed:
+        raise DataError(
+            f"{place}: {len(fields)} tab-separated column{'s' * (len(fields) > 1)} where {needed} are needed; mend the "
+            "line or choose other columns"
+        )
+    return fields
+
+
+def placed_lines(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Number, place (`file:line`) and text of each line of a file; those of nothing but white space are left out."""
     for number, line in enumerate(read_lines(path), 1):
         if line.strip():
-            place = f"{path}:{number}"
-            yield text_field(json_object(line, place=place), field, place=place)
+            yield number, f"{path}:{number}", line
 
 
 def read_lines(source: Path | BinaryIO) -> Iterator[str]:
@@ -159,7 +273,16 @@ def read_lines(source: Path | BinaryIO) -> Iterator[str]:
 
 def _decoded(lines: Iterator[bytes], *, name: str) -> Iterator[str]:
     for number, raw in enumerate(lines, 1):
-        yield _text(raw, place=f"{name}:{number}")
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}:{number}: byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not UTF-8; "
+                "convert the file to UTF-8"
+            ) from None
+        if "\0" in text:
+            raise DataError(f"{name}:{number}: a NUL character; convert the file to UTF-8 text or mend the line")
+        yield text
 
 
 def _require_file(path: Path) -> None:
@@ -175,11 +298,8 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
             zipped = plain.peek(2)[:2] == _GZIP
             if path.suffix == ".gz" and not zipped:
                 raise DataError(f"{path}: not a gzip file in spite of its name; compress it again or drop the .gz")
-            if not zipped:
-                yield from _cut(plain.readline, name=str(path))
-                return
-            with gzip.GzipFile(fileobj=plain) as unzipped:
-                yield from _cut(unzipped.readline, name=str(path))
+            stream = gzip.GzipFile(fileobj=plain) if zipped else plain
+            yield from _cut(stream.readline, name=str(path))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
     except OSError as error:
@@ -199,57 +319,5 @@ def _cut(readline: Callable[[int], bytes], *, name: str) -> Iterator[bytes]:
         number += 1
 
 
-def _text(raw: bytes, *, place: str) -> str:
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{place}: byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not UTF-8; "
-            "convert the file to UTF-8"
-        ) from None
-    if "\0" in text:
-        raise DataError(f"{place}: a NUL character; convert the file to UTF-8 text or mend the line")
-    return text
-
-
 def _side(text: str) -> str:
     return text if text.strip() else ""
-
-
-def json_object(text: str, *, place: str) -> dict[str, object]:
-    """One JSON object; `DataError` for anything else."""
-    try:
-        value: object = json.loads(text)
-    except RecursionError:
-        raise DataError(f"{place}: JSON nested too deeply; each line must be one flat object") from None
-    except ValueError as error:
-        raise DataError(f"{place}: not valid JSON ({error}); each line must be one object") from None
-    if not isinstance(value, dict):
-        raise DataError(f"{place}: a JSON {type(value).__name__} where an object is needed")
-    return cast(dict[str, object], value)
-
-
-def text_field(record: Mapping[str, object], name: str, *, place: str) -> str:
-    """A field that is text; `DataError` where it is missing or something else."""
-    if name not in record:
-        present = ", ".join(map(repr, list(record)[:8])) or "none"
-        raise DataError(f"{place}: no field {name!r} (there: {present}); mend the line or choose other fields")
-    value = record[name]
-    if not isinstance(value, str):
-        raise DataError(f"{place}: field {name!r} is {type(value).__name__} where text is needed; mend the line")
-    # JSON can spell what UTF-8 cannot: an escape for NUL or for half of a surrogate pair.
-    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise DataError(f"{place}: field {name!r} holds NUL or half a surrogate pair; mend the line")
-    return _side(value)
-
-
-def batched(sentences: Iterator[str], size: int) -> Iterator[list[str]]:
-    """Lists of `size` sentences, so that a stream of any length can be translated."""
-    batch: list[str] = []
-    for sentence in sentences:
-        batch.append(sentence)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

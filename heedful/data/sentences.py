@@ -1,14 +1,11 @@
 # ruff: noqa: RUF001  (marks of punctuation and letters of other scripts look alike)
-"""Raw text as sentences, by rules; and raw text files as documents with empty lines between them."""
+"""Raw text as sentences, by rules."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, final
-
-from heedful.data.documents import Document
-from heedful.data.readers import Reader, read_lines
+from typing import Final
 
 _TITLES = (
     "mr mrs ms mx dr prof st mme mlle sr sra hr fr rev hon gen col capt lt sgt cmdr maj pres gov sen rep supt messrs"
@@ -59,22 +56,6 @@ def sentences(text: str) -> list[str]:
     sentence, such as Thai, stay whole.
     """
     return [sentence for block in re.split(r"\n[^\S\n]*\n", text) for sentence in _block(block)]
-
-
-@final
-class BlankSeparated(Reader[Document]):
-    """Documents with one or more empty lines between them, as BERT's pre-training data has them."""
-
-    def __iter__(self) -> Iterator[Document]:
-        lines: list[str] = []
-        for line in read_lines(self.paths[0]):
-            if line.strip():
-                lines.append(line)
-            elif lines:
-                yield Document("\n".join(lines), ends=True)
-                lines = []
-        if lines:
-            yield Document("\n".join(lines), ends=True)
 
 
 def _block(text: str) -> Iterator[str]:

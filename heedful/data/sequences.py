@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heedful.data.special import Special
+from heedful.data.corpus import CHARACTERS_PER_TOKEN
+from heedful.data.tokenizers import Special, Tokenizer
 from heedful.errors import RecipeError
 
 
@@ -58,31 +59,35 @@ class Window:
         return context[self.offsets[first - self.begin][0] : self.offsets[last - self.begin][1]]
 
 
+def frame(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int) -> Joined:
+    """One or two texts as a model reads them; of what is too long the longer text loses its end."""
+    ids = [tokenizer.encode(text[: CHARACTERS_PER_TOKEN * max_length]) for text in texts]
+    return joined(ids[0], ids[1] if len(ids) > 1 else None, special=tokenizer.special, max_length=max_length)
+
+
 def joined(a: Sequence[int], b: Sequence[int] | None = None, *, special: Special, max_length: int) -> Joined:
     """One or two encoded texts as one sequence.
 
     Where there is no room for all, ids are taken from the end of the longer text, of the second if both are equally
     long, until there is: BERT's rule, which leaves of the shorter text as much as it can. An empty text stays empty:
-    `bos eos`, `bos eos B eos` and `bos A eos eos` are sequences like any other.
-
-    Raises:
-        RecipeError: `max_length` has no room for bos and eos.
+    `bos eos`, `bos eos B eos` and `bos A eos eos` are sequences like any other. `RecipeError` where `max_length` has no
+    room for bos and eos.
     """
     borders = 2 if b is None else 3
     room = max_length - borders
     if room < 0:
         raise RecipeError(f"max_length is {max_length}; begin and end alone need {borders}")
-    if b is None:
-        first, second = min(len(a), room), 0
-    else:
-        first, second = _longest_first(len(a), len(b), room=room)
+    others = 0 if b is None else len(b)
+    half = room // 2
+    # Each may have what the other leaves, and at least its half.
+    first = min(len(a), max(room - others, room - half))
+    second = min(others, max(room - len(a), half))
     ids = [special.bos, *a[:first], special.eos]
     segments = [0] * len(ids)
     if b is not None:
         ids += [*b[:second], special.eos]
         segments += [1] * (second + 1)
-    total = len(a) + (0 if b is None else len(b))
-    return Joined(tuple(ids), tuple(segments), total - first - second)
+    return Joined(tuple(ids), tuple(segments), len(a) + others - first - second)
 
 
 def windows(
@@ -135,18 +140,6 @@ def windows(
         )
         for number, stretch in enumerate(stretches)
     ]
-
-
-def _longest_first(a: int, b: int, *, room: int) -> tuple[int, int]:
-    """What is left of two lengths when the longer one, or else the second, loses one until both fit."""
-    if a + b <= room:
-        return a, b
-    half = room // 2
-    if b <= half:
-        return room - b, b
-    if a <= room - half:
-        return a, room - a
-    return room - half, half
 
 
 def _most_central(place: int, stretches: Sequence[range]) -> int:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 
-from heedful.data.tokenizers import (
-    BOS,
-    EOS,
-    FOREIGN,
-    FORMAT,
-    PAD,
-    UNK,
-    Characters,
-    SentencePiece,
-    Tokenizer,
-    Words,
-)
-from heedful.errors import RunError
+from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces
+from heedful.data.tokenizers import BOS, EOS, FORMAT, PAD, UNK, Characters, SentencePiece, Special, Tokenizer, Words
+from heedful.errors import DataError, RunError
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -29,16 +21,16 @@ def load_tokenizer(path: Path) -> Tokenizer:
         contents = path.read_bytes()
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
-    return _from_json(contents, path=path) if contents[:1] == b"{" else _from_model(contents, path=path)
+    try:
+        return _from_json(json.loads(contents), path=path) if contents[:1] == b"{" else _from_model(contents, path=path)
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, OSError, DataError):
+        raise RunError(f"{path}: not a tokenizer, or a damaged one; restore it or learn it again") from None
 
 
 def _from_model(contents: bytes, *, path: Path) -> SentencePiece:
-    if not contents:  # which sentencepiece takes for a model
-        raise _damaged(path)
-    try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=contents)
-    except (RuntimeError, OSError, ValueError):
-        raise _damaged(path) from None
+    if not contents:
+        raise ValueError("sentencepiece takes nothing at all for a model")
+    processor = sentencepiece.SentencePieceProcessor(model_proto=contents)
     found = (processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id())
     if found != (PAD, BOS, EOS, UNK):
         raise RunError(
@@ -48,21 +40,15 @@ def _from_model(contents: bytes, *, path: Path) -> SentencePiece:
     return SentencePiece(contents)
 
 
-def _from_json(contents: bytes, *, path: Path) -> Tokenizer:
-    try:
-        record: dict[str, Any] = json.loads(contents)
-    except (ValueError, RecursionError):
-        raise _damaged(path) from None
+def _from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
     if record.get("format") != FORMAT:
         raise RunError(
             f"{path}: tokenizer format {record.get('format')!r}, but this heedful reads {FORMAT}; use one "
             "that knows it or learn the tokenizer again"
         )
-    if record.get("kind") in FOREIGN:
-        from heedful.data.foreign_tokenizers import tokenizer_from  # which needs what is here
-
-        return tokenizer_from(record, damaged=lambda: _damaged(path))
-    lowercase, pieces, masked = record.get("lowercase"), record.get("pieces"), record.get("masked", False)
+    if record.get("kind") in ("hugging_face", "marian"):
+        return _foreign(record)
+    lowercase, pieces, masked = record["lowercase"], record["pieces"], record.get("masked", False)
     if not (
         isinstance(lowercase, bool)
         and isinstance(masked, bool)
@@ -70,15 +56,20 @@ def _from_json(contents: bytes, *, path: Path) -> Tokenizer:
         and all(isinstance(piece, str) and piece for piece in pieces)
         and len(set(pieces)) == len(pieces)
     ):
-        raise _damaged(path)
+        raise ValueError("no list of different pieces")
     match record.get("kind"):
         case "characters" | "verbatim" as kind:
             return Characters(pieces, lowercase=lowercase, verbatim=kind == "verbatim", masked=masked)
         case "words":
             return Words(pieces, lowercase=lowercase, masked=masked)
-        case _:
-            raise _damaged(path)
+        case kind:
+            raise ValueError(f"no tokenizer is called {kind!r}")
 
 
-def _damaged(path: Path) -> RunError:
-    return RunError(f"{path}: not a tokenizer, or a damaged one; restore it or learn it again")
+def _foreign(record: Mapping[str, Any]) -> Tokenizer:
+    special = Special(**record["special"], others=frozenset(record["others"]))
+    size, opening = int(record["size"]), tuple(map(int, record["opening"]))
+    if record["kind"] == "hugging_face":
+        return HuggingFace(record["tokenizer"], special=special, size=size, opening=opening)
+    model = base64.b64decode(record["model"], validate=True)
+    return MarianPieces(model, record["ids"], special=special, size=size)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, final
 
@@ -20,58 +20,65 @@ import sentencepiece
 from jaxtyping import Bool
 
 from heedful.data.normalisation import normaliser, rules, spaced, valid, word_pattern
-from heedful.data.special import Special
-from heedful.errors import DataError, RecipeError, RunError
-from heedful.store import left_behind
+from heedful.errors import DataError, RecipeError
+from heedful.store import write_whole
 
 PAD = 0
-
-
 BOS = 1
-
-
 EOS = 2
-
-
 UNK = 3
-
-
 MASK = 4
-
-
-_SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
-
-
-_MASK = "<mask>"
-
-
 UNKNOWN = "⁇"
-
-
-_SPACE = "▁"
-
-
-_HOLE = "\ue000"  # for private use, so no vocabulary knows it
-
-
-_LINE_END = "↵"
-
-
 FORMAT = 1
 
-
-FOREIGN = ("hugging_face", "marian")
-"""Kinds of vocabularies that other projects learned; see `foreign_tokenizers`."""
-
-
+_SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
+_MASK = "<mask>"
+_SPACE = "▁"
+_HOLE = "\ue000"  # for private use, so no vocabulary knows it
+_LINE_END = "↵"
 # Sentencepiece keeps positions inside a word in 16 bits, so long text without spaces must come in parts.
 _LONGEST_PART = 10_000
+
+
+@dataclass(frozen=True)
+class Special:
+    """The ids with a meaning of their own in one vocabulary.
+
+    Padding is not among them: it is position -1, whatever id stands there.
+
+    Attributes:
+        bos: what a sequence begins with: where a decoder starts, BERT's [CLS].
+        eos: what a sequence ends with, BERT's [SEP]; in GPT's texts what stands between documents.
+        unk: what has no piece; None where everything has one.
+        mask: what hides a token from a masked language model; None where nothing is hidden.
+        others: ids that mean nothing to a model, such as another project's padding.
+    """
+
+    bos: int
+    eos: int
+    unk: int | None = None
+    mask: int | None = None
+    others: frozenset[int] = frozenset()
+
+    @property
+    def silent(self) -> frozenset[int]:
+        """All that no text is made of; what is unknown has a mark and is read aloud."""
+        return self.others | {number for number in (self.bos, self.eos, self.mask) if number is not None}
+
+    @property
+    def unspeakable(self) -> tuple[int, ...]:
+        """What a model must never write: all that is silent but the end."""
+        return tuple(sorted(self.silent - {self.eos}))
 
 
 class Tokenizer(ABC):
     """Text as ids below `size`; some have a meaning of their own.
 
     In vocabularies learned here 0 to 3 are `PAD`, `BOS`, `EOS` and `UNK`, and 4 is `MASK` where tokens can be hidden.
+
+    Attributes:
+        size: how many pieces there are, the special ones included.
+        special: the ids that stand for no text.
     """
 
     _carries_space: ClassVar[bool]
@@ -80,18 +87,8 @@ class Tokenizer(ABC):
     """what is put before the ids of every text that is not empty, as BART's <s>"""
 
     def __init__(self, *, size: int, special: Special) -> None:
-        self._size = size
-        self._special = special
-
-    @property
-    def size(self) -> int:
-        """How many pieces there are, the special ones included."""
-        return self._size
-
-    @property
-    def special(self) -> Special:
-        """The ids that stand for no text."""
-        return self._special
+        self.size = size
+        self.special = special
 
     def normalise(self, text: str) -> str:
         """The text as this tokenizer reads it; `DataError` where it is not valid Unicode."""
@@ -104,7 +101,7 @@ class Tokenizer(ABC):
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, silent about those that stand for none."""
-        return self._decode([number for number in map(int, ids) if number not in self._special.silent])
+        return self._decode([number for number in map(int, ids) if number not in self.special.silent])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as something to look at; a space, or the start of a word after one, is `▁`."""
@@ -114,11 +111,9 @@ class Tokenizer(ABC):
         """The ids of a text in which `blank` stands for what is hidden: one mask each.
 
         A space in front of a blank belongs to what is hidden where pieces carry the space before them.
-
-        Raises:
-            DataError: the text is not valid Unicode, or this vocabulary has no mask.
+        `DataError` where the text is not valid Unicode, or this vocabulary has no mask.
         """
-        mask = self._special.mask
+        mask = self.special.mask
         if mask is None:
             raise DataError("this vocabulary has no piece that hides others; take a model that was trained with one")
         holed = valid(text).replace(_HOLE, " ").replace(blank, _HOLE)
@@ -134,7 +129,7 @@ class Tokenizer(ABC):
 
     def continues(self) -> Bool[np.ndarray, " size"]:
         """Of each id, whether it goes on with the word of the piece before it."""
-        return np.array([self._continues(number) for number in range(self._size)])
+        return np.array([self._continues(number) for number in range(self.size)])
 
     def surfaces(self, text: str) -> list[str]:
         """What of the normalised text each of its ids stands for, also where that is `UNK`; without spaces around."""
@@ -143,21 +138,7 @@ class Tokenizer(ABC):
 
     def save(self, path: Path) -> None:
         """One file that `load_tokenizer` reads, written whole or not at all; `RunError` where it cannot."""
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        for left in left_behind(path):
-            left.unlink(missing_ok=True)
-        try:
-            try:
-                with beside.open("wb") as file:
-                    file.write(self._contents())
-                    file.flush()
-                    os.fsync(file.fileno())
-                beside.replace(path)
-            finally:
-                beside.unlink(missing_ok=True)
-        except OSError as error:
-            reason = error.strerror or error
-            raise RunError(f"{path}: cannot be written ({reason}); free space or write elsewhere") from None
+        write_whole(path, self._contents())
 
     @abstractmethod
     def _normalise(self, text: str) -> str: ...
@@ -219,8 +200,39 @@ class SentencePiece(Tokenizer):
         return self.model
 
 
+class _Listed(Tokenizer):
+    """Pieces that were counted, behind the special ones; `kind` says in files how text is cut."""
+
+    _carries_space = False
+
+    def __init__(self, pieces: Sequence[str], *, kind: str, lowercase: bool, masked: bool) -> None:
+        first = _reserved(masked=masked)
+        self._pieces = (*first, *pieces)
+        self._ids = {piece: i for i, piece in enumerate(pieces, len(first))}
+        self._kind = kind
+        self._lowercase = lowercase
+        super().__init__(size=len(self._pieces), special=_special(masked=masked))
+
+    def _normalise(self, text: str) -> str:
+        return _reading(lowercase=self._lowercase, verbatim=self._kind == "verbatim")(text)
+
+    def _encode(self, text: str) -> list[int]:
+        return [self._ids.get(piece, UNK) for piece in self._surfaces(text)]
+
+    def _piece(self, number: int) -> str:
+        return self._pieces[number]
+
+    def _known(self, ids: list[int]) -> Iterator[str]:
+        return (UNKNOWN if number == UNK else self._pieces[number] for number in ids)
+
+    def _contents(self) -> bytes:
+        masked = {} if self.special.mask is None else {"masked": True}
+        record = {"format": FORMAT, "kind": self._kind, "lowercase": self._lowercase, **masked}
+        return (json.dumps({**record, "pieces": list(self._ids)}, ensure_ascii=False, indent=1) + "\n").encode()
+
+
 @final
-class Characters(Tokenizer):
+class Characters(_Listed):
     """Every character is a piece, the space too.
 
     `decode` gives back the normalised text wherever every character has a piece.
@@ -232,30 +244,17 @@ class Characters(Tokenizer):
         masked: whether there is an id that hides a character.
     """
 
-    _carries_space = False
-
     def __init__(
         self, characters: Sequence[str], *, lowercase: bool, verbatim: bool = False, masked: bool = False
     ) -> None:
-        first = _reserved(masked=masked)
-        self._pieces = (*first, *characters)
-        self._ids = {character: i for i, character in enumerate(characters, len(first))}
-        self._lowercase = lowercase
-        self._verbatim = verbatim
-        self._masked = masked
-        super().__init__(size=len(self._pieces), special=_special(masked=masked))
-
-    def _normalise(self, text: str) -> str:
-        return _reading(lowercase=self._lowercase, verbatim=self._verbatim)(text)
-
-    def _encode(self, text: str) -> list[int]:
-        return [self._ids.get(character, UNK) for character in self._normalise(text)]
+        kind = "verbatim" if verbatim else "characters"
+        super().__init__(characters, kind=kind, lowercase=lowercase, masked=masked)
 
     def _surfaces(self, text: str) -> list[str]:
         return list(self._normalise(text))
 
     def _decode(self, ids: list[int]) -> str:
-        return "".join(UNKNOWN if number == UNK else self._pieces[number] for number in ids)
+        return "".join(self._known(ids))
 
     def _piece(self, number: int) -> str:
         return self._pieces[number].replace(" ", _SPACE).replace("\n", _LINE_END)
@@ -263,49 +262,26 @@ class Characters(Tokenizer):
     def _continues(self, number: int) -> bool:
         return not self._pieces[number].isspace()
 
-    def _contents(self) -> bytes:
-        kind = "verbatim" if self._verbatim else "characters"
-        return _as_json(kind, list(self._ids), lowercase=self._lowercase, masked=self._masked)
-
 
 @final
-class Words(Tokenizer):
+class Words(_Listed):
     """Whole words and single punctuation marks, for languages with spaces between words.
 
     Where spaces stood is forgotten; `decode` puts them by the rules of `normalisation.spaced`.
     """
 
-    _carries_space = False
-
     def __init__(self, words: Sequence[str], *, lowercase: bool, masked: bool = False) -> None:
-        first = _reserved(masked=masked)
-        self._pieces = (*first, *words)
-        self._ids = {word: i for i, word in enumerate(words, len(first))}
-        self._lowercase = lowercase
-        self._masked = masked
-        super().__init__(size=len(self._pieces), special=_special(masked=masked))
-
-    def _normalise(self, text: str) -> str:
-        return normaliser(lowercase=self._lowercase)(text)
-
-    def _encode(self, text: str) -> list[int]:
-        return [self._ids.get(word, UNK) for word in self._surfaces(text)]
+        super().__init__(words, kind="words", lowercase=lowercase, masked=masked)
 
     def _surfaces(self, text: str) -> list[str]:
         words: list[str] = word_pattern().findall(self._normalise(text))
         return words
 
     def _decode(self, ids: list[int]) -> str:
-        return spaced(UNKNOWN if number == UNK else self._pieces[number] for number in ids)
-
-    def _piece(self, number: int) -> str:
-        return self._pieces[number]
+        return spaced(self._known(ids))
 
     def _continues(self, number: int) -> bool:
         return False
-
-    def _contents(self) -> bytes:
-        return _as_json("words", list(self._ids), lowercase=self._lowercase, masked=self._masked)
 
 
 def learn_sentencepiece(
@@ -338,11 +314,10 @@ def learn_sentencepiece(
         raise RecipeError(f"character_coverage is {character_coverage}; it must lie between 0.98 and 1")
     if size <= len(_reserved(masked=masked)):
         raise _too_small(size, smallest=len(_reserved(masked=masked)) + 1)
-    parts = _Honest(part for text in texts for part in _parts(valid(text)))
-    model = io.BytesIO()
+    model, failed = io.BytesIO(), list[BaseException]()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=parts,
+            sentence_iterator=_parts(texts, failed),
             model_writer=model,
             model_type=kind,
             vocab_size=size,
@@ -360,8 +335,8 @@ def learn_sentencepiece(
             minloglevel=3,
         )
     except RuntimeError as error:
-        if parts.error is not None:
-            raise parts.error from None
+        if failed:
+            raise failed[0] from None
         raise _learning_error(str(error), size=size) from None
     return SentencePiece(model.getvalue())
 
@@ -401,12 +376,6 @@ def _reserved(*, masked: bool) -> tuple[str, ...]:
 
 def _special(*, masked: bool) -> Special:
     return Special(BOS, EOS, UNK, MASK if masked else None, others=frozenset((PAD,)))
-
-
-def _as_json(kind: str, pieces: list[str], *, lowercase: bool, masked: bool) -> bytes:
-    record = {"format": FORMAT, "kind": kind, "lowercase": lowercase, **({"masked": True} if masked else {})}
-    record["pieces"] = pieces
-    return (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 def _most_frequent(counts: Counter[str], *, size: int | None, masked: bool) -> list[str]:
@@ -450,26 +419,12 @@ def _learning_error(message: str, *, size: int) -> DataError:
     return DataError(f"sentencepiece cannot learn {size} pieces from this text: {message.strip()}")
 
 
-def _parts(text: str) -> Iterator[str]:
-    for start in range(0, len(text), _LONGEST_PART):
-        yield text[start : start + _LONGEST_PART]
-
-
-class _Honest:
-    """An iterator that keeps what it raised, because sentencepiece turns every exception into its own."""
-
-    def __init__(self, items: Iterator[str]) -> None:
-        self._items = items
-        self.error: BaseException | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        try:
-            return next(self._items)
-        except StopIteration:
-            raise
-        except BaseException as error:
-            self.error = error
-            raise
+def _parts(texts: Iterable[str], failed: list[BaseException]) -> Iterator[str]:
+    """The texts in parts; what is raised is kept in `failed`, since sentencepiece makes its own of every exception."""
+    try:
+        for text in map(valid, texts):
+            for start in range(0, len(text), _LONGEST_PART):
+                yield text[start : start + _LONGEST_PART]
+    except BaseException as error:
+        failed.append(error)
+        raise

@@ -32,9 +32,7 @@ def read_word_vectors(path: Path, *, vocabulary: Mapping[str, int], d_model: int
     Raises:
         DataError: a vector has not `d_model` numbers, a number is none or not finite, or lines are missing.
     """
-    ids: list[int] = []
-    rows: list[np.ndarray] = []
-    seen: set[str] = set()
+    found: dict[int, np.ndarray] = {}
     promised: int | None = None
     number = 0
     for number, line in enumerate(read_lines(path), 1):
@@ -45,14 +43,12 @@ def read_word_vectors(path: Path, *, vocabulary: Mapping[str, int], d_model: int
             _require_dimension(int(fields[1]), d_model=d_model, place=place)
             continue
         word = _word(fields, d_model=d_model, place=place)
-        if word in vocabulary and word not in seen:
-            seen.add(word)
-            ids.append(vocabulary[word])
-            rows.append(_vector(fields[-d_model:], place=place))
+        if word in vocabulary and vocabulary[word] not in found:
+            found[vocabulary[word]] = _vector(fields[-d_model:], place=place)
     if promised is not None and number - 1 != promised:
         raise DataError(f"{path}: its header promises {promised} words, but there are {number - 1}; fetch it again")
-    stacked = np.stack(rows) if rows else np.empty((0, d_model), dtype=np.float32)
-    return WordVectors(torch.from_numpy(stacked), torch.tensor(ids, dtype=torch.int64))
+    stacked = np.stack(list(found.values())) if found else np.empty((0, d_model), dtype=np.float32)
+    return WordVectors(torch.from_numpy(stacked), torch.tensor(list(found), dtype=torch.int64))
 
 
 def _is_header(fields: list[str]) -> bool:

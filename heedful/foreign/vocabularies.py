@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces, byte_level, word_piece
-from heedful.data.special import Special
+from heedful.data.tokenizers import Special
 from heedful.errors import DataError, RunError
 
 OWN: Final = "heedful.vocabulary"

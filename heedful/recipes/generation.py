@@ -44,10 +44,9 @@ class BeamConfig(Limited):
     """what log-probabilities are divided by: Wu's ((5 + length) / 6)^alpha, or length^alpha as in transformers"""
 
 
-class SamplingConfig(Limited):
-    """Tokens drawn at random."""
+class Drawing(Section):
+    """How tokens are drawn at random; abstract."""
 
-    kind: Literal["sampling"] = "sampling"
     temperature: Annotated[float, Field(gt=0)] = 1.0
     """what the logits are divided by: below 1 is bolder, above 1 more varied"""
     top_k: Annotated[int, Field(ge=1)] | None = None
@@ -58,10 +57,15 @@ class SamplingConfig(Limited):
     """draw only tokens that are at least so many times as probable as the most probable one (Nguyen et al. 2024)"""
 
 
+class SamplingConfig(Drawing, Limited):
+    """Tokens drawn at random."""
+
+    kind: Literal["sampling"] = "sampling"
+
+
 GenerationConfig = Annotated[
     BeamConfig | GreedyConfig | SamplingConfig, Field(discriminator="kind"), default_kind("beam")
 ]
-
 
 StopString = Annotated[str, Field(min_length=1)]
 
@@ -85,18 +89,10 @@ class GreedyContinuationConfig(Continuing):
     kind: Literal["greedy"] = "greedy"
 
 
-class SampledContinuationConfig(Continuing):
+class SampledContinuationConfig(Drawing, Continuing):
     """Tokens drawn at random: after the penalty and the temperature, top_k, top_p and min_p leave tokens out."""
 
     kind: Literal["sampling"] = "sampling"
-    temperature: Annotated[float, Field(gt=0)] = 1.0
-    """what the logits are divided by: below 1 is bolder, above 1 more varied"""
-    top_k: Annotated[int, Field(ge=1)] | None = None
-    """draw from this many most probable tokens only"""
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """draw from the fewest tokens that together have this probability (Holtzman et al. 2020)"""
-    min_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """draw only tokens that are at least so many times as probable as the most probable one (Nguyen et al. 2024)"""
 
 
 ContinuationConfig = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from heedful.recipes import toml
 from heedful.recipes.overrides import anchored, merge, read_overrides
 from heedful.recipes.problems import sentences
 from heedful.recipes.recipe import FORMAT, Recipe
-from heedful.recipes.stored import completed, taken_up
+from heedful.recipes.section import Section, keys, member, members, named
 
 
 def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
@@ -51,6 +51,47 @@ def taking_up(recipe: Recipe, stored: Mapping[str, Any]) -> Recipe:
         return recipe if table is None else recipe_from(table, place="")
     except RecipeError:  # it asks for something else, as the one who takes up the run will tell
         return recipe
+
+
+def missing(
+    table: Mapping[str, Any], kind: type[Section], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The path of each key that the recipe of a run lacks because it is older, and what was done before there was one.
+
+    There is none in a recipe that was stored today.
+    """
+    for name, value in kind.formerly(table).items():
+        if name not in table:
+            yield (*above, name), value
+    for path, annotation, value in _entries(table, kind):
+        section = member(annotation, value) if members(annotation) and isinstance(value, Mapping) else None
+        if section is not None:
+            yield from missing(value, section, (*above, *path))
+
+
+def completed(table: Mapping[str, Any], kind: type[Section]) -> dict[str, Any]:
+    """The recipe of a run with what it meant by the keys that it lacks."""
+    found = dict(table)
+    for path, meant in missing(table, kind):
+        found = _with(found, path, meant)
+    return found
+
+
+def taken_up(recipe: Section, stored: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A recipe that is to go on with a run, as a table: keys that the run lacks, and that nobody sets, mean what they
+    meant when it began; None where that changes nothing.
+
+    Args:
+        recipe: as it was given.
+        stored: that of the run, as it lies in its folder.
+    """
+    former = {path: meant for path, meant in missing(stored, type(recipe)) if _left_open(recipe, path)}
+    if not former:
+        return None
+    table: dict[str, Any] = recipe.model_dump(mode="json", exclude_none=True)
+    for path, meant in former.items():
+        table = _with(table, path, meant)
+    return table
 
 
 def dump(recipe: Recipe) -> str:
@@ -96,3 +137,27 @@ def _validated(table: Mapping[str, Any], kind: type[Recipe], *, place: str, flag
     except ValidationError as error:
         found = sentences(error, root=kind, content=table, place=place, flags=flags)
         raise RecipeError("\n".join(found)) from None
+
+
+def _entries(table: Mapping[str, Any], kind: type[Section]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """What stands in a table: the path of each value from there, its annotation and the value."""
+    for name, annotation in keys(kind).items():
+        value, inside = table.get(name), named(annotation)
+        if inside is None:
+            yield (name,), annotation, value
+        elif isinstance(value, Mapping):
+            yield from (((name, own), inside, each) for own, each in value.items())
+
+
+def _left_open(recipe: Section, path: Sequence[str]) -> bool:
+    """Whether there is such a key that was not given."""
+    *above, name = path
+    found: Any = recipe
+    for each in above:
+        found = found.get(each) if isinstance(found, Mapping) else getattr(found, each, None)
+    return isinstance(found, Section) and name in type(found).model_fields and name not in found.model_fields_set
+
+
+def _with(table: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
+    name, *rest = path
+    return {**table, name: _with(table[name], rest, value) if rest else value}

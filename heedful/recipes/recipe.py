@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, ValidationInfo
 
-from heedful.recipes.architecture import Architecture
-from heedful.recipes.section import AnyPath, InputPath, Mark, Section
+from heedful.recipes.section import AnyPath, InputPath, Longest, Mark, Section
 from heedful.recipes.text import GivenTokenizerConfig, TokenizerConfig
 from heedful.recipes.training import TrainingConfig
 
@@ -18,6 +17,28 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 PARTS: Final = ("train", "validation", "test")
+
+
+class Architecture(Section):
+    """A family of models.
+
+    Abstract: each family says what it is made of, and builds it.
+
+    Attributes:
+        kind: its name in recipes.
+        d_model: width of what stands between the layers.
+        built_by: the function that makes a freshly initialised model of it, as "module:name"; it needs torch.
+    """
+
+    built_by: ClassVar[str]
+
+    kind: str
+    d_model: int
+
+    @property
+    def longest(self) -> Longest | None:
+        """How many places its positions have; None where they have no end."""
+        return None
 
 
 class DataConfig(Section):

@@ -162,23 +162,19 @@ def marked(section: type[Section], mark: Mark) -> set[str]:
     return {name for name, annotation in keys(section).items() if mark in parts(annotation)}
 
 
-def fixed(section: Section, *, mark: Mark = Mark.FIXED, above: str = "") -> Iterator[tuple[str, Any]]:
+def fixed(table: Any, *, mark: Mark = Mark.FIXED, key: str = "") -> Iterator[tuple[str, Any]]:
     """The dotted keys in a table that may not change once a run has begun, and their values."""
-    annotations = keys(type(section))
-    for name in type(section).model_fields:
-        value = getattr(section, name)
-        own = next((part for part in parts(annotations[name]) if part in (Mark.FREE, Mark.FIXED)), mark)
-        yield from _fixed(value, own, f"{above}{name}")
-
-
-def _fixed(value: Any, mark: Mark, key: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Section):
-        yield from fixed(value, mark=mark, above=f"{key}.")
-    elif isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from _fixed(part, mark, f"{key}.{name}")
+    above = f"{key}." if key else ""
+    if isinstance(table, Section):
+        annotations = keys(type(table))
+        for name in type(table).model_fields:
+            own = next((part for part in parts(annotations[name]) if part in (Mark.FREE, Mark.FIXED)), mark)
+            yield from fixed(getattr(table, name), mark=own, key=f"{above}{name}")
+    elif isinstance(table, Mapping):
+        for name, part in table.items():
+            yield from fixed(part, mark=mark, key=f"{above}{name}")
     elif mark is Mark.FIXED:
-        yield key, value
+        yield key, table
 
 
 def parts(annotation: Any) -> Iterator[Any]:

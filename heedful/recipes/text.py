@@ -2,105 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
+from heedful.catalogue import find
 from heedful.recipes.section import InputPath, Section, default_kind, kind_from
 
 if TYPE_CHECKING:
-    from heedful.data.documents import Document
     from heedful.data.readers import Reader
     from heedful.data.tokenizers import Tokenizer
 
 Column = Annotated[int, Field(ge=0)]
-
-
 Name = Annotated[str, Field(min_length=1)]
 
 
-class PlainTextConfig(Section):
+class FileConfig(Section):
+    """One file of examples; abstract.
+
+    Attributes:
+        read_by: what reads it, as "module:NAME"; it takes the path, and the other keys of the table by their names.
+    """
+
+    read_by: ClassVar[str]
+
+    kind: str
+    path: InputPath
+    """the file"""
+
+    def reader(self) -> Reader[Any]:
+        """The examples, to be read as often as one likes; `DataError` where the file is missing."""
+        make = find(self.read_by, about=f"kind = {self.kind!r}")
+        made: Reader[Any] = make(self.path, **self.model_dump(exclude={"kind", "path"}))
+        return made
+
+
+class PlainTextConfig(FileConfig):
     """One file that is one text, plain or gzipped."""
 
+    read_by = "heedful.data.documents:PlainText"
+
     kind: Literal["text"] = "text"
-    path: InputPath
-    """the file"""
-
-    def reader(self) -> Reader[Document]:
-        """The one document."""
-        from heedful.data.documents import PlainText
-
-        return PlainText(self.path)
 
 
-class DocumentLinesConfig(Section):
+class DocumentLinesConfig(FileConfig):
     """One file with a document on each line, plain or gzipped."""
 
+    read_by = "heedful.data.documents:Lines"
+
     kind: Literal["lines"] = "lines"
-    path: InputPath
-    """the file"""
-
-    def reader(self) -> Reader[Document]:
-        """A document for each line."""
-        from heedful.data.documents import Lines
-
-        return Lines(self.path)
 
 
-class DocumentJsonlConfig(Section):
+class DocumentJsonlConfig(FileConfig):
     """One file with a JSON object on each line, plain or gzipped."""
 
+    read_by = "heedful.data.documents:JsonlDocuments"
+
     kind: Literal["jsonl"] = "jsonl"
-    path: InputPath
-    """the file"""
     field: Name
     """name of the field that holds the document"""
 
-    def reader(self) -> Reader[Document]:
-        """A document for each line."""
-        from heedful.data.documents import JsonlDocuments
 
-        return JsonlDocuments(self.path, field=self.field)
+class BlocksConfig(FileConfig):
+    """One file of documents with empty lines between them, plain or gzipped."""
+
+    read_by = "heedful.data.documents:BlankSeparated"
+
+    kind: Literal["blocks"] = "blocks"
 
 
-def _kind_of_documents(table: Mapping[str, Any]) -> str:
+def _kind_without_field(kind: str) -> BeforeValidator:
     """JSONL where a field is named; lines must be asked for, since a text has lines too."""
-    return "jsonl" if "field" in table else "text"
+    return kind_from(lambda table: "jsonl" if "field" in table else kind)
 
 
 TextConfig = Annotated[
     PlainTextConfig | DocumentLinesConfig | DocumentJsonlConfig,
     Field(discriminator="kind"),
-    kind_from(_kind_of_documents),
+    _kind_without_field("text"),
 ]
-
-
-class BlocksConfig(Section):
-    """One file of documents with empty lines between them, plain or gzipped."""
-
-    kind: Literal["blocks"] = "blocks"
-    path: InputPath
-    """the file"""
-
-    def reader(self) -> Reader[Document]:
-        """A document for each block."""
-        from heedful.data.sentences import BlankSeparated
-
-        return BlankSeparated(self.path)
-
-
-def _kind_of_blocks(table: Mapping[str, Any]) -> str:
-    """JSONL where a field is named."""
-    return "jsonl" if "field" in table else "blocks"
-
-
 DocumentsConfig = Annotated[
     BlocksConfig | DocumentLinesConfig | DocumentJsonlConfig,
     Field(discriminator="kind"),
-    kind_from(_kind_of_blocks),
+    _kind_without_field("blocks"),
 ]
-
 
 _SIZES = {"bpe": 8000, "unigram": 8000}
 
@@ -136,24 +122,17 @@ class TokenizerConfig(Section):
         """The tokenizer of some texts; `masked` where tokens will be hidden."""
         from heedful.data.tokenizers import learn_characters, learn_sentencepiece, learn_words
 
+        how = {"lowercase": self.lowercase, "masked": masked}
         match self.kind:
             case "bpe" | "unigram":
                 assert self.size is not None
-                return learn_sentencepiece(
-                    texts,
-                    kind=self.kind,
-                    size=self.size,
-                    lowercase=self.lowercase,
-                    character_coverage=self.character_coverage,
-                    masked=masked,
-                )
+                coverage = self.character_coverage
+                return learn_sentencepiece(texts, kind=self.kind, size=self.size, character_coverage=coverage, **how)
             case "characters":
                 verbatim = isinstance(self, TextTokenizerConfig) and self.verbatim
-                return learn_characters(
-                    texts, size=self.size, lowercase=self.lowercase, verbatim=verbatim, masked=masked
-                )
+                return learn_characters(texts, size=self.size, verbatim=verbatim, **how)
             case "words":
-                return learn_words(texts, size=self.size, lowercase=self.lowercase, masked=masked)
+                return learn_words(texts, size=self.size, **how)
 
 
 class TextTokenizerConfig(TokenizerConfig):
@@ -180,8 +159,6 @@ class GivenTokenizerConfig(Section):
 WordsTokenizerConfig = Annotated[
     TokenizerConfig | GivenTokenizerConfig, Field(discriminator="kind"), default_kind("bpe")
 ]
-
-
 TextVocabularyConfig = Annotated[
     TextTokenizerConfig | GivenTokenizerConfig, Field(discriminator="kind"), default_kind("bpe")
 ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
-
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
 def value(content: Any) -> str:
@@ -15,18 +14,10 @@ def value(content: Any) -> str:
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(content, list):
         return f"[{', '.join(map(value, content))}]"
-    if isinstance(content, bool):
-        return "true" if content else "false"
-    if isinstance(content, str):
-        return '"' + "".join(_letter(letter) for letter in content) + '"'
+    if isinstance(content, bool | str):
+        return json.dumps(content, ensure_ascii=False).replace("\x7f", "\\u007f")  # which JSON leaves as it is
     assert isinstance(content, int | float), f"no TOML for {type(content).__name__}"
     return repr(content)
-
-
-def _letter(letter: str) -> str:
-    if letter in _ESCAPES:
-        return _ESCAPES[letter]
-    return f"\\u{ord(letter):04x}" if letter < " " or letter == "\x7f" else letter
 
 
 def document(content: Mapping[str, Any]) -> str:

@@ -9,14 +9,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from heedful.recipes.section import Count, Mark, Section, default_kind, misfit
 
 Warmup = Annotated[int, Field(ge=0)]
-
-
 Positive = Annotated[float, Field(gt=0)]
-
-
 Weight = Annotated[float, Field(ge=0)]
-
-
 Below1 = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -103,14 +97,9 @@ class ConstantConfig(Section):
     """steps until the rate is highest"""
 
 
-ScheduleConfig = Annotated[
-    NoamConfig | InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig,
-    Field(discriminator="kind"),
-    default_kind("noam"),
-]
-
-
-OptimizerConfig = AdamConfig
+AnySchedule = NoamConfig | InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig
+ScheduleConfig = Annotated[AnySchedule, Field(discriminator="kind"), default_kind("noam")]
+FineTuningScheduleConfig = Annotated[AnySchedule, Field(discriminator="kind"), default_kind("linear")]
 
 
 class TrainingConfig(Section):
@@ -132,7 +121,7 @@ class TrainingConfig(Section):
     """tokens in a batch, padding included; of translations, those of the target"""
     accumulate: Annotated[Count, Mark.FIXED] = 1
     """batches whose gradients make one update"""
-    optimizer: Annotated[OptimizerConfig, Mark.FIXED] = AdamConfig()
+    optimizer: Annotated[AdamConfig, Mark.FIXED] = AdamConfig()
     """how gradients become steps"""
     schedule: ScheduleConfig = NoamConfig()
     """the learning rate of each step"""
@@ -182,13 +171,6 @@ class TrainingConfig(Section):
         if average is not None and keep < average:
             raise ValueError(f"must be at least training.average = {average}, what is averaged must be kept")
         return keep
-
-
-FineTuningScheduleConfig = Annotated[
-    NoamConfig | InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig,
-    Field(discriminator="kind"),
-    default_kind("linear"),
-]
 
 
 class FineTuningConfig(TrainingConfig):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from heedful.data.readers import Reader, json_object, read_lines
-from heedful.data.records import Record, json_file
+from heedful.data.readers import Reader, Record, columns, json_file, placed_lines, read_lines, records
 from heedful.errors import DataError, RecipeError
 
 
@@ -50,11 +48,8 @@ class Judged:
     place: str
 
 
-class Passages(Reader[tuple[str, Passage]]):
-    """Passages, each with its place (`file:line`), that can be read again and again."""
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[tuple[str, Passage]]: ...
+Passages = Reader[tuple[str, Passage]]
+"""Passages, each with its place (`file:line`), that can be read again and again."""
 
 
 @final
@@ -62,9 +57,8 @@ class PassageLines(Passages):
     """A passage on each line, called by the line's number; lines of nothing but white space are left out."""
 
     def __iter__(self) -> Iterator[tuple[str, Passage]]:
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            if line.strip():
-                yield f"{self.paths[0]}:{number}", Passage(str(number), line)
+        for number, place, line in placed_lines(self.paths[0]):
+            yield place, Passage(str(number), line)
 
 
 @final
@@ -80,15 +74,8 @@ class PassageColumns(Passages):
     def __iter__(self) -> Iterator[tuple[str, Passage]]:
         text, title, name = self._columns
         needed = 1 + max(column for column in self._columns if column is not None)
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            if not line.strip():
-                continue
-            place, fields = f"{self.paths[0]}:{number}", line.split("\t")
-            if len(fields) < needed:
-                raise DataError(
-                    f"{place}: {len(fields)} tab-separated columns where {needed} are needed; mend the line or choose "
-                    "other columns"
-                )
+        for number, place, line in placed_lines(self.paths[0]):
+            fields = columns(line, needed, place=place)
             called = str(number) if name is None else fields[name].strip()
             yield place, Passage(called, fields[text], "" if title is None else fields[title].strip())
 
@@ -103,12 +90,9 @@ class PassageObjects(Passages):
 
     def __iter__(self) -> Iterator[tuple[str, Passage]]:
         text, title, name = self._fields
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            if line.strip():
-                place = f"{self.paths[0]}:{number}"
-                record = Record(json_object(line, place=place), place=place)
-                called = record.scalar(name) if name in record else str(number)
-                yield place, Passage(called, record.text(text), record.text(title) if title in record else "")
+        for number, record in records(self.paths[0]):
+            called = record.scalar(name) if name in record else str(number)
+            yield record.place, Passage(called, record.text(text), record.text(title) if title in record else "")
 
 
 @final
@@ -142,14 +126,11 @@ def is_json(path: Path) -> bool:
 
 
 def _judged_lines(path: Path) -> Iterator[Judged]:
-    for number, line in enumerate(read_lines(path), 1):
-        if line.strip():
-            place = f"{path}:{number}"
-            fields = json_object(line, place=place)
-            question, found = Record(fields, place=place).text("question"), fields.get("passages")
-            if not isinstance(found, list) or not found or not all(isinstance(name, str | int) for name in found):
-                raise DataError(f"{place}: field 'passages' must be a list of the ids of passages; mend the line")
-            yield Judged(question, tuple(dict.fromkeys(map(str, found))), (), place)
+    for _, record in records(path):
+        question, found = record.text("question"), record.fields.get("passages")
+        if not isinstance(found, list) or not found or not all(isinstance(name, str | int) for name in found):
+            raise DataError(f"{record.place}: field 'passages' must be a list of the ids of passages; mend the line")
+        yield Judged(question, tuple(dict.fromkeys(map(str, found))), (), record.place)
 
 
 def _squad_questions(path: Path) -> Iterator[Judged]:

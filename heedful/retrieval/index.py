@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from jaxtyping import Float
 
 from heedful.errors import RunError
 from heedful.retrieval.collection import Passage
-from heedful.retrieval.manifest import (
+from heedful.retrieval.folder import (
     OFFSETS,
     PASSAGES,
     VECTORS,
@@ -26,8 +27,7 @@ from heedful.retrieval.manifest import (
     verify_index,
 )
 from heedful.retrieval.orders import ORDERINGS, Hit, Ordering, Scores, hits
-from heedful.retrieval.terms import terms
-from heedful.retrieval.words import WordsIndex
+from heedful.retrieval.words import WordsIndex, terms
 from heedful.runs.load import load_embedder
 from heedful.tasks.embedder import Embeds
 from heedful.tasks.faces import chunked
@@ -64,22 +64,14 @@ def load_index(
     return PassageIndex(folder, manifest, model=model, device=device)
 
 
+@dataclass(frozen=True, eq=False)
 class PassageIndex:
     """Passages, and what finds them; see `load_index`."""
 
-    def __init__(
-        self,
-        folder: Path,
-        manifest: IndexManifest,
-        *,
-        model: str | Path | Embeds | None = None,
-        device: str | torch.device | None = None,
-    ) -> None:
-        self.folder = folder
-        self.manifest = manifest
-        self._inside = folder / manifest.build
-        self._model = model
-        self._device = device
+    folder: Path
+    manifest: IndexManifest
+    model: str | Path | Embeds | None = None
+    device: str | torch.device | None = None
 
     def __len__(self) -> int:
         return self.manifest.passages
@@ -146,33 +138,31 @@ class PassageIndex:
 
     @cached_property
     def _words(self) -> WordsIndex:
-        return WordsIndex.load(self._inside / WORDS)
+        return WordsIndex.load(self.folder / self.manifest.build / WORDS)
 
     @cached_property
     def _offsets(self) -> np.ndarray:
-        return mapped_array(self._inside / OFFSETS)
+        return mapped_array(self.folder / self.manifest.build / OFFSETS)
 
     @cached_property
     def _lines(self) -> np.ndarray:
-        return np.memmap(self._inside / PASSAGES, dtype=np.uint8, mode="r")
+        return np.memmap(self.folder / self.manifest.build / PASSAGES, dtype=np.uint8, mode="r")
 
     @cached_property
     def _vectors(self) -> Float[np.ndarray, "N d_model"]:
-        return mapped_array(self._inside / VECTORS)
+        return mapped_array(self.folder / self.manifest.build / VECTORS)
 
     @cached_property
     def _encoder(self) -> Embeds:
         """Checked to be the one that made the vectors, by letting it read a passage again."""
-        given = self._model
-        if given is None and self.manifest.model is None:
-            raise RunError(f"{self.folder}: does not know which model made its vectors; name it with --model")
-        encoder = given if isinstance(given, Embeds) else None
-        if encoder is None:
-            assert not isinstance(given, Embeds)
-            folder = Path(given if given is not None else str(self.manifest.model))
-            if not folder.is_dir():
-                raise RunError(f"{folder}: the model of this index is not here; say with --model where it is")
-            encoder = load_embedder(folder, device=self._device)
+        encoder = self.model
+        if not isinstance(encoder, Embeds):
+            where = self.manifest.model if encoder is None else encoder
+            if where is None:
+                raise RunError(f"{self.folder}: does not know which model made its vectors; name it with --model")
+            if not Path(where).is_dir():
+                raise RunError(f"{where}: the model of this index is not here; say with --model where it is")
+            encoder = load_embedder(Path(where), device=self.device)
         (again,) = unit_vectors(encoder.embed([self[0].whole], cut=lambda _: None))
         if len(again) != self.manifest.dimensions or float(again @ self._vectors[0]) < _ALIKE:
             raise RunError(

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from heedful.errors import RecipeError
 from heedful.retrieval.collection import Passage
-from heedful.retrieval.terms import terms
+from heedful.retrieval.words import terms
 
 Ordering = Literal["bm25", "encoder", "product"]
 """What passages are ordered by."""
@@ -51,11 +51,7 @@ class Scores:
     cosine: Float[np.ndarray, " N"] | None
 
     def by(self, ordering: Ordering) -> Float[np.ndarray, " N"]:
-        """The scores that an ordering sorts by.
-
-        Raises:
-            RecipeError: it needs vectors and there are none.
-        """
+        """The scores that an ordering sorts by; `RecipeError` where it needs vectors and there are none."""
         if ordering == "bm25":
             return self.bm25
         if self.cosine is None:

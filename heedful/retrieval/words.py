@@ -1,15 +1,19 @@
-"""BM25 over terms, kept by bm25s in a folder of its own."""
+"""Text as a search by words reads it: its terms, and BM25 over them, kept by bm25s in a folder of its own."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from heedful.data.normalisation import letters_and_marks
 from heedful.errors import DataError, MissingExtraError, RunError
 
 K1: Final = 1.5
@@ -17,6 +21,40 @@ K1: Final = 1.5
 B: Final = 0.75
 """How much long passages are held back."""
 _METHOD: Final = "lucene"
+
+_UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f"  # Myanmar
+    "\u1780-\u17ff"  # Khmer
+    "\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Hiragana, Katakana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+
+
+class Term(NamedTuple):
+    """What is counted, and the characters of the text that it was made of."""
+
+    text: str
+    start: int
+    stop: int
+
+
+def terms(text: str) -> list[Term]:
+    """The terms of a text, in its order.
+
+    A term is a run of letters, combining marks and digits, its case folded, in Unicode's compatible composed form
+    (NFKC). Scripts without spaces between words (Han, Kana, Thai, Lao, Khmer, Myanmar) are cut into overlapping pairs
+    of characters instead; a single one stands alone. Nothing is stemmed and no word is left out: a frequent one has
+    little weight in BM25.
+    """
+    found = []
+    for match in _pattern().finditer(text):
+        start, stop = match.span()
+        width = 2 if match.lastgroup == "unspaced" and stop - start > 2 else stop - start
+        for place in range(start, stop - width + 1):
+            folded = unicodedata.normalize("NFKC", text[place : place + width].casefold())
+            found.append(Term(folded, place, place + width))
+    return found
 
 
 class WordsIndex:
@@ -34,12 +72,7 @@ class WordsIndex:
 
     @classmethod
     def of(cls, passages: Iterable[Iterable[str]]) -> WordsIndex:
-        """An index of passages as terms.
-
-        Raises:
-            MissingExtraError: bm25s is not installed.
-            DataError: no passage has any term.
-        """
+        """An index of passages as terms; `DataError` where no passage has any."""
         library = bm25s().BM25(k1=K1, b=B, method=_METHOD)
         vocabulary: dict[str, int] = {}
         rows = [[vocabulary.setdefault(term, len(vocabulary)) for term in passage] for passage in passages]
@@ -50,12 +83,7 @@ class WordsIndex:
 
     @classmethod
     def load(cls, folder: Path) -> WordsIndex:
-        """The one that `save` wrote; its arrays are mapped, not read.
-
-        Raises:
-            MissingExtraError: bm25s is not installed.
-            RunError: bm25s cannot read it.
-        """
+        """The one that `save` wrote; its arrays are mapped, not read. `RunError` where bm25s cannot read it."""
         library = bm25s()
         try:
             return cls(library.BM25.load(folder, mmap=True, load_corpus=False))
@@ -82,11 +110,7 @@ class WordsIndex:
 
 
 def bm25s() -> ModuleType:
-    """The library.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """The library; `MissingExtraError` where it is not installed."""
     try:
         import bm25s as library
     except ImportError:
@@ -95,3 +119,10 @@ def bm25s() -> ModuleType:
         ) from None
     module: ModuleType = library
     return module
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<unspaced>(?:(?=[{letters_and_marks()}])[{_UNSPACED}])+)|(?:(?![_{_UNSPACED}])[{letters_and_marks()}])+"
+    )

@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import nn
 
-from heedful.data.batches import padded, tokens_of
-from heedful.data.framing import paired_tokens
+from heedful.data.batches import padded, paired_tokens, tokens_of
 from heedful.data.sequences import joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError

@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import ValidationInfo, field_validator
 
 from heedful.architectures.model import ClassifierConfig, TaggerConfig
 from heedful.architectures.stack import EncoderConfig
-from heedful.catalogue import find
-from heedful.recipes.architecture import Architecture
-from heedful.recipes.recipe import DataConfig, TunedRecipe, known
+from heedful.recipes.recipe import Architecture, DataConfig, TunedRecipe, known
 from heedful.recipes.section import InputPath, Mark, Section, misfit
 from heedful.recipes.text import TokenizerConfig, WordsTokenizerConfig
 from heedful.recipes.training import FineTuningConfig
-
-if TYPE_CHECKING:
-    from heedful.data.readers import Reader
-
-
-class FileConfig(Section):
-    """One file of examples.
-
-    Abstract: its form decides how it is read.
-
-    Attributes:
-        read_by: the reader, as "module:NAME"; it is given the path, and the other keys by their names.
-    """
-
-    read_by: ClassVar[str]
-
-    kind: str
-    path: InputPath
-    """the file"""
-
-    def reader(self) -> Reader[Any]:
-        """Example by example."""
-        make = find(self.read_by, about=f"kind = {self.kind!r}")
-        made: Reader[Any] = make(self.path, **self.model_dump(exclude={"kind", "path"}))
-        return made
 
 
 class FineTuningDataConfig(DataConfig):

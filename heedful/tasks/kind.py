@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from heedful.catalogue import find
+from heedful.data.chance import Drawn
 from heedful.data.corpus import Corpus, Encoding, write_corpus
-from heedful.data.drawn import Drawn
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError

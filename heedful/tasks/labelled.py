@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self, final
 
-from heedful.data.drawn import require_enough
+from heedful.data.chance import require_enough
 from heedful.inspection.page import Table
 from heedful.inspection.plots import Level, Line, line_plot
 from heedful.inspection.scales import LOGARITHMIC

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from heedful.data.special import Special
+from heedful.data.tokenizers import Special
 from heedful.errors import RecipeError
 from heedful.generation import Filter, Forbid, MinP, Multinomial, Penalty, Power, RepetitionPenalty, TopK, TopP, Wu
 from heedful.generation.search import Beam, Greedy, Sampling, Search

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from heedful.data.batches import padded, tokens_of
-from heedful.data.framing import frame
 from heedful.data.labels import Labels
+from heedful.data.sequences import frame
 from heedful.data.tokenizers import Tokenizer
 from heedful.inspection.record import Record
 from heedful.models.text_classifier import TextClassifier

@@ -10,8 +10,8 @@ import torch
 from heedful.architectures.build import build_encoder
 from heedful.blocks.linear import xavier_linear
 from heedful.data.corpus import Corpus, Encoding, Items
-from heedful.data.framing import frame
 from heedful.data.labels import Labels
+from heedful.data.sequences import frame
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.text_classifier import TextClassifier

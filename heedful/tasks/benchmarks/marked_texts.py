@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from heedful.data.labelled import Choice, Labelled, read_label
-from heedful.data.records import Record
+from heedful.data.readers import Record
 from heedful.errors import DataError
 
 TRUTH = {"false": "false", "true": "true", "0": "false", "1": "true"}

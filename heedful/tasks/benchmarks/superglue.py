@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from heedful.data.labelled import Choice, Labelled
-from heedful.data.records import JsonRecords, Record
+from heedful.data.readers import JsonRecords, Record
 from heedful.tasks.benchmarks.definitions import Definition, MetricName, Source, Split
 from heedful.tasks.benchmarks.marked_texts import (
     TRUTH,

@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
+from heedful.data.batches import paired_tokens
 from heedful.data.corpus import Corpus, Encoding, Items
-from heedful.data.framing import frame, paired_tokens
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
+from heedful.data.sequences import frame
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.tasks.classification.recipe import Verdict

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from heedful.data.framing import frame, paired_tokens
+from heedful.data.batches import paired_tokens
 from heedful.data.labels import Labels
-from heedful.data.sequences import Joined
+from heedful.data.sequences import Joined, frame
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record

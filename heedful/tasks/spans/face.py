@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Float
 from torch.nn import functional
 
-from heedful.data.readers import json_object
-from heedful.data.records import Record as Fields
+from heedful.data.readers import Record as Fields
 from heedful.data.sequences import Window
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
@@ -216,8 +215,7 @@ class AnswerLines(Lines[tuple[str, str], Answered]):
         """Questions and their contexts."""
         for number, line in enumerate(lines, 1):
             if line.strip():
-                place = f"{name}:{number}"
-                record = Fields(json_object(line, place=place), place=place)
+                record = Fields.read(line, place=f"{name}:{number}")
                 yield record.text("question"), record.text("context")
 
     def answers(self, inputs: Sequence[tuple[str, str]], *, first: int) -> list[Answered]:

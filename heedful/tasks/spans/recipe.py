@@ -9,9 +9,10 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.section import Count, Mark, kind_from, misfit
+from heedful.recipes.text import FileConfig
 from heedful.recipes.training import FineTuningConfig, FineTuningScheduleConfig, LinearConfig
 from heedful.tasks.benchmarks.recipe import BenchmarkConfig, kind_of_file
-from heedful.tasks.fine_tuning import FileConfig, FineTuningDataConfig, FineTuningRecipe
+from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
 
 if TYPE_CHECKING:
     from heedful.data.questions import Question

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Bool, Int, Integer
 from torch import Tensor
 
+from heedful.data.batches import paired_tokens
 from heedful.data.corpus import Corpus, Encoding
-from heedful.data.framing import paired_tokens
 from heedful.data.offsets import offsets
 from heedful.data.questions import Question
 from heedful.data.sequences import Window, windows

@@ -10,9 +10,9 @@ from pydantic import Field, ValidationInfo, field_validator
 from heedful.architectures.model import TaggerConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.section import Count, InputPath, Mark, kind_from
-from heedful.recipes.text import Column, TokenizerConfig, WordsTokenizerConfig
+from heedful.recipes.text import Column, FileConfig, TokenizerConfig, WordsTokenizerConfig
 from heedful.recipes.training import Below1, FineTuningConfig
-from heedful.tasks.fine_tuning import FileConfig, FineTuningDataConfig, FineTuningRecipe
+from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
 
 if TYPE_CHECKING:
     from heedful.data.readers import Reader

@@ -16,12 +16,10 @@ import pytest
 
 import heedful
 from heedful import DataError, MissingExtraError, RecipeError, RunError
-from heedful.retrieval.building import build_index
 from heedful.retrieval.collection import Judged, Passage
-from heedful.retrieval.manifest import read_index_manifest
+from heedful.retrieval.folder import build_index, read_index_manifest
 from heedful.retrieval.measure import measure_search
-from heedful.retrieval.terms import terms
-from heedful.retrieval.words import K1, B
+from heedful.retrieval.words import K1, B, terms
 
 pytest.importorskip("bm25s", reason="the extra [search] is not installed")
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from heedful.recipes.load import completed, missing, taken_up
 from heedful.recipes.section import Section, default_kind
-from heedful.recipes.stored import completed, missing, taken_up
 
 
 class Old(Section):

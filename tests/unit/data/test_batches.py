@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.data.batches import collate, collate_sources, share
+from heedful.data.batches import collate, collate_sources
 from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus, pair_encoding, write_corpus
 from heedful.data.readers import Pair
@@ -72,18 +72,8 @@ def test_a_batch_moves_and_owns_its_memory(corpus: Corpus) -> None:
 
 
 def test_a_process_without_rows_gets_a_batch_without_rows(corpus: Corpus) -> None:
-    rows = share(np.array([4]), rank=1, world=2)
-    batch = collate(corpus, rows, bos=BOS)
+    batch = collate(corpus, np.array([], dtype=np.int64), bos=BOS)
     assert batch.labels.shape == batch.target.ids.shape == batch.source.positions.shape == (0, 1)
-
-
-@pytest.mark.parametrize("world", [1, 2, 3, 7])
-def test_shares_make_up_the_batch_evenly(world: int) -> None:
-    rows = np.random.default_rng(0).permutation(100)[:23]
-    shares = [share(rows, rank=rank, world=world) for rank in range(world)]
-    assert sorted(np.concatenate(shares)) == sorted(rows)
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-    assert all(np.array_equal(rows[rank::world], part) for rank, part in enumerate(shares))
 
 
 def test_sources_for_inference_look_as_in_training(corpus: Corpus) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from heedful.data.drawn import Drawn
+from heedful.data.chance import Drawn
 from heedful.errors import RecipeError
 
 

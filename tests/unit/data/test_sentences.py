@@ -13,7 +13,8 @@ import pytest
 from outside import outside
 
 from heedful.data import sentences as module
-from heedful.data.sentences import ABBREVIATIONS, BlankSeparated, sentences
+from heedful.data.documents import BlankSeparated
+from heedful.data.sentences import ABBREVIATIONS, sentences
 
 WORDS = ["Dr", "The", "cat", "U.S", "3", "14", "J", "e.g", "猫", "kein", "am ", "Mai", "x"]
 MARKS = [".", ". ", ".. ", "…", "! ", "?", "!?", '"', "”", "(", ") ", "。", "！", "」", "«", "» ", "।", ","]

@@ -9,8 +9,7 @@ import pytest
 
 from heedful.data.offsets import offsets
 from heedful.data.sequences import joined, windows
-from heedful.data.special import Special
-from heedful.data.tokenizers import learn_characters, learn_words
+from heedful.data.tokenizers import Special, learn_characters, learn_words
 from heedful.errors import RecipeError
 
 SPECIAL = Special(bos=1, eos=2)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from heedful.retrieval.terms import terms
+from heedful.retrieval.words import terms
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from heedful import RecipeError
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.orders import Scores, hits, matches, product, ranks_of, standardised
-from heedful.retrieval.terms import terms
+from heedful.retrieval.words import terms
 
 
 def longhand(bm25: list[float], cosine: list[float]) -> list[float]:
