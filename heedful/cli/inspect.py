@@ -170,8 +170,7 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
 
 def _show(record: Record, given: Arguments) -> None:
     from heedful.inspection.figures import figure
-    from heedful.inspection.picture_files import write_figure, write_numbers
-    from heedful.inspection.record_files import save_record
+    from heedful.inspection.record_files import save_record, write_figure, write_numbers
     from heedful.inspection.web import viewer_html
     from heedful.store import replacing
 

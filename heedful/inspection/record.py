@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -83,21 +83,13 @@ class Walk:
     @property
     def size(self) -> int:
         """Numbers in all."""
-        parts = (self.queries, self.keys, self.values, self.scores, self.contexts, self.inputs, self.outputs)
-        return sum(part.size for part in parts) + (0 if self.bias is None else self.bias.size)
+        return sum(part.size for part in vars(self).values() if isinstance(part, np.ndarray))
 
     def only(self, places: Sequence[int]) -> Walk:
         """With these heads, by their places."""
-        chosen = list(places)
-        return replace(
-            self,
-            queries=self.queries[chosen],
-            keys=self.keys[chosen],
-            values=self.values[chosen],
-            bias=None if self.bias is None else self.bias[chosen],
-            scores=self.scores[chosen],
-            contexts=self.contexts[chosen],
-        )
+        of_heads = ("queries", "keys", "values", "scores", "contexts", *(() if self.bias is None else ("bias",)))
+        chosen: dict[str, Any] = {name: getattr(self, name)[list(places)] for name in of_heads}
+        return replace(self, **chosen)
 
 
 @dataclass(frozen=True)
