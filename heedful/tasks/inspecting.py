@@ -17,8 +17,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.generation.search import Beam, Search
 from heedful.generation.tree import BeamTree
-from heedful.inspection.capture import Captured, Side, capture, places, silent
-from heedful.inspection.encodings import encodings
+from heedful.inspection.capture import Captured, Side, capture, encodings, places, silent
 from heedful.inspection.record import (
     Alternative,
     Axis,
