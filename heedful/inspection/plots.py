@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from heedful.inspection.lettering import FONT
 from heedful.inspection.scales import LINEAR, Number, Scale
+from heedful.inspection.svg import Look
 
 _WIDTH, _HEIGHT = 620.0, 320.0
 _LEFT, _TOP, _RIGHT, _AXIS = 58.0, 52.0, 24.0, 50.0
@@ -23,24 +23,17 @@ _LIGHT = ("#0b63b5", "#c2410c", "#15803d", "#7e22ce", "#be123c", "#0e7490", "#85
 _DARK = ("#6cb2f7", "#fb923c", "#4ade80", "#c792f5", "#fb7185", "#22d3ee", "#facc15", "#cbd5e1")
 
 
-def style() -> str:
-    """Colours of class `heedful-plot`: paper, text, faint text, grid, and eight hues, in light and in dark."""
+def _rules(grid: str, level: str, hues: Sequence[str]) -> str:
+    rules = [f"grid{{stroke:{grid}", f"level{{color:{level}", *(f"hue{i}{{color:{hue}" for i, hue in enumerate(hues))]
+    return "".join(f".heedful-plot .{rule}}}" for rule in rules)
 
-    def hues(colours: Sequence[str]) -> str:
-        return "".join(f".heedful-plot .hue{i}{{color:{colour}}}" for i, colour in enumerate(colours))
 
-    return (
-        "<style>"
-        ".heedful-plot{max-width:100%;height:auto;background:#fff;"
-        f"font-family:{FONT}}}"
-        ".heedful-plot .paper{fill:#fff}.heedful-plot text{fill:#24262d}.heedful-plot .faint{fill:#6b7180}"
-        ".heedful-plot .grid{stroke:#d9dce3}.heedful-plot .level{color:#6b7180}"
-        f"{hues(_LIGHT)}"
-        "@media (prefers-color-scheme:dark){.heedful-plot{background:#16171c}"
-        ".heedful-plot .paper{fill:#16171c}.heedful-plot text{fill:#e4e6ec}.heedful-plot .faint{fill:#9aa0af}"
-        f".heedful-plot .grid{{stroke:#363842}}.heedful-plot .level{{color:#9aa0af}}{hues(_DARK)}}}"
-        "</style>"
-    )
+PLOT = Look(
+    "heedful-plot",
+    faint=("#6b7180", "#9aa0af"),
+    more=(_rules("#d9dce3", "#6b7180", _LIGHT), _rules("#363842", "#9aa0af", _DARK)),
+)
+"""With colours of a grid, of levels, and of eight hues, `hue0` and so on."""
 
 
 @dataclass(frozen=True)
@@ -186,20 +179,17 @@ class _Picture:
     y_name: str
 
     def svg(self) -> str:
-        width = _LEFT + _WIDTH + _RIGHT
         height = _TOP + _HEIGHT + _AXIS + _LEGEND_ROW * (len(self.lines) + len(self.levels)) + 10
         name = _text(self.title)
-        head = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="heedful-plot" role="img" aria-label="{name}" '
-            f'viewBox="{-_LEFT:.0f} {-_TOP:.0f} {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
-            'font-size="12">',
-            f"<title>{name}</title>",
-            style(),
-            f'<rect class="paper" x="{-_LEFT:.0f}" y="{-_TOP:.0f}" width="{width:.0f}" height="{height:.0f}"/>',
-            f'<text x="0" y="-30" font-size="15" font-weight="600">{name}</text>',
-        ]
+        heading = f'<text x="0" y="-30" font-size="15" font-weight="600">{name}</text>'
         drawn = [part for i, line in enumerate(self.lines) for part in self._line(i, line)]
-        return "\n".join([*head, *self._grid(), *self._levels(), *drawn, *self._legend(), "</svg>"]) + "\n"
+        return PLOT.file(
+            [heading, *self._grid(), *self._levels(), *drawn, *self._legend()],
+            name=name,
+            corner=(-_LEFT, -_TOP),
+            size=(_LEFT + _WIDTH + _RIGHT, height),
+            font="12",
+        )
 
     def _grid(self) -> list[str]:
         parts = [f'<text class="faint" x="0" y="-10">{_text(self.y_name)}</text>']

@@ -12,8 +12,8 @@ from heedful.errors import DataError
 from heedful.inspection.figures.chosen import Chosen
 from heedful.inspection.figures.sheet import Box, beside, faint, labelled, length, sheet, stacked, words
 from heedful.inspection.heatmap import Ramp, alignment_svg, colours
-from heedful.inspection.raster import image
 from heedful.inspection.record import Record
+from heedful.inspection.svg import image
 
 if TYPE_CHECKING:
     from heedful.inspection.flow import Rollout, Side

@@ -12,8 +12,8 @@ from heedful.inspection.figures.chosen import Chosen
 from heedful.inspection.figures.sheet import HUES, Box, faint, labelled, length, moved, sheet, stacked, words
 from heedful.inspection.heatmap import alignment_svg, colours
 from heedful.inspection.lettering import visible
-from heedful.inspection.raster import image
 from heedful.inspection.record import Map, Record
+from heedful.inspection.svg import image
 
 _ROW = 23.0
 _APART = 260.0

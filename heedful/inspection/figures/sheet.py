@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from heedful.inspection.lettering import svg_label, text_width, visible
-from heedful.inspection.plots import style
+from heedful.inspection.plots import PLOT
 from heedful.inspection.scales import Number
 
 HUES = 8
@@ -37,19 +37,9 @@ class Box:
 def sheet(box: Box, *, title: str) -> str:
     """The file: a heading and what is in the box below it."""
     name = escape(visible(title))
-    width = max(box.width, length(title, 15)) + 2 * _EDGE
-    height = box.height + _HEADING + _EDGE
-    frame = f'x="{-_EDGE:.0f}" y="{-_HEADING:.0f}" width="{width:.0f}" height="{height:.0f}"'
-    head = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="heedful-plot" role="img" aria-label="{name}" '
-        f'viewBox="{-_EDGE:.0f} {-_HEADING:.0f} {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
-        'font-size="13">',
-        f"<title>{name}</title>",
-        style(),
-        f'<rect class="paper" {frame}/>',
-        f'<text x="0" y="{26 - _HEADING:.0f}" font-size="15" font-weight="600">{name}</text>',
-    ]
-    return "\n".join([*head, *box.parts, "</svg>"]) + "\n"
+    heading = f'<text x="0" y="{26 - _HEADING:.0f}" font-size="15" font-weight="600">{name}</text>'
+    size = max(box.width, length(title, 15)) + 2 * _EDGE, box.height + _HEADING + _EDGE
+    return PLOT.file([heading, *box.parts], name=name, corner=(-_EDGE, -_HEADING), size=size, font="13")
 
 
 def length(text: str, font: Number = 13, *, longest: int = 24) -> float:

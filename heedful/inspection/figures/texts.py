@@ -13,8 +13,8 @@ from heedful.errors import DataError
 from heedful.inspection.figures.chosen import Chosen
 from heedful.inspection.figures.sheet import Box, beside, faint, length, sheet, stacked, words
 from heedful.inspection.heatmap import Ramp, colours
-from heedful.inspection.raster import image
 from heedful.inspection.record import Alternative, Branch, Encoding, Record, Written
+from heedful.inspection.svg import image
 
 _BELOW = Ramp((0.97, 0.42), ((0.0, 0.0), (-0.02, -0.08), (-0.01, -0.15)))
 _ABOVE = Ramp((0.97, 0.48), ((0.0, 0.0), (0.06, 0.09), (0.14, 0.09)))

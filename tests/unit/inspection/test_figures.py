@@ -24,8 +24,8 @@ from heedful.inspection.figures.maps import mask_name
 from heedful.inspection.flow import attention_flow, rollout
 from heedful.inspection.heatmap import GLOW, INK, colours
 from heedful.inspection.lettering import visible
-from heedful.inspection.raster import image, png
 from heedful.inspection.record import Axis, Branch, Map, Record, Written
+from heedful.inspection.svg import image, png
 
 SVG = "{http://www.w3.org/2000/svg}"
 AWKWARD = [
