@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from heedful.errors import DataError
-from heedful.inspection.figures.grid import Rated, heads_grid
+from heedful.inspection.figures.maps import Rated, heads_grid
 from heedful.inspection.heads import differences
 from heedful.inspection.page import Table, html_page
 from heedful.inspection.record_files import load_record

@@ -162,8 +162,7 @@ class _Picture:
         return _LOOK.file(
             [*above, *self._labels(), *self._cells(), *self._scale()],
             name=heading or "Alignment",
-            corner=(-left, -top),
-            size=(left + width + right, top + height + bottom),
+            box=(-left, -top, left + width + right, top + height + bottom),
             font=f"{self.font:.1f}",
         )
 

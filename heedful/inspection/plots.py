@@ -15,7 +15,7 @@ _LEFT, _TOP, _RIGHT, _AXIS = 58.0, 52.0, 24.0, 50.0
 _LEGEND_ROW = 20.0
 _MOST_MARKS = 40
 _LONGEST_NAME = 80
-_DOTS = "1 4"
+_LEVEL = 'class="level" fill="none" stroke="currentColor" stroke-dasharray="1 4"'
 _DASHES = ("", "7 4", "2 3", "9 3 2 3")
 
 # Eight hues that also differ in lightness, on white and on black; with more lines, dashes tell them apart.
@@ -186,9 +186,8 @@ class _Picture:
         return PLOT.file(
             [heading, *self._grid(), *self._levels(), *drawn, *self._legend()],
             name=name,
-            corner=(-_LEFT, -_TOP),
-            size=(_LEFT + _WIDTH + _RIGHT, height),
-            font="12",
+            box=(-_LEFT, -_TOP, _LEFT + _WIDTH + _RIGHT, height),
+            font=12,
         )
 
     def _grid(self) -> list[str]:
@@ -208,8 +207,8 @@ class _Picture:
 
     def _levels(self) -> list[str]:
         return [
-            f'<path class="level" fill="none" stroke="currentColor" stroke-dasharray="{_DOTS}" '
-            f'd="M0 {self.up.pixel(level.y):.1f}H{_WIDTH:.0f}"><title>{_text(level.name)}: {level.y:.4g}</title></path>'
+            f'<path {_LEVEL} d="M0 {self.up.pixel(level.y):.1f}H{_WIDTH:.0f}">'
+            f"<title>{_text(level.name)}: {level.y:.4g}</title></path>"
             for level in self.levels
         ]
 
@@ -252,19 +251,17 @@ class _Picture:
         return next((_text(label) for at, label in self.across.ticks if at == value), f"{value:.4g}")
 
     def _legend(self) -> list[str]:
-        parts = []
+        rows = []
         for number, line in enumerate(self.lines):
-            y = _HEIGHT + _AXIS + _LEGEND_ROW * (number + 0.5)
-            stroke = f'class="hue{number % len(_LIGHT)}" stroke="currentColor" stroke-width="2" {_dash(number)}'
-            parts.append(f'<path {stroke}d="M0 {y - 4:.1f}h26"/>')
             name = line.name if line.points else f"{line.name} (no points)"
             shown = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-            parts.append(f'<text x="34" y="{y:.1f}">{_text(shown)}</text>')
-        for number, level in enumerate(self.levels, len(self.lines)):
+            look = f'class="hue{number % len(_LIGHT)}" stroke="currentColor" stroke-width="2" {_dash(number)}'
+            rows.append((look, shown))
+        rows += [(f"{_LEVEL} ", level.name) for level in self.levels]
+        parts = []
+        for number, (look, name) in enumerate(rows):
             y = _HEIGHT + _AXIS + _LEGEND_ROW * (number + 0.5)
-            stroke = f'class="level" fill="none" stroke="currentColor" stroke-dasharray="{_DOTS}"'
-            parts.append(f'<path {stroke} d="M0 {y - 4:.1f}h26"/>')
-            parts.append(f'<text x="34" y="{y:.1f}">{_text(level.name)}</text>')
+            parts += [f'<path {look}d="M0 {y - 4:.1f}h26"/>', f'<text x="34" y="{y:.1f}">{_text(name)}</text>']
         return parts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -178,6 +179,11 @@ class Written:
     log_probability: float
     alternatives: tuple[Alternative, ...]
 
+    @property
+    def others(self) -> list[tuple[str, float]]:
+        """Other tokens that could have been written, and their probabilities."""
+        return [(each.token, math.exp(each.log_probability)) for each in self.alternatives if each.token != self.token]
+
 
 @dataclass(frozen=True)
 class Option:
@@ -216,6 +222,11 @@ class Answer:
     def said(self) -> str:
         """The answer in words."""
         return f"{self.number:.4g}" if self.number is not None else self.options[0].name
+
+    @property
+    def others(self) -> list[tuple[str, float]]:
+        """What else could have been said, and its probability."""
+        return [(option.name, option.probability) for option in self.options[1:]]
 
 
 @dataclass(frozen=True)
@@ -289,6 +300,14 @@ class Record:
         from heedful.inspection.web import notebook_html
 
         return notebook_html(self)
+
+    @property
+    def answered(self) -> dict[str, list[Answer]]:
+        """The answers, by what was asked."""
+        found: dict[str, list[Answer]] = {}
+        for answer in self.answers:
+            found.setdefault(answer.about, []).append(answer)
+        return found
 
     def axis(self, name: str) -> Axis:
         """The axis of this name."""

@@ -19,6 +19,9 @@ _FONT = (
 )
 """The reader's own font where it is known, else the most common ones, because programs that make PDF want names."""
 
+_PAPER, _INK = ("#fff", "#16171c"), ("#24262d", "#e4e6ec")
+"""In light and in dark."""
+
 _FINENESS, _MOST = 1.5, 1024
 """Cells are repeated up to so many pixels for each one of the picture, and at most so many along a side, because
 programs that make PDF smooth what they enlarge."""
@@ -26,51 +29,38 @@ programs that make PDF smooth what they enlarge."""
 
 @dataclass(frozen=True)
 class Look:
-    """The colours of a kind of pictures: paper and letters, which all have in common, and its own.
-
-    Attributes:
-        kind: the class of the SVG, to which the colours are confined.
-        faint: colour of class `faint`, in light and in dark.
-        more: other rules of style, likewise.
-    """
+    """The class of a kind of pictures, and in light and in dark the colour of what is faint, and rules of its own."""
 
     kind: str
     faint: tuple[str, str]
     more: tuple[str, str] = ("", "")
 
     def file(
-        self,
-        parts: Sequence[str],
-        *,
-        name: str,
-        corner: tuple[Number, Number],
-        size: tuple[Number, Number],
-        font: str,
+        self, parts: Sequence[str], *, name: str, box: tuple[Number, Number, Number, Number], font: Number | str
     ) -> str:
-        """The file: paper, and on it the parts; nothing is loaded from anywhere.
+        """The parts on a paper; nothing is loaded from anywhere.
 
         Args:
             parts: elements.
-            name: what those hear who do not see it; escaped already.
-            corner: x and y of the upper left corner of the paper.
-            size: its width and height.
+            name: what those hear who do not see them; escaped already.
+            box: x and y of the paper's upper left corner, its width and its height.
             font: size of letters that have none of their own.
         """
-        place, room = (f"{corner[0]:.0f}", f"{corner[1]:.0f}"), f'width="{size[0]:.0f}" height="{size[1]:.0f}"'
+        of = f".{self.kind}"
+        x, y, width, height = (f"{number:.0f}" for number in box)
+        light, dark = (
+            f"{of} .paper{{fill:{paper}}}{of} text{{fill:{ink}}}{of} .faint{{fill:{faint}}}{more}"
+            for paper, ink, faint, more in zip(_PAPER, _INK, self.faint, self.more, strict=True)
+        )
         head = [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="{self.kind}" role="img" aria-label="{name}" '
-            f'viewBox="{place[0]} {place[1]} {size[0]:.0f} {size[1]:.0f}" {room} font-size="{font}">',
+            f'viewBox="{x} {y} {width} {height}" width="{width}" height="{height}" font-size="{font}">',
             f"<title>{name}</title>",
-            f"<style>.{self.kind}{{max-width:100%;height:auto;background:#fff;font-family:{_FONT}}}"
-            f"{self._rules('#fff', '#24262d', dark=False)}@media (prefers-color-scheme:dark)"
-            f"{{.{self.kind}{{background:#16171c}}{self._rules('#16171c', '#e4e6ec', dark=True)}}}</style>",
-            f'<rect class="paper" x="{place[0]}" y="{place[1]}" {room}/>',
+            f"<style>{of}{{max-width:100%;height:auto;background:{_PAPER[0]};font-family:{_FONT}}}{light}"
+            f"@media (prefers-color-scheme:dark){{{of}{{background:{_PAPER[1]}}}{dark}}}</style>",
+            f'<rect class="paper" x="{x}" y="{y}" width="{width}" height="{height}"/>',
         ]
         return "\n".join([*head, *parts, "</svg>"]) + "\n"
-
-    def _rules(self, paper: str, ink: str, *, dark: bool) -> str:
-        rules = {".paper": paper, "text": ink, ".faint": self.faint[dark]}
-        return "".join(f".{self.kind} {what}{{fill:{colour}}}" for what, colour in rules.items()) + self.more[dark]
 
 
 def png(pixels: UInt8[np.ndarray, "H W 3"]) -> bytes:

@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from heedful.errors import RecipeError
-from heedful.inspection.figures.answers import answers
-from heedful.inspection.figures.chosen import Chosen
+from heedful.inspection.figures.answers import answers, decoding
 from heedful.inspection.figures.layers import flowing, rolled_out
 from heedful.inspection.figures.maps import alignment, heads, masks, model
-from heedful.inspection.figures.texts import decoding, positions, tree
+from heedful.inspection.figures.sheet import Chosen
+from heedful.inspection.figures.texts import positions, tree
 from heedful.inspection.heatmap import GLOW, Ramp
 
 if TYPE_CHECKING:

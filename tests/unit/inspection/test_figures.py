@@ -19,8 +19,8 @@ from inspected import GERMAN, dirichlet, judged, made_up
 from heedful.attention.probe import Role
 from heedful.errors import DataError, RecipeError
 from heedful.inspection.figures import VIEWS, figure
-from heedful.inspection.figures.chosen import Chosen
 from heedful.inspection.figures.maps import mask_name
+from heedful.inspection.figures.sheet import Chosen
 from heedful.inspection.flow import attention_flow, rollout
 from heedful.inspection.heatmap import GLOW, INK, colours
 from heedful.inspection.lettering import visible
