@@ -17,9 +17,9 @@ from rich.progress import Progress
 from heedful.errors import DataError
 from heedful.inspection.figures.maps import Rated, heads_grid
 from heedful.inspection.heads import differences
-from heedful.inspection.page import Table, html_page
+from heedful.inspection.page import Table, html_page, write_page
 from heedful.inspection.record_files import load_record
-from heedful.store import replacing, write_json
+from heedful.store import write_json
 
 if TYPE_CHECKING:
     from heedful.metrics.alignment import Gold
@@ -102,9 +102,7 @@ def survey_heads(
         tables.append(_worth_table(worth))
     print("\n".join(table.text() for table in tables), end="")
     if page is not None:
-        content = html_page(f"Heads of {run}", tables=tables, pictures=_pictures(habits, worth))
-        with replacing(page) as beside:
-            beside.write_text(content, encoding="utf-8")
+        write_page(html_page(f"Heads of {run}", tables=tables, pictures=_pictures(habits, worth)), page)
         print(f"written: {page}", file=sys.stderr)
     if json_file is not None:
         _write_json(json_file, _numbers(habits, worth))
