@@ -160,7 +160,7 @@ class _Picture:
         (width, height), heading = self.size, escape(self.title)
         above = [f'<text x="0" y="{28 - top:.0f}" font-size="17" font-weight="600">{heading}</text>'] if heading else []
         return _LOOK.file(
-            [*above, *self._labels(), *self._cells(), *self._scale()],
+            [*above, *self._labels(), *self._cells(), *self._splits(), *self._scale()],
             name=heading or "Alignment",
             box=(-left, -top, left + width + right, top + height + bottom),
             font=f"{self.font:.1f}",
@@ -192,11 +192,7 @@ class _Picture:
             f'fill="{self.ramp.colour(0.0)}"/>'
         ]
         if self.weights.size > _MOST_CELLS:
-            return [
-                *lines,
-                image(colours(self.weights / self.highest, self.ramp), width=width, height=height),
-                *self._splits(),
-            ]
+            return [*lines, image(colours(self.weights / self.highest, self.ramp), width=width, height=height)]
         for token, row, y in zip(self.target, self.weights, cell * np.arange(len(self.target)), strict=True):
             lines.append(f'<g transform="translate(0 {y + gap:.1f})">')
             for i, weight in enumerate(row.tolist()):
@@ -207,7 +203,7 @@ class _Picture:
                 )
             lines.extend(self._dots(row))
             lines.append("</g>")
-        return [*lines, *self._splits()]
+        return lines
 
     def _splits(self) -> list[str]:
         """Lines where another kind of column begins."""

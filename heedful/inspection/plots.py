@@ -132,10 +132,12 @@ def line_plot(
     Raises:
         ValueError: no line has a point, or one has no place on a logarithmic axis.
     """
-    xs, ys = _extent(lines)
-    if not xs:
+    points = [point for line in lines for point in line.points]
+    if not points:
         raise ValueError("a plot without a point: give at least one line that has one")
-    ys = [*ys, *(level.y for level in levels), *([] if y_from is None else [y_from])]
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    ys += [bound for line in lines for low_high in line.bounds for bound in low_high]
+    ys += [*(level.y for level in levels), *([] if y_from is None else [y_from])]
     across = _axis(xs, x_scale, start=0, end=_WIDTH) if x_ticks is None else _named_axis(x_ticks, x_scale)
     picture = _Picture(lines, levels, across, _axis(ys, y_scale, start=_HEIGHT, end=0), title, x_name, y_name)
     return picture.svg()
@@ -144,12 +146,6 @@ def line_plot(
 def readable(text: str) -> str:
     """The text with a sign for every character that a page or a terminal would not bear."""
     return "".join(c if c.isprintable() else f"[U+{ord(c):04X}]" for c in text)
-
-
-def _extent(lines: Sequence[Line]) -> tuple[list[Number], list[Number]]:
-    points = [point for line in lines for point in line.points]
-    bounds = [bound for line in lines for low_high in line.bounds for bound in low_high]
-    return [x for x, _ in points], [*(y for _, y in points), *bounds]
 
 
 def _axis(values: Sequence[Number], scale: Scale, *, start: Number, end: Number) -> Axis:
@@ -214,14 +210,9 @@ class _Picture:
 
     def _area(self, line: Line) -> list[str]:
         """The band of a line; a bar where it has only one point."""
-        edges = [
-            [
-                (self.across.pixel(x), self.up.pixel(bounds[side]))
-                for (x, _), bounds in zip(line.points, line.band, strict=True)
-            ]
-            for side in (0, 1)
-        ]
-        course = "L".join(f"{x:.1f} {y:.1f}" for x, y in (*edges[0], *reversed(edges[1])))
+        bounds = [(x, *low_high) for (x, _), low_high in zip(line.points, line.band, strict=True)]
+        edge = [*((x, low) for x, low, _ in bounds), *((x, high) for x, _, high in reversed(bounds))]
+        course = "L".join(f"{self.across.pixel(x):.1f} {self.up.pixel(y):.1f}" for x, y in edge)
         return [f'<path class="band" fill="currentColor" fill-opacity=".13" stroke-opacity=".25" d="M{course}Z"/>']
 
     def _line(self, number: int, line: Line) -> list[str]:

@@ -22,7 +22,7 @@ def rolled_out(record: Record, chosen: Chosen) -> str:
     """The share of each input in each token of the last layer, over all layers."""
     found = rollout(record, side=_side(chosen))
     return alignment_svg(
-        [token for axis in found.inputs for token in axis.tokens],
+        found.tokens,
         found.queries.tokens,
         np.clip(found.shares, 0, 1),
         title="Rollout over all layers",
@@ -69,8 +69,7 @@ def _panel(name: str, note: str, found: Rollout, matrix: Float[np.ndarray, "Q I"
     ]
     axes = f"{found.queries.name} (rows) from {', '.join(axis.name for axis in found.inputs)} (columns)"
     width = max(length(text, 11, longest=80) for text in (note, axes))
-    tokens = [token for axis in found.inputs for token in axis.tokens]
-    grid = labelled(panel, found.queries.tokens, tokens, cell=cell)
+    grid = labelled(panel, found.queries.tokens, found.tokens, cell=cell)
     scale = Box(
         (
             image(colours(np.linspace(0, 1, 101)[None], ramp), width=120, height=8),
