@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
@@ -23,7 +23,7 @@ from heedful.store import write_json
 
 if TYPE_CHECKING:
     from heedful.metrics.alignment import Gold
-    from heedful.tasks.translation.survey import Habits, Head, Importance, Worth
+    from heedful.tasks.translation.survey import Habits, Head, Importance
 
 _MEASURES = {
     "relative_entropy": "entropy",
@@ -154,18 +154,18 @@ def _two(number: float) -> str:
 def _pictures(habits: Sequence[Habits], worth: Importance | None) -> list[str]:
     """Heads as squares: how sharp they look, how well they align, what they are worth."""
 
-    def grid(title: str, values: Iterable[tuple[Head, float]], *, digits: int = 2) -> str:
+    def grid(title: str, values: Sequence[tuple[Head, float]], *, digits: int = 2) -> str:
         rated = [Rated(head.role, head.layer, head.number, value) for head, value in values]
         return heads_grid(rated, title=title, digits=digits)
 
-    sharp = ((each.head, each.averages["relative_entropy"]) for each in habits)
+    sharp = [(each.head, each.averages["relative_entropy"]) for each in habits]
     pictures = [grid("Entropy: 0 looks at one token, 1 at all alike", sharp)]
     aligned = [(each.head, 1 - each.error_rate) for each in habits if each.error_rate is not None]
     if aligned:
         pictures.append(grid("Alignment: 1 minus the error rate", aligned))
     if worth is not None:
-        pictures.append(grid("BLEU lost without the head", ((each.head, each.bleu) for each in worth.heads)))
-        lost = ((each.head, each.nats) for each in worth.heads)
+        pictures.append(grid("BLEU lost without the head", [(each.head, each.bleu) for each in worth.heads]))
+        lost = [(each.head, each.nats) for each in worth.heads]
         pictures.append(grid("Nats lost without the head, for each token", lost, digits=3))
     return pictures
 
@@ -175,13 +175,8 @@ def _numbers(habits: Sequence[Habits], worth: Importance | None) -> dict[str, An
         numbers = {name: None if math.isnan(value) else value for name, value in each.averages.items()}
         return {"head": asdict(each.head), **numbers, "alignment_error_rate": each.error_rate}
 
-    def lost(each: Worth) -> dict[str, Any]:
-        return {"head": asdict(each.head), "bleu": each.bleu, "nats": each.nats}
-
-    content: dict[str, Any] = {"heads": [one(each) for each in habits]}
-    if worth is not None:
-        content["importance"] = {"bleu": worth.bleu, "nats": worth.nats, "heads": [lost(each) for each in worth.heads]}
-    return content
+    importance = {} if worth is None else {"importance": asdict(worth)}
+    return {"heads": [one(each) for each in habits], **importance}
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
