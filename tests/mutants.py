@@ -354,7 +354,7 @@ ATTENTION = (
     ),
     Mutant(
         "a silenced head is another one",
-        "inspection/ablation.py",
+        "inspection/watch.py",
         "silent[:, head] = 0",
         "silent[:, head - 1] = 0",
         (f"{INSPECTING}::test_a_head_is_worth_what_its_part_of_the_output_map_is_worth",),
@@ -403,7 +403,7 @@ ATTENTION = (
     ),
     Mutant(
         "heads of records are paired by place",
-        "inspection/difference.py",
+        "inspection/heads.py",
         "_difference(each, head, other.head(head)) for head in heads",
         "_difference(each, head, other.weights[each.heads.index(head)]) for head in heads",
         (f"{DIFFERENCE}::test_heads_are_paired_by_their_numbers",),
@@ -431,7 +431,7 @@ ATTENTION = (
     ),
     Mutant(
         "the divergence is one-sided",
-        "inspection/difference.py",
+        "inspection/heads.py",
         "(_relative(p, middle) + _relative(q, middle)) / 2",
         "_relative(p, middle)",
         (DIFFERENCE,),
@@ -775,8 +775,8 @@ ATTENTION = (
     Mutant(
         "the outputs of a walk are its inputs",
         "inspection/capture.py",
-        "outputs=_array(torch.cat(self.outputs[path], 1)[0])",
-        "outputs=_array(torch.cat(self.inputs[path], 1)[0])",
+        "outputs=_joined(self.outputs[path], 1)",
+        "outputs=_joined(self.inputs[path], 1)",
         (f"{INSPECTING}::test_a_walk_leads_from_what_the_attention_is_given_to_what_it_returns",),
     ),
 )

@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
 
     import numpy as np
 
-    from heedful.inspection.picture_files import write_array
+    from heedful.inspection.record_files import write_array
     from heedful.runs.load import load_embedder
 
     texts = given.read()

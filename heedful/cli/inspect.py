@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -169,28 +169,23 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
 
 def _show(record: Record, given: Arguments) -> None:
     from heedful.inspection.figures import figure
-    from heedful.inspection.picture_files import write_figure, write_numbers
-    from heedful.inspection.record_files import save_record
+    from heedful.inspection.page import write_page
+    from heedful.inspection.record_files import save_record, write_figure, write_numbers
     from heedful.inspection.web import viewer_html
-    from heedful.store import replacing
 
-    written = []
-    if given.output is not None:
-        page = viewer_html(record)
-        with replacing(given.output) as beside:
-            beside.write_text(page, encoding="utf-8")
-        written.append(given.output)
-    if given.save is not None:
-        save_record(record, given.save)
-        written.append(given.save)
-    if given.figure is not None:
-        picture = figure(record, view=given.view, role=given.role, layer=given.layer, head=given.head)
-        write_figure(picture, given.figure)
-        written.append(given.figure)
-    if given.numbers is not None:
-        write_numbers(record, given.numbers)
-        written.append(given.numbers)
-    for path in written:
+    def draw(path: Path) -> None:
+        write_figure(figure(record, view=given.view, role=given.role, layer=given.layer, head=given.head), path)
+
+    asked: tuple[tuple[Path | None, Callable[[Path], None]], ...] = (
+        (given.output, lambda path: write_page(viewer_html(record), path)),
+        (given.save, lambda path: save_record(record, path)),
+        (given.figure, draw),
+        (given.numbers, lambda path: write_numbers(record, path)),
+    )
+    written = [(path, write) for path, write in asked if path is not None]
+    for path, write in written:
+        write(path)
+    for path, _ in written:
         print(f"written: {path}", file=sys.stderr)
     if given.terminal or not written:
         from rich.console import Console

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+from rich.progress import Progress
+
 from heedful.errors import DataError
+from heedful.inspection.figures.maps import Rated, heads_grid
+from heedful.inspection.heads import differences
+from heedful.inspection.page import Table, html_page, write_page
+from heedful.inspection.record_files import load_record
+from heedful.store import write_json
 
 if TYPE_CHECKING:
-    from heedful.inspection.page import Table
     from heedful.metrics.alignment import Gold
-    from heedful.tasks.translation.face import Translator
-    from heedful.tasks.translation.survey import Habits, Head, Importance, Worth
+    from heedful.tasks.translation.survey import Habits, Head, Importance
 
 _MEASURES = {
     "relative_entropy": "entropy",
@@ -38,10 +45,6 @@ def compare_records(first: Path, second: Path, *, json_file: Path | None) -> Non
         RunError: a file is no record.
         DataError: they are not of the same text, or have no head in common.
     """
-    from heedful.inspection.difference import differences
-    from heedful.inspection.page import Table
-    from heedful.inspection.record_files import load_record
-
     records = load_record(first), load_record(second)
     found = sorted(differences(*records), key=lambda each: -each.divergence)
     rows = [
@@ -75,6 +78,7 @@ def survey_heads(
         DataError: the text or the gold alignments cannot be used.
     """
     from heedful.cli.options import TextOptions
+    from heedful.generation.search import Greedy
     from heedful.runs.load import load_as
     from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.survey import heads_of, survey
@@ -85,19 +89,21 @@ def survey_heads(
     if truth is not None and len(truth) != len(pairs):
         raise DataError(f"{gold}: {len(truth)} lines for {len(pairs)} sentences of {data}; they must match")
     translator = load_as(Translator, run, use="translates", device=device)
-    with _Progress("reading", len(pairs)) as progress:
-        habits = survey(translator, pairs, gold=truth, tick=progress.tick)
+    with _progress("reading", len(pairs)) as tick:
+        habits = survey(translator, pairs, gold=truth, tick=tick)
     worth = None
     if importance:
         whole = [(source, target) for source, target in pairs if source.strip() and target.strip()]
-        with _Progress("without a head", len(heads_of(translator))) as progress:
-            worth = worth_of_heads(translator, whole, search=_greedy(translator), tick=progress.tick)
+        search = Greedy(translator.target.special.eos, getattr(translator.search, "filters", ()))
+        with _progress("without a head", len(heads_of(translator))) as tick:
+            worth = worth_of_heads(translator, whole, search=search, tick=tick)
     tables = [_habits_table(habits, f"{run} on {len(pairs):,} sentences of {data}")]
     if worth is not None:
         tables.append(_worth_table(worth))
     print("\n".join(table.text() for table in tables), end="")
     if page is not None:
-        _write_page(page, tables, habits=habits, worth=worth, title=f"Heads of {run}")
+        write_page(html_page(f"Heads of {run}", tables=tables, pictures=_pictures(habits, worth)), page)
+        print(f"written: {page}", file=sys.stderr)
     if json_file is not None:
         _write_json(json_file, _numbers(habits, worth))
 
@@ -110,34 +116,28 @@ def _gold(path: Path, sentences: int) -> list[Gold]:
     return [Gold.parse(line, place=f"{path}:{number}") for number, line in lines]
 
 
-def _greedy(translator: Translator) -> Any:
-    from heedful.generation.search import Greedy
-
-    return Greedy(translator.target.special.eos, getattr(translator.search, "filters", ()))
-
-
 def _habits_table(habits: Sequence[Habits], title: str) -> Table:
-    from heedful.inspection.page import Table
-
     aligned = any(each.error_rate is not None for each in habits)
     columns = ["head", *_MEASURES.values(), *(["AER"] if aligned else [])]
     rows = []
     for each in habits:
-        numbers = [_two(getattr(each.averages, name)) for name in _MEASURES]
+        numbers = [_two(each.averages[name]) for name in _MEASURES]
         rate = [] if not aligned else ["-" if each.error_rate is None else f"{each.error_rate:.3f}"]
         rows.append([each.head.name, *numbers, *rate])
     notes = [
         "Means over queries. entropy: 1 is uniform over what is visible; largest weight; distance in tokens; weight on "
         "the same, previous, next, first and last token.",
-        *(f"{each.head.name} is nearly uniform." for each in habits if each.averages.uniform > 0.5),
-        *(f"{each.head.name} hardly changes from query to query." for each in habits if each.averages.unchanging > 0.5),
+        *(f"{each.head.name} is nearly uniform." for each in habits if each.averages["uniform"] > 0.5),
+        *(
+            f"{each.head.name} hardly changes from query to query."
+            for each in habits
+            if each.averages["unchanging"] > 0.5
+        ),
     ]
     return Table(title, columns, rows, notes)
 
 
 def _worth_table(found: Importance) -> Table:
-    from heedful.inspection.page import Table
-
     ranked = sorted(found.heads, key=lambda each: -each.nats)
     rows = [[each.head.name, f"{each.bleu:+.2f}", f"{each.nats:+.4f}"] for each in ranked]
     notes = [
@@ -151,76 +151,42 @@ def _two(number: float) -> str:
     return "-" if math.isnan(number) else f"{number:.2f}"
 
 
-def _write_page(
-    path: Path, tables: Sequence[Table], *, habits: Sequence[Habits], worth: Importance | None, title: str
-) -> None:
-    from heedful.inspection.page import html_page
-    from heedful.store import replacing
-
-    page = html_page(title, tables=tables, pictures=_pictures(habits, worth))
-    with replacing(path) as beside:
-        beside.write_text(page, encoding="utf-8")
-    print(f"written: {path}", file=sys.stderr)
-
-
 def _pictures(habits: Sequence[Habits], worth: Importance | None) -> list[str]:
     """Heads as squares: how sharp they look, how well they align, what they are worth."""
-    from heedful.inspection.figures.grid import Rated, heads_grid
 
-    def grid(title: str, values: Iterable[tuple[Head, float]], *, digits: int = 2) -> str:
+    def grid(title: str, values: Sequence[tuple[Head, float]], *, digits: int = 2) -> str:
         rated = [Rated(head.role, head.layer, head.number, value) for head, value in values]
         return heads_grid(rated, title=title, digits=digits)
 
-    sharp = ((each.head, each.averages.relative_entropy) for each in habits)
+    sharp = [(each.head, each.averages["relative_entropy"]) for each in habits]
     pictures = [grid("Entropy: 0 looks at one token, 1 at all alike", sharp)]
     aligned = [(each.head, 1 - each.error_rate) for each in habits if each.error_rate is not None]
     if aligned:
         pictures.append(grid("Alignment: 1 minus the error rate", aligned))
     if worth is not None:
-        pictures.append(grid("BLEU lost without the head", ((each.head, each.bleu) for each in worth.heads)))
-        lost = ((each.head, each.nats) for each in worth.heads)
+        pictures.append(grid("BLEU lost without the head", [(each.head, each.bleu) for each in worth.heads]))
+        lost = [(each.head, each.nats) for each in worth.heads]
         pictures.append(grid("Nats lost without the head, for each token", lost, digits=3))
     return pictures
 
 
 def _numbers(habits: Sequence[Habits], worth: Importance | None) -> dict[str, Any]:
     def one(each: Habits) -> dict[str, Any]:
-        numbers = {name: None if math.isnan(value) else value for name, value in asdict(each.averages).items()}
+        numbers = {name: None if math.isnan(value) else value for name, value in each.averages.items()}
         return {"head": asdict(each.head), **numbers, "alignment_error_rate": each.error_rate}
 
-    def lost(each: Worth) -> dict[str, Any]:
-        return {"head": asdict(each.head), "bleu": each.bleu, "nats": each.nats}
-
-    content: dict[str, Any] = {"heads": [one(each) for each in habits]}
-    if worth is not None:
-        content["importance"] = {"bleu": worth.bleu, "nats": worth.nats, "heads": [lost(each) for each in worth.heads]}
-    return content
+    importance = {} if worth is None else {"importance": asdict(worth)}
+    return {"heads": [one(each) for each in habits], **importance}
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    from heedful.store import write_json
-
     write_json(path, content)
     print(f"written: {path}", file=sys.stderr)
 
 
-class _Progress:
-    """A bar on standard error, where that is a terminal."""
-
-    def __init__(self, what: str, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self._bar = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-        self._task = self._bar.add_task(what, total=total)
-
-    def __enter__(self) -> _Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def tick(self, done: int) -> None:
-        """So many more are done."""
-        self._bar.advance(self._task, done)
+@contextmanager
+def _progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, where that is a terminal; what it yields is told that so many more are done."""
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.advance(task, done)

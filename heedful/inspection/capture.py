@@ -1,4 +1,4 @@
-"""From a model that reads and writes to the maps of a record."""
+"""From a model that reads and writes to the maps of a record, and how it tells positions apart."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from heedful.attention.explained import Explained, Explaining
+from heedful.attention.positions import AbsolutePosition, Learned, Rotary, Shaw
 from heedful.attention.probe import Look, Role
 from heedful.blocks.embedding import Summands, TokenEmbedding
-from heedful.inspection.record import Embedded, Map, Walk
+from heedful.inspection.record import Embedded, Encoding, Map, Walk
 from heedful.inspection.watch import Heard, listening, watch
 from heedful.values import Tokens
 
@@ -110,18 +111,17 @@ class Captured:
 
     def _walk(self, path: str) -> Walk:
         calls = self.explained[path]
-        first = calls[0]
-        bias = None if first.bias is None else torch.cat([call.bias for call in calls if call.bias is not None], 2)
+        first, biases = calls[0], [call.bias for call in calls if call.bias is not None]
         return Walk(
-            queries=_array(torch.cat([call.query for call in calls], 2)[0]),
+            queries=_joined([call.query for call in calls], 2),
             keys=_array(first.key[0]),
             values=_array(first.value[0]),
             scale=first.scale,
-            bias=None if bias is None else _array(bias[0]),
-            scores=_array(torch.cat([call.scores for call in calls], 2)[0]),
-            contexts=_array(torch.cat([call.context for call in calls], 2)[0]),
-            inputs=_array(torch.cat(self.inputs[path], 1)[0]),
-            outputs=_array(torch.cat(self.outputs[path], 1)[0]),
+            bias=_joined(biases, 2) if biases else None,
+            scores=_joined([call.scores for call in calls], 2),
+            contexts=_joined([call.context for call in calls], 2),
+            inputs=_joined(self.inputs[path], 1),
+            outputs=_joined(self.outputs[path], 1),
         )
 
 
@@ -159,6 +159,55 @@ def _embedding(captured: Captured, side: Side) -> Heard:
         captured.embedded[side] = module.explain(*args)
 
     return note
+
+
+def encodings(model: nn.Module, *, length: int = 64) -> tuple[Encoding, ...]:
+    """The position schemes of a model, each different one once.
+
+    Rotations are shown by what they make of a vector of ones: the dot product of two rows is then what they make of the
+    score of two such vectors.
+
+    Args:
+        model: any.
+        length: positions, where these have no end of their own.
+    """
+    found: list[Encoding] = []
+    for each in _all(model, length):
+        if not any(np.array_equal(each.vectors, other.vectors) for other in found):
+            found.append(each)
+    return tuple(found)
+
+
+def _all(model: nn.Module, length: int) -> Iterator[Encoding]:
+    for path, module in model.named_modules():
+        if isinstance(module, Learned):
+            yield _absolute(path, module, min(length, module.table.num_embeddings))
+        elif isinstance(module, AbsolutePosition):
+            yield _absolute(path, module, length)
+        elif isinstance(module, Rotary):
+            ones = module.rate.new_ones(1, 1, length, 2 * len(module.rate))
+            vectors = module.rotate(ones, _positions(module.rate, length))[0, 0]
+            yield Encoding(f"rotary ({path})", np.arange(length), _array(vectors))
+        elif isinstance(module, Shaw):
+            distances = np.arange(-module.clip, module.clip + 1)
+            yield Encoding(f"relative to keys ({path})", distances, _array(module.key), relative=True)
+            if module.value is not None:
+                yield Encoding(f"relative to values ({path})", distances, _array(module.value), relative=True)
+
+
+def _absolute(path: str, module: AbsolutePosition, length: int) -> Encoding:
+    held = [*module.parameters(), *module.buffers()]
+    vectors = module(_positions(held[0] if held else torch.empty(0), length))[0]
+    return Encoding(f"{type(module).__name__.lower()} ({path})", np.arange(length), _array(vectors))
+
+
+def _positions(like: Tensor, length: int) -> Tensor:
+    return torch.arange(length, device=like.device).unsqueeze(0)
+
+
+def _joined(calls: Sequence[Tensor], dim: int) -> np.ndarray:
+    """What calls made of the first row, one after the other along a dimension."""
+    return _array(torch.cat(list(calls), dim)[0])
 
 
 def _array(tensor: Tensor) -> np.ndarray:

@@ -41,6 +41,11 @@ class Rollout:
     inputs: tuple[Axis, ...]
     shares: Float[np.ndarray, "Q I"]
 
+    @property
+    def tokens(self) -> list[str]:
+        """Of all inputs."""
+        return [token for axis in self.inputs for token in axis.tokens]
+
     def of(self, name: str) -> Float[np.ndarray, "Q K"]:
         """The columns of one axis of the inputs."""
         columns: np.ndarray = self.shares[:, _columns(self.inputs, name)]
@@ -157,7 +162,11 @@ def graph_of(record: Record, side: Side | None = None) -> Graph:
     maps = [*encoder, *decoder] if wanted == "decoder" else encoder
     if not (decoder if wanted == "decoder" else encoder):
         raise DataError(f"no attention of the {wanted} is in this record: rollout and flow need some")
-    sources = dict.fromkeys(name for each in maps for name in _sources(each))
+    sources = dict.fromkeys(  # what is not the decoder's own
+        name
+        for each in maps
+        for name in {"encoder": (each.queries, each.keys), "cross": (each.keys,), "decoder": ()}[each.role]
+    )
     inputs = tuple(record.axis(name) for name in sources)
     sourced = slice(0, sum(len(axis.tokens) for axis in inputs))
     if wanted == "decoder":
@@ -171,11 +180,6 @@ def graph_of(record: Record, side: Side | None = None) -> Graph:
 
     top = reading if wanted == "decoder" else _columns(inputs, maps[-1].queries)
     return Graph(inputs, record.axis(maps[-1].queries), top, tuple(step(each) for each in maps))
-
-
-def _sources(each: Map) -> tuple[str, ...]:
-    """The axes of nodes that are not the decoder's own."""
-    return {"encoder": (each.queries, each.keys), "cross": (each.keys,), "decoder": ()}[each.role]
 
 
 def _ordered(record: Record, side: Side) -> list[Map]:

@@ -1,4 +1,5 @@
-"""What kind of head it is, in numbers: how sharp, how far, which tokens; for one text and for many."""
+"""What kind of head it is, in numbers: how sharp, how far, which tokens; for one text and for many, and for two records
+of one text, where models, or two states of one, attend differently."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from jaxtyping import Bool, Float
 
+from heedful.attention.probe import Role
+from heedful.errors import DataError
 from heedful.inspection.record import Map, Record
 
 _UNIFORM, _STILL = 0.99, 0.01
@@ -53,34 +56,6 @@ class Measures:
     counts: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class Averages:
-    """The measures of one head over many texts, in which every query counts the same.
-
-    Attributes are those of `Measures`; NaN where no text has what is measured.
-
-    Attributes:
-        uniform: share of the texts that can tell in which it is so.
-        unchanging: likewise.
-        texts: how many there were.
-        queries: how many tokens looked in all of them.
-    """
-
-    entropy: float
-    relative_entropy: float
-    distance: float
-    diagonal: float
-    previous: float
-    next: float
-    first: float
-    last: float
-    largest: float
-    uniform: float
-    unchanging: float
-    texts: int
-    queries: int
-
-
 MEASURES = tuple(each.name for each in fields(Measures) if each.name != "counts")
 """The names of all measures."""
 
@@ -114,10 +89,14 @@ class Sums:
         )
 
     @property
-    def averages(self) -> Averages:
-        """What the sums are for each query."""
+    def averages(self) -> dict[str, float]:
+        """The measures over all texts, in which every query counts the same; NaN where no text has what is measured.
+
+        Of `uniform` and `unchanging` the share of the texts that can tell in which it is so; besides `texts`, how many
+        there were, and `queries`, how many tokens looked in all of them.
+        """
         means = {name: self.totals[name] / count if count else math.nan for name, count in self.counts.items()}
-        return Averages(**means, texts=self.texts, queries=self.counts["entropy"])
+        return {**means, "texts": self.texts, "queries": self.counts["entropy"]}
 
 
 def head_measures(
@@ -131,9 +110,7 @@ def head_measures(
         same_axis: whether queries and keys are counted along the same text.
     """
     seeing = visible.any(1)
-    shares = np.abs(weights.astype(np.float64))[:, seeing]
-    sums = shares.sum(2, keepdims=True)
-    shares = np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0)
+    shares = _shares(weights[:, seeing])
     seen = visible[seeing]
     queries, keys = np.flatnonzero(seeing), np.arange(weights.shape[2])
     entropy = -(shares * np.log(np.where(shares > 0, shares, 1))).sum(2)
@@ -183,6 +160,77 @@ def warnings(record: Record) -> tuple[str, ...]:
         )
         found += [f"{each.name}, {_heads(each, flags)}: {text}" for flags, text in cases if flags.any()]
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far two heads are apart.
+
+    Attributes:
+        role: of the attention.
+        layer: of it.
+        head: its number.
+        largest: difference of any weight.
+        divergence: Jensen-Shannon divergence of their rows in bits, on average over queries: 0 for the same weights,
+            1 where they look at different keys altogether (Lin 1991).
+    """
+
+    role: Role
+    layer: int
+    head: int
+    largest: float
+    divergence: float
+
+
+def differences(first: Record, second: Record) -> tuple[Difference, ...]:
+    """Every head that both records have, in the order of the first.
+
+    Raises:
+        DataError: the tokens are not the same, or no attention is in both.
+    """
+    others = {(each.role, each.layer): each for each in second.maps}
+    found = []
+    for each in first.maps:
+        other = others.get((each.role, each.layer))
+        if other is not None:
+            _check(first, second, each)
+            heads = [head for head in each.heads if head in other.heads]
+            found += [_difference(each, head, other.head(head)) for head in heads]
+    if not found:
+        raise DataError("the records have no head in common, so there is nothing to compare")
+    return tuple(found)
+
+
+def _check(first: Record, second: Record, each: Map) -> None:
+    for name in (each.queries, each.keys):
+        mine, others = first.axis(name).tokens, second.axis(name).tokens
+        if mine != others:
+            raise DataError(
+                f"the {name} tokens of the records differ ({' '.join(mine)!r} and {' '.join(others)!r}); "
+                "record the same text, with --target where models write differently"
+            )
+
+
+def _difference(each: Map, head: int, others: Float[np.ndarray, "Q K"]) -> Difference:
+    mine = each.head(head)
+    p, q = (_shares(each) for each in (mine, others))
+    middle = (p + q) / 2
+    divergence = float(((_relative(p, middle) + _relative(q, middle)) / 2).mean())
+    return Difference(each.role, each.layer, head, float(np.abs(mine - others).max()), divergence)
+
+
+def _shares(weights: Float[np.ndarray, "*H Q K"]) -> Float[np.ndarray, "*H Q K"]:
+    """Of the weights of each query, relative to their sum; 0 where there is none."""
+    sizes = np.abs(weights.astype(np.float64))
+    sums = sizes.sum(-1, keepdims=True)
+    shares: np.ndarray = np.divide(sizes, sums, out=np.zeros_like(sizes), where=sums > 0)
+    return shares
+
+
+def _relative(p: np.ndarray, middle: np.ndarray) -> np.ndarray:
+    ratio = np.divide(p, middle, out=np.ones_like(p), where=p > 0)
+    result: np.ndarray = (p * np.log2(ratio)).sum(1)
+    return result
 
 
 def _heads(each: Map, flags: Bool[np.ndarray, " H"]) -> str:

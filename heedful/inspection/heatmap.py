@@ -10,8 +10,8 @@ from html import escape
 import numpy as np
 from jaxtyping import Num, UInt8
 
-from heedful.inspection.lettering import FONT, shortened, split_letters, svg_label, text_width, visible
-from heedful.inspection.raster import image
+from heedful.inspection.lettering import shortened, split_letters, svg_label, text_width, visible
+from heedful.inspection.svg import Look, image
 
 Weights = Num[np.ndarray, "..."] | Sequence[Sequence[float]]
 
@@ -104,17 +104,7 @@ def alignment_svg(
 _LONGEST_LABEL = 24
 _TILT = 50.0
 _MOST_CELLS = 20_000
-_STYLE = (
-    "<style>"
-    ".heedful-alignment{max-width:100%;height:auto;background:#fff;"
-    f"font-family:{FONT}}}"
-    ".heedful-alignment .paper{fill:#fff}.heedful-alignment text{fill:#24262d}"
-    ".heedful-alignment .faint{fill:#7b8190}"
-    "@media (prefers-color-scheme:dark){.heedful-alignment{background:#16171c}"
-    ".heedful-alignment .paper{fill:#16171c}.heedful-alignment text{fill:#e4e6ec}"
-    ".heedful-alignment .faint{fill:#8d93a3}}"
-    "</style>"
-)
+_LOOK = Look("heedful-alignment", faint=("#7b8190", "#8d93a3"))
 
 
 @dataclass(frozen=True)
@@ -168,19 +158,13 @@ class _Picture:
     def svg(self) -> str:
         left, top, right, bottom = self.margins
         (width, height), heading = self.size, escape(self.title)
-        box = f"{-left:.0f} {-top:.0f} {left + width + right:.0f} {top + height + bottom:.0f}"
-        _, _, full_width, full_height = box.split()
-        name = heading or "Alignment"
-        lines = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="heedful-alignment" role="img" aria-label="{name}" '
-            f'viewBox="{box}" width="{full_width}" height="{full_height}" font-size="{self.font:.1f}">',
-            f"<title>{name}</title>",
-            _STYLE,
-            f'<rect class="paper" x="{-left:.0f}" y="{-top:.0f}" width="{full_width}" height="{full_height}"/>',
-        ]
-        if heading:
-            lines.append(f'<text x="0" y="{28 - top:.0f}" font-size="17" font-weight="600">{heading}</text>')
-        return "\n".join([*lines, *self._labels(), *self._cells(), *self._scale(), "</svg>"]) + "\n"
+        above = [f'<text x="0" y="{28 - top:.0f}" font-size="17" font-weight="600">{heading}</text>'] if heading else []
+        return _LOOK.file(
+            [*above, *self._labels(), *self._cells(), *self._splits(), *self._scale()],
+            name=heading or "Alignment",
+            box=(-left, -top, left + width + right, top + height + bottom),
+            font=f"{self.font:.1f}",
+        )
 
     def _labels(self) -> list[str]:
         columns = [
@@ -208,11 +192,7 @@ class _Picture:
             f'fill="{self.ramp.colour(0.0)}"/>'
         ]
         if self.weights.size > _MOST_CELLS:
-            return [
-                *lines,
-                image(colours(self.weights / self.highest, self.ramp), width=width, height=height),
-                *self._splits(),
-            ]
+            return [*lines, image(colours(self.weights / self.highest, self.ramp), width=width, height=height)]
         for token, row, y in zip(self.target, self.weights, cell * np.arange(len(self.target)), strict=True):
             lines.append(f'<g transform="translate(0 {y + gap:.1f})">')
             for i, weight in enumerate(row.tolist()):
@@ -223,7 +203,7 @@ class _Picture:
                 )
             lines.extend(self._dots(row))
             lines.append("</g>")
-        return [*lines, *self._splits()]
+        return lines
 
     def _splits(self) -> list[str]:
         """Lines where another kind of column begins."""

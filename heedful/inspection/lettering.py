@@ -5,11 +5,6 @@ from __future__ import annotations
 import unicodedata
 from html import escape
 
-FONT = (
-    "ui-sans-serif,system-ui,'Segoe UI','Noto Sans','Helvetica Neue',Arial,'Liberation Sans','DejaVu Sans',sans-serif"
-)
-"""The reader's own font where it is known, else the most common ones, because programs that make PDF want names."""
-
 
 def visible(token: str) -> str:
     """The token with a sign for every character that would not show, or that XML or a terminal would not bear."""

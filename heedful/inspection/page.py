@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from heedful.inspection.plots import readable
+from heedful.store import replacing
 
 _STYLE = (
     ":root{color-scheme:light dark}"
@@ -82,6 +84,12 @@ def html_page(title: str, *, tables: Sequence[Part], pictures: Sequence[str], st
             "</body></html>\n",
         ]
     )
+
+
+def write_page(page: str, path: Path) -> None:
+    """Writes a page; `TrainingError` where it cannot be written."""
+    with replacing(path) as beside:
+        beside.write_text(page, encoding="utf-8")
 
 
 def page_text(text: str) -> str:

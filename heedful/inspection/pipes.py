@@ -11,6 +11,8 @@ from jaxtyping import Float, Int
 _UNITS, _ENDLESS = 2**40, 2**62
 """Widths as whole numbers: sums and differences of these are exact, so that the search for ways ends."""
 
+_Cells = tuple[np.ndarray, ...]
+
 _BARELY = 1 - 2**-40
 """Keeps shares that were rounded to numbers of 53 bits from summing up to more than there was."""
 
@@ -24,7 +26,7 @@ class Pipes:
 
     def __init__(self, steps: Sequence[Float[np.ndarray, "N N"]]) -> None:
         self._widths = [np.rint(step * _UNITS).astype(np.int64) for step in steps]
-        self._left = self._widths
+        self._left, self._sent = self._widths, [np.zeros_like(each) for each in self._widths]
         self._size = len(steps[0])
 
     def most(self, start: int, end: int) -> float:
@@ -33,7 +35,7 @@ class Pipes:
         Ways are filled until there is none, always the shortest first, all of one length at a time (Dinic 1970). Most
         searches end at once, because all that leaves the start or all that enters the end is taken.
         """
-        self._left = [each.copy() for each in self._widths]
+        self._left, self._sent = [each.copy() for each in self._widths], [np.zeros_like(each) for each in self._widths]
         first = len(self._widths) * self._size + start
         bound = min(int(self._widths[-1][start].sum()), int(self._widths[0][:, end].sum()))
         total = 0
@@ -57,8 +59,7 @@ class Pipes:
                 if level > 0:
                     reached[level - 1] |= (self._left[level - 1][nodes] > 0).any(0)
                 if level < levels - 1:
-                    sent = self._left[level][:, nodes] < self._widths[level][:, nodes]
-                    reached[level + 1] |= sent.any(1)
+                    reached[level + 1] |= (self._sent[level][:, nodes] > 0).any(1)
             new = reached & far
             if new[0, end]:
                 return [*fronts, np.array([end])]
@@ -89,35 +90,30 @@ class Pipes:
     def _fitting(self, above: Int[np.ndarray, " A"], below: Int[np.ndarray, " B"]) -> Int[np.ndarray, "A B"]:
         """What still fits between nodes: the rest of a pipe down, or up again what was sent down."""
         found = np.zeros((len(above), len(below)), dtype=np.int64)
-        for down, level, rows, columns in self._between(above, below):
-            pipes = np.ix_(above[rows] % self._size, below[columns] % self._size)
-            if down:
-                found[np.ix_(rows, columns)] = self._left[level][pipes]
-            else:
-                back = self._widths[level].T[pipes] - self._left[level].T[pipes]
-                found[np.ix_(rows, columns)] = back
+        for cells, pipes, forth, _ in self._between(above, below):
+            found[cells] = forth[pipes]
         return found
 
     def _send(
         self, above: Int[np.ndarray, " A"], below: Int[np.ndarray, " B"], amounts: Int[np.ndarray, "A B"]
     ) -> None:
-        for down, level, rows, columns in self._between(above, below):
-            pipes = np.ix_(above[rows] % self._size, below[columns] % self._size)
-            if down:
-                self._left[level][pipes] -= amounts[np.ix_(rows, columns)]
-            else:
-                self._left[level].T[pipes] += amounts[np.ix_(rows, columns)]
+        for cells, pipes, forth, back in self._between(above, below):
+            forth[pipes] -= amounts[cells]
+            back[pipes] += amounts[cells]
 
     def _between(
         self, above: Int[np.ndarray, " A"], below: Int[np.ndarray, " B"]
-    ) -> Iterator[tuple[bool, int, Int[np.ndarray, " _"], Int[np.ndarray, " _"]]]:
-        """Which rows and columns pipes join, downwards or upwards, and by which step."""
+    ) -> Iterator[tuple[_Cells, _Cells, Int[np.ndarray, "N N"], Int[np.ndarray, "N N"]]]:
+        """Which pairs of nodes pipes join, downwards or upwards, by which pipes, and what fits in forth and back."""
         for level in np.unique(above // self._size).tolist():
             rows = np.flatnonzero(above // self._size == level)
-            for down, other in ((True, level - 1), (False, level + 1)):
+            for other in (level - 1, level + 1):
                 columns = np.flatnonzero(below // self._size == other)
                 if len(columns):
-                    yield down, min(level, other), rows, columns
+                    down, up = self._left[min(level, other)], self._sent[min(level, other)]
+                    forth, back = (down, up) if other < level else (up.T, down.T)
+                    pipes = np.ix_(above[rows] % self._size, below[columns] % self._size)
+                    yield np.ix_(rows, columns), pipes, forth, back
 
 
 def _shared(

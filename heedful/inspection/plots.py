@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from heedful.inspection.lettering import FONT
 from heedful.inspection.scales import LINEAR, Number, Scale
+from heedful.inspection.svg import Look
 
 _WIDTH, _HEIGHT = 620.0, 320.0
 _LEFT, _TOP, _RIGHT, _AXIS = 58.0, 52.0, 24.0, 50.0
 _LEGEND_ROW = 20.0
 _MOST_MARKS = 40
 _LONGEST_NAME = 80
-_DOTS = "1 4"
+_LEVEL = 'class="level" fill="none" stroke="currentColor" stroke-dasharray="1 4"'
 _DASHES = ("", "7 4", "2 3", "9 3 2 3")
 
 # Eight hues that also differ in lightness, on white and on black; with more lines, dashes tell them apart.
@@ -23,24 +23,17 @@ _LIGHT = ("#0b63b5", "#c2410c", "#15803d", "#7e22ce", "#be123c", "#0e7490", "#85
 _DARK = ("#6cb2f7", "#fb923c", "#4ade80", "#c792f5", "#fb7185", "#22d3ee", "#facc15", "#cbd5e1")
 
 
-def style() -> str:
-    """Colours of class `heedful-plot`: paper, text, faint text, grid, and eight hues, in light and in dark."""
+def _rules(grid: str, level: str, hues: Sequence[str]) -> str:
+    rules = [f"grid{{stroke:{grid}", f"level{{color:{level}", *(f"hue{i}{{color:{hue}" for i, hue in enumerate(hues))]
+    return "".join(f".heedful-plot .{rule}}}" for rule in rules)
 
-    def hues(colours: Sequence[str]) -> str:
-        return "".join(f".heedful-plot .hue{i}{{color:{colour}}}" for i, colour in enumerate(colours))
 
-    return (
-        "<style>"
-        ".heedful-plot{max-width:100%;height:auto;background:#fff;"
-        f"font-family:{FONT}}}"
-        ".heedful-plot .paper{fill:#fff}.heedful-plot text{fill:#24262d}.heedful-plot .faint{fill:#6b7180}"
-        ".heedful-plot .grid{stroke:#d9dce3}.heedful-plot .level{color:#6b7180}"
-        f"{hues(_LIGHT)}"
-        "@media (prefers-color-scheme:dark){.heedful-plot{background:#16171c}"
-        ".heedful-plot .paper{fill:#16171c}.heedful-plot text{fill:#e4e6ec}.heedful-plot .faint{fill:#9aa0af}"
-        f".heedful-plot .grid{{stroke:#363842}}.heedful-plot .level{{color:#9aa0af}}{hues(_DARK)}}}"
-        "</style>"
-    )
+PLOT = Look(
+    "heedful-plot",
+    faint=("#6b7180", "#9aa0af"),
+    more=(_rules("#d9dce3", "#6b7180", _LIGHT), _rules("#363842", "#9aa0af", _DARK)),
+)
+"""With colours of a grid, of levels, and of eight hues, `hue0` and so on."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +132,12 @@ def line_plot(
     Raises:
         ValueError: no line has a point, or one has no place on a logarithmic axis.
     """
-    xs, ys = _extent(lines)
-    if not xs:
+    points = [point for line in lines for point in line.points]
+    if not points:
         raise ValueError("a plot without a point: give at least one line that has one")
-    ys = [*ys, *(level.y for level in levels), *([] if y_from is None else [y_from])]
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    ys += [bound for line in lines for low_high in line.bounds for bound in low_high]
+    ys += [*(level.y for level in levels), *([] if y_from is None else [y_from])]
     across = _axis(xs, x_scale, start=0, end=_WIDTH) if x_ticks is None else _named_axis(x_ticks, x_scale)
     picture = _Picture(lines, levels, across, _axis(ys, y_scale, start=_HEIGHT, end=0), title, x_name, y_name)
     return picture.svg()
@@ -151,12 +146,6 @@ def line_plot(
 def readable(text: str) -> str:
     """The text with a sign for every character that a page or a terminal would not bear."""
     return "".join(c if c.isprintable() else f"[U+{ord(c):04X}]" for c in text)
-
-
-def _extent(lines: Sequence[Line]) -> tuple[list[Number], list[Number]]:
-    points = [point for line in lines for point in line.points]
-    bounds = [bound for line in lines for low_high in line.bounds for bound in low_high]
-    return [x for x, _ in points], [*(y for _, y in points), *bounds]
 
 
 def _axis(values: Sequence[Number], scale: Scale, *, start: Number, end: Number) -> Axis:
@@ -186,20 +175,16 @@ class _Picture:
     y_name: str
 
     def svg(self) -> str:
-        width = _LEFT + _WIDTH + _RIGHT
         height = _TOP + _HEIGHT + _AXIS + _LEGEND_ROW * (len(self.lines) + len(self.levels)) + 10
         name = _text(self.title)
-        head = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="heedful-plot" role="img" aria-label="{name}" '
-            f'viewBox="{-_LEFT:.0f} {-_TOP:.0f} {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
-            'font-size="12">',
-            f"<title>{name}</title>",
-            style(),
-            f'<rect class="paper" x="{-_LEFT:.0f}" y="{-_TOP:.0f}" width="{width:.0f}" height="{height:.0f}"/>',
-            f'<text x="0" y="-30" font-size="15" font-weight="600">{name}</text>',
-        ]
+        heading = f'<text x="0" y="-30" font-size="15" font-weight="600">{name}</text>'
         drawn = [part for i, line in enumerate(self.lines) for part in self._line(i, line)]
-        return "\n".join([*head, *self._grid(), *self._levels(), *drawn, *self._legend(), "</svg>"]) + "\n"
+        return PLOT.file(
+            [heading, *self._grid(), *self._levels(), *drawn, *self._legend()],
+            name=name,
+            box=(-_LEFT, -_TOP, _LEFT + _WIDTH + _RIGHT, height),
+            font=12,
+        )
 
     def _grid(self) -> list[str]:
         parts = [f'<text class="faint" x="0" y="-10">{_text(self.y_name)}</text>']
@@ -218,21 +203,16 @@ class _Picture:
 
     def _levels(self) -> list[str]:
         return [
-            f'<path class="level" fill="none" stroke="currentColor" stroke-dasharray="{_DOTS}" '
-            f'd="M0 {self.up.pixel(level.y):.1f}H{_WIDTH:.0f}"><title>{_text(level.name)}: {level.y:.4g}</title></path>'
+            f'<path {_LEVEL} d="M0 {self.up.pixel(level.y):.1f}H{_WIDTH:.0f}">'
+            f"<title>{_text(level.name)}: {level.y:.4g}</title></path>"
             for level in self.levels
         ]
 
     def _area(self, line: Line) -> list[str]:
         """The band of a line; a bar where it has only one point."""
-        edges = [
-            [
-                (self.across.pixel(x), self.up.pixel(bounds[side]))
-                for (x, _), bounds in zip(line.points, line.band, strict=True)
-            ]
-            for side in (0, 1)
-        ]
-        course = "L".join(f"{x:.1f} {y:.1f}" for x, y in (*edges[0], *reversed(edges[1])))
+        bounds = [(x, *low_high) for (x, _), low_high in zip(line.points, line.band, strict=True)]
+        edge = [*((x, low) for x, low, _ in bounds), *((x, high) for x, _, high in reversed(bounds))]
+        course = "L".join(f"{self.across.pixel(x):.1f} {self.up.pixel(y):.1f}" for x, y in edge)
         return [f'<path class="band" fill="currentColor" fill-opacity=".13" stroke-opacity=".25" d="M{course}Z"/>']
 
     def _line(self, number: int, line: Line) -> list[str]:
@@ -262,19 +242,17 @@ class _Picture:
         return next((_text(label) for at, label in self.across.ticks if at == value), f"{value:.4g}")
 
     def _legend(self) -> list[str]:
-        parts = []
+        rows = []
         for number, line in enumerate(self.lines):
-            y = _HEIGHT + _AXIS + _LEGEND_ROW * (number + 0.5)
-            stroke = f'class="hue{number % len(_LIGHT)}" stroke="currentColor" stroke-width="2" {_dash(number)}'
-            parts.append(f'<path {stroke}d="M0 {y - 4:.1f}h26"/>')
             name = line.name if line.points else f"{line.name} (no points)"
             shown = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-            parts.append(f'<text x="34" y="{y:.1f}">{_text(shown)}</text>')
-        for number, level in enumerate(self.levels, len(self.lines)):
+            look = f'class="hue{number % len(_LIGHT)}" stroke="currentColor" stroke-width="2" {_dash(number)}'
+            rows.append((look, shown))
+        rows += [(f"{_LEVEL} ", level.name) for level in self.levels]
+        parts = []
+        for number, (look, name) in enumerate(rows):
             y = _HEIGHT + _AXIS + _LEGEND_ROW * (number + 0.5)
-            stroke = f'class="level" fill="none" stroke="currentColor" stroke-dasharray="{_DOTS}"'
-            parts.append(f'<path {stroke} d="M0 {y - 4:.1f}h26"/>')
-            parts.append(f'<text x="34" y="{y:.1f}">{_text(level.name)}</text>')
+            parts += [f'<path {look}d="M0 {y - 4:.1f}h26"/>', f'<text x="34" y="{y:.1f}">{_text(name)}</text>']
         return parts
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -83,21 +84,13 @@ class Walk:
     @property
     def size(self) -> int:
         """Numbers in all."""
-        parts = (self.queries, self.keys, self.values, self.scores, self.contexts, self.inputs, self.outputs)
-        return sum(part.size for part in parts) + (0 if self.bias is None else self.bias.size)
+        return sum(part.size for part in vars(self).values() if isinstance(part, np.ndarray))
 
     def only(self, places: Sequence[int]) -> Walk:
         """With these heads, by their places."""
-        chosen = list(places)
-        return replace(
-            self,
-            queries=self.queries[chosen],
-            keys=self.keys[chosen],
-            values=self.values[chosen],
-            bias=None if self.bias is None else self.bias[chosen],
-            scores=self.scores[chosen],
-            contexts=self.contexts[chosen],
-        )
+        of_heads = ("queries", "keys", "values", "scores", "contexts", *(() if self.bias is None else ("bias",)))
+        chosen: dict[str, Any] = {name: getattr(self, name)[list(places)] for name in of_heads}
+        return replace(self, **chosen)
 
 
 @dataclass(frozen=True)
@@ -186,6 +179,11 @@ class Written:
     log_probability: float
     alternatives: tuple[Alternative, ...]
 
+    @property
+    def others(self) -> list[tuple[str, float]]:
+        """Other tokens that could have been written, and their probabilities."""
+        return [(each.token, math.exp(each.log_probability)) for each in self.alternatives if each.token != self.token]
+
 
 @dataclass(frozen=True)
 class Option:
@@ -224,6 +222,11 @@ class Answer:
     def said(self) -> str:
         """The answer in words."""
         return f"{self.number:.4g}" if self.number is not None else self.options[0].name
+
+    @property
+    def others(self) -> list[tuple[str, float]]:
+        """What else could have been said, and its probability."""
+        return [(option.name, option.probability) for option in self.options[1:]]
 
 
 @dataclass(frozen=True)
@@ -297,6 +300,14 @@ class Record:
         from heedful.inspection.web import notebook_html
 
         return notebook_html(self)
+
+    @property
+    def answered(self) -> dict[str, list[Answer]]:
+        """The answers, by what was asked."""
+        found: dict[str, list[Answer]] = {}
+        for answer in self.answers:
+            found.setdefault(answer.about, []).append(answer)
+        return found
 
     def axis(self, name: str) -> Axis:
         """The axis of this name."""

@@ -1,50 +1,36 @@
-"""Records on disk: one safetensors file each, the arrays as tensors and everything else as JSON in its header."""
+"""Records as files, their pictures and their numbers too, for papers and for other programs.
+
+A record is one safetensors file: the arrays as tensors and everything else as JSON in its header.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from heedful.errors import RunError
-from heedful.inspection.record import (
-    Alternative,
-    Answer,
-    Axis,
-    Branch,
-    Embedded,
-    Encoding,
-    Map,
-    Option,
-    Record,
-    Walk,
-    Written,
-)
+from heedful.errors import MissingExtraError, RecipeError, RunError
+from heedful.inspection.record import Map, Record
 from heedful.store import replacing
 
 FORMAT = 1
 
 _KEY = "heedful.record"
-_PARTS: dict[type, dict[str, type]] = {
-    Record: {
-        "axes": Axis,
-        "maps": Map,
-        "embedded": Embedded,
-        "written": Written,
-        "answers": Answer,
-        "tree": Branch,
-        "encodings": Encoding,
-    },
-    Map: {"walk": Walk},
-    Written: {"alternatives": Alternative},
-    Answer: {"options": Option},
-}
-"""Which fields of a record hold other parts of it."""
+_PAGE = """\
+#set document(date: none)
+#set page(width: auto, height: auto, margin: 0pt)
+#image("figure.svg")
+"""
 
 
 def save_record(record: Record, path: str | Path) -> None:
@@ -104,13 +90,116 @@ def _plain(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
     return value
 
 
-def _built(cls: Any, content: Any, arrays: dict[str, np.ndarray]) -> Any:
-    return cls(**{name: _value(_PARTS.get(cls, {}).get(name), each, arrays) for name, each in content.items()})
+@cache
+def _parts(cls: type) -> dict[str, Any]:
+    """What each field of a part of a record holds: another part, or several; None for what is plain."""
+    return {name: next(filter(is_dataclass, get_args(hint)), None) for name, hint in get_type_hints(cls).items()}
 
 
-def _value(part: type | None, content: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _built(part: Any, content: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(content, list):
-        return tuple(_value(part, each, arrays) for each in content)
+        return tuple(_built(part, each, arrays) for each in content)
     if isinstance(content, dict) and content.keys() == {"array"}:
         return arrays[content["array"]]
-    return content if part is None or content is None else _built(part, content, arrays)
+    if part is None or content is None:
+        return content
+    parts = _parts(part)
+    return part(**{name: _built(parts.get(name), each, arrays) for name, each in content.items()})
+
+
+def write_figure(svg: str, path: Path, *, resolution: float = 200.0) -> None:
+    """Writes a picture as .svg, or as .pdf or .png by typst; the same picture gives the same bytes.
+
+    Args:
+        svg: as `figure` draws it.
+        path: its suffix says what is written.
+        resolution: of a PNG, in dots per inch; a pixel of the picture is 1/96 inch.
+
+    Raises:
+        RecipeError: an unknown suffix.
+        MissingExtraError: typst is not installed.
+        TrainingError: the file cannot be written.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (".svg", ".pdf", ".png"):
+        raise RecipeError(f"{path}: unknown kind of picture {suffix!r}; take .svg, .pdf or .png")
+    content = svg.encode("utf-8", errors="replace")
+    if suffix != ".svg":
+        content = _typeset(content, "pdf" if suffix == ".pdf" else "png", resolution)
+    with replacing(path) as beside:
+        beside.write_bytes(content)
+
+
+def _typeset(svg: bytes, kind: Literal["pdf", "png"], resolution: float) -> bytes:
+    try:
+        import typst
+    except ImportError:
+        raise MissingExtraError(
+            f"a figure as {kind} needs the package typst; install it with: pip install 'heedful[figures]', or take .svg"
+        ) from None
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "figure.svg").write_bytes(svg)
+        page = Path(folder) / "figure.typ"
+        page.write_text(_PAGE, encoding="utf-8")
+        return typst.compile(str(page), format=kind, ppi=resolution)
+
+
+def write_numbers(record: Record, path: Path) -> None:
+    """Writes all weights of a record.
+
+    A .npz holds, for each map, `role.layer.weights` [H, Q, K], `.visible` [Q, K], `.heads` and `.axes` (the names of
+    those who look and of what is looked at), and `tokens.axis` for each axis. A .csv has a line for each weight.
+
+    Raises:
+        RecipeError: an unknown suffix.
+        TrainingError: the file cannot be written.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in _TABLES:
+        raise RecipeError(f"{path}: unknown kind of table {suffix!r}; take {' or '.join(_TABLES)}")
+    with replacing(path) as beside:
+        _TABLES[suffix](record, beside)
+
+
+def write_array(array: np.ndarray, path: Path) -> None:
+    """Writes one array as .npy; `TrainingError` where it cannot be written."""
+    with replacing(path) as beside, beside.open("wb") as file:
+        np.save(file, array)
+
+
+def _write_arrays(record: Record, path: Path) -> None:
+    arrays: dict[str, Any] = {f"tokens.{axis.name}": _strings(axis.tokens) for axis in record.axes}
+    for each in record.maps:
+        name = f"{each.role}.{each.layer}"
+        arrays[f"{name}.weights"] = each.weights
+        arrays[f"{name}.visible"] = each.visible
+        arrays[f"{name}.heads"] = np.array(each.heads, dtype=np.int64)
+        arrays[f"{name}.axes"] = _strings((each.queries, each.keys))
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def _strings(texts: tuple[str, ...]) -> np.ndarray:
+    # numpy drops NUL at the end of a string
+    return np.array([text.replace("\0", "\u2400") for text in texts], dtype=np.str_)
+
+
+def _write_lines(record: Record, path: Path) -> None:
+    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        writer = csv.writer(file)  # its own ends of lines, or a carriage return in a token would not be quoted
+        writer.writerow(("role", "layer", "head", "query index", "query", "key index", "key", "weight"))
+        for each in record.maps:
+            writer.writerows(_lines(record, each))
+
+
+def _lines(record: Record, each: Map) -> Iterator[tuple[object, ...]]:
+    queries, keys = record.axis(each.queries).tokens, record.axis(each.keys).tokens
+    for head, weights in zip(each.heads, each.weights, strict=True):
+        for i, row in enumerate(weights):
+            for j, weight in enumerate(row):
+                yield each.role, each.layer, head, i, queries[i], j, keys[j], str(weight)
+
+
+_TABLES: MappingProxyType[str, Callable[[Record, Path], None]] = MappingProxyType(
+    {".npz": _write_arrays, ".csv": _write_lines}
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 
 Number = int | float
 
@@ -11,35 +10,19 @@ _FEW_DECADES, _MOST_DECADES = 3, 10
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-class Scale(ABC):
-    """How values are spread along an axis."""
+class Scale:
+    """How values are spread along an axis: here equal differences are equal distances."""
 
-    @abstractmethod
     def place(self, value: Number) -> float:
         """Where a value lies, up to the choice of a unit and an origin."""
-
-    @abstractmethod
-    def value(self, place: float) -> float:
-        """What lies there."""
-
-    @abstractmethod
-    def round_ends(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
-        """Marks (value, label) from at most the lowest value to at least the highest one."""
-
-
-class Linear(Scale):
-    """Equal differences are equal distances."""
-
-    def place(self, value: Number) -> float:
-        """The value itself."""
         return float(value)
 
     def value(self, place: float) -> float:
-        """The place itself."""
+        """What lies there."""
         return place
 
     def round_ends(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
-        """Four to nine round numbers."""
+        """Marks (value, label) from at most the lowest value to at least the highest: four to nine round numbers."""
         if low == high:
             half = abs(low) / 10 or 1.0
             low, high = low - half, high + half
@@ -77,7 +60,7 @@ class Logarithmic(Scale):
         return tuple((factor * 10.0**n, _power_label(factor, n)) for factor, n in marks[start : end + 1])
 
 
-LINEAR, LOGARITHMIC = Linear(), Logarithmic()
+LINEAR, LOGARITHMIC = Scale(), Logarithmic()
 
 
 def _power_label(factor: int, power: int) -> str:

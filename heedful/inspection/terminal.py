@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from heedful.attention.probe import Role
-from heedful.inspection.figures.chosen import Chosen
+from heedful.inspection.figures.sheet import Chosen
 from heedful.inspection.heads import measures_of, warnings
 from heedful.inspection.heatmap import alignment_text
 from heedful.inspection.lettering import shortened, visible
@@ -22,13 +22,13 @@ _LABEL = 14
 _BESIDE = 2 * _LABEL + 10
 """Columns of a terminal that a row takes beside its cells: two labels, a weight and lines."""
 
+_ENDS = {"first": "the first token", "last": "the last token"}
 _TRAITS: dict[Role, dict[str, str]] = {
     "encoder": {
         "diagonal": "the token itself",
         "previous": "the token before",
         "next": "the token behind",
-        "first": "the first token",
-        "last": "the last token",
+        **_ENDS,
     },
     "decoder": {
         "diagonal": "the token that was read last",
@@ -39,13 +39,9 @@ _TRAITS: dict[Role, dict[str, str]] = {
         "diagonal": "the token at the same place",
         "previous": "one place before",
         "next": "one place behind",
-        "first": "the first token",
-        "last": "the last token",
+        **_ENDS,
     },
-    "summary": {
-        "first": "the first token",
-        "last": "the last token",
-    },
+    "summary": _ENDS,
 }
 
 
@@ -72,12 +68,10 @@ def terminal_view(
         parts += [Text(), _heading(chosen.name_of(each)), _MapView(record, each, chosen)]
     if record.written:
         parts += [Text(), _heading("written"), _written(record.written)]
-    for about in dict.fromkeys(each.about for each in record.answers):
-        asked = [each for each in record.answers if each.about == about]
+    for about, asked in record.answered.items():
         parts += [Text(), _heading(visible(about)), _answers(asked)]
     if record.maps:
-        found = sorted(_habits(record), key=lambda habit: -habit.weight)[:most]
-        parts += [Text(), _heading("heads, the sharpest first"), _heads(found)]
+        parts += [Text(), _heading("heads, the sharpest first"), _heads(record, most)]
     parts += [Text(f"warning: {text}", style="yellow") for text in warnings(record)]
     return Group(*parts)
 
@@ -117,9 +111,7 @@ def _written(written: Sequence[Written]) -> Table:
     table = _table("", "probability", "", "instead")
     for each in written:
         chance = math.exp(each.log_probability)
-        others = [other for other in each.alternatives if other.token != each.token][:3]
-        found = "  ".join(f"{_cut(other.token)} {math.exp(other.log_probability):.2f}" for other in others)
-        table.add_row(Text(_cut(each.token)), Text(f"{chance:.3f}"), Text(_bar(chance), style="cyan"), Text(found))
+        table.add_row(Text(_cut(each.token)), Text(f"{chance:.3f}"), _bar(chance), _others(each))
     return table
 
 
@@ -127,35 +119,30 @@ def _answers(answers: Sequence[Answer]) -> Table:
     """What was said of each subject, and what else could have been."""
     table = _table("", "", "probability", "", "instead")
     for each in answers:
-        chance = each.options[0].probability if each.options else None
-        others = "  ".join(f"{_cut(option.name)} {option.probability:.2f}" for option in each.options[1:4])
-        numbers = ("", "") if chance is None else (f"{chance:.3f}", _bar(chance))
-        cells = [Text(_cut(each.subject) if each.subject else ""), Text(_cut(each.said)), Text(numbers[0])]
-        table.add_row(*cells, Text(numbers[1], style="cyan"), Text(others))
+        cells = [Text(_cut(each.subject) if each.subject else ""), Text(_cut(each.said))]
+        chances = [option.probability for option in each.options[:1]]
+        bars = [cell for chance in chances for cell in (Text(f"{chance:.3f}"), _bar(chance))] or [Text(), Text()]
+        table.add_row(*cells, *bars, _others(each))
     return table
 
 
-def _bar(share: float, *, longest: int = 12) -> str:
+def _others(each: Written | Answer) -> Text:
+    return Text("  ".join(f"{_cut(name)} {chance:.2f}" for name, chance in each.others[:3]))
+
+
+def _bar(share: float, *, longest: int = 12) -> Text:
     """A bar in eighths of a column."""
     eighths = round(8 * longest * min(1.0, share))
-    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
-
-
-@dataclass(frozen=True)
-class _Habit:
-    """What a head looks at, and the mean weight of that."""
-
-    name: str
-    text: str
-    weight: float
-    relative_entropy: float
+    return Text("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip(), style="cyan")
 
 
 _MOSTLY, _SHARP, _EVEN = 0.4, 0.6, 0.9
 """Mean weights from which on a head looks at one kind of token, or at one token; and its entropy if at no one."""
 
 
-def _habits(record: Record) -> Iterator[_Habit]:
+def _heads(record: Record, most: int) -> Table:
+    """What heads look at, and the mean weight of that, those with the largest first."""
+    rows = []
     for each in record.maps:
         measures = measures_of(each)
         for place, head in enumerate(each.heads):
@@ -169,14 +156,10 @@ def _habits(record: Record) -> Iterator[_Habit]:
                 text, weight = "one token, not always at the same place", largest
             else:
                 text, weight = "everything alike" if entropy >= _EVEN else "several tokens", largest
-            yield _Habit(f"{each.name}, head {head}", text, weight, entropy)
-
-
-def _heads(habits: Sequence[_Habit]) -> Table:
+            rows.append((weight, f"{each.name}, head {head}", text, "-" if math.isnan(entropy) else f"{entropy:.2f}"))
     table = _table("", "looks at", "weight", "entropy, 1 is uniform")
-    for habit in habits:
-        entropy = "-" if math.isnan(habit.relative_entropy) else f"{habit.relative_entropy:.2f}"
-        table.add_row(Text(habit.name), Text(habit.text), Text(f"{habit.weight:.2f}"), Text(entropy))
+    for weight, name, text, evenness in sorted(rows, key=lambda row: -row[0])[:most]:
+        table.add_row(Text(name), Text(text), Text(f"{weight:.2f}"), Text(evenness))
     return table
 
 

@@ -1,4 +1,4 @@
-"""What happens inside a model during a block of code: attention weights by module, and calls of any module.
+"""What happens inside a model during a block of code: attention weights by module, calls of any module, silent heads.
 
 All of it hears the calls of its own thread or asynchronous task alone, so that several may share a model.
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from heedful.attention.explained import Explaining
 from heedful.attention.probe import Probe, Read, reading
 
 
@@ -47,6 +48,29 @@ def probes_of(model: nn.Module) -> Iterator[tuple[str, Probe]]:
     for path, module in model.named_modules():
         if isinstance(module, Probe):
             yield path.rpartition(".")[0], module
+
+
+@contextmanager
+def without_head(model: nn.Module, path: str, *, head: int) -> Iterator[None]:
+    """Inside the block one head takes nothing from what it looks at: its weights are all 0 (Michel et al. 2019, eq. 2).
+
+    Args:
+        model: whose attention is meant.
+        path: of the attention in the model.
+        head: counted from 0; an attention without heads has the head 0.
+    """
+    attention = model.get_submodule(path)
+    assert isinstance(attention, Explaining)
+
+    def silence(weights: Tensor) -> Tensor:
+        if weights.dim() == 3:
+            return weights * 0
+        silent = weights.clone()
+        silent[:, head] = 0
+        return silent
+
+    with reading({attention.probe: silence}):
+        yield
 
 
 Heard = Callable[[Any, tuple[Any, ...], dict[str, Any], Tensor], None]

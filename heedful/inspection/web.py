@@ -5,29 +5,37 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+import zlib
+from dataclasses import is_dataclass, replace
 from html import escape
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from heedful.attention.probe import Role
 from heedful.errors import DataError
 from heedful.inspection.flow import Side, graph_of, rollout
 from heedful.inspection.heads import measures_of
-from heedful.inspection.packing import fine, pack_bits, pack_numbers, pack_weights
-from heedful.inspection.record import Axis, Embedded, Encoding, Map, Record, Walk
+from heedful.inspection.record import Alternative, Axis, Map, Option, Record
+
+Packed = dict[str, Any]
+"""`type` of the numbers (u8, u16, f16 or bit), `shape`, and `data`: base 64 of zlib's stream of them, little-endian."""
+
+_FINE = 2**19
+"""Weights in all that a page may hold in 16 bits; more get 8."""
 
 _MODULES = "heedful/"
 """What the names of the page's modules begin with."""
+
+_VIEWER = resources.files("heedful.inspection") / "viewer"
 
 
 def viewer_html(record: Record) -> str:
     """The page. Its policy forbids to load anything; scripts are modules inside the page itself."""
     name = escape(record.title or " ".join(record.axes[0].tokens) or record.model)
+    style = "".join((_VIEWER / name).read_text(encoding="utf-8") for name in ("style.css", "views.css"))
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -36,7 +44,7 @@ def viewer_html(record: Record) -> str:
             "style-src 'unsafe-inline'; script-src 'unsafe-inline' data:; img-src data: blob:\">",
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{name}</title>",
-            f"<style>{_styles()}</style>",
+            f"<style>{style}</style>",
             f'<script type="importmap">{_script(_import_map())}</script>',
             f'<script type="application/json" id="record">{_script(payload(record))}</script>',
             "</head><body>",
@@ -70,65 +78,34 @@ _PLAIN = "This page draws its pictures with JavaScript, which is switched off he
 
 
 def payload(record: Record) -> dict[str, Any]:
-    """The record as the page reads it."""
+    """The record as the page reads it: its own fields, arrays packed, and what is computed of it."""
     rich = fine(sum(each.weights.size for each in record.maps))
     return {
-        "model": record.model,
-        "notes": list(record.notes),
-        "axes": [_axis(axis) for axis in record.axes],
+        **_plain(replace(record, maps=())),
         "maps": [_map(each, rich=rich) for each in record.maps],
         "overall": {side: _overall(record, side) for side in _sides(record)},
-        "embedded": [_embedded(each) for each in record.embedded],
-        "written": [
-            {
-                "token": each.token,
-                "logp": each.log_probability,
-                "alternatives": [[other.token, other.log_probability] for other in each.alternatives],
-            }
-            for each in record.written
-        ],
-        "answers": [
-            {
-                "about": each.about,
-                "subject": each.subject,
-                "place": each.place,
-                "number": each.number,
-                "options": [[option.name, option.probability, option.place] for option in each.options],
-            }
-            for each in record.answers
-        ],
-        "tree": [
-            {
-                "parent": branch.parent,
-                "token": branch.token,
-                "logp": branch.log_probability,
-                "score": branch.score,
-                "fate": branch.fate,
-                "best": branch.best,
-            }
-            for branch in record.tree
-        ],
-        "encodings": [_encoding(each) for each in record.encodings],
     }
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
-    return {"name": axis.name, "tokens": list(axis.tokens), "kind": axis.kind, "size": axis.size}
+def _plain(value: Any) -> Any:
+    """Parts of a record as what JSON knows; of what a model could have said instead, the fields alone."""
+    match value:
+        case np.ndarray():
+            return value.tolist() if np.issubdtype(value.dtype, np.integer) else pack_numbers(value)
+        case tuple():
+            return [_plain(each) for each in value]
+        case Alternative() | Option():
+            return list(vars(value).values())
+    if not is_dataclass(value):
+        return value
+    size = {"size": value.size} if isinstance(value, Axis) else {}
+    return {name: _plain(each) for name, each in vars(value).items()} | size
 
 
 def _map(each: Map, *, rich: bool) -> dict[str, Any]:
-    return {
-        "path": each.path,
-        "role": each.role,
-        "layer": each.layer,
-        "heads": list(each.heads),
-        "queries": each.queries,
-        "keys": each.keys,
-        "weights": pack_weights(each.weights, fine=rich),
-        "visible": pack_bits(each.visible),
-        "measures": _measures(each),
-        "walk": None if each.walk is None else _walk(each.walk),
-    }
+    packed = {"weights": pack_weights(each.weights, fine=rich), "visible": pack_bits(each.visible)}
+    others = {name: _plain(value) for name, value in vars(each).items() if name not in packed}
+    return {**others, **packed, "measures": _measures(each)}
 
 
 def _measures(each: Map) -> list[dict[str, float | bool | None]]:
@@ -172,34 +149,6 @@ def _overall(record: Record, side: Side) -> dict[str, Any]:
     }
 
 
-def _walk(walk: Walk) -> dict[str, Any]:
-    arrays = ("queries", "keys", "values", "scores", "contexts", "inputs", "outputs")
-    return {
-        "scale": walk.scale,
-        "bias": None if walk.bias is None else pack_numbers(walk.bias),
-        **{name: pack_numbers(getattr(walk, name)) for name in arrays},
-    }
-
-
-def _embedded(each: Embedded) -> dict[str, Any]:
-    return {
-        "side": each.side,
-        "axis": each.axis,
-        "words": pack_numbers(each.words),
-        "places": None if each.places is None else pack_numbers(each.places),
-        "segments": None if each.segments is None else pack_numbers(each.segments),
-    }
-
-
-def _encoding(each: Encoding) -> dict[str, Any]:
-    return {
-        "name": each.name,
-        "places": each.places.tolist(),
-        "vectors": pack_numbers(each.vectors),
-        "relative": each.relative,
-    }
-
-
 def _script(value: object) -> str:
     """JSON that can stand inside a script element whatever its strings hold."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -208,19 +157,47 @@ def _script(value: object) -> str:
 
 def _import_map() -> dict[str, dict[str, str]]:
     """Modules by their names, each as a data URL."""
-    return {"imports": {_MODULES + name: f"data:text/javascript;base64,{code}" for name, code in _modules()}}
+    files = {each.name: _in_text(each.read_bytes()) for each in _VIEWER.iterdir() if each.name.endswith(".js")}
+    return {"imports": {_MODULES + name: f"data:text/javascript;base64,{files[name]}" for name in sorted(files)}}
 
 
-def _modules() -> Iterator[tuple[str, str]]:
-    for file in sorted(_folder().iterdir(), key=lambda each: each.name):
-        if file.name.endswith(".js"):
-            yield file.name, base64.b64encode(file.read_bytes()).decode("ascii")
+def fine(count: int) -> bool:
+    """Whether a page with so many weights has room for 16 bits for each."""
+    return count <= _FINE
 
 
-def _styles() -> str:
-    """What the page looks like, then what single views do."""
-    return "".join((_folder() / name).read_text(encoding="utf-8") for name in ("style.css", "views.css"))
+def pack_weights(weights: Float[np.ndarray, "H Q K"], *, fine: bool) -> Packed:
+    """Weights from 0 to 1 as whole numbers: 65,535 w in 16 bits, or 255 w / s in 8.
+
+    The first is off by at most 1/131,070, the second by at most s/510; s is 1, or the largest weight of a head that has
+    none above 1/8. The page is told, under `scales`. Weights beyond that range, which `proportional` may give, are kept
+    as numbers of 16 bits with a floating point.
+    """
+    if weights.size and (weights.min() < 0 or weights.max() > 1):
+        return pack_numbers(weights)
+    exact = weights.astype(np.float64)
+    if fine:
+        return _packed("u16", np.rint(exact * 65535).astype("<u2"))
+    largest = exact.max((1, 2), initial=0.0)
+    scales = np.where((largest > 0) & (largest < 1 / 8), largest, 1.0)
+    return {**_packed("u8", np.rint(exact / scales[:, None, None] * 255).astype("u1")), "scales": scales.tolist()}
 
 
-def _folder() -> Traversable:
-    return resources.files("heedful.inspection") / "viewer"
+def pack_numbers(numbers: Float[np.ndarray, ...]) -> Packed:
+    """Any numbers, in half precision: three digits; beyond 65,504 they are cut to it."""
+    limit = float(np.finfo(np.float16).max)
+    return _packed("f16", np.clip(numbers, -limit, limit).astype("<f2"))
+
+
+def pack_bits(bits: Bool[np.ndarray, ...]) -> Packed:
+    """Truth values, eight in a byte, the first one highest."""
+    return {**_packed("bit", np.packbits(bits)), "shape": list(bits.shape)}
+
+
+def _packed(kind: str, numbers: np.ndarray) -> Packed:
+    stream = zlib.compress(np.ascontiguousarray(numbers).tobytes())
+    return {"type": kind, "shape": list(numbers.shape), "data": _in_text(stream)}
+
+
+def _in_text(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")

@@ -17,23 +17,12 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.generation.search import Beam, Search
 from heedful.generation.tree import BeamTree
-from heedful.inspection.capture import Captured, Side, capture, places, silent
-from heedful.inspection.encodings import encodings
-from heedful.inspection.record import (
-    Alternative,
-    Axis,
-    Branch,
-    Map,
-    Option,
-    Record,
-    Written,
-)
+from heedful.inspection.capture import Captured, Side, capture, encodings, places, silent
+from heedful.inspection.record import Alternative, Axis, Branch, Map, Option, Record, Written
 from heedful.models.interface import Decoder, Encoder
 from heedful.values import Tokens
 
 Said = TypeVar("Said")
-
-_BLIND = "This model has no attention, so there are no weights to look at."
 
 _MOST_NUMBERS = 400_000
 """Of all walks of a record, unless they were asked for: half precision makes a page of one megabyte of them."""
@@ -81,18 +70,13 @@ class Scope:
 
 
 def recorded(
-    model: nn.Module,
-    read: Callable[[], Float[Tensor, "1 T V"] | None],
-    *,
-    scope: Scope,
-    axes: Sequence[Axis],
-    title: str,
-) -> tuple[Record, Float[Tensor, "T V"] | None]:
-    """The maps of a model while it reads one text, and the log-probabilities of its tokens.
+    model: nn.Module, read: Callable[[], Said], *, scope: Scope, axes: Sequence[Axis], title: str
+) -> tuple[Record, Said]:
+    """What a model attends to while it reads one text, and what `read` returned.
 
     Args:
         model: in evaluation mode.
-        read: makes it read, and returns logits where it has any.
+        read: makes it read.
         scope: what is kept.
         axes: tokens along the sides of the maps.
         title: the text as one reads it.
@@ -100,8 +84,20 @@ def recorded(
     Raises:
         RecipeError: no such layer or head.
     """
-    record, logits = _observed(model, read, scope=scope, axes=axes, title=title)
-    return record, None if logits is None else logits[0].float().log_softmax(-1)
+    scope.check(model)
+    with torch.inference_mode(), capture(model, layers=scope.layers, sides=_sides(model)) as captured:
+        said = read()
+    maps, notes = _maps(captured, scope)
+    record = Record(
+        model=_named(model),
+        axes=tuple(axes),
+        maps=maps,
+        embedded=captured.sides() if any(each.walk for each in maps) else (),
+        encodings=encodings(model, length=max(64, *(len(axis.tokens) for axis in axes))),
+        notes=(*_missing(model), *notes),
+        title=title,
+    )
+    return record, said
 
 
 def encoded(
@@ -128,7 +124,7 @@ def encoded(
         Axis(PREMISE, tuple(piece for piece, there in zip(pieces, second, strict=True) if not there)),
         Axis(HYPOTHESIS, tuple(piece for piece, there in zip(pieces, second, strict=True) if there)),
     )
-    record, answer = _observed(model, lambda: said(scope.padded(tokens)), scope=scope, axes=axes, title=title)
+    record, answer = recorded(model, lambda: said(scope.padded(tokens)), scope=scope, axes=axes, title=title)
     used = {SOURCE, *(name for each in record.maps for name in (each.queries, each.keys))}
     return replace(record, axes=tuple(axis for axis in axes if axis.name in used)), answer
 
@@ -142,30 +138,11 @@ def best_options(
     return tuple(map(Option, named, best.values.tolist()))
 
 
-def _observed(
-    model: nn.Module, read: Callable[[], Said], *, scope: Scope, axes: Sequence[Axis], title: str
-) -> tuple[Record, Said]:
-    """What a model attends to while it reads, and what `read` returned."""
-    scope.check(model)
-    with torch.inference_mode(), capture(model, layers=scope.layers, sides=_sides(model)) as captured:
-        said = read()
-    maps, notes = _maps(captured, scope)
-    record = Record(
-        model=_named(model),
-        axes=tuple(axes),
-        maps=maps,
-        embedded=captured.sides() if any(each.walk for each in maps) else (),
-        encodings=encodings(model, length=max(64, *(len(axis.tokens) for axis in axes))),
-        notes=(*_missing(model), *notes),
-        title=title,
-    )
-    return record, said
-
-
 def written(
-    log_probabilities: Float[Tensor, "T V"], ids: Sequence[int], *, tokenizer: Tokenizer, alternatives: int
+    logits: Float[Tensor, "1 T V"], ids: Sequence[int], *, tokenizer: Tokenizer, alternatives: int
 ) -> tuple[Written, ...]:
     """Each token with its log-probability and the most probable ones in its place."""
+    log_probabilities = logits[0].float().log_softmax(-1)
     best = log_probabilities.topk(min(alternatives, log_probabilities.size(1)))
     taken = log_probabilities.gather(1, torch.tensor(ids, device=best.values.device).unsqueeze(1)).squeeze(1)
     names = tokenizer.pieces(ids)
@@ -218,7 +195,7 @@ def _missing(model: nn.Module) -> Iterator[str]:
     if left_out := silent(model):
         yield f"Attention at {', '.join(left_out)} does not declare who looks at what, so it is left out."
     elif not places(model):
-        yield _BLIND
+        yield "This model has no attention, so there are no weights to look at."
 
 
 def _sides(model: nn.Module) -> dict[nn.Module, Side]:

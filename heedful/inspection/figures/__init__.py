@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from heedful.attention.probe import Role
 from heedful.errors import RecipeError
-from heedful.inspection.figures.answers import answers
-from heedful.inspection.figures.chosen import Chosen
+from heedful.inspection.figures.answers import answers, decoding
 from heedful.inspection.figures.layers import flowing, rolled_out
 from heedful.inspection.figures.maps import alignment, heads, masks, model
-from heedful.inspection.figures.texts import decoding, positions, tree
+from heedful.inspection.figures.sheet import Chosen
+from heedful.inspection.figures.texts import positions, tree
 from heedful.inspection.heatmap import GLOW, Ramp
+from heedful.inspection.record import Record
 
-if TYPE_CHECKING:
-    from heedful.attention.probe import Role
-    from heedful.inspection.record import Record
-
-View = Callable[["Record", Chosen], str]
+View = Callable[[Record, Chosen], str]
 
 VIEWS: MappingProxyType[str, View] = MappingProxyType(
     {

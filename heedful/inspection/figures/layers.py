@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from heedful.errors import DataError
-from heedful.inspection.figures.chosen import Chosen
-from heedful.inspection.figures.sheet import Box, beside, faint, labelled, length, sheet, stacked, words
+from heedful.inspection.figures.sheet import Box, Chosen, beside, faint, heading, labelled, length, sheet, stacked
+from heedful.inspection.flow import Rollout, Side, attention_flow, rollout
 from heedful.inspection.heatmap import Ramp, alignment_svg, colours
-from heedful.inspection.raster import image
 from heedful.inspection.record import Record
-
-if TYPE_CHECKING:
-    from heedful.inspection.flow import Rollout, Side
+from heedful.inspection.svg import image
 
 _MOST_WORK = 400_000_000
 """Edges that are looked at, once for each pair of tokens: some minutes."""
@@ -24,11 +20,9 @@ _MOST_WORK = 400_000_000
 
 def rolled_out(record: Record, chosen: Chosen) -> str:
     """The share of each input in each token of the last layer, over all layers."""
-    from heedful.inspection.flow import rollout
-
     found = rollout(record, side=_side(chosen))
     return alignment_svg(
-        [token for axis in found.inputs for token in axis.tokens],
+        found.tokens,
         found.queries.tokens,
         np.clip(found.shares, 0, 1),
         title="Rollout over all layers",
@@ -45,8 +39,6 @@ def flowing(record: Record, chosen: Chosen) -> str:
     Raises:
         DataError: as for rollout, or the text is so long that its flows would take many minutes.
     """
-    from heedful.inspection.flow import attention_flow, rollout
-
     side = _side(chosen)
     found = rollout(record, side=side)
     rows, columns = found.shares.shape
@@ -76,13 +68,8 @@ def _panel(name: str, note: str, found: Rollout, matrix: Float[np.ndarray, "Q I"
         for column in _splits(found)
     ]
     axes = f"{found.queries.name} (rows) from {', '.join(axis.name for axis in found.inputs)} (columns)"
-    heading = Box(
-        (words(name, 0, 10, extra='font-weight="600"'), faint(note, 0, 28), faint(axes, 0, 44)),
-        max(length(note, 11, longest=80), length(axes, 11, longest=80)),
-        48,
-    )
-    tokens = [token for axis in found.inputs for token in axis.tokens]
-    grid = labelled(panel, found.queries.tokens, tokens, cell=cell)
+    width = max(length(text, 11, longest=80) for text in (note, axes))
+    grid = labelled(panel, found.queries.tokens, found.tokens, cell=cell)
     scale = Box(
         (
             image(colours(np.linspace(0, 1, 101)[None], ramp), width=120, height=8),
@@ -92,7 +79,7 @@ def _panel(name: str, note: str, found: Rollout, matrix: Float[np.ndarray, "Q I"
         120,
         26,
     )
-    return stacked([heading, grid, scale], gap=12)
+    return stacked([heading(name, (note, axes), width=width), grid, scale], gap=12)
 
 
 def _side(chosen: Chosen) -> Side | None:

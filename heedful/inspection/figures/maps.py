@@ -1,23 +1,38 @@
-"""Pictures of weights: one map, its heads as lines, all maps, and who may see whom."""
+"""Pictures of weights: one map, its heads as lines, all maps, who may see whom, and one number for each head."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool
 
+from heedful.attention.probe import Role
 from heedful.errors import DataError
-from heedful.inspection.figures.chosen import Chosen
-from heedful.inspection.figures.sheet import HUES, Box, faint, labelled, length, moved, sheet, stacked, words
-from heedful.inspection.heatmap import alignment_svg, colours
+from heedful.inspection.figures.sheet import (
+    HUES,
+    Box,
+    Chosen,
+    bold,
+    faint,
+    heading,
+    labelled,
+    length,
+    moved,
+    sheet,
+    stacked,
+    words,
+)
+from heedful.inspection.heatmap import INK, Ramp, alignment_svg, colours
 from heedful.inspection.lettering import visible
-from heedful.inspection.raster import image
 from heedful.inspection.record import Map, Record
+from heedful.inspection.svg import image
 
 _ROW = 23.0
 _APART = 260.0
 _WEAKEST, _MOST_LINES = 0.04, 3000
+_CELL, _LEFT, _TOP = 46.0, 62.0, 34.0
 
 
 def alignment(record: Record, chosen: Chosen) -> str:
@@ -102,11 +117,9 @@ def _thumbnails(maps: Sequence[Map], chosen: Chosen) -> Box:
     side = float(np.clip(1000 / max(1, len(numbers)), 44, 120))
     width, height = side * keys / max(queries, keys), side * queries / max(queries, keys)
     width, height = max(width, 8.0), max(height, 8.0)
-    left, top, gap = 62.0, 34.0, 8.0
+    left, top, gap = _LEFT, _TOP, 8.0
     first = maps[0]
-    parts = [
-        words(f"{first.role}: {first.queries} looks at {first.keys}", 0, 10, longest=60, extra='font-weight="600"')
-    ]
+    parts = [bold(f"{first.role}: {first.queries} looks at {first.keys}", 0, 10, longest=60)]
     parts += [faint(f"{head}", left + (width + gap) * (place + 0.5) - gap / 2, top - 6, anchor="middle")
               for place, head in enumerate(numbers)]  # fmt: skip
     parts.append(faint("head", left - 14, top - 6, anchor="end"))
@@ -161,16 +174,10 @@ def _mask(record: Record, maps: Sequence[Map]) -> Box:
         f"<title>visible</title></path>",
     ]
     grid = labelled(panel, queries.tokens, keys.tokens, cell=cell)
-    heading = Box(
-        (
-            words(mask_name(first.visible), 0, 10, extra='font-weight="600"'),
-            faint(f"{visible(queries.name)} (rows) sees {visible(keys.name)} (columns)", 0, 28),
-            faint(_used_by(maps), 0, 44),
-        ),
-        0.62 * 11 * max(len(_used_by(maps)), 50),
-        48,
-    )
-    return stacked([heading, grid], gap=10)
+    used = _used_by(maps)
+    sees = f"{visible(queries.name)} (rows) sees {visible(keys.name)} (columns)"
+    name = heading(mask_name(first.visible), (sees, used), width=0.62 * 11 * max(len(used), 50))
+    return stacked([name, grid], gap=10)
 
 
 def _used_by(maps: Sequence[Map]) -> str:
@@ -198,3 +205,55 @@ def _runs(visible: Bool[np.ndarray, "Q K"], cell: float) -> str:
         path += [f"M{cell * a:.1f} {cell * row:.1f}h{cell * (b - a) - gap:.1f}v{side:.1f}H{cell * a:.1f}z"
                  for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]  # fmt: skip
     return "".join(path)
+
+
+@dataclass(frozen=True)
+class Rated:
+    """A head and its number."""
+
+    role: Role
+    layer: int
+    head: int
+    value: float
+
+
+def heads_grid(rated: Sequence[Rated], *, title: str, digits: int = 2, ramp: Ramp = INK) -> str:
+    """The picture as SVG; the largest value has the last colour of the ramp, 0 and everything below it the first.
+
+    Args:
+        rated: the heads.
+        title: a heading that says what the numbers are.
+        digits: behind the point.
+        ramp: the colours.
+
+    Raises:
+        DataError: no heads.
+    """
+    if not rated:
+        raise DataError("no heads to draw")
+    largest = max(each.value for each in rated)
+    roles = dict.fromkeys(each.role for each in rated)
+    boxes = [_squares([each for each in rated if each.role == role], largest, digits, ramp) for role in roles]
+    return sheet(stacked(boxes), title=title)
+
+
+def _squares(rated: Sequence[Rated], largest: float, digits: int, ramp: Ramp) -> Box:
+    heads = sorted({each.head for each in rated})
+    layers = sorted({each.layer for each in rated})
+    parts = [bold(rated[0].role, 0, 10), faint("head", _LEFT - 14, _TOP - 6, anchor="end")]
+    parts += [faint(str(head), _LEFT + _CELL * (heads.index(head) + 0.5), _TOP - 6, anchor="middle") for head in heads]
+    parts += [
+        faint(f"layer {layer}", _LEFT - 14, _TOP + _CELL * (row + 0.5) + 4, anchor="end")
+        for row, layer in enumerate(layers)
+    ]
+    for each in rated:
+        x, y = _LEFT + _CELL * heads.index(each.head), _TOP + _CELL * layers.index(each.layer)
+        share = max(0.0, each.value / largest) if largest > 0 else 0.0
+        ink = "#ffffff" if share > 0.5 else "#24262d"
+        parts += [
+            f'<rect x="{x + 1:.1f}" y="{y + 1:.1f}" width="{_CELL - 2:.1f}" height="{_CELL - 2:.1f}" rx="4" '
+            f'fill="{ramp.colour(share)}"/>',
+            f'<text x="{x + _CELL / 2:.1f}" y="{y + _CELL / 2 + 4:.1f}" font-size="12" text-anchor="middle" '
+            f'style="fill:{ink}">{each.value + 0.0:.{digits}f}</text>',
+        ]
+    return Box(tuple(parts), max(_LEFT + _CELL * len(heads), 200.0), _TOP + _CELL * len(layers))

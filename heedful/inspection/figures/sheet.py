@@ -1,4 +1,4 @@
-"""The paper that figures are drawn on: one look, light and dark, nothing loaded from anywhere."""
+"""What all figures are given and what they are drawn on: the attention that is meant, and a sheet with boxes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,73 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+import numpy as np
+from jaxtyping import Float
+
+from heedful.attention.probe import Role
+from heedful.errors import DataError
+from heedful.inspection.heatmap import GLOW, Ramp
 from heedful.inspection.lettering import svg_label, text_width, visible
-from heedful.inspection.plots import style
+from heedful.inspection.plots import PLOT
+from heedful.inspection.record import Map, Record
 from heedful.inspection.scales import Number
 
 HUES = 8
 """How many colours of class `hue0`, `hue1` ... there are."""
 
+_ROLES: tuple[Role, ...] = ("cross", "summary", "decoder", "encoder")
+
 _EDGE = 24.0
 _HEADING = 56.0
 _TILT = 50.0
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What to look at.
+
+    Attributes:
+        role: who looks at whom; None for the first of cross, summary, decoder and encoder that there is.
+        layer: its number; -1 is the last.
+        head: its number; None for all of them, or their mean.
+        ramp: the colours of weights.
+    """
+
+    role: Role | None = None
+    layer: int = -1
+    head: int | None = None
+    ramp: Ramp = GLOW
+
+    def map_of(self, record: Record) -> Map:
+        """The map of this role and layer.
+
+        Raises:
+            DataError: there is none, or none of its heads is in the record.
+        """
+        roles = {each.role for each in record.maps}
+        there: list[Role] = [role for role in _ROLES if role in roles]
+        role = self.role or (there[0] if there else "cross")
+        found = record.find(role, layer=self.layer)
+        if not found.weights.size:
+            raise DataError(f"{found.name}: this record has none of its weights; inspect with other --heads")
+        return found
+
+    def weights_of(self, each: Map) -> Float[np.ndarray, "Q K"]:
+        """The weights of the head, or the mean over heads, cut to [0, 1]."""
+        weights = each.mean if self.head is None else each.head(self.head)
+        cut: np.ndarray = np.clip(weights, 0, 1)
+        return cut
+
+    def name_of(self, each: Map) -> str:
+        """A heading for these weights."""
+        if self.head is not None:
+            name = f"{each.name}, head {self.head}"
+        elif len(each.heads) == 1:
+            name = each.name
+        else:
+            name = f"{each.name}, mean of {len(each.heads)} heads"
+        beyond = bool(each.weights.size) and (each.weights.min() < -1e-3 or each.weights.max() > 1 + 1e-3)
+        return f"{name} (weights below 0 or above 1 are drawn as 0 and 1)" if beyond else name
 
 
 @dataclass(frozen=True)
@@ -37,19 +94,9 @@ class Box:
 def sheet(box: Box, *, title: str) -> str:
     """The file: a heading and what is in the box below it."""
     name = escape(visible(title))
-    width = max(box.width, length(title, 15)) + 2 * _EDGE
-    height = box.height + _HEADING + _EDGE
-    frame = f'x="{-_EDGE:.0f}" y="{-_HEADING:.0f}" width="{width:.0f}" height="{height:.0f}"'
-    head = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="heedful-plot" role="img" aria-label="{name}" '
-        f'viewBox="{-_EDGE:.0f} {-_HEADING:.0f} {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
-        'font-size="13">',
-        f"<title>{name}</title>",
-        style(),
-        f'<rect class="paper" {frame}/>',
-        f'<text x="0" y="{26 - _HEADING:.0f}" font-size="15" font-weight="600">{name}</text>',
-    ]
-    return "\n".join([*head, *box.parts, "</svg>"]) + "\n"
+    heading = f'<text x="0" y="{26 - _HEADING:.0f}" font-size="15" font-weight="600">{name}</text>'
+    width, height = max(box.width, length(title, 15)) + 2 * _EDGE, box.height + _HEADING + _EDGE
+    return PLOT.file([heading, *box.parts], name=name, box=(-_EDGE, -_HEADING, width, height), font=13)
 
 
 def length(text: str, font: Number = 13, *, longest: int = 24) -> float:
@@ -70,6 +117,17 @@ def words(  # a place and a text, as everywhere
 def faint(text: str, x: Number, y: Number, *, anchor: str = "start") -> str:
     """A note in small faint letters, whole however long it is."""
     return words(text, x, y, font=11, anchor=anchor, extra='class="faint"', longest=10_000)
+
+
+def bold(text: str, x: Number, y: Number, *, anchor: str = "start", longest: int = 24) -> str:
+    """A text, as `words` writes it, in bold letters."""
+    return words(text, x, y, anchor=anchor, extra='font-weight="600"', longest=longest)
+
+
+def heading(name: str, notes: Sequence[str] = (), *, width: Number, longest: int = 24) -> Box:
+    """What a part of a figure is called, and notes below it."""
+    below = [faint(note, 0, 28 + 16 * line) for line, note in enumerate(notes)]
+    return Box((bold(name, 0, 10, longest=longest), *below), width, 16 * (1 + len(notes)))
 
 
 def moved(box: Box, *, x: Number = 0, y: Number = 0) -> str:

@@ -1,8 +1,7 @@
-"""Pictures of what lies around the weights: positions, what was written, and the tree of a beam."""
+"""Pictures of what lies around the weights: positions, and the tree of a beam."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,17 +9,17 @@ import numpy as np
 from jaxtyping import Float
 
 from heedful.errors import DataError
-from heedful.inspection.figures.chosen import Chosen
-from heedful.inspection.figures.sheet import Box, beside, faint, length, sheet, stacked, words
+from heedful.inspection.figures.sheet import Box, Chosen, beside, faint, heading, length, sheet, stacked, words
 from heedful.inspection.heatmap import Ramp, colours
-from heedful.inspection.raster import image
-from heedful.inspection.record import Alternative, Branch, Encoding, Record, Written
+from heedful.inspection.record import Branch, Encoding, Record
+from heedful.inspection.svg import image
 
 _BELOW = Ramp((0.97, 0.42), ((0.0, 0.0), (-0.02, -0.08), (-0.01, -0.15)))
 _ABOVE = Ramp((0.97, 0.48), ((0.0, 0.0), (0.06, 0.09), (0.14, 0.09)))
 
-_ROW = 30.0
-_BAR = 120.0
+_LEVEL = 36.0
+_ROOM = 1.25  # bold letters are wider
+_MOST_BRANCHES = 60
 
 
 def positions(record: Record, _chosen: Chosen) -> str:
@@ -31,15 +30,13 @@ def positions(record: Record, _chosen: Chosen) -> str:
 
 
 def _encoding(each: Encoding) -> Box:
-    heading = Box(
-        (words(each.name, 0, 10, extra='font-weight="600"', longest=100),), length(each.name, longest=100), 16
-    )
+    name = heading(each.name, width=length(each.name, longest=100), longest=100)
     kind = "distance" if each.relative else "position"
     panels = [_panel(each.vectors, each.places.tolist(), (kind, "dimension"))]
     if not each.relative and len(each.places) > 1:
         products = each.vectors.astype(np.float64) @ each.vectors.T
         panels.append(_panel(products, each.places.tolist(), (kind, "dot product with position"), square=True))
-    return stacked([heading, beside(panels)], gap=16)
+    return stacked([name, beside(panels)], gap=16)
 
 
 def _panel(
@@ -74,56 +71,6 @@ def _diverging(numbers: Float[np.ndarray, "N M"]) -> np.ndarray:
     return np.where((numbers < 0)[..., None], colours(-numbers, _BELOW), colours(numbers, _ABOVE))
 
 
-def decoding(record: Record, _chosen: Chosen) -> str:
-    """What was written, token by token: its probability, and what else could have stood there."""
-    if not record.written:
-        raise DataError("nothing was written in this record, so there is no decoding to show")
-    left = max(length(each.token) for each in record.written) + 40
-    rooms = _rooms(record.written)
-    total, rows = 0.0, []
-    for step, each in enumerate(record.written):
-        total += each.log_probability
-        rows += _written(each, step, total, left, rooms)
-    heads = [
-        faint("token", left - 8, 0, anchor="end"),
-        faint("probability", left, 0),
-        faint("total, nats", left + _BAR + 76, 0, anchor="end"),
-        faint("what else could have stood there", left + _BAR + 96, 0),
-    ]
-    width = left + _BAR + 96 + sum(rooms)
-    return sheet(Box((*heads, *rows), width, _ROW * len(record.written) + 12), title="What was written, step by step")
-
-
-def _written(each: Written, step: int, total: float, left: float, rooms: Sequence[float]) -> list[str]:
-    y = _ROW * (step + 1) - 6
-    chance = math.exp(each.log_probability)
-    place = f'x="{left:.1f}" y="{y - 11:.1f}" height="14" rx="3"'
-    parts = [
-        faint(f"{step}", 14, y, anchor="end"),
-        words(each.token, left - 8, y, anchor="end", extra='font-weight="600"'),
-        f'<rect class="faint" fill-opacity="0.16" {place} width="{_BAR:.0f}"/>',
-        f'<rect class="hue0" fill="currentColor" fill-opacity="0.45" {place} width="{_BAR * min(1.0, chance):.1f}"/>',
-        words(f"{chance:.3f}", left + 5, y, font=11),
-        faint(f"{total:.2f}", left + _BAR + 76, y, anchor="end"),
-    ]
-    x = left + _BAR + 96
-    for other, room in zip(_others(each), rooms, strict=False):
-        parts.append(words(other.token, x, y, font=12))
-        parts.append(faint(f"{math.exp(other.log_probability):.3f}", x + room - 24, y, anchor="end"))
-        x += room
-    return parts
-
-
-def _others(each: Written) -> list[Alternative]:
-    return [other for other in each.alternatives if other.token != each.token][:4]
-
-
-def _rooms(written: Sequence[Written]) -> list[float]:
-    """How wide the columns of alternatives are."""
-    lists = [[length(other.token, 12) for other in _others(each)] for each in written]
-    return [max(row[place] for row in lists if len(row) > place) + 64 for place in range(max(map(len, lists)))]
-
-
 def tree(record: Record, _chosen: Chosen) -> str:
     """How the beam found what was written, from left to right; the returned text is bold.
 
@@ -132,9 +79,7 @@ def tree(record: Record, _chosen: Chosen) -> str:
     if not record.tree:
         raise DataError("this record has no tree: its text was given, or written without a beam")
     branches, left_out = _drawn(record.tree)
-    children = _children(branches)
-    steps = _steps(branches, children)
-    rows = _rows(children, branches)
+    steps, rows = _layout(branches)
     widths = [0.0] * (max(steps.values()) + 1)
     for number, step in steps.items():
         widths[step] = max(widths[step], length(_name(branches[number])), length(_numbers(branches[number]), 11))
@@ -158,11 +103,6 @@ def tree(record: Record, _chosen: Chosen) -> str:
     return sheet(Box((*parts, faint(legend, 0, height - 4)), width, height), title="The beam's tree")
 
 
-_LEVEL = 36.0
-_ROOM = 1.25  # bold letters are wider
-_MOST_BRANCHES = 60
-
-
 def _drawn(branches: Sequence[Branch]) -> tuple[list[Branch], int]:
     """The branches of a picture, all or those that were not pruned, and how many these leave out."""
     if len(branches) <= _MOST_BRANCHES:
@@ -173,41 +113,24 @@ def _drawn(branches: Sequence[Branch]) -> tuple[list[Branch], int]:
     return grown, len(branches) - len(kept)
 
 
-def _children(branches: Sequence[Branch]) -> dict[int, list[int]]:
-    """Numbers of the nodes that continue each one, the best first; the root's are those of -1."""
+def _layout(branches: Sequence[Branch]) -> tuple[dict[int, int], dict[int, int]]:
+    """How many tokens there are up to each node, and its row: the best child has its parent's, others a new one."""
     children: dict[int, list[int]] = {}
-    for number, branch in enumerate(branches):
-        children.setdefault(branch.parent, []).append(number)
-    for numbers in children.values():
-        numbers.sort(key=lambda number: (not branches[number].best, -branches[number].log_probability))
-    return children
-
-
-def _steps(branches: Sequence[Branch], children: dict[int, list[int]]) -> dict[int, int]:
-    """How many tokens there are up to each node."""
+    for number in sorted(range(len(branches)), key=lambda i: (not branches[i].best, -branches[i].log_probability)):
+        children.setdefault(branches[number].parent, []).append(number)
     steps: dict[int, int] = {}
-    waiting = list(children.get(-1, []))
-    while waiting:
-        number = waiting.pop()
-        parent = branches[number].parent
-        steps[number] = 0 if parent < 0 else steps[parent] + 1
-        waiting.extend(children.get(number, []))
-    return steps
-
-
-def _rows(children: dict[int, list[int]], branches: Sequence[Branch]) -> dict[int, int]:
-    """The row of each node: that of its first child, or a new one."""
     rows: dict[int, int] = {}
     free = 0
     waiting = list(reversed(children.get(-1, [])))
     while waiting:
         number = waiting.pop()
         parent = branches[number].parent
-        first = parent >= 0 and children[parent][0] == number
-        rows[number] = rows[parent] if first else free
-        free += 0 if first else 1
+        follows = parent >= 0 and children[parent][0] == number
+        steps[number] = 0 if parent < 0 else steps[parent] + 1
+        rows[number] = rows[parent] if follows else free
+        free += not follows
         waiting.extend(reversed(children.get(number, [])))
-    return rows
+    return steps, rows
 
 
 def _name(branch: Branch) -> str:

@@ -34,7 +34,7 @@ export function beamTree(record, tell) {
     pruned > 0 && element("div", { class: "controls" }, tick(`pruned branches (${pruned})`, false, (on) => ((state.pruned = on), draw()))),
     place,
     asTable(() => tableOf(["number", "continues", "step", "token", "log-probability", "score", "fate", "returned"], tree.map((branch, i) => [
-      i, branch.parent < 0 ? "" : branch.parent, depth[i], display(branch.token), written(branch.logp, 4),
+      i, branch.parent < 0 ? "" : branch.parent, depth[i], display(branch.token), written(branch.log_probability, 4),
       branch.score === null ? "" : written(branch.score, 4), branch.fate, branch.best ? "yes" : "",
     ]))),
   );
@@ -79,7 +79,7 @@ function classOf(kind, { best, fate }) {
 }
 
 function boxOf(branch, { x, y, depth, tell }) {
-  const { token, logp, score, fate } = branch;
+  const { token, log_probability: logp, score, fate } = branch;
   const name = depth === 0 && token === "" ? "start" : display(token);
   const words = [`${name}: log-probability ${written(logp, 4)} in all`, score !== null && `score ${written(score, 4)}`, fate].filter(Boolean).join(", ");
   return svg(

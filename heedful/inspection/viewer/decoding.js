@@ -102,11 +102,11 @@ function show(host, record, app) {
 }
 
 function total(record, step) {
-  return record.written.slice(0, step + 1).reduce((sum, each) => sum + each.logp, 0);
+  return record.written.slice(0, step + 1).reduce((sum, each) => sum + each.log_probability, 0);
 }
 
 function rowsOf(record) {
-  return record.written.map(({ token, logp, alternatives }, i) => [
+  return record.written.map(({ token, log_probability: logp, alternatives }, i) => [
     i + 1, display(token), written(Math.exp(logp), 4), written(logp, 4), written(total(record, i), 4),
     alternatives.map(([other, each]) => `${display(other)} ${written(Math.exp(each), 3)}`).join(", "),
   ]);
@@ -148,7 +148,7 @@ export function lookedAt({ map, head }, weights, step, shade) {
 
 /** The written token and the others that could have been. */
 function chances(record, step) {
-  const { token, logp, alternatives } = record.written[step];
+  const { token, log_probability: logp, alternatives } = record.written[step];
   const listed = alternatives.some(([other]) => other === token) ? alternatives : [[token, logp], ...alternatives];
   const rows = listed.map(([other, each]) =>
     element(

@@ -57,9 +57,9 @@ export { at, part };
  * @property {AttentionMap[]} maps
  * @property {Record<string, Overall>} overall by side, "decoder" first
  * @property {{side: string, axis: string, words: any, places: any, segments: any}[]} embedded packed; see `unpack`
- * @property {{token: string, logp: number, alternatives: [string, number][]}[]} written
+ * @property {{token: string, log_probability: number, alternatives: [string, number][]}[]} written
  * @property {{about: string, subject: string, place: number | null, number: number | null, options: [string, number, number | null][]}[]} answers
- * @property {{parent: number, token: string, logp: number, score: number | null, fate: string, best: boolean}[]} tree
+ * @property {{parent: number, token: string, log_probability: number, score: number | null, fate: string, best: boolean}[]} tree
  * @property {{name: string, places: number[], vectors: any, relative: boolean}[]} encodings packed
  * @property {(name: string) => Axis} axis
  * @property {(role: Role, layer: number) => AttentionMap | undefined} findMap

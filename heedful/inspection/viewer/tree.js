@@ -27,7 +27,7 @@ export function depths(tree) {
 
 /**
  * Rows are shared by branches that do not meet: each goes on straight with its best child, and others turn off below.
- * @param {{parent: number, logp: number, best: boolean, fate: string, score: number|null}[]} tree
+ * @param {{parent: number, log_probability: number, best: boolean, fate: string, score: number|null}[]} tree
  * @param {{pruned: boolean}} shown whether pruned branches have a place
  * @returns {Place[]}
  */
@@ -39,7 +39,7 @@ export function layout(tree, { pruned }) {
     if (!pruned && branch.fate === "pruned" && !branch.best) return;
     (branch.parent < 0 ? roots : children[branch.parent]).push(node);
   });
-  const rank = (a, b) => Number(tree[b].best) - Number(tree[a].best) || lives(tree[b]) - lives(tree[a]) || tree[b].logp - tree[a].logp;
+  const rank = (a, b) => Number(tree[b].best) - Number(tree[a].best) || lives(tree[b]) - lives(tree[a]) || tree[b].log_probability - tree[a].log_probability;
   const taken = [];
   const places = [];
   const pending = roots.sort(rank).reverse().map((node) => ({ node, above: 0 }));

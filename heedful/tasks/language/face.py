@@ -231,13 +231,12 @@ class Writer(Face):
 
         axes = text_axes(source=None, read=pieces[:-1], wrote=pieces[1:])
         text = self.tokenizer.decode(ids)
-        record, log_probabilities = recorded(self.model, step, scope=scope, axes=axes, title=text)
-        assert log_probabilities is not None, "a model that writes has logits"
+        record, logits = recorded(self.model, step, scope=scope, axes=axes, title=text)
         if 0 < given < len(ids):
             notes = (*notes, f"The first {given:,} tokens were given, the others written.")
         return replace(
             record,
-            written=written(log_probabilities, ids, tokenizer=self.tokenizer, alternatives=scope.alternatives),
+            written=written(logits, ids, tokenizer=self.tokenizer, alternatives=scope.alternatives),
             tree=() if grown is None else branches(grown, ids[given:], tokenizer=self.tokenizer),
             notes=(*record.notes, *notes),
         )

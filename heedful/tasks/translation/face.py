@@ -233,9 +233,8 @@ class Translator(Face):
 
         pieces, named = self.target.pieces(wanted), scope.named([*self.source.pieces(ids), end])
         axes = text_axes(source=named, read=["<s>", *pieces], wrote=[*pieces, end])
-        record, log_probabilities = recorded(model, step, scope=scope, axes=axes, title=source)
-        assert log_probabilities is not None, "a model that translates has logits"
-        texts = written(log_probabilities, labels[0].tolist(), tokenizer=self.target, alternatives=scope.alternatives)
+        record, logits = recorded(model, step, scope=scope, axes=axes, title=source)
+        texts = written(logits, labels[0].tolist(), tokenizer=self.target, alternatives=scope.alternatives)
         tree = () if grown is None else branches(grown, labels[0].tolist(), tokenizer=self.target)
         return replace(record, written=texts, tree=tree)
 

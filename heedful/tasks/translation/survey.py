@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from heedful.attention.probe import Role
 from heedful.errors import RecipeError
 from heedful.generation.search import Search
-from heedful.inspection.ablation import without_head
 from heedful.inspection.capture import places
-from heedful.inspection.heads import Averages, Sums, head_measures
+from heedful.inspection.heads import Sums, head_measures
 from heedful.inspection.record import Map
+from heedful.inspection.watch import without_head
 from heedful.metrics.alignment import Gold, alignment_error_rate
 from heedful.metrics.translation import bleu
 from heedful.tasks.inspecting import Scope
@@ -40,13 +40,13 @@ class Habits:
 
     Attributes:
         head: which.
-        averages: of its measures.
+        averages: of its measures; see `Sums.averages`.
         error_rate: of its alignments against those of people; None for heads that do not look at the source, or where
             there is no gold.
     """
 
     head: Head
-    averages: Averages
+    averages: Mapping[str, float]
     error_rate: float | None
 
 

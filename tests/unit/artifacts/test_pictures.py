@@ -13,8 +13,8 @@ from inspected import judged, made_up
 
 from heedful.errors import MissingExtraError, RecipeError, TrainingError
 from heedful.inspection.figures import VIEWS, figure
-from heedful.inspection.picture_files import write_figure, write_numbers
 from heedful.inspection.record import Record
+from heedful.inspection.record_files import write_figure, write_numbers
 
 AWKWARD = ("a,b", 'quote"', "line\nbreak", "", "昭和", "x\0", "'=1+1", "\r")
 

@@ -10,7 +10,7 @@ import pytest
 from inspected import made_up
 
 from heedful.errors import DataError
-from heedful.inspection.difference import differences
+from heedful.inspection.heads import differences
 
 
 def test_a_record_does_not_differ_from_itself() -> None:

@@ -19,13 +19,13 @@ from inspected import GERMAN, dirichlet, judged, made_up
 from heedful.attention.probe import Role
 from heedful.errors import DataError, RecipeError
 from heedful.inspection.figures import VIEWS, figure
-from heedful.inspection.figures.chosen import Chosen
 from heedful.inspection.figures.maps import mask_name
+from heedful.inspection.figures.sheet import Chosen
 from heedful.inspection.flow import attention_flow, rollout
 from heedful.inspection.heatmap import GLOW, INK, colours
 from heedful.inspection.lettering import visible
-from heedful.inspection.raster import image, png
 from heedful.inspection.record import Axis, Branch, Map, Record, Written
+from heedful.inspection.svg import image, png
 
 SVG = "{http://www.w3.org/2000/svg}"
 AWKWARD = [

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from heedful.errors import DataError
-from heedful.inspection.figures.grid import Rated, heads_grid
+from heedful.inspection.figures.maps import Rated, heads_grid
 from heedful.inspection.heatmap import INK
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from inspected import dirichlet, made_up
 
-from heedful.inspection.packing import pack_bits, pack_numbers, pack_weights
-from heedful.inspection.web import notebook_html, payload, viewer_html
+from heedful.inspection.web import notebook_html, pack_bits, pack_numbers, pack_weights, payload, viewer_html
 
 
 def unpacked(packed: dict[str, Any]) -> np.ndarray:

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from heedful.attention import Attention, Dot
 from heedful.attention.explained import declare
 from heedful.attention.probe import WRITING, reading
-from heedful.inspection.ablation import without_head
 from heedful.inspection.capture import capture
-from heedful.inspection.watch import listening, watch
+from heedful.inspection.watch import listening, watch, without_head
 
 Result = TypeVar("Result")
 

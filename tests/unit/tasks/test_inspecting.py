@@ -254,8 +254,8 @@ def test_a_survey_averages_over_queries(name: str) -> None:
                 head = [habits.head.number]
                 one = head_measures(each.weights[head], each.visible, same_axis=each.role != "cross")
                 rows += [one.entropy[0]] * each.weights.shape[1]
-        assert habits.averages.entropy == pytest.approx(np.mean(rows))
-        assert (habits.averages.texts, habits.averages.queries) == (3, len(rows))
+        assert habits.averages["entropy"] == pytest.approx(np.mean(rows))
+        assert (habits.averages["texts"], habits.averages["queries"]) == (3, len(rows))
         assert habits.error_rate is None
 
 

@@ -1,0 +1,96 @@
+"""What every SVG is made of: a file with its paper and letters, in light and in dark; and images inside it."""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import UInt8
+
+from heedful.inspection.scales import Number
+
+_FONT = (
+    "ui-sans-serif,system-ui,'Segoe UI','Noto Sans','Helvetica Neue',Arial,'Liberation Sans','DejaVu Sans',sans-serif"
+)
+"""The reader's own font where it is known, else the most common ones, because programs that make PDF want names."""
+
+_PAPER, _INK = ("#fff", "#16171c"), ("#24262d", "#e4e6ec")
+"""In light and in dark."""
+
+_FINENESS, _MOST = 1.5, 1024
+"""Cells are repeated up to so many pixels for each one of the picture, and at most so many along a side, because
+programs that make PDF smooth what they enlarge."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """The class of a kind of pictures, and in light and in dark the colour of what is faint, and rules of its own."""
+
+    kind: str
+    faint: tuple[str, str]
+    more: tuple[str, str] = ("", "")
+
+    def file(
+        self, parts: Sequence[str], *, name: str, box: tuple[Number, Number, Number, Number], font: Number | str
+    ) -> str:
+        """The parts on a paper; nothing is loaded from anywhere.
+
+        Args:
+            parts: elements.
+            name: what those hear who do not see them; escaped already.
+            box: x and y of the paper's upper left corner, its width and its height.
+            font: size of letters that have none of their own.
+        """
+        of = f".{self.kind}"
+        x, y, width, height = (f"{number:.0f}" for number in box)
+        light, dark = (
+            f"{of} .paper{{fill:{paper}}}{of} text{{fill:{ink}}}{of} .faint{{fill:{faint}}}{more}"
+            for paper, ink, faint, more in zip(_PAPER, _INK, self.faint, self.more, strict=True)
+        )
+        head = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="{self.kind}" role="img" aria-label="{name}" '
+            f'viewBox="{x} {y} {width} {height}" width="{width}" height="{height}" font-size="{font}">',
+            f"<title>{name}</title>",
+            f"<style>{of}{{max-width:100%;height:auto;background:{_PAPER[0]};font-family:{_FONT}}}{light}"
+            f"@media (prefers-color-scheme:dark){{{of}{{background:{_PAPER[1]}}}{dark}}}</style>",
+            f'<rect class="paper" x="{x}" y="{y}" width="{width}" height="{height}"/>',
+        ]
+        return "\n".join([*head, *parts, "</svg>"]) + "\n"
+
+
+def png(pixels: UInt8[np.ndarray, "H W 3"]) -> bytes:
+    """The file of a picture in red, green and blue (PNG, W3C 2003: no filter, one block of data)."""
+    height, width, _ = pixels.shape
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = np.zeros((height, 1 + 3 * width), np.uint8)
+    rows[:, 1:] = pixels.reshape(height, -1)
+    chunks = (b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def image(
+    pixels: UInt8[np.ndarray, "H W 3"], *, width: Number, height: Number, x: Number = 0, y: Number = 0, tip: str = ""
+) -> str:
+    """An SVG element that shows each pixel as a cell with sharp edges; `tip` is escaped already."""
+    down, across = (_times(count, size) for count, size in zip(pixels.shape[:2], (height, width), strict=True))
+    large = pixels.repeat(down, 0).repeat(across, 1)
+    data = base64.b64encode(png(large)).decode("ascii")
+    return (
+        f'<image x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" '
+        f'image-rendering="pixelated" href="data:image/png;base64,{data}">{f"<title>{tip}</title>" if tip else ""}'
+        "</image>"
+    )
+
+
+def _times(count: int, size: Number) -> int:
+    """How often to repeat so many cells on so many pixels of the picture."""
+    return max(1, min(math.ceil(_FINENESS * size / count), _MOST // count))
