@@ -320,15 +320,15 @@ ATTENTION = (
     Mutant(
         "explained scores lack the relative bias",
         "attention/multihead.py",
-        "            scores = scores + bias\n        weights = self.weigher.choose(scores.clone(), sight=sight)",
-        "            pass\n        weights = self.weigher.choose(scores.clone(), sight=sight)",
+        "weights = self.weigher.choose(scores.clone(), sight=sight)",
+        "weights = self.weigher.choose(scores := self.weigher.score(query, memory.key), sight=sight)",
         (f"{LAWS}::test_capture_law[shaw-keys-pre_norm-inference]",),
     ),
     Mutant(
         "explained keys are not what is attended to",
         "attention/multihead.py",
-        "            context=context if shift is None else context + shift,",
-        "            context=context,",
+        "context=self._combined(weights, memory, sight=sight),",
+        "context=kernels.combined(weights, memory.value),",
         (f"{LAWS}::test_capture_law[shaw-post_norm-inference]",),
     ),
     Mutant(
@@ -621,15 +621,15 @@ ATTENTION = (
     Mutant(
         "keys and values are exchanged",
         "attention/multihead.py",
-        "key, value = self._split(both[0], self.d_k), self._split(both[1], self.d_v)",
-        "value, key = self._split(both[0], self.d_k), self._split(both[1], self.d_v)",
+        "key, value = linear(keys).split([cut, self.heads * self.d_v], -1)",
+        "value, key = linear(keys).split([cut, self.heads * self.d_v], -1)",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
         "values of their own are projected like keys",
         "attention/multihead.py",
-        "functional.linear(values, self.key_value.weight[cut:], None if bias is None else bias[cut:])",
-        "functional.linear(keys, self.key_value.weight[cut:], None if bias is None else bias[cut:])",
+        "(values, slice(cut, None))",
+        "(keys, slice(cut, None))",
         (f"{TORCH}::test_multi_head_attention_over_another_width_with_values_of_their_own",),
     ),
     Mutant(
@@ -684,8 +684,8 @@ ATTENTION = (
     Mutant(
         "keys are not rotated",
         "attention/multihead.py",
-        "self.weigher.project(self.relative.rotate(key, positions), positions)",
-        "self.weigher.project(key, positions)",
+        "key = self.relative.rotate(self._split(key, self.d_k), positions)",
+        "key = self._split(key, self.d_k)",
         (f"{LOOPS}::test_only_differences_of_positions_count",),
     ),
     Mutant(
@@ -1678,22 +1678,22 @@ RECURRENT = (
     Mutant(
         "slots of a reversed source stay reversed",
         "models/recurrent_encoder.py",
-        "return outputs.flip(1)",
-        "return outputs",
+        "lambda outputs: outputs.flip(1)",
+        "lambda outputs: outputs",
         (RECURRENCE,),
     ),
     Mutant(
         "the first reading of a doubled source is remembered",
         "models/recurrent_encoder.py",
-        "return outputs[:, outputs.size(1) // 2 :]",
-        "return outputs[:, : outputs.size(1) // 2]",
+        "outputs[:, outputs.size(1) // 2 :]",
+        "outputs[:, : outputs.size(1) // 2]",
         (RECURRENCE,),
     ),
     Mutant(
         "the decoder starts from the last backward state",
         "models/recurrent_encoder.py",
-        "        return ends[-1][len(ends[-1]) // 2]\n",
-        "        return ends[-1][0]\n",
+        "return ends[-1][len(ends[-1]) // 2]\n",
+        "return ends[-1][0]\n",
         (RECURRENCE,),
     ),
     Mutant(
@@ -1797,8 +1797,8 @@ RECURRENT = (
     Mutant(
         "the first layer says how the source ends",
         "models/recurrent_encoder.py",
-        "        return ends[-1][0]\n",
-        "        return ends[0][0]\n",
+        "return ends[-1][0]\n",
+        "return ends[0][0]\n",
         (RECURRENCE,),
     ),
     Mutant(
@@ -2585,8 +2585,8 @@ MEMORIES = (
     Mutant(
         "both ends are the same end",
         "models/recurrent_encoder.py",
-        "torch.cat((ends[-1][0], ends[-1][len(ends[-1]) // 2]), -1)",
-        "torch.cat((ends[-1][0], ends[-1][0]), -1)",
+        "torch.cat((last_state(ends), first_backward(ends)), -1)",
+        "torch.cat((last_state(ends), last_state(ends)), -1)",
         ("tests/unit/models/test_encoders.py::test_summaries_of_ends_are_those_of_both_cells",),
     ),
     Mutant(

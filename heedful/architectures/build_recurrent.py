@@ -22,39 +22,38 @@ from heedful.blocks.embedding import TokenEmbedding, embedding_table
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
 from heedful.models.conditional_encoder import AttentionOfLast, ConditionalEncoder, LastOutput, WordByWord
-from heedful.models.encoders import Summary
 from heedful.models.initialisation import Bahdanau, Initialisation, Modern, Uniform
 from heedful.models.interface import Decoder
 from heedful.models.language_model import LanguageModel
 from heedful.models.recurrent_decoder import (
-    AtStart,
     BahdanauDecoder,
     Bridge,
     Carried,
     ContextDecoder,
-    EveryStep,
     FeedingDecoder,
     LuongDecoder,
     Reading,
     RecurrentDecoder,
     Start,
+    at_start,
+    every_step,
 )
 from heedful.models.recurrent_encoder import (
-    AsWritten,
-    BothEnds,
-    Doubled,
-    EveryLayer,
-    FirstBackward,
-    LastState,
+    AS_WRITTEN,
+    DOUBLED,
+    REVERSED,
+    Ends,
     RecurrentEncoder,
-    Reversed,
-    SourceOrder,
+    both_ends,
+    every_layer,
+    first_backward,
+    last_state,
 )
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
 
 _CELLS: dict[str, type[Elman | GRU | LSTM]] = {"elman": Elman, "gru": GRU, "lstm": LSTM}
-_ORDERS: dict[str, type[SourceOrder]] = {"as_written": AsWritten, "reversed": Reversed, "doubled": Doubled}
+_ORDERS = {"as_written": AS_WRITTEN, "reversed": REVERSED, "doubled": DOUBLED}
 _COMPARISONS: dict[str, type[LastOutput | AttentionOfLast | WordByWord]] = {
     "none": LastOutput,
     "last": AttentionOfLast,
@@ -119,7 +118,7 @@ def recurrent_encoder(
     return RecurrentEncoder(
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
         RecurrentStack(_layers(config, depth=config.layers), dropout=config.dropout),
-        summary=BothEnds() if config.bidirectional else LastState(),
+        summary=Ends(both_ends if config.bidirectional else last_state),
         dropout=config.dropout,
     )
 
@@ -160,18 +159,17 @@ def _embedding(config: RecurrentConfig, table: nn.Embedding) -> TokenEmbedding:
 
 
 def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> RecurrentEncoder:
-    summary: Summary
     if config.start == "carried":
-        summary = EveryLayer()
+        said = every_layer
     elif not config.bidirectional:
-        summary = LastState()
+        said = last_state
     else:
-        summary = BothEnds() if isinstance(config.reading, ContextConfig) else FirstBackward()
+        said = both_ends if isinstance(config.reading, ContextConfig) else first_backward
     return RecurrentEncoder(
         embedding,
         RecurrentStack(_layers(config, depth=config.encoder_layers), dropout=config.dropout),
-        summary=summary,
-        order=_ORDERS[config.source_order](),
+        summary=Ends(said),
+        order=_ORDERS[config.source_order],
         dropout=config.dropout,
     )
 
@@ -206,7 +204,7 @@ def _context(config: RecurrentConfig, embedding: TokenEmbedding, *, d_memory: in
         embedding,
         RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout),
         start=_start(config, d_summary, cells),
-        use=EveryStep() if every else AtStart(),
+        use=every_step if every else at_start,
         readout=_readout(config, (config.d_model, config.d_embedding, *([d_summary] if every else []))),
     )
 

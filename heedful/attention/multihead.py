@@ -168,23 +168,19 @@ class MultiHeadAttention(Explaining):
         positions: Int[Tensor, "G K"],
     ) -> KeyValues:
         """Projects what can be attended to; done once per token or per memory."""
+        cut, linear = self.heads * self.d_k, self.key_value
         if self.shared_key_value:
-            key = self._split(self.key_value(keys), self.d_k)
-            value = key if values is keys else self._split(self.key_value(values), self.d_k)
+            key = linear(keys)
+            value = key if values is keys else linear(values)
         elif values is keys:
-            both = self.key_value(keys).split([self.heads * self.d_k, self.heads * self.d_v], -1)
-            key, value = self._split(both[0], self.d_k), self._split(both[1], self.d_v)
+            key, value = linear(keys).split([cut, self.heads * self.d_v], -1)
         else:
-            cut, bias = self.heads * self.d_k, self.key_value.bias
-            key = self._split(
-                functional.linear(keys, self.key_value.weight[:cut], None if bias is None else bias[:cut]),
-                self.d_k,
+            key, value = (
+                functional.linear(given, linear.weight[rows], None if linear.bias is None else linear.bias[rows])
+                for given, rows in ((keys, slice(cut)), (values, slice(cut, None)))
             )
-            value = self._split(
-                functional.linear(values, self.key_value.weight[cut:], None if bias is None else bias[cut:]),
-                self.d_v,
-            )
-        return KeyValues(self.weigher.project(self.relative.rotate(key, positions), positions), value)
+        key = self.relative.rotate(self._split(key, self.d_k), positions)
+        return KeyValues(self.weigher.project(key, positions), self._split(value, self.d_v))
 
     def forward(
         self, x: Float[Tensor, "G Q d_model"], memory: KeyValues, *, sight: Sight
@@ -199,13 +195,8 @@ class MultiHeadAttention(Explaining):
         """All that lies between the queries and their contexts, which are those of `forward`."""
         sight = sight.whole()
         query = self.relative.rotate(self._split(self.query(x), self.d_k), sight.positions)
-        scores = self.weigher.score(query, memory.key)
-        bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
-        if bias is not None:
-            scores = scores + bias
+        scores, bias = self._scores(query, memory, sight=sight)
         weights = self.weigher.choose(scores.clone(), sight=sight)
-        context = kernels.combined(weights, memory.value)
-        shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
         visible = torch.ones_like(scores[:, 0], dtype=torch.bool) if sight.visible is None else sight.visible[:, 0]
         return Explained(
             query=query,
@@ -216,7 +207,7 @@ class MultiHeadAttention(Explaining):
             scores=scores,
             visible=visible,
             weights=weights,
-            context=context if shift is None else context + shift,
+            context=self._combined(weights, memory, sight=sight),
         )
 
     def _split(self, x: Tensor, width: int) -> Tensor:
@@ -241,15 +232,21 @@ class MultiHeadAttention(Explaining):
                 blind=sight.blind,
                 factors=self.dropout.factors((*query.shape[:3], memory.key.size(2)), like=query),
             )
-        scores = self.weigher.score(query, memory.key)
-        bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
-        if bias is not None:
-            scores = scores + bias
+        scores, _ = self._scores(query, memory, sight=sight)
         weights = self.weigher.choose(scores, sight=sight)
         if self.probe.watched:
             weights = self.probe(weights)
         if self.training:
             weights = self.dropout(weights)
+        return self._combined(weights, memory, sight=sight)
+
+    def _scores(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> tuple[Tensor, Tensor | None]:
+        """Fresh scores, and the bias that is in them."""
+        scores = self.weigher.score(query, memory.key)
+        bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
+        return (scores if bias is None else scores + bias), bias
+
+    def _combined(self, weights: Tensor, memory: KeyValues, *, sight: Sight) -> Tensor:
         context = kernels.combined(weights, memory.value)
         shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
         return context if shift is None else context + shift

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -43,18 +43,13 @@ class ConvolutionalEncoder(Encoder[Tokens]):
         lineup = Lineup.of(source.positions)
         embedded = self.embedding(source)
         x = self.inward(embedded)
-        for layer in self._layers():
+        for layer in self.layers:
             x = halved_sum(x, layer(x, lineup))
         z: Tensor = _ScaledGradient.apply(self.outward(x), self.gradient_scale)  # type: ignore[no-untyped-call]  # torch's
         real = (source.positions >= 0).unsqueeze(-1)
         # where, because padding must not meet the sum even as zero times something
         summary = torch.where(real, z, 0.0).sum(1) / real.sum(1).clamp(min=1)
         return Memory(z, z + embedded, source.positions, summary)
-
-    def _layers(self) -> Iterator[CentredConvolution]:
-        for layer in self.layers:
-            assert isinstance(layer, CentredConvolution)
-            yield layer
 
 
 class _ScaledGradient(torch.autograd.Function):
