@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
+from torch import Tensor
 
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.errors import RunError
+from heedful.foreign.families.renaming import Table
 from heedful.recipes.section import Section
 
 Configured = TypeVar("Configured", bound=Section)
@@ -29,6 +33,9 @@ SCALED_SOFTMAX: Final[Mapping[str, tuple[Any, ...]]] = {
     "self_attention.weights": ("softmax",),
 }
 """The attention that all of them have."""
+
+
+StackConfigs = EncoderConfig | DecoderConfig | TransformerConfig
 
 
 @dataclass(frozen=True)
@@ -138,3 +145,22 @@ def _read(setting: Setting, content: Mapping[str, Any], *, place: str) -> Any:
     except (KeyError, TypeError):
         known = ", ".join(map(str, setting.words))
         raise RunError(f"{place}: {setting.theirs[0]} = {found[0]!r}: heedful has only {known}") from None
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of model, as Hugging Face's transformers has it.
+
+    Attributes:
+        model_type: of config.json.
+        task: what recipes call what its models are for.
+        read: our configuration of a config.json and of the names of the tensors beside it.
+        write: their config.json of our configuration and our tensors, without sizes of vocabularies and special ids.
+        table: the tensors of a model with our configuration.
+    """
+
+    model_type: str
+    task: str
+    read: Callable[[Mapping[str, Any], frozenset[str], str], StackConfigs]
+    write: Callable[[Any, Mapping[str, Tensor]], dict[str, Any]]
+    table: Callable[[Any], Table]
