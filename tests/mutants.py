@@ -246,8 +246,8 @@ ATTENTION = (
     ),
     Mutant(
         "additive scores have a bias that nobody asked for",
-        "architectures/build_recurrent.py",
-        "bias=reading.alignment_bias",
+        "architectures/build_attention.py",
+        "bias=config.alignment_bias",
         "bias=True",
         (f"{BUILD}::test_additive_scores_have_a_bias_where_it_is_asked_for",),
     ),
@@ -889,7 +889,7 @@ MODELS = (
     ),
     Mutant(
         "the output is a copy of the table",
-        "architectures/build_stack.py",
+        "blocks/embedding.py",
         "output.weight = table.weight",
         "output.weight.data.copy_(table.weight.data)",
         (f"{BUILD}::test_tied_tables_are_one_tensor_and_their_gradients_add_up",),

@@ -23,37 +23,35 @@ AlignmentBias = Annotated[bool, AfterValidator(_of_additive)]
 """Stands behind the key `score`."""
 
 
-def former_bias(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Additive scores had one before there was the key `alignment_bias`."""
-    return {"alignment_bias": table.get("score") == "additive"}
-
-
-def overflow(score: str, weights: str, above: str) -> Iterator[str]:
-    """The risk of a score that is an exponential already, where the weights take another one of it."""
-    if score == "exp_dot" and weights != "proportional":
-        yield (
-            f'{above}weights = "{weights}" takes exponentials of the exponentials of {above}score = "exp_dot", whose '
-            f'gradients overflow where states are wide: set {above}weights = "proportional", or {above}score = "dot"'
-        )
-
-
-class HeadsConfig(Section):
-    """How each head weighs what it sees; the defaults are the paper's and have fast kernels."""
+class ScoredConfig(Section):
+    """Abstract: how queries are compared with keys, and what becomes of the scores."""
 
     score: ScoreName = "scaled_dot"
     """how a query is compared with a key"""
-    d_alignment: Count | None = None
-    """hidden width of additive and concat scores; the width of a head if not given"""
     alignment_bias: AlignmentBias = False
     """add a learned bias inside the tanh of additive scores, which the paper has not"""
-    weights: WeightsName = "softmax"
+    weights: str = "softmax"
     """how scores become weights"""
 
     @classmethod
     def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Additive scores had a bias."""
-        return former_bias(table)
+        """Additive scores had a bias before there was the key `alignment_bias`."""
+        return {"alignment_bias": table.get("score") == "additive"}
 
     def risks(self, above: str) -> Iterator[str]:
-        """Exponentials of exponentials."""
-        return overflow(self.score, self.weights, above)
+        """A score that is an exponential already, where the weights take another one of it."""
+        if self.score == "exp_dot" and self.weights != "proportional":
+            yield (
+                f'{above}weights = "{self.weights}" takes exponentials of the exponentials of {above}score = '
+                f'"{self.score}", whose gradients overflow where states are wide: set {above}weights = "proportional", '
+                f'or {above}score = "dot"'
+            )
+
+
+class HeadsConfig(ScoredConfig):
+    """How each head weighs what it sees; the defaults are the paper's and have fast kernels."""
+
+    weights: WeightsName = "softmax"
+    """how scores become weights"""
+    d_alignment: Count | None = None
+    """hidden width of additive and concat scores; the width of a head if not given"""

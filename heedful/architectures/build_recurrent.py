@@ -12,13 +12,14 @@ from heedful.architectures.interface import Sizes
 from heedful.architectures.recurrent import (
     BahdanauConfig,
     ContextConfig,
+    LayersConfig,
     LuongConfig,
     RecurrentConfig,
     RecurrentDecoderConfig,
     RecurrentEncoderConfig,
 )
 from heedful.attention import Attention, Focus, PredictedWindow, Sampled, everything, window
-from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.blocks.embedding import TokenEmbedding, embedding_table, output_map
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
 from heedful.models.conditional_encoder import AttentionOfLast, ConditionalEncoder, LastOutput, WordByWord
@@ -73,12 +74,7 @@ def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Token
     source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_embedding)
     decoder = _decoder(config, _embedding(config, target), sizes)
     d_output = config.d_model if config.readout == "state" else config.d_embedding
-    output = nn.Linear(d_output, sizes.target, bias=True)
-    if config.tie == "none":
-        nn.init.normal_(output.weight, std=d_output**-0.5)
-    else:
-        output.weight = target.weight
-    nn.init.zeros_(output.bias)
+    output = output_map(target, d_output, tied=config.tie != "none")
     model = SequenceToSequence(_encoder(config, _embedding(config, source)), decoder, output=output)
     _INITIALISATIONS[config.initialisation].apply(model)
     return model
@@ -98,12 +94,7 @@ def recurrent_language_model(
         RecurrentStack(layers, dropout=config.dropout),
         dropout=config.dropout,
     )
-    output = nn.Linear(config.d_model, vocabulary)
-    if config.tie:
-        output.weight = table.weight
-    else:
-        nn.init.normal_(output.weight, std=config.d_model**-0.5)
-    nn.init.zeros_(output.bias)
+    output = output_map(table, config.d_model, tied=config.tie)
     return LanguageModel(decoder, output=output)
 
 
@@ -225,14 +216,8 @@ def _luong(
 
 
 def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, sizes: Sizes) -> Attention:
-    score = build_score(
-        reading.score,
-        d_query=d_query,
-        d_key=d_key,
-        d_hidden=reading.d_alignment or d_query,
-        bias=reading.alignment_bias,
-        longest=sizes.max_length + 1,
-    )
+    d_hidden = reading.d_alignment or d_query
+    score = build_score(reading, d_query=d_query, d_key=d_key, d_hidden=d_hidden, longest=sizes.max_length + 1)
     choice = Sampled() if reading.weights == "sampled" else build_choice(reading.weights)
     return Attention(score, choice, focus=_focus(reading, d_query))
 
@@ -258,5 +243,5 @@ def _cells(config: RecurrentConfig, d_input: int) -> list[Cell]:
     return [_cell(config, d_input if n == 0 else config.d_model) for n in range(config.decoder_layers)]
 
 
-def _cell(config: RecurrentConfig | RecurrentDecoderConfig | RecurrentEncoderConfig, d_input: int) -> Cell:
+def _cell(config: LayersConfig, d_input: int) -> Cell:
     return _CELLS[config.cell](d_input, config.d_model)

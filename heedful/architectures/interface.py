@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Union
 
 from pydantic import Field
 
 from heedful.catalogue import installed
 from heedful.recipes.architecture import Architecture
-from heedful.recipes.section import Layered, default_kind
+from heedful.recipes.section import FreezeVectors, InputPath, Layered, default_kind
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,34 @@ class TranslationArchitecture(Layered, Architecture):
     def frozen_vectors(self) -> bool:
         """Whether words that have such a vector keep it."""
         return False
+
+
+class TiedArchitecture(TranslationArchitecture):
+    """Abstract: a table of embeddings for each language, which may be one, and may start from word vectors."""
+
+    tie: Literal["three_way", "two_way", "none"] = "three_way"
+    """which tables are one: decoder input and output (two_way), the encoder's as well (three_way), or none"""
+    source_vectors: InputPath | None = None
+    """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
+    target_vectors: InputPath | None = None
+    """pre-trained word vectors that the target embeddings start from"""
+    freeze_vectors: FreezeVectors = False
+    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
+
+    @property
+    def one_table(self) -> bool:
+        """Whether both languages share a table of embeddings."""
+        return self.tie == "three_way"
+
+    @property
+    def vectors(self) -> tuple[Path | None, Path | None]:
+        """Files of word vectors."""
+        return self.source_vectors, self.target_vectors
+
+    @property
+    def frozen_vectors(self) -> bool:
+        """Whether words that have such a vector keep it."""
+        return self.freeze_vectors
 
 
 class LanguageArchitecture(Architecture):
