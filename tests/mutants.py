@@ -145,14 +145,14 @@ ATTENTION = (
     ),
     Mutant(
         "parts are means over the labels of the loss",
-        "training/tally.py",
+        "training/sums.py",
         "torch.tensor((float(part.total.detach()), float(part.count)), dtype",
         "torch.tensor((float(part.total.detach()), float(loss.count)), dtype",
         (f"{TRAINER}::test_parts_have_counts_of_their_own_however_a_batch_is_dealt_out",),
     ),
     Mutant(
         "each process tells its own parts",
-        "training/tally.py",
+        "training/sums.py",
         "        world.sum_([everywhere])\n",
         "        world.sum_([everywhere[:1]])\n",
         (f"{TRAINER}::test_parts_have_counts_of_their_own_however_a_batch_is_dealt_out",),
@@ -662,7 +662,7 @@ ATTENTION = (
     ),
     Mutant(
         "two continuations write to one place",
-        "attention/storage.py",
+        "attention/multihead.py",
         "granted = begin == free and end <= self.tensors[0].size(2)",
         "granted = end <= self.tensors[0].size(2)",
         (f"{STORAGE}::test_a_tree_of_states_is_what_concatenation_makes_of_it",),
@@ -876,8 +876,8 @@ MODELS = (
     Mutant(
         "what enters the shortcut is scaled for half the sublayers",
         "models/initialisation.py",
-        "std=self.deviation / math.sqrt(2 * len(layers))",
-        "std=self.deviation / math.sqrt(len(layers))",
+        "std=_DEVIATION / math.sqrt(2 * len(layers))",
+        "std=_DEVIATION / math.sqrt(len(layers))",
         (f"{INITIAL}::test_gpt2_begins_small_and_its_sublayers_together_as_one",),
     ),
     Mutant(
@@ -1415,7 +1415,7 @@ TRAINING = (
     ),
     Mutant(
         "the sum of gradients is clipped, not their mean",
-        "training/gradients.py",
+        "training/sums.py",
         "if clip is not None and norm > clip:",
         "if clip is not None and norm * count > clip:",
         (f"{CHANCE}::test_a_mean_gradient_within_the_limit_is_left_alone",),
@@ -1670,7 +1670,7 @@ RECURRENT = (
     ),
     Mutant(
         "dropped sentences keep the memory of others",
-        "attention/attended.py",
+        "attention/attention.py",
         "part.index_select(0, groups) for part in (self.keys, self.values, self.positions)",
         "part[: len(groups)] for part in (self.keys, self.values, self.positions)",
         (f"{LAWS}::test_rows_in_groups_are_rows", f"{LAWS}::test_row_law"),
@@ -1741,8 +1741,8 @@ RECURRENT = (
     Mutant(
         "the numbers of a paper are positive",
         "models/initialisation.py",
-        "uniform_(parameter, -self.bound, self.bound)",
-        "uniform_(parameter, 0.0, self.bound)",
+        "uniform_(parameter, -bound, bound)",
+        "uniform_(parameter, 0.0, bound)",
         (START,),
     ),
     Mutant(
@@ -1848,28 +1848,28 @@ CONVOLUTIONS = (
     ),
     Mutant(
         "the memory's values are its keys",
-        "models/convolutional_encoder.py",
+        "models/convolutional.py",
         "Memory(z, z + embedded,",
         "Memory(z, z,",
         (CONVOLUTION_BY_HAND,),
     ),
     Mutant(
         "contexts shrink with the length of the source",
-        "models/convolutional_decoder.py",
+        "models/convolutional.py",
         "scaled = memory.values * count.sqrt()",
         "scaled = memory.values",
         (CONVOLUTION_BY_HAND,),
     ),
     Mutant(
         "the last word does not ask",
-        "models/convolutional_decoder.py",
+        "models/convolutional.py",
         "query = self.query(h) + embedded",
         "query = self.query(h)",
         (CONVOLUTION_BY_HAND,),
     ),
     Mutant(
         "a layer keeps what it saw a step too long",
-        "models/convolutional_decoder.py",
+        "models/convolutional.py",
         "pasts.append(after)",
         "pasts.append(before)",
         (f"{LAWS}::test_chunk_law",),
@@ -2043,14 +2043,14 @@ SUMMARIES = (
     ),
     Mutant(
         "all hops ask what the first one asks",
-        "attention/hops.py",
-        "return query @ key.unsqueeze(1).transpose(-2, -1)",
-        "return query[:, :1].expand_as(query) @ key.unsqueeze(1).transpose(-2, -1)",
+        "attention/attention.py",
+        "scores = queries @ key.unsqueeze(1).transpose(-2, -1)",
+        "scores = queries[:, :1].expand_as(queries) @ key.unsqueeze(1).transpose(-2, -1)",
         (f"{SENTENCES}::test_the_matrix_is_that_of_the_paper",),
     ),
     Mutant(
         "rows of the matrix are mixed up with its columns",
-        "attention/hops.py",
+        "attention/attention.py",
         "(weights @ value.unsqueeze(1)).transpose(1, 2).flatten(2)",
         "(weights @ value.unsqueeze(1)).permute(0, 2, 3, 1).flatten(2)",
         (f"{SENTENCES}::test_the_matrix_is_that_of_the_paper",),
@@ -2514,7 +2514,7 @@ MEMORIES = (
     ),
     Mutant(
         "joined sources are visible where they are shorter",
-        "models/convolutional_decoder.py",
+        "models/convolutional.py",
         "axis=2, fill=False),",
         "axis=2, fill=True),",
         (f"{LAWS}::test_states_of_different_age_are_joined[convolutional-inference]",),

@@ -14,8 +14,7 @@ from heedful.architectures.interface import Sizes
 from heedful.attention import Attention, Learned
 from heedful.blocks.convolution import CausalConvolution, CentredConvolution
 from heedful.blocks.embedding import TokenEmbedding, output_map
-from heedful.models.convolutional_decoder import ConvolutionalDecoder, ConvolutionalDecoderLayer
-from heedful.models.convolutional_encoder import ConvolutionalEncoder
+from heedful.models.convolutional import ConvolutionalDecoder, ConvolutionalDecoderLayer, ConvolutionalEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
 

@@ -23,7 +23,7 @@ from heedful.blocks.embedding import TokenEmbedding, embedding_table, output_map
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
 from heedful.models.conditional_encoder import AttentionOfLast, ConditionalEncoder, LastOutput, WordByWord
-from heedful.models.initialisation import Bahdanau, Initialisation, Modern, Uniform
+from heedful.models.initialisation import Initialisation, bahdanau, modern, uniform
 from heedful.models.interface import Decoder
 from heedful.models.language_model import LanguageModel
 from heedful.models.recurrent_decoder import (
@@ -61,10 +61,10 @@ _COMPARISONS: dict[str, type[LastOutput | AttentionOfLast | WordByWord]] = {
     "word_by_word": WordByWord,
 }
 _INITIALISATIONS: dict[str, Initialisation] = {
-    "modern": Modern(),
-    "bahdanau": Bahdanau(),
-    "luong": Uniform(0.1),
-    "sutskever": Uniform(0.08),
+    "modern": modern,
+    "bahdanau": bahdanau,
+    "luong": uniform(0.1),
+    "sutskever": uniform(0.08),
 }
 
 
@@ -76,7 +76,7 @@ def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Token
     d_output = config.d_model if config.readout == "state" else config.d_embedding
     output = output_map(target, d_output, tied=config.tie != "none")
     model = SequenceToSequence(_encoder(config, _embedding(config, source)), decoder, output=output)
-    _INITIALISATIONS[config.initialisation].apply(model)
+    _INITIALISATIONS[config.initialisation](model)
     return model
 
 

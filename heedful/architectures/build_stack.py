@@ -49,13 +49,13 @@ from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.models.encoders import Summary, TransformerEncoder
-from heedful.models.initialisation import Bert, Gpt2, Initialisation, Modern
+from heedful.models.initialisation import Initialisation, bert, gpt2, modern
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.transformer_decoder import TransformerDecoder
 from heedful.values import Tokens
 
-_INITIALISATIONS: dict[str, Initialisation] = {"xavier": Modern(), "gpt2": Gpt2(), "bert": Bert()}
+_INITIALISATIONS: dict[str, Initialisation] = {"xavier": modern, "gpt2": gpt2, "bert": bert}
 
 
 def transformer(config: TransformerConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
@@ -90,7 +90,7 @@ def transformer_language_model(config: DecoderConfig, *, vocabulary: int, longes
     )
     output = output_map(table, tied=config.tie, bias=config.output_bias)
     model = LanguageModel(TransformerDecoder(stack), output=output)
-    initialisation(config).apply(model)
+    initialisation(config)(model)
     return model
 
 
@@ -106,7 +106,7 @@ def transformer_encoder(
         final_norm=_final_norm(config),
     )
     encoder = TransformerEncoder(stack, summary=summary)
-    initialisation(config).apply(encoder)
+    initialisation(config)(encoder)
     return encoder
 
 

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from heedful.attention.attention import Hops
 from heedful.attention.explained import declare
-from heedful.attention.hops import Hops
 from heedful.attention.probe import READING, SUMMING
 from heedful.blocks.linear import xavier_linear
 from heedful.blocks.recurrent import CellState

@@ -11,8 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from heedful.attention.attended import Attended
-from heedful.attention.attention import Attention
+from heedful.attention.attention import Attended, Attention
 from heedful.attention.dropout import Dropout
 from heedful.attention.explained import declare
 from heedful.attention.probe import ACROSS
