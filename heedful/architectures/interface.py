@@ -1,14 +1,15 @@
 """What families of models promise to the tasks that use them, as data.
 
 Installed packages add families by entry points of the group `heedful.architectures`, as in
-`averaging = "own.model:AveragingConfig"`; which tasks may use one is told by the class that it is a child of.
+`averaging = "own.model:AveragingConfig"`; which tasks may use one is told by the class that it is a child of. All of
+these classes are abstract.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import Field
 
@@ -27,15 +28,10 @@ class Sizes:
 
 
 class TranslationArchitecture(Layered, Architecture):
-    """An encoder and a decoder; `built_by(config, sizes)` gives a `SequenceToSequence`.
+    """An encoder and a decoder; `built_by(config, sizes)` gives a `SequenceToSequence`."""
 
-    Abstract: as every architecture.
-    """
-
-    @property
-    def has_heads(self) -> bool:
-        """Whether attention has several heads that may look alike."""
-        return False
+    has_heads: ClassVar[bool] = False
+    """Whether attention has several heads that may look alike."""
 
     @property
     def one_table(self) -> bool:
@@ -54,7 +50,7 @@ class TranslationArchitecture(Layered, Architecture):
 
 
 class TiedArchitecture(TranslationArchitecture):
-    """Abstract: a table of embeddings for each language, which may be one, and may start from word vectors."""
+    """A table of embeddings for each language, which may be one, and may start from word vectors."""
 
     tie: Literal["three_way", "two_way", "none"] = "three_way"
     """which tables are one: decoder input and output (two_way), the encoder's as well (three_way), or none"""
@@ -82,48 +78,33 @@ class TiedArchitecture(TranslationArchitecture):
 
 
 class LanguageArchitecture(Architecture):
-    """A decoder alone; `built_by(config, vocabulary=, longest=)` gives a `LanguageModel`.
+    """A decoder alone; `built_by(config, vocabulary=, longest=)` gives a `LanguageModel`."""
 
-    Abstract: as every architecture.
-    """
-
-    @property
-    def endless(self) -> bool:
-        """Whether it reads on for ever, however short the pieces were that it learned from."""
-        return False
+    endless: ClassVar[bool] = False
+    """Whether it reads on for ever, however short the pieces were that it learned from."""
 
 
 class EncoderArchitecture(Architecture):
-    """An encoder alone; `built_by(config, vocabulary=, longest=)` gives an `Encoder` whose outputs are `d_output` wide.
+    """An encoder alone; `built_by(config, vocabulary=, longest=)` gives an `Encoder` of outputs `d_output` wide."""
 
-    Abstract: as every architecture.
-    """
+    framed: ClassVar[bool] = False
+    """Whether texts are read between a begin and an end."""
 
     @property
     def d_output(self) -> int:
         """Width of what is said of each token."""
         return self.d_model
 
-    @property
-    def framed(self) -> bool:
-        """Whether texts are read between a begin and an end."""
-        return False
-
 
 class ClassifierArchitecture(Architecture):
-    """A reader of whole texts; `built_by(config, vocabulary=, outputs=, longest=)` gives a `TextClassifier`.
+    """A reader of whole texts; `built_by(config, vocabulary=, outputs=, longest=)` gives a `TextClassifier`."""
 
-    Abstract: as every architecture.
-    """
+    paired: ClassVar[bool] = False
+    """Whether only two texts together can be read."""
 
     @property
     def has_hops(self) -> bool:
         """Whether the summary has hops that may look alike."""
-        return False
-
-    @property
-    def paired(self) -> bool:
-        """Whether only two texts together can be read."""
         return False
 
 

@@ -177,6 +177,7 @@ class RecurrentDecoderConfig(LayersConfig, LanguageArchitecture):
     """The vanilla recurrent language model: it looks at nothing but its own past (Mikolov et al. 2010)."""
 
     built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_language_model"
+    endless: ClassVar[bool] = True
 
     layers: Count = 2
     """layers on top of each other"""
@@ -190,11 +191,6 @@ class RecurrentDecoderConfig(LayersConfig, LanguageArchitecture):
         if tie and d_model != d_embedding:
             raise ValueError(f"must be false where model.d_embedding = {d_embedding} is not model.d_model = {d_model}")
         return tie
-
-    @property
-    def endless(self) -> bool:
-        """A state has no end."""
-        return True
 
 
 class RecurrentEncoderConfig(LayersConfig, EncoderArchitecture):

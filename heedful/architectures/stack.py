@@ -35,6 +35,9 @@ class StackConfig(Architecture):
     Abstract: how many layers there are, and what surrounds them, belongs to the model.
     """
 
+    has_heads: ClassVar[bool] = True
+    """Whether attention has several heads that may look alike."""
+
     kind: Literal["transformer"] = "transformer"
     d_model: Count = 256
     """width of the embeddings and of everything between the layers"""
@@ -102,11 +105,6 @@ class StackConfig(Architecture):
         return _d_key(self.d_model, self.heads, aggregation=self.aggregation, shared=self.shared_key_value)
 
     @property
-    def has_heads(self) -> bool:
-        """Whether attention has several heads that may look alike."""
-        return True
-
-    @property
     def longest(self) -> Longest | None:
         """How many places the positions have; None where they have no end."""
         if not isinstance(self.positions, LearnedConfig):
@@ -157,6 +155,8 @@ class EncoderConfig(AloneConfig, EncoderArchitecture):
     """The encoder-only Transformer: each token sees all others (Devlin et al. 2019, BERT)."""
 
     built_by: ClassVar = "heedful.architectures.build_stack:transformer_encoder"
+    framed: ClassVar[bool] = True
+    """As in pre-training."""
 
     visibility: EncoderVisibilityConfig = EverythingConfig()
     """which tokens a token sees"""
@@ -168,8 +168,3 @@ class EncoderConfig(AloneConfig, EncoderArchitecture):
     """added to the variance that a norm divides by"""
     initialisation: Literal["bert", "xavier"] = "bert"
     """what training begins with: normal numbers of deviation 0.02, none beyond two deviations, or Xavier's rule"""
-
-    @property
-    def framed(self) -> bool:
-        """Whether words are read between a begin and an end, as in pre-training."""
-        return True
