@@ -5,35 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from heedful.architectures.attention import HeadsConfig, ScoredConfig, ScoreName, WeightsName
-from heedful.attention import (
-    Additive,
-    Choice,
-    Concat,
-    Dot,
-    ExpDot,
-    General,
-    LinearChain,
-    Location,
-    ScaledDot,
-    Score,
-    Scored,
-    StraightThrough,
-    Weigher,
-    proportional,
-    softmax,
-)
+from heedful.attention import Choice, LinearChain, Scored, StraightThrough, Weigher, proportional, scores, softmax
 
 
-def build_score(config: ScoredConfig, *, d_query: int, d_key: int, d_hidden: int, longest: int) -> Score:
+def build_score(config: ScoredConfig, *, d_query: int, d_key: int, d_hidden: int, longest: int) -> scores.Score:
     """A score of queries and keys of these widths; `longest` is how many positions `Location` knows."""
-    made: dict[ScoreName, Callable[[], Score]] = {
-        "dot": Dot,
-        "scaled_dot": ScaledDot,
-        "exp_dot": ExpDot,
-        "general": lambda: General(d_query, d_key),
-        "concat": lambda: Concat(d_query, d_key, d_hidden),
-        "additive": lambda: Additive(d_query, d_key, d_hidden, bias=config.alignment_bias),
-        "location": lambda: Location(d_query, longest),
+    made: dict[ScoreName, Callable[[], scores.Score]] = {
+        "dot": scores.Dot,
+        "scaled_dot": scores.ScaledDot,
+        "exp_dot": scores.ExpDot,
+        "general": lambda: scores.General(d_query, d_key),
+        "concat": lambda: scores.Concat(d_query, d_key, d_hidden),
+        "additive": lambda: scores.Additive(d_query, d_key, d_hidden, bias=config.alignment_bias),
+        "location": lambda: scores.Location(d_query, longest),
     }
     return made[config.score]()
 

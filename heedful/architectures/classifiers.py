@@ -6,9 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from heedful.architectures.interface import (
-    ClassifierArchitecture,
-)
+from heedful.architectures.interface import ClassifierArchitecture
 from heedful.architectures.recurrent import RecurrentEncoderConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.section import Count, Probability, Section, default_kind

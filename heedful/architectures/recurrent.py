@@ -7,11 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.attention import ScoredConfig, ScoreName, WeightsName
-from heedful.architectures.interface import (
-    EncoderArchitecture,
-    LanguageArchitecture,
-    TiedArchitecture,
-)
+from heedful.architectures.interface import EncoderArchitecture, LanguageArchitecture, TiedArchitecture
 from heedful.recipes.architecture import Architecture
 from heedful.recipes.section import Count, Probability, Section, default_kind, misfit
 

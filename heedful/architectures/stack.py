@@ -7,10 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.attention import HeadsConfig
-from heedful.architectures.interface import (
-    EncoderArchitecture,
-    LanguageArchitecture,
-)
+from heedful.architectures.interface import EncoderArchitecture, LanguageArchitecture
 from heedful.architectures.positions import (
     CausalConfig,
     DecoderVisibilityConfig,

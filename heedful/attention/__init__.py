@@ -14,14 +14,7 @@ from heedful.attention.choice import Choice, Focus, PredictedWindow, proportiona
 from heedful.attention.dropout import Dropout
 from heedful.attention.explained import Explaining, declare
 from heedful.attention.hard import Drawn, MovingBaseline, Sampled, StraightThrough, surrogate
-from heedful.attention.multihead import (
-    Aggregation,
-    Concatenation,
-    KeyValues,
-    Mean,
-    MultiHeadAttention,
-    Projection,
-)
+from heedful.attention.multihead import Aggregation, Concatenation, KeyValues, Mean, MultiHeadAttention, Projection
 from heedful.attention.positions import (
     AbsolutePosition,
     Integer,

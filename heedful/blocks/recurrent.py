@@ -22,10 +22,6 @@ class Cell(nn.Module, ABC):
 
     Input and recurrent map are `nn.Linear`s over all gates side by side. Recurrent matrices start orthogonal gate by
     gate, which keeps gradients from vanishing or exploding at first (Saxe et al. 2014); input maps start by Xavier.
-
-    Args:
-        d_input: width of what is read.
-        d_state: width of the state.
     """
 
     gates: ClassVar[int]

@@ -74,13 +74,7 @@ def open_hugging_face(folder: Path) -> HuggingFaceFolder:
 
 @dataclass(frozen=True)
 class HuggingFaceFolder:
-    """A model of Hugging Face.
-
-    Attributes:
-        folder: where it is.
-        content: of its config.json.
-        family: what kind of model it is.
-    """
+    """A model of Hugging Face; `content` is that of its config.json."""
 
     folder: Path
     content: Mapping[str, Any]

@@ -120,14 +120,8 @@ class ConditionalEncoder(Encoder[Tokens]):
     """Two recurrent stacks: that over the hypothesis begins with what the cells of the premise's remember (2.2).
 
     Only the memory of the cells is handed on, c of (h, c); the first output before the hypothesis is zero. Premise and
-    hypothesis are segments 0 and 1 of the tokens. The end of the premise is what the paper's delimiter is.
-
-    Args:
-        embedding: of the tokens of both.
-        premise: layers of cells from left to right.
-        hypothesis: as many, of the same widths.
-        comparison: makes the summary.
-        dropout: on the outputs of both.
+    hypothesis are segments 0 and 1 of the tokens. The end of the premise is what the paper's delimiter is. Both stacks
+    are of as many cells, from left to right, and of the same widths; dropout is on the outputs of both.
     """
 
     def __init__(

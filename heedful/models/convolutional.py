@@ -27,8 +27,6 @@ class ConvolutionalEncoder(Encoder[Tokens]):
     says which token it is (eq. 2). The summary is the mean of z.
 
     Args:
-        embedding: of the tokens.
-        layers: from the first to the last.
         gradient_scale: of the gradient that reaches the convolutions from the decoder, 1 / (2 * attentions) (3.4): each
             attention sends one through the keys and one through the values. What goes straight to e is left alone.
     """
@@ -185,10 +183,7 @@ class ConvolutionalDecoderLayer(nn.Module):
 class ConvolutionalDecoder(Decoder):
     """Causal gated convolutions that look at the source in every layer (Gehring et al. 2017, 3.1 to 3.3).
 
-    Args:
-        embedding: of the tokens.
-        layers: from the first to the last.
-        dropout: of the hidden vectors that leave the decoder.
+    Dropout is of the hidden vectors that leave it.
     """
 
     def __init__(

@@ -127,9 +127,6 @@ class Encoders(nn.Module):
     """Several encoders, each of which makes the memory of its name from the source of its name.
 
     The parameters of each are called `NAME.*`.
-
-    Args:
-        encoders: by the names of their memories.
     """
 
     def __init__(self, encoders: Mapping[str, Encoder[Any]]) -> None:

@@ -95,12 +95,7 @@ def every_step(summary: Float[Tensor, "B d_summary"], steps: int) -> tuple[Float
 class ContextDecoder(Decoder):
     """The source as one vector: sequence to sequence before attention (Sutskever et al. 2014; Cho et al. 2014).
 
-    Args:
-        embedding: of the tokens.
-        stack: reads them.
-        start: its first state.
-        use: what of the summary enters each step.
-        readout: from state, embedding and summary to what the output reads.
+    The readout is of state, embedding, and what of the summary is used.
     """
 
     def __init__(
@@ -137,10 +132,7 @@ class ContextDecoder(Decoder):
 class RecurrentDecoder(Decoder):
     """A stack that looks at nothing but its own past: the vanilla recurrent language model (Mikolov et al. 2010).
 
-    Args:
-        embedding: of the tokens.
-        stack: reads them.
-        dropout: on what comes out.
+    Dropout is on what comes out.
     """
 
     def __init__(self, embedding: TokenEmbedding, stack: RecurrentStack, *, dropout: float = 0.0) -> None:
@@ -212,14 +204,7 @@ def _beside(vectors: Sequence[Float[Tensor, "*B _"]]) -> Float[Tensor, "*B d"]:
 
 
 class _ByStep(Decoder):
-    """Cells that cannot read a token before they know what was found for the one before it.
-
-    Args:
-        embedding: of the tokens.
-        column: the cells.
-        reading: of the source.
-        readout: makes what the output reads.
-    """
+    """Cells that cannot read a token before they know what was found for the one before it."""
 
     def __init__(self, embedding: TokenEmbedding, column: Column, *, reading: Reading, readout: Readout) -> None:
         super().__init__()

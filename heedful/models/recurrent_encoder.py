@@ -85,12 +85,7 @@ DOUBLED: Final = SourceOrder(
 class RecurrentEncoder(Encoder[Tokens]):
     """A recurrent stack over the source: its outputs are the memory, its last states the summary.
 
-    Args:
-        embedding: of the tokens.
-        stack: reads them.
-        order: of reading.
-        summary: of the whole.
-        dropout: on the outputs.
+    Dropout is on the outputs.
     """
 
     def __init__(

@@ -104,12 +104,7 @@ class Adam:
         }
 
     def restore(self, tensors: Mapping[str, Tensor], *, place: str = "moments", prefix: str = "") -> None:
-        """Takes up moments that `tensors` gave.
-
-        Args:
-            tensors: those.
-            place: the file that they come from.
-            prefix: of their names there.
+        """Takes up moments that `tensors` gave; the file `place` has them with a prefix before their names.
 
         Raises:
             RunError: a moment is missing, unknown, or not like its parameter.

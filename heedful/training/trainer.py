@@ -75,17 +75,8 @@ class Trainer(Generic[Batch]):
 
     Attributes:
         model: on its device; `precision` was built from it.
-        task: data, loss and metrics.
         optimizer: over the masters of `precision`.
-        precision: links model and masters.
-        schedule: learning rate by update.
-        world: which of how many processes this is.
-        limits: when to end.
-        habits: how to go on.
-        listener: told of updates and evaluations.
-        keeper: saves checkpoints.
         average: running average of the weights, if wanted.
-        progress: how far it is.
     """
 
     model: nn.Module

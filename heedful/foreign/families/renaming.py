@@ -22,12 +22,7 @@ ITSELF: Final = ("",)
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Where the numbers of a tensor stand in another project; both functions undo each other exactly.
-
-    Attributes:
-        ours: from theirs to ours.
-        theirs: from ours to theirs.
-    """
+    """Where the numbers of a tensor stand in another project; both functions undo each other exactly."""
 
     ours: Callable[[Tensor], Tensor]
     theirs: Callable[[Tensor], Tensor]
