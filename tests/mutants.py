@@ -291,7 +291,7 @@ ATTENTION = (
     ),
     Mutant(
         "words are counted from 0 in new runs",
-        "architectures/positions.py",
+        "architectures/attention.py",
         "    first: Literal[0, 1] = 1",
         "    first: Literal[0, 1] = 0",
         (f"{BUILD}::test_who_cannot_know_the_end_counts_to_the_longest_sentence",),

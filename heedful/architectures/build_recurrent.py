@@ -22,39 +22,17 @@ from heedful.attention import Attention, Focus, PredictedWindow, Sampled, everyt
 from heedful.blocks.embedding import TokenEmbedding, embedding_table, output_map
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
+from heedful.models import recurrent_decoder as decoders
+from heedful.models import recurrent_encoder as encoders
 from heedful.models.conditional_encoder import AttentionOfLast, ConditionalEncoder, LastOutput, WordByWord
 from heedful.models.initialisation import Initialisation, bahdanau, modern, uniform
 from heedful.models.interface import Decoder
 from heedful.models.language_model import LanguageModel
-from heedful.models.recurrent_decoder import (
-    BahdanauDecoder,
-    Bridge,
-    Carried,
-    ContextDecoder,
-    FeedingDecoder,
-    LuongDecoder,
-    Reading,
-    RecurrentDecoder,
-    Start,
-    at_start,
-    every_step,
-)
-from heedful.models.recurrent_encoder import (
-    AS_WRITTEN,
-    DOUBLED,
-    REVERSED,
-    Ends,
-    RecurrentEncoder,
-    both_ends,
-    every_layer,
-    first_backward,
-    last_state,
-)
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
 
 _CELLS: dict[str, type[Elman | GRU | LSTM]] = {"elman": Elman, "gru": GRU, "lstm": LSTM}
-_ORDERS = {"as_written": AS_WRITTEN, "reversed": REVERSED, "doubled": DOUBLED}
+_ORDERS = {"as_written": encoders.AS_WRITTEN, "reversed": encoders.REVERSED, "doubled": encoders.DOUBLED}
 _COMPARISONS: dict[str, type[LastOutput | AttentionOfLast | WordByWord]] = {
     "none": LastOutput,
     "last": AttentionOfLast,
@@ -89,7 +67,7 @@ def recurrent_language_model(
     """A freshly initialised recurrent language model, for texts of any length."""
     table = embedding_table(vocabulary, config.d_embedding)
     layers = [Forward(_cell(config, config.d_model if n else config.d_embedding)) for n in range(config.layers)]
-    decoder = RecurrentDecoder(
+    decoder = decoders.RecurrentDecoder(
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
         RecurrentStack(layers, dropout=config.dropout),
         dropout=config.dropout,
@@ -103,13 +81,13 @@ def recurrent_encoder(
     *,
     vocabulary: int,
     longest: int = 0,  # noqa: ARG001 - as above
-) -> RecurrentEncoder:
+) -> encoders.RecurrentEncoder:
     """A freshly initialised recurrent encoder without a head; its summary is where it ends, in both directions."""
     table = embedding_table(vocabulary, config.d_embedding)
-    return RecurrentEncoder(
+    return encoders.RecurrentEncoder(
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
         RecurrentStack(_layers(config, depth=config.layers), dropout=config.dropout),
-        summary=Ends(both_ends if config.bidirectional else last_state),
+        summary=encoders.Ends(encoders.both_ends if config.bidirectional else encoders.last_state),
         dropout=config.dropout,
     )
 
@@ -149,17 +127,17 @@ def _embedding(config: RecurrentConfig, table: nn.Embedding) -> TokenEmbedding:
     return TokenEmbedding(table, scaled=config.initialisation == "modern", dropout=config.embedding_dropout)
 
 
-def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> RecurrentEncoder:
+def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> encoders.RecurrentEncoder:
     if config.start == "carried":
-        said = every_layer
+        said = encoders.every_layer
     elif not config.bidirectional:
-        said = last_state
+        said = encoders.last_state
     else:
-        said = both_ends if isinstance(config.reading, ContextConfig) else first_backward
-    return RecurrentEncoder(
+        said = encoders.both_ends if isinstance(config.reading, ContextConfig) else encoders.first_backward
+    return encoders.RecurrentEncoder(
         embedding,
         RecurrentStack(_layers(config, depth=config.encoder_layers), dropout=config.dropout),
-        summary=Ends(said),
+        summary=encoders.Ends(said),
         order=_ORDERS[config.source_order],
         dropout=config.dropout,
     )
@@ -172,10 +150,10 @@ def _decoder(config: RecurrentConfig, embedding: TokenEmbedding, sizes: Sizes) -
             return _context(config, embedding, d_memory=d_memory, enters=enters)
         case BahdanauConfig():
             cells = _cells(config, config.d_embedding)
-            return BahdanauDecoder(
+            return decoders.BahdanauDecoder(
                 embedding,
                 Column(cells, d_more=d_memory, dropout=config.dropout),
-                reading=Reading(
+                reading=decoders.Reading(
                     _attention(config.reading, config.d_model, d_memory, sizes),
                     start=_start(config, config.d_model, cells),
                 ),
@@ -186,33 +164,33 @@ def _decoder(config: RecurrentConfig, embedding: TokenEmbedding, sizes: Sizes) -
     assert_never(config.reading)
 
 
-def _context(config: RecurrentConfig, embedding: TokenEmbedding, *, d_memory: int, enters: str) -> ContextDecoder:
+def _context(config: RecurrentConfig, embedding: TokenEmbedding, *, d_memory: int, enters: str) -> Decoder:
     every = enters == "every_step"
     remembered = config.encoder_layers * _CELLS[config.cell].parts * config.d_model
     d_summary = remembered if config.start == "carried" else d_memory
     cells = _cells(config, config.d_embedding + (d_summary if every else 0))
-    return ContextDecoder(
+    return decoders.ContextDecoder(
         embedding,
         RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout),
         start=_start(config, d_summary, cells),
-        use=every_step if every else at_start,
+        use=decoders.every_step if every else decoders.at_start,
         readout=_readout(config, (config.d_model, config.d_embedding, *([d_summary] if every else []))),
     )
 
 
 def _luong(
     config: RecurrentConfig, embedding: TokenEmbedding, reading: LuongConfig, *, d_memory: int, sizes: Sizes
-) -> LuongDecoder | FeedingDecoder:
+) -> Decoder:
     cells = _cells(config, config.d_embedding)
     visibility = window(reading.reach, reading.reach) if reading.window == "monotonic" else everything
     across = _attention(reading, config.d_model, d_memory, sizes)
-    source = Reading(across, start=_start(config, config.d_model, cells), visibility=visibility)
+    source = decoders.Reading(across, start=_start(config, config.d_model, cells), visibility=visibility)
     readout = DeepOutput((config.d_model, d_memory), config.d_embedding, activation=nn.Tanh(), dropout=config.dropout)
     if reading.input_feeding:
         column = Column(cells, d_more=config.d_embedding, dropout=config.dropout)
-        return FeedingDecoder(embedding, column, reading=source, readout=readout)
+        return decoders.FeedingDecoder(embedding, column, reading=source, readout=readout)
     stack = RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout)
-    return LuongDecoder(embedding, stack, reading=source, readout=readout)
+    return decoders.LuongDecoder(embedding, stack, reading=source, readout=readout)
 
 
 def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, sizes: Sizes) -> Attention:
@@ -228,8 +206,8 @@ def _focus(reading: BahdanauConfig | LuongConfig, d_query: int) -> Focus | None:
     return None
 
 
-def _start(config: RecurrentConfig, d_summary: int, cells: list[Cell]) -> Start:
-    return Carried(cells) if config.start == "carried" else Bridge(d_summary, cells)
+def _start(config: RecurrentConfig, d_summary: int, cells: list[Cell]) -> decoders.Start:
+    return decoders.Carried(cells) if config.start == "carried" else decoders.Bridge(d_summary, cells)
 
 
 def _readout(config: RecurrentConfig, d_inputs: tuple[int, ...]) -> Readout:

@@ -7,14 +7,11 @@ from typing import assert_never
 
 from torch import nn
 
-from heedful.architectures.attention import HeadsConfig
-from heedful.architectures.build_attention import build_weigher
-from heedful.architectures.interface import Sizes
-from heedful.architectures.model import TransformerConfig
-from heedful.architectures.positions import (
+from heedful.architectures.attention import (
     CausalConfig,
     CausalWindowConfig,
     EverythingConfig,
+    HeadsConfig,
     IntegerConfig,
     LearnedConfig,
     NoPositionsConfig,
@@ -24,6 +21,9 @@ from heedful.architectures.positions import (
     UnitIntervalConfig,
     WindowConfig,
 )
+from heedful.architectures.build_attention import build_weigher
+from heedful.architectures.interface import Sizes
+from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import Activation, AloneConfig, DecoderConfig, EncoderConfig, StackConfig
 from heedful.attention import (
     AbsolutePosition,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from heedful.architectures.attention import HeadsConfig
+from heedful.architectures.attention import (
+    CausalConfig,
+    DecoderVisibilityConfig,
+    EncoderVisibilityConfig,
+    EverythingConfig,
+    HeadsConfig,
+)
 from heedful.architectures.classifiers import ConditionalConfig, EncoderClassifierConfig, RecurrentClassifierConfig
 from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.architectures.interface import (
@@ -14,12 +20,6 @@ from heedful.architectures.interface import (
     TiedArchitecture,
     TranslationArchitecture,
     one_of,
-)
-from heedful.architectures.positions import (
-    CausalConfig,
-    DecoderVisibilityConfig,
-    EncoderVisibilityConfig,
-    EverythingConfig,
 )
 from heedful.architectures.recurrent import RecurrentConfig, RecurrentDecoderConfig, RecurrentEncoderConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig

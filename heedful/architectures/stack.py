@@ -6,19 +6,19 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.attention import HeadsConfig
-from heedful.architectures.interface import EncoderArchitecture, LanguageArchitecture
-from heedful.architectures.positions import (
+from heedful.architectures.attention import (
     CausalConfig,
     DecoderVisibilityConfig,
     EncoderVisibilityConfig,
     EverythingConfig,
+    HeadsConfig,
     LearnedConfig,
     LearnedPositionsConfig,
     PositionsConfig,
     RotaryConfig,
     SinusoidalConfig,
 )
+from heedful.architectures.interface import EncoderArchitecture, LanguageArchitecture
 from heedful.recipes.architecture import Architecture
 from heedful.recipes.section import Count, Longest, Probability, misfit
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from heedful.architectures.attention import LearnedConfig
 from heedful.architectures.model import TransformerConfig
-from heedful.architectures.positions import LearnedConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces
 from heedful.data.tokenizers import PAD, SentencePiece, Tokenizer
