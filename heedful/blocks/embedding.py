@@ -87,10 +87,10 @@ class TokenEmbedding(nn.Module):
         return vectors
 
 
-def embedding_table(size: int, d_model: int) -> nn.Embedding:
-    """A table of normal vectors of expected length 1, fit to be tied with an output."""
+def embedding_table(size: int, d_model: int, *, deviation: float | None = None) -> nn.Embedding:
+    """A table of normal vectors of expected length 1, unless told otherwise: fit to be tied with an output."""
     table = nn.Embedding(size, d_model)
-    nn.init.normal_(table.weight, std=d_model**-0.5)
+    nn.init.normal_(table.weight, std=d_model**-0.5 if deviation is None else deviation)
     return table
 
 

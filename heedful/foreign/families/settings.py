@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -97,9 +98,7 @@ class Settings:
         require(config, name, self.ours_have)
         written: dict[str, Any] = {key: possible[0] for key, possible in self.theirs_have.items()}
         for setting in self.settings:
-            value: Any = config
-            for part in setting.ours.split("."):
-                value = getattr(value, part)
+            value = attrgetter(setting.ours)(config)
             if setting.words is not None:
                 value = next(theirs for theirs, ours in setting.words.items() if ours == value)
             written |= dict.fromkeys(setting.theirs, value)
@@ -109,9 +108,7 @@ class Settings:
 def require(config: Section, name: str, has: Mapping[str, tuple[Any, ...]]) -> None:
     """Refuses what the format `name` cannot express; `RunError` names the key, the value and what there is."""
     for key, possible in has.items():
-        value: Any = config
-        for part in key.split("."):
-            value = getattr(value, part)
+        value = attrgetter(key)(config)
         found = getattr(value, "kind", value)
         if found not in possible:
             full = f"model.{key}" if found is value else f"model.{key}.kind"
