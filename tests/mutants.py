@@ -2592,7 +2592,7 @@ MEMORIES = (
     Mutant(
         "one memory keeps its rows when others are rearranged",
         "blocks/transformer.py",
-        "memories={name: slots.rearrange(rows) for name, slots in self.memories.items()},",
+        "memories=select(self.memories, rows),",
         "memories={n: s.rearrange(rows) if n != 'motion' else s for n, s in self.memories.items()},",
         (f"{LAWS}::test_row_law[two-memories-inference-rows0]",),
     ),

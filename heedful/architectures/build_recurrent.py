@@ -66,7 +66,7 @@ def recurrent_language_model(
 ) -> LanguageModel:
     """A freshly initialised recurrent language model, for texts of any length."""
     table = embedding_table(vocabulary, config.d_embedding)
-    layers = [Forward(_cell(config, config.d_model if n else config.d_embedding)) for n in range(config.layers)]
+    layers = [Forward(cell) for cell in _cells(config, config.d_embedding, count=config.layers)]
     decoder = decoders.RecurrentDecoder(
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
         RecurrentStack(layers, dropout=config.dropout),
@@ -144,12 +144,12 @@ def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> encoders.Rec
 
 
 def _decoder(config: RecurrentConfig, embedding: TokenEmbedding, sizes: Sizes) -> Decoder:
-    d_memory = config.d_model * (2 if config.bidirectional else 1)
+    d_memory = config.d_model * (1 + config.bidirectional)
     match config.reading:
         case ContextConfig(enters=enters):
             return _context(config, embedding, d_memory=d_memory, enters=enters)
         case BahdanauConfig():
-            cells = _cells(config, config.d_embedding)
+            cells = _cells(config, config.d_embedding, count=config.decoder_layers)
             return decoders.BahdanauDecoder(
                 embedding,
                 Column(cells, d_more=d_memory, dropout=config.dropout),
@@ -168,20 +168,21 @@ def _context(config: RecurrentConfig, embedding: TokenEmbedding, *, d_memory: in
     every = enters == "every_step"
     remembered = config.encoder_layers * _CELLS[config.cell].parts * config.d_model
     d_summary = remembered if config.start == "carried" else d_memory
-    cells = _cells(config, config.d_embedding + (d_summary if every else 0))
+    beside = [d_summary] * every
+    cells = _cells(config, config.d_embedding + sum(beside), count=config.decoder_layers)
     return decoders.ContextDecoder(
         embedding,
         RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout),
         start=_start(config, d_summary, cells),
         use=decoders.every_step if every else decoders.at_start,
-        readout=_readout(config, (config.d_model, config.d_embedding, *([d_summary] if every else []))),
+        readout=_readout(config, (config.d_model, config.d_embedding, *beside)),
     )
 
 
 def _luong(
     config: RecurrentConfig, embedding: TokenEmbedding, reading: LuongConfig, *, d_memory: int, sizes: Sizes
 ) -> Decoder:
-    cells = _cells(config, config.d_embedding)
+    cells = _cells(config, config.d_embedding, count=config.decoder_layers)
     visibility = window(reading.reach, reading.reach) if reading.window == "monotonic" else everything
     across = _attention(reading, config.d_model, d_memory, sizes)
     source = decoders.Reading(across, start=_start(config, config.d_model, cells), visibility=visibility)
@@ -217,8 +218,8 @@ def _readout(config: RecurrentConfig, d_inputs: tuple[int, ...]) -> Readout:
     return DeepOutput(d_inputs, config.d_embedding, activation=activation, dropout=config.dropout)
 
 
-def _cells(config: RecurrentConfig, d_input: int) -> list[Cell]:
-    return [_cell(config, d_input if n == 0 else config.d_model) for n in range(config.decoder_layers)]
+def _cells(config: LayersConfig, d_input: int, *, count: int) -> list[Cell]:
+    return [_cell(config, width) for width in (d_input, *[config.d_model] * (count - 1))]
 
 
 def _cell(config: LayersConfig, d_input: int) -> Cell:

@@ -91,7 +91,7 @@ class Attended:
 
     def rearrange(self, rows: Rows) -> Attended:
         """With other rows; what they look at is copied only where groups are picked or dropped."""
-        groups, width = rows.source_groups(self.width), 1 if rows.free else rows.width
+        groups, width = rows.source_groups(self.width), rows.width
         if groups is None:
             return Attended(self.keys, self.values, self.positions, width)
         keys, values, positions = (part.index_select(0, groups) for part in (self.keys, self.values, self.positions))

@@ -15,7 +15,7 @@ from heedful.attention import kernels
 from heedful.attention.dropout import Dropout
 from heedful.attention.explained import Explained, Explaining
 from heedful.attention.positions import RelativePosition, Unaware
-from heedful.attention.sight import Band, Sight
+from heedful.attention.sight import Band, Sight, without
 from heedful.attention.weigher import ScaledSoftmax, Weigher
 from heedful.values import laid_under
 
@@ -114,8 +114,8 @@ class KeyValues:
 
     def cut(self, columns: int, *, left: bool) -> KeyValues:
         """Without so many keys at one end."""
-        start, stop = (columns, None) if left else (0, self.key.size(2) - columns)
-        return KeyValues(self.key[:, :, start:stop], self.value[:, :, start:stop])
+        kept = without(self.key.size(2), columns, left=left)
+        return KeyValues(self.key[:, :, kept], self.value[:, :, kept])
 
     def before_any(self, groups: int) -> KeyValues:
         """No keys and values, for so many groups."""

@@ -90,7 +90,7 @@ class TokenEmbedding(nn.Module):
 def embedding_table(size: int, d_model: int, *, deviation: float | None = None) -> nn.Embedding:
     """A table of normal vectors of expected length 1, unless told otherwise: fit to be tied with an output."""
     table = nn.Embedding(size, d_model)
-    nn.init.normal_(table.weight, std=d_model**-0.5 if deviation is None else deviation)
+    nn.init.normal_(table.weight, std=deviation or d_model**-0.5)
     return table
 
 
@@ -111,7 +111,7 @@ def output_map(
     if tied:
         output.weight = table.weight
     else:
-        nn.init.normal_(output.weight, std=d_input**-0.5 if deviation is None else deviation)
+        nn.init.normal_(output.weight, std=deviation or d_input**-0.5)
     if bias:
         nn.init.zeros_(output.bias)
     return output

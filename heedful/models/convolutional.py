@@ -127,7 +127,7 @@ class ConvolutionalState:
         return ConvolutionalState(
             tuple(past.index_select(0, rows.origin) for past in self.past),
             self.memory.pick(rows.source_groups(self.width)),
-            1 if rows.free else rows.width,
+            rows.width,
         )
 
     def joined(self, others: Sequence[ConvolutionalState]) -> ConvolutionalState:
