@@ -16,7 +16,7 @@ from heedful.blocks.readout import DeepOutput
 from heedful.blocks.recurrent import GRU, Bidirectional, Column, RecurrentStack
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK
 from heedful.models.recurrent_decoder import Bridge, FeedingDecoder, Reading
-from heedful.models.recurrent_encoder import BothEnds, RecurrentEncoder
+from heedful.models.recurrent_encoder import Ends, RecurrentEncoder, both_ends
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
 
@@ -119,7 +119,7 @@ def feeding_model(vocabulary: int, d_model: int, *, d_embedding: int) -> Sequenc
     encoder = RecurrentEncoder(
         TokenEmbedding(embedding_table(vocabulary, d_embedding), scaled=False),
         RecurrentStack([Bidirectional(GRU(d_embedding, d_model), GRU(d_embedding, d_model))]),
-        summary=BothEnds(),
+        summary=Ends(both_ends),
     )
     decoder = FeedingDecoder(
         TokenEmbedding(embedding_table(vocabulary, d_embedding), scaled=False),

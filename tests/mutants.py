@@ -145,14 +145,14 @@ ATTENTION = (
     ),
     Mutant(
         "parts are means over the labels of the loss",
-        "training/tally.py",
+        "training/sums.py",
         "torch.tensor((float(part.total.detach()), float(part.count)), dtype",
         "torch.tensor((float(part.total.detach()), float(loss.count)), dtype",
         (f"{TRAINER}::test_parts_have_counts_of_their_own_however_a_batch_is_dealt_out",),
     ),
     Mutant(
         "each process tells its own parts",
-        "training/tally.py",
+        "training/sums.py",
         "        world.sum_([everywhere])\n",
         "        world.sum_([everywhere[:1]])\n",
         (f"{TRAINER}::test_parts_have_counts_of_their_own_however_a_batch_is_dealt_out",),
@@ -246,8 +246,8 @@ ATTENTION = (
     ),
     Mutant(
         "additive scores have a bias that nobody asked for",
-        "architectures/build_recurrent.py",
-        "bias=reading.alignment_bias",
+        "architectures/build_attention.py",
+        "bias=config.alignment_bias",
         "bias=True",
         (f"{BUILD}::test_additive_scores_have_a_bias_where_it_is_asked_for",),
     ),
@@ -291,7 +291,7 @@ ATTENTION = (
     ),
     Mutant(
         "words are counted from 0 in new runs",
-        "architectures/positions.py",
+        "architectures/attention.py",
         "    first: Literal[0, 1] = 1",
         "    first: Literal[0, 1] = 0",
         (f"{BUILD}::test_who_cannot_know_the_end_counts_to_the_longest_sentence",),
@@ -320,15 +320,15 @@ ATTENTION = (
     Mutant(
         "explained scores lack the relative bias",
         "attention/multihead.py",
-        "            scores = scores + bias\n        weights = self.weigher.choose(scores.clone(), sight=sight)",
-        "            pass\n        weights = self.weigher.choose(scores.clone(), sight=sight)",
+        "weights = self.weigher.choose(scores.clone(), sight=sight)",
+        "weights = self.weigher.choose(scores := self.weigher.score(query, memory.key), sight=sight)",
         (f"{LAWS}::test_capture_law[shaw-keys-pre_norm-inference]",),
     ),
     Mutant(
         "explained keys are not what is attended to",
         "attention/multihead.py",
-        "            context=context if shift is None else context + shift,",
-        "            context=context,",
+        "context=self._combined(weights, memory, sight=sight),",
+        "context=kernels.combined(weights, memory.value),",
         (f"{LAWS}::test_capture_law[shaw-post_norm-inference]",),
     ),
     Mutant(
@@ -621,15 +621,15 @@ ATTENTION = (
     Mutant(
         "keys and values are exchanged",
         "attention/multihead.py",
-        "key, value = self._split(both[0], self.d_k), self._split(both[1], self.d_v)",
-        "value, key = self._split(both[0], self.d_k), self._split(both[1], self.d_v)",
+        "key, value = linear(keys).split([cut, self.heads * self.d_v], -1)",
+        "value, key = linear(keys).split([cut, self.heads * self.d_v], -1)",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
         "values of their own are projected like keys",
         "attention/multihead.py",
-        "functional.linear(values, self.key_value.weight[cut:], None if bias is None else bias[cut:])",
-        "functional.linear(keys, self.key_value.weight[cut:], None if bias is None else bias[cut:])",
+        "(values, slice(cut, None))",
+        "(keys, slice(cut, None))",
         (f"{TORCH}::test_multi_head_attention_over_another_width_with_values_of_their_own",),
     ),
     Mutant(
@@ -662,7 +662,7 @@ ATTENTION = (
     ),
     Mutant(
         "two continuations write to one place",
-        "attention/storage.py",
+        "attention/multihead.py",
         "granted = begin == free and end <= self.tensors[0].size(2)",
         "granted = end <= self.tensors[0].size(2)",
         (f"{STORAGE}::test_a_tree_of_states_is_what_concatenation_makes_of_it",),
@@ -684,8 +684,8 @@ ATTENTION = (
     Mutant(
         "keys are not rotated",
         "attention/multihead.py",
-        "self.weigher.project(self.relative.rotate(key, positions), positions)",
-        "self.weigher.project(key, positions)",
+        "key = self.relative.rotate(self._split(key, self.d_k), positions)",
+        "key = self._split(key, self.d_k)",
         (f"{LOOPS}::test_only_differences_of_positions_count",),
     ),
     Mutant(
@@ -876,8 +876,8 @@ MODELS = (
     Mutant(
         "what enters the shortcut is scaled for half the sublayers",
         "models/initialisation.py",
-        "std=self.deviation / math.sqrt(2 * len(layers))",
-        "std=self.deviation / math.sqrt(len(layers))",
+        "std=_DEVIATION / math.sqrt(2 * len(layers))",
+        "std=_DEVIATION / math.sqrt(len(layers))",
         (f"{INITIAL}::test_gpt2_begins_small_and_its_sublayers_together_as_one",),
     ),
     Mutant(
@@ -889,7 +889,7 @@ MODELS = (
     ),
     Mutant(
         "the output is a copy of the table",
-        "architectures/build_stack.py",
+        "blocks/embedding.py",
         "output.weight = table.weight",
         "output.weight.data.copy_(table.weight.data)",
         (f"{BUILD}::test_tied_tables_are_one_tensor_and_their_gradients_add_up",),
@@ -1415,7 +1415,7 @@ TRAINING = (
     ),
     Mutant(
         "the sum of gradients is clipped, not their mean",
-        "training/gradients.py",
+        "training/sums.py",
         "if clip is not None and norm > clip:",
         "if clip is not None and norm * count > clip:",
         (f"{CHANCE}::test_a_mean_gradient_within_the_limit_is_left_alone",),
@@ -1670,7 +1670,7 @@ RECURRENT = (
     ),
     Mutant(
         "dropped sentences keep the memory of others",
-        "attention/attended.py",
+        "attention/attention.py",
         "part.index_select(0, groups) for part in (self.keys, self.values, self.positions)",
         "part[: len(groups)] for part in (self.keys, self.values, self.positions)",
         (f"{LAWS}::test_rows_in_groups_are_rows", f"{LAWS}::test_row_law"),
@@ -1678,22 +1678,22 @@ RECURRENT = (
     Mutant(
         "slots of a reversed source stay reversed",
         "models/recurrent_encoder.py",
-        "return outputs.flip(1)",
-        "return outputs",
+        "lambda outputs: outputs.flip(1)",
+        "lambda outputs: outputs",
         (RECURRENCE,),
     ),
     Mutant(
         "the first reading of a doubled source is remembered",
         "models/recurrent_encoder.py",
-        "return outputs[:, outputs.size(1) // 2 :]",
-        "return outputs[:, : outputs.size(1) // 2]",
+        "outputs[:, outputs.size(1) // 2 :]",
+        "outputs[:, : outputs.size(1) // 2]",
         (RECURRENCE,),
     ),
     Mutant(
         "the decoder starts from the last backward state",
         "models/recurrent_encoder.py",
-        "        return ends[-1][len(ends[-1]) // 2]\n",
-        "        return ends[-1][0]\n",
+        "return ends[-1][len(ends[-1]) // 2]\n",
+        "return ends[-1][0]\n",
         (RECURRENCE,),
     ),
     Mutant(
@@ -1741,8 +1741,8 @@ RECURRENT = (
     Mutant(
         "the numbers of a paper are positive",
         "models/initialisation.py",
-        "uniform_(parameter, -self.bound, self.bound)",
-        "uniform_(parameter, 0.0, self.bound)",
+        "uniform_(parameter, -bound, bound)",
+        "uniform_(parameter, 0.0, bound)",
         (START,),
     ),
     Mutant(
@@ -1797,8 +1797,8 @@ RECURRENT = (
     Mutant(
         "the first layer says how the source ends",
         "models/recurrent_encoder.py",
-        "        return ends[-1][0]\n",
-        "        return ends[0][0]\n",
+        "return ends[-1][0]\n",
+        "return ends[0][0]\n",
         (RECURRENCE,),
     ),
     Mutant(
@@ -1848,28 +1848,28 @@ CONVOLUTIONS = (
     ),
     Mutant(
         "the memory's values are its keys",
-        "models/convolutional_encoder.py",
+        "models/convolutional.py",
         "Memory(z, z + embedded,",
         "Memory(z, z,",
         (CONVOLUTION_BY_HAND,),
     ),
     Mutant(
         "contexts shrink with the length of the source",
-        "models/convolutional_decoder.py",
+        "models/convolutional.py",
         "scaled = memory.values * count.sqrt()",
         "scaled = memory.values",
         (CONVOLUTION_BY_HAND,),
     ),
     Mutant(
         "the last word does not ask",
-        "models/convolutional_decoder.py",
+        "models/convolutional.py",
         "query = self.query(h) + embedded",
         "query = self.query(h)",
         (CONVOLUTION_BY_HAND,),
     ),
     Mutant(
         "a layer keeps what it saw a step too long",
-        "models/convolutional_decoder.py",
+        "models/convolutional.py",
         "pasts.append(after)",
         "pasts.append(before)",
         (f"{LAWS}::test_chunk_law",),
@@ -2043,14 +2043,14 @@ SUMMARIES = (
     ),
     Mutant(
         "all hops ask what the first one asks",
-        "attention/hops.py",
-        "return query @ key.unsqueeze(1).transpose(-2, -1)",
-        "return query[:, :1].expand_as(query) @ key.unsqueeze(1).transpose(-2, -1)",
+        "attention/attention.py",
+        "scores = queries @ key.unsqueeze(1).transpose(-2, -1)",
+        "scores = queries[:, :1].expand_as(queries) @ key.unsqueeze(1).transpose(-2, -1)",
         (f"{SENTENCES}::test_the_matrix_is_that_of_the_paper",),
     ),
     Mutant(
         "rows of the matrix are mixed up with its columns",
-        "attention/hops.py",
+        "attention/attention.py",
         "(weights @ value.unsqueeze(1)).transpose(1, 2).flatten(2)",
         "(weights @ value.unsqueeze(1)).permute(0, 2, 3, 1).flatten(2)",
         (f"{SENTENCES}::test_the_matrix_is_that_of_the_paper",),
@@ -2514,7 +2514,7 @@ MEMORIES = (
     ),
     Mutant(
         "joined sources are visible where they are shorter",
-        "models/convolutional_decoder.py",
+        "models/convolutional.py",
         "axis=2, fill=False),",
         "axis=2, fill=True),",
         (f"{LAWS}::test_states_of_different_age_are_joined[convolutional-inference]",),
@@ -2585,14 +2585,14 @@ MEMORIES = (
     Mutant(
         "both ends are the same end",
         "models/recurrent_encoder.py",
-        "torch.cat((ends[-1][0], ends[-1][len(ends[-1]) // 2]), -1)",
-        "torch.cat((ends[-1][0], ends[-1][0]), -1)",
+        "torch.cat((last_state(ends), first_backward(ends)), -1)",
+        "torch.cat((last_state(ends), last_state(ends)), -1)",
         ("tests/unit/models/test_encoders.py::test_summaries_of_ends_are_those_of_both_cells",),
     ),
     Mutant(
         "one memory keeps its rows when others are rearranged",
         "blocks/transformer.py",
-        "memories={name: slots.rearrange(rows) for name, slots in self.memories.items()},",
+        "memories=select(self.memories, rows),",
         "memories={n: s.rearrange(rows) if n != 'motion' else s for n, s in self.memories.items()},",
         (f"{LAWS}::test_row_law[two-memories-inference]",),
     ),

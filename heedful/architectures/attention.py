@@ -1,16 +1,17 @@
-"""How attention compares and chooses, as data."""
+"""How attention compares and chooses, how a model knows where a token is, and who sees whom: as data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo
 
-from heedful.recipes.section import Count, Section
+from heedful.recipes.section import Count, Section, default_kind
 
 ScoreName = Literal["dot", "scaled_dot", "exp_dot", "general", "concat", "additive", "location"]
 WeightsName = Literal["softmax", "proportional", "straight_through", "linear_chain"]
+Distance = Annotated[int, Field(ge=0)]
 
 
 def _of_additive(bias: bool, info: ValidationInfo) -> bool:
@@ -23,37 +24,149 @@ AlignmentBias = Annotated[bool, AfterValidator(_of_additive)]
 """Stands behind the key `score`."""
 
 
-def former_bias(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Additive scores had one before there was the key `alignment_bias`."""
-    return {"alignment_bias": table.get("score") == "additive"}
-
-
-def overflow(score: str, weights: str, above: str) -> Iterator[str]:
-    """The risk of a score that is an exponential already, where the weights take another one of it."""
-    if score == "exp_dot" and weights != "proportional":
-        yield (
-            f'{above}weights = "{weights}" takes exponentials of the exponentials of {above}score = "exp_dot", whose '
-            f'gradients overflow where states are wide: set {above}weights = "proportional", or {above}score = "dot"'
-        )
-
-
-class HeadsConfig(Section):
-    """How each head weighs what it sees; the defaults are the paper's and have fast kernels."""
+class ScoredConfig(Section):
+    """Abstract: how queries are compared with keys, and what becomes of the scores."""
 
     score: ScoreName = "scaled_dot"
     """how a query is compared with a key"""
-    d_alignment: Count | None = None
-    """hidden width of additive and concat scores; the width of a head if not given"""
     alignment_bias: AlignmentBias = False
     """add a learned bias inside the tanh of additive scores, which the paper has not"""
-    weights: WeightsName = "softmax"
+    weights: str = "softmax"
     """how scores become weights"""
 
     @classmethod
     def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Additive scores had a bias."""
-        return former_bias(table)
+        """Additive scores had a bias before there was the key `alignment_bias`."""
+        return {"alignment_bias": table.get("score") == "additive"}
 
     def risks(self, above: str) -> Iterator[str]:
-        """Exponentials of exponentials."""
-        return overflow(self.score, self.weights, above)
+        """A score that is an exponential already, where the weights take another one of it."""
+        if self.score == "exp_dot" and self.weights != "proportional":
+            yield (
+                f'{above}weights = "{self.weights}" takes exponentials of the exponentials of {above}score = '
+                f'"{self.score}", whose gradients overflow where states are wide: set {above}weights = "proportional", '
+                f'or {above}score = "dot"'
+            )
+
+
+class HeadsConfig(ScoredConfig):
+    """How each head weighs what it sees; the defaults are the paper's and have fast kernels."""
+
+    weights: WeightsName = "softmax"
+    """how scores become weights"""
+    d_alignment: Count | None = None
+    """hidden width of additive and concat scores; the width of a head if not given"""
+
+
+class SinusoidalConfig(Section):
+    """Sines and cosines of growing wavelength, added to the embeddings (Vaswani et al. 2017, 3.5)."""
+
+    kind: Literal["sinusoidal"] = "sinusoidal"
+
+
+class LearnedConfig(Section):
+    """A learned vector for each position, added to the embeddings."""
+
+    kind: Literal["learned"] = "learned"
+    length: Count = 512
+    """positions that have a vector: more than data.max_length; of a language model, at least data.length"""
+    offset: Distance = 0
+    """rows of the table in front of them that nothing reads, 2 in BART"""
+
+
+class UnitIntervalConfig(Section):
+    """0 at the first token and 1 at the last: a rejected idea of the lectures, for comparison; pre-norm hides it."""
+
+    kind: Literal["unit_interval"] = "unit_interval"
+    of: Literal["sentence", "longest"] = "sentence"
+    """where 1 is: at the end of each sentence, as in the lectures, or at data.max_length; in a decoder, which cannot
+    know how long its sentence will be, always at data.max_length"""
+
+    @classmethod
+    def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Encoders, too, counted to the longest sentence."""
+        return {"of": "longest"}
+
+
+class IntegerConfig(Section):
+    """The position itself: a rejected idea of the lectures, for comparison; pre-norm hides it."""
+
+    kind: Literal["integer"] = "integer"
+    first: Literal[0, 1] = 1
+    """the number of the first token; the lectures count from 1"""
+
+    @classmethod
+    def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Tokens were counted from 0."""
+        return {"first": 0}
+
+
+class RotaryConfig(Section):
+    """Queries and keys rotated by their positions (Su et al. 2021)."""
+
+    kind: Literal["rotary"] = "rotary"
+
+
+class ShawConfig(Section):
+    """A learned vector for each clipped distance, added to keys and values (Shaw et al. 2018)."""
+
+    kind: Literal["shaw"] = "shaw"
+    clip: Count = 16
+    """distances beyond this one share its vector"""
+    values: bool = True
+    """whether the values get vectors too (equation 3), or only the keys (equation 4)"""
+
+
+class NoPositionsConfig(Section):
+    """No position encoding at all."""
+
+    kind: Literal["none"] = "none"
+
+
+class EverythingConfig(Section):
+    """Every token sees every other."""
+
+    kind: Literal["everything"] = "everything"
+
+
+class WindowConfig(Section):
+    """A token sees its neighbours only: the restricted self-attention of Vaswani et al. 2017, section 4."""
+
+    kind: Literal["window"] = "window"
+    before: Distance
+    """tokens seen to the left"""
+    after: Distance
+    """tokens seen to the right"""
+
+
+class CausalConfig(Section):
+    """A token sees itself and all earlier ones."""
+
+    kind: Literal["causal"] = "causal"
+
+
+class CausalWindowConfig(Section):
+    """A token sees itself and the `before` tokens to its left."""
+
+    kind: Literal["window"] = "window"
+    before: Distance
+    """tokens seen to the left"""
+
+
+_AnyPositionsConfig = (
+    SinusoidalConfig
+    | LearnedConfig
+    | UnitIntervalConfig
+    | IntegerConfig
+    | RotaryConfig
+    | ShawConfig
+    | NoPositionsConfig
+)
+PositionsConfig = Annotated[_AnyPositionsConfig, Field(discriminator="kind"), default_kind("sinusoidal")]
+LearnedPositionsConfig = Annotated[_AnyPositionsConfig, Field(discriminator="kind"), default_kind("learned")]
+EncoderVisibilityConfig = Annotated[
+    EverythingConfig | WindowConfig, Field(discriminator="kind"), default_kind("everything")
+]
+DecoderVisibilityConfig = Annotated[
+    CausalConfig | CausalWindowConfig, Field(discriminator="kind"), default_kind("causal")
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
@@ -13,9 +14,8 @@ from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.architectures.interface import Sizes
 from heedful.attention import Attention, Learned
 from heedful.blocks.convolution import CausalConvolution, CentredConvolution
-from heedful.blocks.embedding import TokenEmbedding
-from heedful.models.convolutional_decoder import ConvolutionalDecoder, ConvolutionalDecoderLayer
-from heedful.models.convolutional_encoder import ConvolutionalEncoder
+from heedful.blocks.embedding import TokenEmbedding, embedding_table, output_map
+from heedful.models.convolutional import ConvolutionalDecoder, ConvolutionalDecoderLayer, ConvolutionalEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
 
@@ -25,8 +25,9 @@ _EMBEDDING_STD = 0.1
 
 def convolutional(config: ConvolutionalConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
     """A freshly initialised convolutional model; works on the meta device."""
-    target = _table(sizes.target, config.d_model)
-    source = target if config.tie == "three_way" else _table(sizes.source, config.d_model)
+    table = partial(embedding_table, d_model=config.d_model, deviation=_EMBEDDING_STD)
+    target = table(sizes.target)
+    source = target if config.tie == "three_way" else table(sizes.source)
     encoder = ConvolutionalEncoder(
         _embedding(config, source),
         [
@@ -50,33 +51,16 @@ def convolutional(config: ConvolutionalConfig, sizes: Sizes) -> SequenceToSequen
     if config.weight_norm:
         for linear in [m for part in (encoder, decoder) for m in part.modules() if isinstance(m, nn.Linear)]:
             weight_norm(linear)
-    return SequenceToSequence(encoder, decoder, output=_output(config, target))
+    # never with weight norm: it may be a table, and tables have none in the paper
+    deviation = math.sqrt((1 - config.dropout) / config.d_model)
+    output = output_map(target, tied=config.tie != "none", bias=config.output_bias, deviation=deviation)
+    return SequenceToSequence(encoder, decoder, output=output)
 
 
 def _attention(config: ConvolutionalConfig, sizes: Sizes) -> Attention:
     d = config.d_model
-    score = build_score(
-        config.score, d_query=d, d_key=d, d_hidden=d, bias=config.alignment_bias, longest=sizes.max_length + 1
-    )
+    score = build_score(config, d_query=d, d_key=d, d_hidden=d, longest=sizes.max_length + 1)
     return Attention(score, build_choice(config.weights))
-
-
-def _output(config: ConvolutionalConfig, target: nn.Embedding) -> nn.Linear:
-    """Never with weight norm: it may be a table, and tables have none in the paper."""
-    output = nn.Linear(config.d_model, target.num_embeddings, bias=config.output_bias)
-    if config.tie == "none":
-        nn.init.normal_(output.weight, std=math.sqrt((1 - config.dropout) / config.d_model))
-    else:
-        output.weight = target.weight
-    if config.output_bias:
-        nn.init.zeros_(output.bias)
-    return output
-
-
-def _table(size: int, d_model: int) -> nn.Embedding:
-    table = nn.Embedding(size, d_model)
-    nn.init.normal_(table.weight, std=_EMBEDDING_STD)
-    return table
 
 
 def _embedding(config: ConvolutionalConfig, table: nn.Embedding) -> TokenEmbedding:

@@ -42,7 +42,7 @@ def classifier_on_stack(
     output = nn.Linear(config.d_hidden or width, outputs)
     for part in (pooler, hidden, output):
         if part is not None:
-            initialisation(config).apply(part)
+            initialisation(config)(part)
     return TextClassifier(encoder, output=output, summary=summary, hidden=hidden, dropout=config.dropout)
 
 
@@ -97,5 +97,5 @@ def build_span_finder(
     if encoder is None:
         encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)
     output = nn.Linear(config.d_model, 2)
-    initialisation(config).apply(output)
+    initialisation(config)(output)
     return TokenClassifier(encoder, output=output)

@@ -12,59 +12,37 @@ from heedful.architectures.interface import Sizes
 from heedful.architectures.recurrent import (
     BahdanauConfig,
     ContextConfig,
+    LayersConfig,
     LuongConfig,
     RecurrentConfig,
     RecurrentDecoderConfig,
     RecurrentEncoderConfig,
 )
 from heedful.attention import Attention, Focus, PredictedWindow, Sampled, everything, window
-from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.blocks.embedding import TokenEmbedding, embedding_table, output_map
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
+from heedful.models import recurrent_decoder as decoders
+from heedful.models import recurrent_encoder as encoders
 from heedful.models.conditional_encoder import AttentionOfLast, ConditionalEncoder, LastOutput, WordByWord
-from heedful.models.encoders import Summary
-from heedful.models.initialisation import Bahdanau, Initialisation, Modern, Uniform
+from heedful.models.initialisation import Initialisation, bahdanau, modern, uniform
 from heedful.models.interface import Decoder
 from heedful.models.language_model import LanguageModel
-from heedful.models.recurrent_decoder import (
-    AtStart,
-    BahdanauDecoder,
-    Bridge,
-    Carried,
-    ContextDecoder,
-    EveryStep,
-    FeedingDecoder,
-    LuongDecoder,
-    Reading,
-    RecurrentDecoder,
-    Start,
-)
-from heedful.models.recurrent_encoder import (
-    AsWritten,
-    BothEnds,
-    Doubled,
-    EveryLayer,
-    FirstBackward,
-    LastState,
-    RecurrentEncoder,
-    Reversed,
-    SourceOrder,
-)
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
 
 _CELLS: dict[str, type[Elman | GRU | LSTM]] = {"elman": Elman, "gru": GRU, "lstm": LSTM}
-_ORDERS: dict[str, type[SourceOrder]] = {"as_written": AsWritten, "reversed": Reversed, "doubled": Doubled}
+_ORDERS = {"as_written": encoders.AS_WRITTEN, "reversed": encoders.REVERSED, "doubled": encoders.DOUBLED}
 _COMPARISONS: dict[str, type[LastOutput | AttentionOfLast | WordByWord]] = {
     "none": LastOutput,
     "last": AttentionOfLast,
     "word_by_word": WordByWord,
 }
 _INITIALISATIONS: dict[str, Initialisation] = {
-    "modern": Modern(),
-    "bahdanau": Bahdanau(),
-    "luong": Uniform(0.1),
-    "sutskever": Uniform(0.08),
+    "modern": modern,
+    "bahdanau": bahdanau,
+    "luong": uniform(0.1),
+    "sutskever": uniform(0.08),
 }
 
 
@@ -74,14 +52,9 @@ def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Token
     source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_embedding)
     decoder = _decoder(config, _embedding(config, target), sizes)
     d_output = config.d_model if config.readout == "state" else config.d_embedding
-    output = nn.Linear(d_output, sizes.target, bias=True)
-    if config.tie == "none":
-        nn.init.normal_(output.weight, std=d_output**-0.5)
-    else:
-        output.weight = target.weight
-    nn.init.zeros_(output.bias)
+    output = output_map(target, d_output, tied=config.tie != "none")
     model = SequenceToSequence(_encoder(config, _embedding(config, source)), decoder, output=output)
-    _INITIALISATIONS[config.initialisation].apply(model)
+    _INITIALISATIONS[config.initialisation](model)
     return model
 
 
@@ -93,18 +66,13 @@ def recurrent_language_model(
 ) -> LanguageModel:
     """A freshly initialised recurrent language model, for texts of any length."""
     table = embedding_table(vocabulary, config.d_embedding)
-    layers = [Forward(_cell(config, config.d_model if n else config.d_embedding)) for n in range(config.layers)]
-    decoder = RecurrentDecoder(
+    layers = [Forward(cell) for cell in _cells(config, config.d_embedding, count=config.layers)]
+    decoder = decoders.RecurrentDecoder(
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
         RecurrentStack(layers, dropout=config.dropout),
         dropout=config.dropout,
     )
-    output = nn.Linear(config.d_model, vocabulary)
-    if config.tie:
-        output.weight = table.weight
-    else:
-        nn.init.normal_(output.weight, std=config.d_model**-0.5)
-    nn.init.zeros_(output.bias)
+    output = output_map(table, config.d_model, tied=config.tie)
     return LanguageModel(decoder, output=output)
 
 
@@ -113,13 +81,13 @@ def recurrent_encoder(
     *,
     vocabulary: int,
     longest: int = 0,  # noqa: ARG001 - as above
-) -> RecurrentEncoder:
+) -> encoders.RecurrentEncoder:
     """A freshly initialised recurrent encoder without a head; its summary is where it ends, in both directions."""
     table = embedding_table(vocabulary, config.d_embedding)
-    return RecurrentEncoder(
+    return encoders.RecurrentEncoder(
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
         RecurrentStack(_layers(config, depth=config.layers), dropout=config.dropout),
-        summary=BothEnds() if config.bidirectional else LastState(),
+        summary=encoders.Ends(encoders.both_ends if config.bidirectional else encoders.last_state),
         dropout=config.dropout,
     )
 
@@ -159,34 +127,33 @@ def _embedding(config: RecurrentConfig, table: nn.Embedding) -> TokenEmbedding:
     return TokenEmbedding(table, scaled=config.initialisation == "modern", dropout=config.embedding_dropout)
 
 
-def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> RecurrentEncoder:
-    summary: Summary
+def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> encoders.RecurrentEncoder:
     if config.start == "carried":
-        summary = EveryLayer()
+        said = encoders.every_layer
     elif not config.bidirectional:
-        summary = LastState()
+        said = encoders.last_state
     else:
-        summary = BothEnds() if isinstance(config.reading, ContextConfig) else FirstBackward()
-    return RecurrentEncoder(
+        said = encoders.both_ends if isinstance(config.reading, ContextConfig) else encoders.first_backward
+    return encoders.RecurrentEncoder(
         embedding,
         RecurrentStack(_layers(config, depth=config.encoder_layers), dropout=config.dropout),
-        summary=summary,
-        order=_ORDERS[config.source_order](),
+        summary=encoders.Ends(said),
+        order=_ORDERS[config.source_order],
         dropout=config.dropout,
     )
 
 
 def _decoder(config: RecurrentConfig, embedding: TokenEmbedding, sizes: Sizes) -> Decoder:
-    d_memory = config.d_model * (2 if config.bidirectional else 1)
+    d_memory = config.d_model * (1 + config.bidirectional)
     match config.reading:
         case ContextConfig(enters=enters):
             return _context(config, embedding, d_memory=d_memory, enters=enters)
         case BahdanauConfig():
-            cells = _cells(config, config.d_embedding)
-            return BahdanauDecoder(
+            cells = _cells(config, config.d_embedding, count=config.decoder_layers)
+            return decoders.BahdanauDecoder(
                 embedding,
                 Column(cells, d_more=d_memory, dropout=config.dropout),
-                reading=Reading(
+                reading=decoders.Reading(
                     _attention(config.reading, config.d_model, d_memory, sizes),
                     start=_start(config, config.d_model, cells),
                 ),
@@ -197,44 +164,39 @@ def _decoder(config: RecurrentConfig, embedding: TokenEmbedding, sizes: Sizes) -
     assert_never(config.reading)
 
 
-def _context(config: RecurrentConfig, embedding: TokenEmbedding, *, d_memory: int, enters: str) -> ContextDecoder:
+def _context(config: RecurrentConfig, embedding: TokenEmbedding, *, d_memory: int, enters: str) -> Decoder:
     every = enters == "every_step"
     remembered = config.encoder_layers * _CELLS[config.cell].parts * config.d_model
     d_summary = remembered if config.start == "carried" else d_memory
-    cells = _cells(config, config.d_embedding + (d_summary if every else 0))
-    return ContextDecoder(
+    beside = [d_summary] * every
+    cells = _cells(config, config.d_embedding + sum(beside), count=config.decoder_layers)
+    return decoders.ContextDecoder(
         embedding,
         RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout),
         start=_start(config, d_summary, cells),
-        use=EveryStep() if every else AtStart(),
-        readout=_readout(config, (config.d_model, config.d_embedding, *([d_summary] if every else []))),
+        use=decoders.every_step if every else decoders.at_start,
+        readout=_readout(config, (config.d_model, config.d_embedding, *beside)),
     )
 
 
 def _luong(
     config: RecurrentConfig, embedding: TokenEmbedding, reading: LuongConfig, *, d_memory: int, sizes: Sizes
-) -> LuongDecoder | FeedingDecoder:
-    cells = _cells(config, config.d_embedding)
+) -> Decoder:
+    cells = _cells(config, config.d_embedding, count=config.decoder_layers)
     visibility = window(reading.reach, reading.reach) if reading.window == "monotonic" else everything
     across = _attention(reading, config.d_model, d_memory, sizes)
-    source = Reading(across, start=_start(config, config.d_model, cells), visibility=visibility)
+    source = decoders.Reading(across, start=_start(config, config.d_model, cells), visibility=visibility)
     readout = DeepOutput((config.d_model, d_memory), config.d_embedding, activation=nn.Tanh(), dropout=config.dropout)
     if reading.input_feeding:
         column = Column(cells, d_more=config.d_embedding, dropout=config.dropout)
-        return FeedingDecoder(embedding, column, reading=source, readout=readout)
+        return decoders.FeedingDecoder(embedding, column, reading=source, readout=readout)
     stack = RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout)
-    return LuongDecoder(embedding, stack, reading=source, readout=readout)
+    return decoders.LuongDecoder(embedding, stack, reading=source, readout=readout)
 
 
 def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, sizes: Sizes) -> Attention:
-    score = build_score(
-        reading.score,
-        d_query=d_query,
-        d_key=d_key,
-        d_hidden=reading.d_alignment or d_query,
-        bias=reading.alignment_bias,
-        longest=sizes.max_length + 1,
-    )
+    d_hidden = reading.d_alignment or d_query
+    score = build_score(reading, d_query=d_query, d_key=d_key, d_hidden=d_hidden, longest=sizes.max_length + 1)
     choice = Sampled() if reading.weights == "sampled" else build_choice(reading.weights)
     return Attention(score, choice, focus=_focus(reading, d_query))
 
@@ -245,8 +207,8 @@ def _focus(reading: BahdanauConfig | LuongConfig, d_query: int) -> Focus | None:
     return None
 
 
-def _start(config: RecurrentConfig, d_summary: int, cells: list[Cell]) -> Start:
-    return Carried(cells) if config.start == "carried" else Bridge(d_summary, cells)
+def _start(config: RecurrentConfig, d_summary: int, cells: list[Cell]) -> decoders.Start:
+    return decoders.Carried(cells) if config.start == "carried" else decoders.Bridge(d_summary, cells)
 
 
 def _readout(config: RecurrentConfig, d_inputs: tuple[int, ...]) -> Readout:
@@ -256,9 +218,9 @@ def _readout(config: RecurrentConfig, d_inputs: tuple[int, ...]) -> Readout:
     return DeepOutput(d_inputs, config.d_embedding, activation=activation, dropout=config.dropout)
 
 
-def _cells(config: RecurrentConfig, d_input: int) -> list[Cell]:
-    return [_cell(config, d_input if n == 0 else config.d_model) for n in range(config.decoder_layers)]
+def _cells(config: LayersConfig, d_input: int, *, count: int) -> list[Cell]:
+    return [_cell(config, width) for width in (d_input, *[config.d_model] * (count - 1))]
 
 
-def _cell(config: RecurrentConfig | RecurrentDecoderConfig | RecurrentEncoderConfig, d_input: int) -> Cell:
+def _cell(config: LayersConfig, d_input: int) -> Cell:
     return _CELLS[config.cell](d_input, config.d_model)

@@ -7,14 +7,11 @@ from typing import assert_never
 
 from torch import nn
 
-from heedful.architectures.attention import HeadsConfig
-from heedful.architectures.build_attention import build_weigher
-from heedful.architectures.interface import Sizes
-from heedful.architectures.model import TransformerConfig
-from heedful.architectures.positions import (
+from heedful.architectures.attention import (
     CausalConfig,
     CausalWindowConfig,
     EverythingConfig,
+    HeadsConfig,
     IntegerConfig,
     LearnedConfig,
     NoPositionsConfig,
@@ -24,7 +21,10 @@ from heedful.architectures.positions import (
     UnitIntervalConfig,
     WindowConfig,
 )
-from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig
+from heedful.architectures.build_attention import build_weigher
+from heedful.architectures.interface import Sizes
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.stack import Activation, AloneConfig, DecoderConfig, EncoderConfig, StackConfig
 from heedful.attention import (
     AbsolutePosition,
     Aggregation,
@@ -44,18 +44,18 @@ from heedful.attention import (
     everything,
     window,
 )
-from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.blocks.embedding import TokenEmbedding, embedding_table, output_map
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.models.encoders import Summary, TransformerEncoder
-from heedful.models.initialisation import Bert, Gpt2, Initialisation, Modern
+from heedful.models.initialisation import Initialisation, bert, gpt2, modern
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.transformer_decoder import TransformerDecoder
 from heedful.values import Tokens
 
-_INITIALISATIONS: dict[str, Initialisation] = {"xavier": Modern(), "gpt2": Gpt2(), "bert": Bert()}
+_INITIALISATIONS: dict[str, Initialisation] = {"xavier": modern, "gpt2": gpt2, "bert": bert}
 
 
 def transformer(config: TransformerConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
@@ -75,7 +75,7 @@ def transformer(config: TransformerConfig, sizes: Sizes) -> SequenceToSequence[T
         visibility=_visibility(config.decoder_visibility),
         final_norm=_final_norm(config),
     )
-    output = _output(target, bias=config.output_bias, tied=config.tie != "none")
+    output = output_map(target, tied=config.tie != "none", bias=config.output_bias)
     return SequenceToSequence(TransformerEncoder(encoder), TransformerDecoder(decoder), output=output)
 
 
@@ -88,9 +88,9 @@ def transformer_language_model(config: DecoderConfig, *, vocabulary: int, longes
         visibility=_visibility(config.visibility),
         final_norm=_final_norm(config),
     )
-    output = _output(table, bias=config.output_bias, tied=config.tie)
+    output = output_map(table, tied=config.tie, bias=config.output_bias)
     model = LanguageModel(TransformerDecoder(stack), output=output)
-    _INITIALISATIONS[config.initialisation].apply(model)
+    initialisation(config)(model)
     return model
 
 
@@ -106,25 +106,13 @@ def transformer_encoder(
         final_norm=_final_norm(config),
     )
     encoder = TransformerEncoder(stack, summary=summary)
-    _INITIALISATIONS[config.initialisation].apply(encoder)
+    initialisation(config)(encoder)
     return encoder
 
 
 def initialisation(config: DecoderConfig | EncoderConfig) -> Initialisation:
     """What training begins with."""
     return _INITIALISATIONS[config.initialisation]
-
-
-def _output(table: nn.Embedding, *, bias: bool, tied: bool) -> nn.Linear:
-    vocabulary, d_model = table.weight.shape
-    output = nn.Linear(d_model, vocabulary, bias=bias)
-    if tied:
-        output.weight = table.weight
-    else:
-        nn.init.normal_(output.weight, std=d_model**-0.5)
-    if bias:
-        nn.init.zeros_(output.bias)
-    return output
 
 
 def _embedding(config: StackConfig, table: nn.Embedding, *, longest: int, whole: bool) -> TokenEmbedding:
@@ -164,16 +152,13 @@ def _layer(config: StackConfig, *, longest: int, across: HeadsConfig | None = No
 
 def activation(config: StackConfig) -> nn.Module:
     """What stands between two maps."""
-    match config.activation:
-        case "relu":
-            return nn.ReLU(inplace=True)
-        case "gelu":
-            return nn.GELU()
-        case "gelu_tanh":
-            return nn.GELU(approximate="tanh")
-        case "silu":
-            return nn.SiLU(inplace=True)
-    assert_never(config.activation)
+    made: dict[Activation, Callable[[], nn.Module]] = {
+        "relu": lambda: nn.ReLU(inplace=True),
+        "gelu": nn.GELU,
+        "gelu_tanh": lambda: nn.GELU(approximate="tanh"),
+        "silu": lambda: nn.SiLU(inplace=True),
+    }
+    return made[config.activation]()
 
 
 def _attention(
@@ -216,11 +201,11 @@ def _norm(config: StackConfig) -> nn.LayerNorm:
 
 
 def _epsilon(config: StackConfig) -> float:
-    return config.norm_epsilon if isinstance(config, DecoderConfig | EncoderConfig) else 1e-5
+    return config.norm_epsilon if isinstance(config, AloneConfig) else 1e-5
 
 
 def _has_bias(config: StackConfig) -> bool:
-    return config.bias if isinstance(config, DecoderConfig | EncoderConfig) else True
+    return config.bias if isinstance(config, AloneConfig) else True
 
 
 def _absolute(config: StackConfig, *, longest: int, whole: bool) -> AbsolutePosition | None:

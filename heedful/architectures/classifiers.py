@@ -6,9 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from heedful.architectures.interface import (
-    ClassifierArchitecture,
-)
+from heedful.architectures.interface import ClassifierArchitecture
 from heedful.architectures.recurrent import RecurrentEncoderConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.section import Count, Probability, Section, default_kind
@@ -87,6 +85,7 @@ class ConditionalConfig(ClassifierArchitecture):
     """An LSTM reads the second text with what the memory of another one kept of the first (Rocktäschel et al. 2016)."""
 
     built_by: ClassVar = "heedful.architectures.build_fine_tuning:conditional_classifier"
+    paired: ClassVar[bool] = True
 
     kind: Literal["conditional"] = "conditional"
     d_model: Count = 100
@@ -101,8 +100,3 @@ class ConditionalConfig(ClassifierArchitecture):
     """dropout between layers, of the outputs and before the output"""
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
     """dropout of the embeddings; dropout if not given"""
-
-    @property
-    def paired(self) -> bool:
-        """Whether only two texts together can be read."""
-        return True

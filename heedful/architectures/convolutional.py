@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from heedful.architectures.attention import AlignmentBias, ScoreName, WeightsName, former_bias, overflow
-from heedful.architectures.interface import TranslationArchitecture
-from heedful.recipes.section import Count, FreezeVectors, InputPath, Longest, Probability
+from heedful.architectures.attention import ScoredConfig, ScoreName, WeightsName
+from heedful.architectures.interface import TiedArchitecture
+from heedful.recipes.section import Count, Longest, Probability
 
 
-class ConvolutionalConfig(TranslationArchitecture):
-    """Convolutional sequence to sequence learning (Gehring et al. 2017).
+class ConvolutionalConfig(ScoredConfig, TiedArchitecture):
+    """Convolutional sequence to sequence learning (Gehring et al. 2017); the paper ties no tables.
 
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
     """
@@ -38,8 +36,6 @@ class ConvolutionalConfig(TranslationArchitecture):
     """layers after which that distance starts again at 1"""
     score: ScoreName = "dot"
     """how a decoder layer compares a token with a memory slot"""
-    alignment_bias: AlignmentBias = False
-    """add a learned bias inside the tanh of additive scores, which the paper has not"""
     weights: WeightsName = "softmax"
     """how scores become weights"""
     dropout: Probability = 0.2
@@ -50,26 +46,8 @@ class ConvolutionalConfig(TranslationArchitecture):
     """positions that have a learned vector; must exceed data.max_length"""
     weight_norm: bool = True
     """learn the length of each weight vector apart from its direction (Salimans and Kingma 2016)"""
-    tie: Literal["three_way", "two_way", "none"] = "three_way"
-    """which tables are one: decoder input and output (two_way), the encoder's as well (three_way), or none (as in the
-    paper)"""
     output_bias: bool = True
     """add a learned bias to the logits"""
-    source_vectors: InputPath | None = None
-    """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
-    target_vectors: InputPath | None = None
-    """pre-trained word vectors that the target embeddings start from"""
-    freeze_vectors: FreezeVectors = False
-    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
-
-    @classmethod
-    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Additive scores had a bias."""
-        return former_bias(table)
-
-    def risks(self, above: str) -> Iterator[str]:
-        """Exponentials of exponentials."""
-        return overflow(self.score, self.weights, above)
 
     @field_validator("kernel_width")
     @classmethod
@@ -77,21 +55,6 @@ class ConvolutionalConfig(TranslationArchitecture):
         if kernel_width % 2 == 0:
             raise ValueError("must be odd, so that the encoder's windows have a middle")
         return kernel_width
-
-    @property
-    def one_table(self) -> bool:
-        """Whether both languages share a table of embeddings."""
-        return self.tie == "three_way"
-
-    @property
-    def vectors(self) -> tuple[Path | None, Path | None]:
-        """Files of word vectors."""
-        return self.source_vectors, self.target_vectors
-
-    @property
-    def frozen_vectors(self) -> bool:
-        """Whether words that have such a vector keep it."""
-        return self.freeze_vectors
 
     @property
     def longest(self) -> Longest:

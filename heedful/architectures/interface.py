@@ -1,20 +1,21 @@
 """What families of models promise to the tasks that use them, as data.
 
 Installed packages add families by entry points of the group `heedful.architectures`, as in
-`averaging = "own.model:AveragingConfig"`; which tasks may use one is told by the class that it is a child of.
+`averaging = "own.model:AveragingConfig"`; which tasks may use one is told by the class that it is a child of. All of
+these classes are abstract.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import Field
 
 from heedful.catalogue import installed
 from heedful.recipes.recipe import Architecture
-from heedful.recipes.section import Layered, default_kind
+from heedful.recipes.section import FreezeVectors, InputPath, Layered, default_kind
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,10 @@ class Sizes:
 
 
 class TranslationArchitecture(Layered, Architecture):
-    """An encoder and a decoder; `built_by(config, sizes)` gives a `SequenceToSequence`.
+    """An encoder and a decoder; `built_by(config, sizes)` gives a `SequenceToSequence`."""
 
-    Abstract: as every architecture.
-    """
-
-    @property
-    def has_heads(self) -> bool:
-        """Whether attention has several heads that may look alike."""
-        return False
+    has_heads: ClassVar[bool] = False
+    """Whether attention has several heads that may look alike."""
 
     @property
     def one_table(self) -> bool:
@@ -53,49 +49,62 @@ class TranslationArchitecture(Layered, Architecture):
         return False
 
 
-class LanguageArchitecture(Architecture):
-    """A decoder alone; `built_by(config, vocabulary=, longest=)` gives a `LanguageModel`.
+class TiedArchitecture(TranslationArchitecture):
+    """A table of embeddings for each language, which may be one, and may start from word vectors."""
 
-    Abstract: as every architecture.
-    """
+    tie: Literal["three_way", "two_way", "none"] = "three_way"
+    """which tables are one: decoder input and output (two_way), the encoder's as well (three_way), or none"""
+    source_vectors: InputPath | None = None
+    """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
+    target_vectors: InputPath | None = None
+    """pre-trained word vectors that the target embeddings start from"""
+    freeze_vectors: FreezeVectors = False
+    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
 
     @property
-    def endless(self) -> bool:
-        """Whether it reads on for ever, however short the pieces were that it learned from."""
-        return False
+    def one_table(self) -> bool:
+        """Whether both languages share a table of embeddings."""
+        return self.tie == "three_way"
+
+    @property
+    def vectors(self) -> tuple[Path | None, Path | None]:
+        """Files of word vectors."""
+        return self.source_vectors, self.target_vectors
+
+    @property
+    def frozen_vectors(self) -> bool:
+        """Whether words that have such a vector keep it."""
+        return self.freeze_vectors
+
+
+class LanguageArchitecture(Architecture):
+    """A decoder alone; `built_by(config, vocabulary=, longest=)` gives a `LanguageModel`."""
+
+    endless: ClassVar[bool] = False
+    """Whether it reads on for ever, however short the pieces were that it learned from."""
 
 
 class EncoderArchitecture(Architecture):
-    """An encoder alone; `built_by(config, vocabulary=, longest=)` gives an `Encoder` whose outputs are `d_output` wide.
+    """An encoder alone; `built_by(config, vocabulary=, longest=)` gives an `Encoder` of outputs `d_output` wide."""
 
-    Abstract: as every architecture.
-    """
+    framed: ClassVar[bool] = False
+    """Whether texts are read between a begin and an end."""
 
     @property
     def d_output(self) -> int:
         """Width of what is said of each token."""
         return self.d_model
 
-    @property
-    def framed(self) -> bool:
-        """Whether texts are read between a begin and an end."""
-        return False
-
 
 class ClassifierArchitecture(Architecture):
-    """A reader of whole texts; `built_by(config, vocabulary=, outputs=, longest=)` gives a `TextClassifier`.
+    """A reader of whole texts; `built_by(config, vocabulary=, outputs=, longest=)` gives a `TextClassifier`."""
 
-    Abstract: as every architecture.
-    """
+    paired: ClassVar[bool] = False
+    """Whether only two texts together can be read."""
 
     @property
     def has_hops(self) -> bool:
         """Whether the summary has hops that may look alike."""
-        return False
-
-    @property
-    def paired(self) -> bool:
-        """Whether only two texts together can be read."""
         return False
 
 

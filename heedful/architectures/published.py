@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from heedful.architectures.attention import LearnedConfig
 from heedful.architectures.model import TransformerConfig
-from heedful.architectures.positions import LearnedConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.attention import AlignmentBias, ScoreName, WeightsName, former_bias, overflow
-from heedful.architectures.interface import (
-    EncoderArchitecture,
-    LanguageArchitecture,
-    TranslationArchitecture,
-)
-from heedful.recipes.section import Count, FreezeVectors, InputPath, Probability, Section, default_kind, misfit
+from heedful.architectures.attention import ScoredConfig, ScoreName, WeightsName
+from heedful.architectures.interface import EncoderArchitecture, LanguageArchitecture, TiedArchitecture
+from heedful.recipes.recipe import Architecture
+from heedful.recipes.section import Count, Probability, Section, default_kind, misfit
 
 ReadingWeightsName = Literal[WeightsName, "sampled"]
 _ONE_WIDTH = ("dot", "scaled_dot", "exp_dot")
@@ -28,41 +23,35 @@ class ContextConfig(Section):
     """whether that vector only makes the first state, or enters every step as well"""
 
 
-class BahdanauConfig(Section):
+class _KindConfig(Section):
+    """Abstract: one of several tables; the kind stands before all other keys."""
+
+    kind: str
+
+
+class _AttentiveConfig(ScoredConfig, _KindConfig):
+    """Abstract: attention of a state to the memory."""
+
+    weights: ReadingWeightsName = "softmax"
+    """how scores become weights"""
+    d_alignment: Count | None = None
+    """hidden width of additive and concat scores; model.d_model if not given"""
+
+
+class BahdanauConfig(_AttentiveConfig):
     """Attention before each step; the context enters the gates (Bahdanau et al. 2015)."""
 
     kind: Literal["bahdanau"] = "bahdanau"
     score: ScoreName = "additive"
     """how a state is compared with a memory slot"""
-    d_alignment: Count | None = None
-    """hidden width of additive and concat scores; model.d_model if not given"""
-    alignment_bias: AlignmentBias = False
-    """add a learned bias inside the tanh of additive scores, which the paper has not"""
-    weights: ReadingWeightsName = "softmax"
-    """how scores become weights"""
-
-    @classmethod
-    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Additive scores had a bias."""
-        return former_bias(table)
-
-    def risks(self, above: str) -> Iterator[str]:
-        """Exponentials of exponentials."""
-        return overflow(self.score, self.weights, above)
 
 
-class LuongConfig(Section):
+class LuongConfig(_AttentiveConfig):
     """Attention after each step (Luong et al. 2015)."""
 
     kind: Literal["luong"] = "luong"
     score: ScoreName = "general"
     """how a state is compared with a memory slot"""
-    d_alignment: Count | None = None
-    """hidden width of additive and concat scores; model.d_model if not given"""
-    alignment_bias: AlignmentBias = False
-    """add a learned bias inside the tanh of additive scores, which the paper has not"""
-    weights: ReadingWeightsName = "softmax"
-    """how scores become weights"""
     window: Literal["global", "monotonic", "predicted"] = "global"
     """which slots are seen: all, those around the same place (local-m), or a bell around a learned place (local-p)"""
     reach: Count = 10
@@ -70,22 +59,29 @@ class LuongConfig(Section):
     input_feeding: bool = True
     """whether the attentional vector enters the next step"""
 
-    @classmethod
-    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Additive scores had a bias."""
-        return former_bias(table)
-
-    def risks(self, above: str) -> Iterator[str]:
-        """Exponentials of exponentials."""
-        return overflow(self.score, self.weights, above)
-
 
 ReadingConfig = Annotated[
     ContextConfig | BahdanauConfig | LuongConfig, Field(discriminator="kind"), default_kind("bahdanau")
 ]
 
 
-class RecurrentConfig(TranslationArchitecture):
+class LayersConfig(Architecture):
+    """Abstract: what every model of recurrent layers has."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    d_model: Count = 256
+    """width of the states; in a bidirectional encoder, of each direction"""
+    d_embedding: Count = Field(default_factory=lambda given: given["d_model"])
+    """width of the embeddings; d_model if not given"""
+    cell: Literal["elman", "gru", "lstm"] = "lstm"
+    """the vanilla recurrent network, or one with gates"""
+    dropout: Probability = 0.1
+    """dropout between layers and before the output"""
+    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
+    """dropout of the embeddings; dropout if not given"""
+
+
+class RecurrentConfig(LayersConfig, TiedArchitecture):
     """Recurrent sequence to sequence, without and with attention.
 
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
@@ -93,9 +89,6 @@ class RecurrentConfig(TranslationArchitecture):
 
     built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent"
 
-    kind: Literal["recurrent"] = "recurrent"
-    d_model: Count = 256
-    """width of the states; in a bidirectional encoder, of each direction"""
     d_embedding: Count = Field(default_factory=lambda given: given["d_model"])
     """width of the embeddings and of what the output reads; d_model if not given"""
     cell: Literal["elman", "gru", "lstm"] = "gru"
@@ -118,18 +111,8 @@ class RecurrentConfig(TranslationArchitecture):
     always the attentional vector, a tanh"""
     dropout: Probability = 0.1
     """dropout between layers, of the encoder's outputs and before the output"""
-    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
-    """dropout of the embeddings; dropout if not given"""
-    tie: Literal["three_way", "two_way", "none"] = "three_way"
-    """which tables are one: decoder input and output (two_way), the encoder's as well (three_way), or none"""
     initialisation: Literal["modern", "bahdanau", "luong", "sutskever"] = "modern"
     """the numbers that training begins with: matrices by Xavier's rule and orthogonal ones, or those of a paper"""
-    source_vectors: InputPath | None = None
-    """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
-    target_vectors: InputPath | None = None
-    """pre-trained word vectors that the target embeddings start from"""
-    freeze_vectors: FreezeVectors = False
-    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
 
     @field_validator("reading")
     @classmethod
@@ -171,34 +154,14 @@ class RecurrentConfig(TranslationArchitecture):
                 '= "state" would leave out the context, which in model.reading.kind = "luong" comes after the state: '
                 'set model.reading.kind = "bahdanau" or "context", or leave model.readout away',
             )
-        return readout
-
-    @field_validator("tie")
-    @classmethod
-    def _of_one_width(cls, tie: str, info: ValidationInfo) -> str:
-        d_model, d_embedding = info.data.get("d_model"), info.data.get("d_embedding")
-        if info.data.get("readout") == "state" and tie != "none" and d_model != d_embedding:
+        tie, d_model, d_embedding = (info.data.get(key) for key in ("tie", "d_model", "d_embedding"))
+        if readout == "state" and tie not in (None, "none") and d_model != d_embedding:
             raise misfit(
                 "model.tie",
                 f'= "{tie}" makes the output a table of model.d_embedding = {d_embedding} columns, and with '
                 f'model.readout = "state" it reads model.d_model = {d_model} numbers: set model.tie = "none"',
             )
-        return tie
-
-    @property
-    def one_table(self) -> bool:
-        """Whether both languages share a table of embeddings."""
-        return self.tie == "three_way"
-
-    @property
-    def vectors(self) -> tuple[Path | None, Path | None]:
-        """Files of word vectors."""
-        return self.source_vectors, self.target_vectors
-
-    @property
-    def frozen_vectors(self) -> bool:
-        """Whether words that have such a vector keep it."""
-        return self.freeze_vectors
+        return readout
 
     @property
     def draws(self) -> bool:
@@ -206,24 +169,14 @@ class RecurrentConfig(TranslationArchitecture):
         return not isinstance(self.reading, ContextConfig) and self.reading.weights == "sampled"
 
 
-class RecurrentDecoderConfig(LanguageArchitecture):
+class RecurrentDecoderConfig(LayersConfig, LanguageArchitecture):
     """The vanilla recurrent language model: it looks at nothing but its own past (Mikolov et al. 2010)."""
 
     built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_language_model"
+    endless: ClassVar[bool] = True
 
-    kind: Literal["recurrent"] = "recurrent"
-    d_model: Count = 256
-    """width of the states"""
-    d_embedding: Count = Field(default_factory=lambda given: given["d_model"])
-    """width of the embeddings; d_model if not given"""
-    cell: Literal["elman", "gru", "lstm"] = "lstm"
-    """the vanilla recurrent network, or one with gates"""
     layers: Count = 2
     """layers on top of each other"""
-    dropout: Probability = 0.1
-    """dropout between layers and before the output"""
-    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
-    """dropout of the embeddings; dropout if not given"""
     tie: bool = Field(default_factory=lambda given: given["d_embedding"] == given["d_model"])
     """whether embedding and output are one table; true if not given where d_embedding = d_model"""
 
@@ -235,32 +188,16 @@ class RecurrentDecoderConfig(LanguageArchitecture):
             raise ValueError(f"must be false where model.d_embedding = {d_embedding} is not model.d_model = {d_model}")
         return tie
 
-    @property
-    def endless(self) -> bool:
-        """A state has no end."""
-        return True
 
-
-class RecurrentEncoderConfig(EncoderArchitecture):
+class RecurrentEncoderConfig(LayersConfig, EncoderArchitecture):
     """Recurrent layers over a sentence, with an output for each token."""
 
     built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_encoder"
 
-    kind: Literal["recurrent"] = "recurrent"
-    d_model: Count = 256
-    """width of the states, in a bidirectional encoder of each direction"""
-    d_embedding: Count = Field(default_factory=lambda given: given["d_model"])
-    """width of the embeddings; d_model if not given"""
-    cell: Literal["elman", "gru", "lstm"] = "lstm"
-    """the vanilla recurrent network, or one with gates"""
     layers: Count = 1
     """layers on top of each other"""
     bidirectional: bool = True
     """whether the sentence is read from both ends"""
-    dropout: Probability = 0.1
-    """dropout between layers and before the output"""
-    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
-    """dropout of the embeddings; dropout if not given"""
 
     @property
     def d_output(self) -> int:

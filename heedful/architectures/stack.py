@@ -6,22 +6,19 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.attention import HeadsConfig
-from heedful.architectures.interface import (
-    EncoderArchitecture,
-    LanguageArchitecture,
-)
-from heedful.architectures.positions import (
+from heedful.architectures.attention import (
     CausalConfig,
     DecoderVisibilityConfig,
     EncoderVisibilityConfig,
     EverythingConfig,
+    HeadsConfig,
     LearnedConfig,
     LearnedPositionsConfig,
     PositionsConfig,
     RotaryConfig,
     SinusoidalConfig,
 )
+from heedful.architectures.interface import EncoderArchitecture, LanguageArchitecture
 from heedful.recipes.recipe import Architecture
 from heedful.recipes.section import Count, Longest, Probability, misfit
 
@@ -34,6 +31,9 @@ class StackConfig(Architecture):
 
     Abstract: how many layers there are, and what surrounds them, belongs to the model.
     """
+
+    has_heads: ClassVar[bool] = True
+    """Whether attention has several heads that may look alike."""
 
     kind: Literal["transformer"] = "transformer"
     d_model: Count = 256
@@ -102,11 +102,6 @@ class StackConfig(Architecture):
         return _d_key(self.d_model, self.heads, aggregation=self.aggregation, shared=self.shared_key_value)
 
     @property
-    def has_heads(self) -> bool:
-        """Whether attention has several heads that may look alike."""
-        return True
-
-    @property
     def longest(self) -> Longest | None:
         """How many places the positions have; None where they have no end."""
         if not isinstance(self.positions, LearnedConfig):
@@ -118,63 +113,55 @@ def _d_key(d_model: int, heads: int, *, aggregation: str, shared: bool) -> int:
     return d_model if shared and aggregation == "mean" else d_model // heads
 
 
-class DecoderConfig(StackConfig, LanguageArchitecture):
-    """The decoder-only Transformer: each token sees those before it (Radford et al. 2019, GPT-2)."""
-
-    built_by: ClassVar = "heedful.architectures.build_stack:transformer_language_model"
+class AloneConfig(StackConfig):
+    """Abstract: an encoder or a decoder without the other, as GPT and BERT have it."""
 
     layers: Count = 4
     """layers on top of each other"""
     activation: Activation = "gelu"
     """between the two maps of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
-    residual: Literal["post_norm", "pre_norm"] = "pre_norm"
-    """whether the normalisation precedes each sublayer, with one more behind the last, or follows it"""
     positions: LearnedPositionsConfig = LearnedConfig()
     """how the model knows where a token is"""
     scale_embedding: bool = False
     """multiply the embeddings by the root of d_model"""
+    bias: bool = True
+    """whether the maps and norms inside the layers have biases"""
+    norm_epsilon: Epsilon = 1e-5
+    """added to the variance that a norm divides by"""
+
+
+class DecoderConfig(AloneConfig, LanguageArchitecture):
+    """The decoder-only Transformer: each token sees those before it (Radford et al. 2019, GPT-2)."""
+
+    built_by: ClassVar = "heedful.architectures.build_stack:transformer_language_model"
+
+    residual: Literal["post_norm", "pre_norm"] = "pre_norm"
+    """whether the normalisation precedes each sublayer, with one more behind the last, or follows it"""
     visibility: DecoderVisibilityConfig = CausalConfig()
     """which tokens a token sees"""
     tie: bool = True
     """whether embedding and output are one table"""
     output_bias: bool = False
     """add a learned bias to the logits"""
-    bias: bool = True
-    """whether the maps and norms inside the layers have biases"""
-    norm_epsilon: Epsilon = 1e-5
-    """added to the variance that a norm divides by"""
     initialisation: Literal["gpt2", "xavier"] = "gpt2"
     """what training begins with: normal numbers of deviation 0.02, smaller where a sublayer joins the shortcut, or
     Xavier's rule"""
 
 
-class EncoderConfig(StackConfig, EncoderArchitecture):
+class EncoderConfig(AloneConfig, EncoderArchitecture):
     """The encoder-only Transformer: each token sees all others (Devlin et al. 2019, BERT)."""
 
     built_by: ClassVar = "heedful.architectures.build_stack:transformer_encoder"
+    framed: ClassVar[bool] = True
+    """As in pre-training."""
 
-    layers: Count = 4
-    """layers on top of each other"""
-    activation: Activation = "gelu"
-    """between the two maps of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
-    positions: LearnedPositionsConfig = LearnedConfig()
-    """how the model knows where a token is"""
-    scale_embedding: bool = False
-    """multiply the embeddings by the root of d_model"""
     visibility: EncoderVisibilityConfig = EverythingConfig()
     """which tokens a token sees"""
     segments: Count = 2
     """kinds of parts that a text may have, each with a vector that is added to its tokens; with 1 nothing is added"""
     embedding_norm: bool = True
     """normalise the sum of embeddings"""
-    bias: bool = True
-    """whether the maps and norms inside the layers have biases"""
     norm_epsilon: Epsilon = 1e-12
     """added to the variance that a norm divides by"""
     initialisation: Literal["bert", "xavier"] = "bert"
     """what training begins with: normal numbers of deviation 0.02, none beyond two deviations, or Xavier's rule"""
-
-    @property
-    def framed(self) -> bool:
-        """Whether words are read between a begin and an end, as in pre-training."""
-        return True

@@ -9,20 +9,12 @@
 torch.Size([2, 1, 4])
 """
 
-from heedful.attention.attention import Attention
+from heedful.attention.attention import Attention, Hops
 from heedful.attention.choice import Choice, Focus, PredictedWindow, proportional, softmax
 from heedful.attention.dropout import Dropout
 from heedful.attention.explained import Explaining, declare
 from heedful.attention.hard import Drawn, MovingBaseline, Sampled, StraightThrough, surrogate
-from heedful.attention.hops import Hops
-from heedful.attention.multihead import (
-    Aggregation,
-    Concatenation,
-    KeyValues,
-    Mean,
-    MultiHeadAttention,
-    Projection,
-)
+from heedful.attention.multihead import Aggregation, Concatenation, KeyValues, Mean, MultiHeadAttention, Projection
 from heedful.attention.positions import (
     AbsolutePosition,
     Integer,

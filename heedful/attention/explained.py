@@ -20,23 +20,23 @@ class Explained:
         query: as it is compared with keys.
         key: likewise, as the score projects it.
         value: what is summed.
-        scale: what the plain score was multiplied by.
-        bias: what relative positions add to the scaled score; None where they add nothing.
         scores: scaled and with their bias, of all keys, also of hidden ones.
         visible: who may see whom.
         weights: of the values.
         context: the weighted sums.
+        scale: what the plain score was multiplied by.
+        bias: what relative positions add to the scaled score; None where they add nothing.
     """
 
     query: Float[Tensor, "B H Q d_k"]
     key: Float[Tensor, "B H K d_key"]
     value: Float[Tensor, "B H K d_v"]
-    scale: float
-    bias: Float[Tensor, "#B H Q K"] | None
     scores: Float[Tensor, "B H Q K"]
     visible: Bool[Tensor, "B Q K"]
     weights: Float[Tensor, "B H Q K"]
     context: Float[Tensor, "B H Q d_v"]
+    scale: float = 1.0
+    bias: Float[Tensor, "#B H Q K"] | None = None
 
 
 class Explaining(nn.Module, ABC):

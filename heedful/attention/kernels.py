@@ -109,19 +109,22 @@ class _Explicit(torch.autograd.Function):
         weights = masked_softmax(scaled_products(query, key, scale=scale), hidden=hidden, blind=blind)
         ctx.save_for_backward(query, key, value, weights, factors)
         ctx.scale = scale
-        return combined(weights if factors is None else weights * factors, value)
+        return combined(_thinned(weights, factors), value)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, weights, factors = ctx.saved_tensors
         gradient = gradients[0].contiguous()
-        kept = weights if factors is None else weights * factors
-        d_value = combined(kept.transpose(2, 3), gradient)
+        d_value = combined(_thinned(weights, factors).transpose(2, 3), gradient)
         d_kept = scaled_products(gradient, value, scale=1.0)
         d_scores = _softmax_gradient(d_kept if factors is None else d_kept.mul_(factors), weights)
         d_query = scaled_products(d_scores, key.transpose(2, 3), scale=ctx.scale)
         d_key = scaled_products(d_scores.transpose(2, 3), query.transpose(2, 3), scale=ctx.scale)
         return d_query, d_key, d_value, None, None, None, None
+
+
+def _thinned(weights: Tensor, factors: Tensor | None) -> Tensor:
+    return weights if factors is None else weights * factors
 
 
 def scaled_products(

@@ -15,10 +15,75 @@ from heedful.attention import kernels
 from heedful.attention.dropout import Dropout
 from heedful.attention.explained import Explained, Explaining
 from heedful.attention.positions import RelativePosition, Unaware
-from heedful.attention.sight import Band, Sight
-from heedful.attention.storage import Grown
+from heedful.attention.sight import Band, Sight, without
 from heedful.attention.weigher import ScaledSoftmax, Weigher
 from heedful.values import laid_under
+
+_STEPS, _SLOTS = 31, 256
+"""Further appends that a new room has space for, as long as they are this small: most sentences then grow but once."""
+
+
+class _Room:
+    """Tensors with space to grow; `_begin` holds the place where it begins, and is empty while somebody asks."""
+
+    def __init__(self, tensors: tuple[Tensor, ...], used: int) -> None:
+        self.tensors = tensors
+        self._begin = [used]
+
+    def claim(self, begin: int, end: int) -> bool:
+        """Takes the space between these places, unless it is taken or not there; of many who ask, one gets it.
+
+        Taking the only element of a list is one step, whatever other threads do. Whoever finds it empty goes without.
+        """
+        try:
+            free = self._begin.pop()
+        except IndexError:
+            return False
+        granted = begin == free and end <= self.tensors[0].size(2)
+        self._begin.append(end if granted else free)
+        return granted
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A tuple of tensors that grow along axis 2: appending costs what is appended, and every older value stays valid.
+
+    A state that is the longest on its room writes behind itself; any other (two continuations of one state, in one
+    thread or in several) first takes a copy. So sharing is never visible.
+    """
+
+    room: _Room
+    length: int
+
+    @classmethod
+    def of(cls, *tensors: Tensor) -> Grown:
+        """Storage that starts with these tensors, [B, H, length, width]."""
+        length = tensors[0].size(2)
+        return cls(_Room(tensors, length), length)
+
+    def read(self) -> tuple[Tensor, ...]:
+        """The tensors, up to this state's length."""
+        return tuple(tensor.narrow(2, 0, self.length) for tensor in self.room.tensors)
+
+    def append(self, *newer: Tensor) -> Grown:
+        """A state longer by `newer`."""
+        size = newer[0].size(2)
+        end = self.length + size
+        room = self.room
+        if not room.claim(self.length, end):
+            space = max(2 * end, end + min(_STEPS * size, _SLOTS))
+            room = _Room(tuple(_with_space(tensor, space) for tensor in self.read()), end)
+        for tensor, new in zip(room.tensors, newer, strict=True):
+            tensor.narrow(2, self.length, size).copy_(new)
+        return Grown(room, end)
+
+
+def _with_space(tensor: Tensor, length: int) -> Tensor:
+    shape = list(tensor.shape)
+    shape[2] = length
+    room = tensor.new_empty(shape)
+    room.narrow(2, 0, tensor.size(2)).copy_(tensor)
+    return room
 
 
 @dataclass(frozen=True)
@@ -49,8 +114,8 @@ class KeyValues:
 
     def cut(self, columns: int, *, left: bool) -> KeyValues:
         """Without so many keys at one end."""
-        start, stop = (columns, None) if left else (0, self.key.size(2) - columns)
-        return KeyValues(self.key[:, :, start:stop], self.value[:, :, start:stop])
+        kept = without(self.key.size(2), columns, left=left)
+        return KeyValues(self.key[:, :, kept], self.value[:, :, kept])
 
     def before_any(self, groups: int) -> KeyValues:
         """No keys and values, for so many groups."""
@@ -168,23 +233,19 @@ class MultiHeadAttention(Explaining):
         positions: Int[Tensor, "G K"],
     ) -> KeyValues:
         """Projects what can be attended to; done once per token or per memory."""
+        cut, linear = self.heads * self.d_k, self.key_value
         if self.shared_key_value:
-            key = self._split(self.key_value(keys), self.d_k)
-            value = key if values is keys else self._split(self.key_value(values), self.d_k)
+            key = linear(keys)
+            value = key if values is keys else linear(values)
         elif values is keys:
-            both = self.key_value(keys).split([self.heads * self.d_k, self.heads * self.d_v], -1)
-            key, value = self._split(both[0], self.d_k), self._split(both[1], self.d_v)
+            key, value = linear(keys).split([cut, self.heads * self.d_v], -1)
         else:
-            cut, bias = self.heads * self.d_k, self.key_value.bias
-            key = self._split(
-                functional.linear(keys, self.key_value.weight[:cut], None if bias is None else bias[:cut]),
-                self.d_k,
+            key, value = (
+                functional.linear(given, linear.weight[rows], None if linear.bias is None else linear.bias[rows])
+                for given, rows in ((keys, slice(cut)), (values, slice(cut, None)))
             )
-            value = self._split(
-                functional.linear(values, self.key_value.weight[cut:], None if bias is None else bias[cut:]),
-                self.d_v,
-            )
-        return KeyValues(self.weigher.project(self.relative.rotate(key, positions), positions), value)
+        key = self.relative.rotate(self._split(key, self.d_k), positions)
+        return KeyValues(self.weigher.project(key, positions), self._split(value, self.d_v))
 
     def forward(
         self, x: Float[Tensor, "G Q d_model"], memory: KeyValues, *, sight: Sight
@@ -199,13 +260,8 @@ class MultiHeadAttention(Explaining):
         """All that lies between the queries and their contexts, which are those of `forward`."""
         sight = sight.whole()
         query = self.relative.rotate(self._split(self.query(x), self.d_k), sight.positions)
-        scores = self.weigher.score(query, memory.key)
-        bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
-        if bias is not None:
-            scores = scores + bias
+        scores, bias = self._scores(query, memory, sight=sight)
         weights = self.weigher.choose(scores.clone(), sight=sight)
-        context = kernels.combined(weights, memory.value)
-        shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
         visible = torch.ones_like(scores[:, 0], dtype=torch.bool) if sight.visible is None else sight.visible[:, 0]
         return Explained(
             query=query,
@@ -216,7 +272,7 @@ class MultiHeadAttention(Explaining):
             scores=scores,
             visible=visible,
             weights=weights,
-            context=context if shift is None else context + shift,
+            context=self._combined(weights, memory, sight=sight),
         )
 
     def _split(self, x: Tensor, width: int) -> Tensor:
@@ -241,15 +297,21 @@ class MultiHeadAttention(Explaining):
                 blind=sight.blind,
                 factors=self.dropout.factors((*query.shape[:3], memory.key.size(2)), like=query),
             )
-        scores = self.weigher.score(query, memory.key)
-        bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
-        if bias is not None:
-            scores = scores + bias
+        scores, _ = self._scores(query, memory, sight=sight)
         weights = self.weigher.choose(scores, sight=sight)
         if self.probe.watched:
             weights = self.probe(weights)
         if self.training:
             weights = self.dropout(weights)
+        return self._combined(weights, memory, sight=sight)
+
+    def _scores(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> tuple[Tensor, Tensor | None]:
+        """Fresh scores, and the bias that is in them."""
+        scores = self.weigher.score(query, memory.key)
+        bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
+        return (scores if bias is None else scores + bias), bias
+
+    def _combined(self, weights: Tensor, memory: KeyValues, *, sight: Sight) -> Tensor:
         context = kernels.combined(weights, memory.value)
         shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
         return context if shift is None else context + shift

@@ -102,42 +102,14 @@ class Integer(AbsolutePosition):
         return (positions + self.first).unsqueeze(-1).to(torch.get_default_dtype()).expand(-1, -1, self.d_model)
 
 
-class RelativePosition(nn.Module, ABC):
-    """What attention does with the positions of queries and keys."""
-
-    touches_scores: bool
-    """Whether scores or values are changed, which no fused kernel can do; turning queries and keys is no obstacle."""
-
-    @abstractmethod
-    def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
-        """Queries or keys turned according to their positions."""
-
-    @abstractmethod
-    def score_bias(
-        self,
-        query: Float[Tensor, "B H Q d_k"],
-        positions: Int[Tensor, "B Q"],
-        key_positions: Int[Tensor, "B K"],
-    ) -> Float[Tensor, "B H Q K"] | None:
-        """What is added to the scaled scores."""
-
-    @abstractmethod
-    def value_bias(
-        self,
-        weights: Float[Tensor, "B H Q K"],
-        positions: Int[Tensor, "B Q"],
-        key_positions: Int[Tensor, "B K"],
-    ) -> Float[Tensor, "B H Q d_v"] | None:
-        """What is added to the contexts."""
-
-
-class Unaware(RelativePosition):
-    """Attention that does not look at positions."""
+class RelativePosition(nn.Module):
+    """What attention does with the positions of queries and keys: nothing but what a child says."""
 
     touches_scores = False
+    """Whether scores or values are changed, which no fused kernel can do; turning queries and keys is no obstacle."""
 
     def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
-        """Unchanged."""
+        """Queries or keys turned according to their positions."""
         return heads
 
     def score_bias(
@@ -145,16 +117,22 @@ class Unaware(RelativePosition):
         query: Float[Tensor, "B H Q d_k"],
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
-    ) -> None:
-        """Nothing."""
+    ) -> Float[Tensor, "B H Q K"] | None:
+        """What is added to the scaled scores."""
+        return None
 
     def value_bias(
         self,
         weights: Float[Tensor, "B H Q K"],
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
-    ) -> None:
-        """Nothing."""
+    ) -> Float[Tensor, "B H Q d_v"] | None:
+        """What is added to the contexts."""
+        return None
+
+
+class Unaware(RelativePosition):
+    """Attention that does not look at positions."""
 
 
 class Rotary(RelativePosition):
@@ -162,8 +140,6 @@ class Rotary(RelativePosition):
 
     Scores then depend on the distance alone: (R_t q) . (R_s k) = q . (R_(s-t) k).
     """
-
-    touches_scores = False
 
     def __init__(self, d_k: int) -> None:
         super().__init__()
@@ -177,22 +153,6 @@ class Rotary(RelativePosition):
         sin, cos = angle.sin().to(heads.dtype), angle.cos().to(heads.dtype)
         even, odd = heads[..., 0::2], heads[..., 1::2]
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
-
-    def score_bias(
-        self,
-        query: Float[Tensor, "B H Q d_k"],
-        positions: Int[Tensor, "B Q"],
-        key_positions: Int[Tensor, "B K"],
-    ) -> None:
-        """Nothing."""
-
-    def value_bias(
-        self,
-        weights: Float[Tensor, "B H Q K"],
-        positions: Int[Tensor, "B Q"],
-        key_positions: Int[Tensor, "B K"],
-    ) -> None:
-        """Nothing."""
 
 
 class Shaw(RelativePosition):
@@ -217,10 +177,6 @@ class Shaw(RelativePosition):
         nn.init.xavier_uniform_(self.key)
         if self.value is not None:
             nn.init.xavier_uniform_(self.value)
-
-    def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
-        """Unchanged."""
-        return heads
 
     def score_bias(
         self,
@@ -274,10 +230,6 @@ class Quadratic(RelativePosition):
         self.alpha = nn.Parameter(torch.full((heads,), alpha))
         nn.init.normal_(self.centre, std=math.sqrt(2))
 
-    def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
-        """Unchanged."""
-        return heads
-
     def score_bias(
         self,
         query: Float[Tensor, "B H Q d_k"],
@@ -291,14 +243,6 @@ class Quadratic(RelativePosition):
         delta = delta.to(self.centre.dtype)
         toward = (delta @ self.centre.T).permute(0, 3, 1, 2)
         return -self.alpha[:, None, None] * (delta.square().sum(-1).unsqueeze(1) - 2 * toward)
-
-    def value_bias(
-        self,
-        weights: Float[Tensor, "B H Q K"],
-        positions: Int[Tensor, "B Q"],
-        key_positions: Int[Tensor, "B K"],
-    ) -> None:
-        """Nothing."""
 
     def _pixel(self, positions: Int[Tensor, "B T"]) -> Int[Tensor, "B T 2"]:
         return torch.stack((positions // self.columns, positions % self.columns), -1)

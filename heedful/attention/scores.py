@@ -21,17 +21,17 @@ _SUMMANDS = 2**16
 class Score(nn.Module, ABC):
     """A measure of similarity between queries and keys."""
 
-    @abstractmethod
     def project(
         self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
     ) -> Float[Tensor, "*B K d_projected"]:
-        """What of the keys can be computed before any query is known.
+        """What of the keys can be computed before any query is known; the keys themselves where that is nothing.
 
         Args:
             keys: of a memory.
             positions: where each key is, -1 where there is none; without them keys count from 0. Only scores that
                 look at places (`Location`) read them.
         """
+        return keys
 
     @abstractmethod
     def forward(
@@ -43,32 +43,20 @@ class Score(nn.Module, ABC):
 class Dot(Score):
     """q . k (Luong et al. 2015, eq. 8, dot)."""
 
-    def project(
-        self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
-    ) -> Float[Tensor, "*B K d_key"]:
-        """The keys themselves."""
-        return keys
-
     def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
         """Inner products."""
         return query @ key.transpose(-2, -1)
 
 
-class ScaledDot(Score):
+class ScaledDot(Dot):
     """q . k / sqrt(d) (Vaswani et al. 2017, eq. 1): of variance 1 when the entries of q and k are."""
-
-    def project(
-        self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
-    ) -> Float[Tensor, "*B K d_key"]:
-        """The keys themselves."""
-        return keys
 
     def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
         """Inner products over the root of their width."""
-        return query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+        return super().forward(query, key) / math.sqrt(query.size(-1))
 
 
-class General(Score):
+class General(Dot):
     """q W k (Luong et al. 2015, eq. 8, general); the widths of query and key may differ."""
 
     def __init__(self, d_query: int, d_key: int) -> None:
@@ -81,12 +69,6 @@ class General(Score):
         """W k."""
         projected: Tensor = self.weight(keys)
         return projected
-
-    def forward(
-        self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K d_query"]
-    ) -> Float[Tensor, "*B Q K"]:
-        """Inner products of queries with projected keys."""
-        return query @ key.transpose(-2, -1)
 
 
 class Additive(Score):
@@ -179,7 +161,7 @@ class Location(Score):
         return scores
 
 
-class ExpDot(Score):
+class ExpDot(Dot):
     """exp(q . k), the lecture's score that cannot be negative; `proportional` makes it the softmax of `Dot`.
 
     exp overflows (in fp32 and bf16 from 88.7), so q . k is cut to +-77.6 there (+-698.7 in fp64), where sums over
@@ -187,16 +169,10 @@ class ExpDot(Score):
     them; `softmax` over `Dot` is the same function without these edges.
     """
 
-    def project(
-        self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
-    ) -> Float[Tensor, "*B K d_key"]:
-        """The keys themselves."""
-        return keys
-
     def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
         """Exponentials of inner products."""
         limit = math.log(torch.finfo(query.dtype).max) - math.log(_SUMMANDS)
-        return (query @ key.transpose(-2, -1)).clamp(-limit, limit).exp()
+        return super().forward(query, key).clamp(-limit, limit).exp()
 
 
 def _energies(

@@ -49,7 +49,7 @@ class Slots:
         owned = None if self.owned is None else self.owned.index_select(0, rows.origin)
         if rows.free and owned is not None:
             return Slots(torch.where(owned, positions, -1))
-        return Slots(positions, owned, 1 if rows.free else rows.width)
+        return Slots(positions, owned, rows.width)
 
     @classmethod
     def together(cls, parts: Sequence[Slots], *, left: bool) -> Slots:
@@ -62,9 +62,9 @@ class Slots:
 
     def cut(self, columns: int, *, left: bool) -> Slots:
         """Without so many columns at one end."""
-        start, stop = (columns, None) if left else (0, self.positions.size(1) - columns)
-        owned = None if self.owned is None else self.owned[:, start:stop]
-        return Slots(self.positions[:, start:stop], owned, self.width)
+        kept = without(self.positions.size(1), columns, left=left)
+        owned = None if self.owned is None else self.owned[:, kept]
+        return Slots(self.positions[:, kept], owned, self.width)
 
     def all_owned(self) -> Bool[Tensor, "B K"]:
         """The table of ancestry, even where all rows may use all keys."""
@@ -199,6 +199,11 @@ class Band:
         heads, width = contexts.size(1), contexts.size(3)
         rows = contexts.transpose(1, 2).reshape(-1, self.asking.numel(), heads, width)
         return rows[:, : self.queries].transpose(1, 2)
+
+
+def without(columns: int, gone: int, *, left: bool) -> slice:
+    """Which columns are left without so many at one end."""
+    return slice(gone, None) if left else slice(columns - gone)
 
 
 def _pieces(

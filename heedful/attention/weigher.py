@@ -18,20 +18,20 @@ from heedful.attention.sight import Sight
 class Weigher(nn.Module, ABC):
     """From the queries and keys of all heads to weights."""
 
-    fusable: bool
+    fusable = False
     """Whether torch's fused kernel computes the same, unless scores get a bias."""
 
-    @abstractmethod
     def project(self, key: Float[Tensor, "G H K d_k"], positions: Int[Tensor, "G K"]) -> Float[Tensor, "G H K d_p"]:
-        """What of the keys can be computed before any query is known."""
+        """What of the keys can be computed before any query is known; the keys themselves where that is nothing."""
+        return key
 
     @abstractmethod
     def score(self, query: Float[Tensor, "G H Q d_k"], key: Float[Tensor, "G H K d_p"]) -> Float[Tensor, "G H Q K"]:
         """Fresh scores of projected keys."""
 
-    @abstractmethod
     def scale(self, d_k: int) -> float:
-        """By what the plain score is multiplied."""
+        """By what the plain score is multiplied; 1 where the score applies what it has itself."""
+        return 1.0
 
     @abstractmethod
     def choose(self, scores: Float[Tensor, "G H Q K"], *, sight: Sight) -> Float[Tensor, "G H Q K"]:
@@ -42,10 +42,6 @@ class ScaledSoftmax(Weigher):
     """softmax(q . k / sqrt(d_k)) (Vaswani et al. 2017, eq. 1)."""
 
     fusable = True
-
-    def project(self, key: Float[Tensor, "G H K d_k"], positions: Int[Tensor, "G K"]) -> Float[Tensor, "G H K d_k"]:
-        """The keys themselves."""
-        return key
 
     def score(self, query: Float[Tensor, "G H Q d_k"], key: Float[Tensor, "G H K d_k"]) -> Float[Tensor, "G H Q K"]:
         """Inner products over the root of their width."""
@@ -63,8 +59,6 @@ class ScaledSoftmax(Weigher):
 class Scored(Weigher):
     """Any score and any choice; a score with parameters is shared by all heads, whose projections differ."""
 
-    fusable = False
-
     def __init__(self, score: Score, choice: Choice = softmax) -> None:
         super().__init__()
         self.measure = score
@@ -78,10 +72,6 @@ class Scored(Weigher):
         """By the score."""
         scores: Tensor = self.measure(query, key)
         return scores
-
-    def scale(self, d_k: int) -> float:
-        """1: a score that has a scale applies it itself."""
-        return 1.0
 
     def choose(self, scores: Float[Tensor, "G H Q K"], *, sight: Sight) -> Float[Tensor, "G H Q K"]:
         """By the choice."""

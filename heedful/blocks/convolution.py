@@ -94,32 +94,8 @@ class GatedConvolution(nn.Module):
         return functional.glu(self.linear(torch.cat(taps, -1)), -1)
 
 
-class CentredConvolution(nn.Module):
-    """A gated convolution whose windows reach equally far to both sides: an encoder's (Gehring et al. 2017, 3.2).
-
-    Args:
-        d_hidden: width of input and output.
-        width: entries in a window, an odd number.
-        dilation: distance between the entries of a window.
-        dropout: of the input.
-    """
-
-    def __init__(self, d_hidden: int, width: int, *, dilation: int = 1, dropout: float = 0.0) -> None:
-        super().__init__()
-        assert width % 2 == 1, f"a window of {width} entries has no middle"
-        self.d_hidden = d_hidden
-        self.dropout = Dropout(dropout)
-        self.gated = GatedConvolution(d_hidden, width, dilation=dilation, dropout=dropout)
-
-    def forward(self, x: Float[Tensor, "B T d_hidden"], lineup: Lineup) -> Float[Tensor, "B T d_hidden"]:
-        """Each token with its neighbours; beyond the ends of a row are zeros."""
-        side = self.gated.span // 2
-        line = lineup.blank(lineup.arrange(self.dropout(x)))
-        return lineup.restore(self.gated(functional.pad(line, (0, 0, side, side))))
-
-
-class CausalConvolution(nn.Module):
-    """A gated convolution whose windows end at the token itself: a decoder's (Gehring et al. 2017, 3.2).
+class Convolution(nn.Module):
+    """A gated convolution over the tokens of a text.
 
     Args:
         d_hidden: width of input and output.
@@ -133,6 +109,24 @@ class CausalConvolution(nn.Module):
         self.d_hidden = d_hidden
         self.dropout = Dropout(dropout)
         self.gated = GatedConvolution(d_hidden, width, dilation=dilation, dropout=dropout)
+
+
+class CentredConvolution(Convolution):
+    """Windows that reach equally far to both sides, of an odd width: an encoder's (Gehring et al. 2017, 3.2)."""
+
+    def __init__(self, d_hidden: int, width: int, *, dilation: int = 1, dropout: float = 0.0) -> None:
+        assert width % 2 == 1, f"a window of {width} entries has no middle"
+        super().__init__(d_hidden, width, dilation=dilation, dropout=dropout)
+
+    def forward(self, x: Float[Tensor, "B T d_hidden"], lineup: Lineup) -> Float[Tensor, "B T d_hidden"]:
+        """Each token with its neighbours; beyond the ends of a row are zeros."""
+        side = self.gated.span // 2
+        line = lineup.blank(lineup.arrange(self.dropout(x)))
+        return lineup.restore(self.gated(functional.pad(line, (0, 0, side, side))))
+
+
+class CausalConvolution(Convolution):
+    """Windows that end at the token itself: a decoder's (Gehring et al. 2017, 3.2)."""
 
     def begin(self, rows: int, *, like: Float[Tensor, ...]) -> Float[Tensor, "rows span d_hidden"]:
         """What stands before the first token: zeros."""

@@ -87,8 +87,31 @@ class TokenEmbedding(nn.Module):
         return vectors
 
 
-def embedding_table(size: int, d_model: int) -> nn.Embedding:
-    """A table of normal vectors of expected length 1, fit to be tied with an output."""
+def embedding_table(size: int, d_model: int, *, deviation: float | None = None) -> nn.Embedding:
+    """A table of normal vectors of expected length 1, unless told otherwise: fit to be tied with an output."""
     table = nn.Embedding(size, d_model)
-    nn.init.normal_(table.weight, std=d_model**-0.5)
+    nn.init.normal_(table.weight, std=deviation or d_model**-0.5)
     return table
+
+
+def output_map(
+    table: nn.Embedding, d_input: int | None = None, *, tied: bool, bias: bool = True, deviation: float | None = None
+) -> nn.Linear:
+    """From hidden vectors to logits over the entries of a table.
+
+    Args:
+        table: its weight, if they are tied.
+        d_input: width of the hidden vectors; that of the table unless given.
+        tied: whether they are.
+        bias: whether there is one; it begins with zeros.
+        deviation: of the weight, if they are not; the root of 1 / d_input unless given.
+    """
+    d_input = d_input or table.embedding_dim
+    output = nn.Linear(d_input, table.num_embeddings, bias=bias)
+    if tied:
+        output.weight = table.weight
+    else:
+        nn.init.normal_(output.weight, std=deviation or d_input**-0.5)
+    if bias:
+        nn.init.zeros_(output.bias)
+    return output

@@ -22,21 +22,19 @@ class Cell(nn.Module, ABC):
 
     Input and recurrent map are `nn.Linear`s over all gates side by side. Recurrent matrices start orthogonal gate by
     gate, which keeps gradients from vanishing or exploding at first (Saxe et al. 2014); input maps start by Xavier.
-
-    Args:
-        d_input: width of what is read.
-        d_state: width of the state.
-        gates: maps side by side.
     """
 
+    gates: ClassVar[int]
+    """Maps side by side."""
+    kernel: ClassVar[staticmethod[..., tuple[Tensor, ...]]]
+    """torch's function of a whole sequence: outputs, and each part of the last state."""
     parts: ClassVar[int] = 1
 
-    def __init__(self, d_input: int, d_state: int, *, gates: int) -> None:
+    def __init__(self, d_input: int, d_state: int) -> None:
         super().__init__()
         self.d_state = d_state
-        self.gates = gates
-        self.input = nn.Linear(d_input, gates * d_state)
-        self.recurrent = nn.Linear(d_state, gates * d_state)
+        self.input = nn.Linear(d_input, self.gates * d_state)
+        self.recurrent = nn.Linear(d_state, self.gates * d_state)
         for matrix in torch.split(self.input.weight, d_state):
             nn.init.xavier_uniform_(matrix)
         for matrix in torch.split(self.recurrent.weight, d_state):
@@ -44,88 +42,53 @@ class Cell(nn.Module, ABC):
         nn.init.zeros_(self.input.bias)
         nn.init.zeros_(self.recurrent.bias)
 
-    @staticmethod
-    @abstractmethod
-    def begin(output: Float[Tensor, "B d"]) -> CellState:
-        """The state whose output is this."""
+    @classmethod
+    def begin(cls, output: Float[Tensor, "B d"]) -> CellState:
+        """The state whose output is this, with nothing else in it."""
+        return (output, *(torch.zeros_like(output) for _ in range(cls.parts - 1)))
 
     @abstractmethod
     def advance(self, projected: Float[Tensor, "B gates"], state: CellState) -> CellState:
         """One step; `projected` is what `input` made of the token, plus whatever else enters the gates."""
 
-    @abstractmethod
     def run(self, x: Float[Tensor, "B T d_input"], state: CellState) -> tuple[Float[Tensor, "B T d"], CellState]:
         """All steps of rows without padding, by torch's own kernel."""
+        output, *last = self.kernel(x, *self._arguments(state), True)
+        return output, tuple(part.squeeze(0) for part in last)
 
-    @abstractmethod
     def run_packed(
         self, x: nn.utils.rnn.PackedSequence, state: CellState
     ) -> tuple[nn.utils.rnn.PackedSequence, CellState]:
         """All steps of rows of different length, sorted."""
+        output, *last = self.kernel(x.data, x.batch_sizes, *self._arguments(state))
+        return nn.utils.rnn.PackedSequence(output, x.batch_sizes), tuple(part.squeeze(0) for part in last)
 
-    def _weights(self) -> list[Tensor]:
-        return [self.input.weight, self.recurrent.weight, self.input.bias, self.recurrent.bias]
-
-
-class _OneState(Cell):
-    """Cells whose state is their output."""
-
-    @staticmethod
-    @abstractmethod
-    def kernel(*arguments: Any) -> tuple[Tensor, Tensor]:
-        """torch's function."""
-
-    @staticmethod
-    def begin(output: Float[Tensor, "B d"]) -> CellState:
-        """The output itself."""
-        return (output,)
-
-    def run(self, x: Float[Tensor, "B T d_input"], state: CellState) -> tuple[Float[Tensor, "B T d"], CellState]:
-        """All steps of rows without padding."""
-        output, last = self.kernel(x, state[0].unsqueeze(0), self._weights(), True, 1, 0.0, False, False, True)
-        return output, (last.squeeze(0),)
-
-    def run_packed(
-        self, x: nn.utils.rnn.PackedSequence, state: CellState
-    ) -> tuple[nn.utils.rnn.PackedSequence, CellState]:
-        """All steps of rows of different length."""
-        output, last = self.kernel(
-            x.data, x.batch_sizes, state[0].unsqueeze(0), self._weights(), True, 1, 0.0, False, False
-        )
-        return nn.utils.rnn.PackedSequence(output, x.batch_sizes), (last.squeeze(0),)
+    def _arguments(self, state: CellState) -> tuple[Any, ...]:
+        """State and weights; one layer with biases, without dropout, not in training, from left to right."""
+        before = [part.unsqueeze(0) for part in state]
+        weights = [self.input.weight, self.recurrent.weight, self.input.bias, self.recurrent.bias]
+        return before if self.parts > 1 else before[0], weights, True, 1, 0.0, False, False
 
 
-class Elman(_OneState):
+class Elman(Cell):
     """h = tanh(W x + U h + b) (Elman 1990): the lecture's vanilla network."""
 
-    def __init__(self, d_input: int, d_state: int) -> None:
-        super().__init__(d_input, d_state, gates=1)
-
-    @staticmethod
-    def kernel(*arguments: Any) -> tuple[Tensor, Tensor]:
-        """`torch.rnn_tanh`."""
-        result: tuple[Tensor, Tensor] = torch.rnn_tanh(*arguments)
-        return result
+    gates = 1
+    kernel = staticmethod(torch.rnn_tanh)
 
     def advance(self, projected: Float[Tensor, "B d"], state: CellState) -> CellState:
         """tanh of both maps."""
         return (torch.tanh(projected + self.recurrent(state[0])),)
 
 
-class GRU(_OneState):
+class GRU(Cell):
     """h = (1 - z) n + z h with n = tanh(W x + r (U h)) (Cho et al. 2014, eq. 5-8).
 
     The reset gate r stands behind the product with U, as in torch and cuDNN, where the paper resets h before it.
     """
 
-    def __init__(self, d_input: int, d_state: int) -> None:
-        super().__init__(d_input, d_state, gates=3)
-
-    @staticmethod
-    def kernel(*arguments: Any) -> tuple[Tensor, Tensor]:
-        """`torch.gru`."""
-        result: tuple[Tensor, Tensor] = torch.gru(*arguments)
-        return result
+    gates = 3
+    kernel = staticmethod(torch.gru)
 
     def advance(self, projected: Float[Tensor, "B gates"], state: CellState) -> CellState:
         """Reset gate, update gate, candidate: in torch's order."""
@@ -144,17 +107,14 @@ class LSTM(Cell):
     The forget gate's bias starts at 1, so that the cell remembers at first (Jozefowicz et al. 2015, section 3.2).
     """
 
+    gates = 4
+    kernel = staticmethod(torch.lstm)
     parts = 2
 
     def __init__(self, d_input: int, d_state: int) -> None:
-        super().__init__(d_input, d_state, gates=4)
+        super().__init__(d_input, d_state)
         with torch.no_grad():
             self.input.bias[d_state : 2 * d_state] = 1.0
-
-    @staticmethod
-    def begin(output: Float[Tensor, "B d"]) -> CellState:
-        """An output with an empty cell."""
-        return (output, torch.zeros_like(output))
 
     def advance(self, projected: Float[Tensor, "B gates"], state: CellState) -> CellState:
         """Input gate, forget gate, candidate, output gate: in torch's order."""
@@ -162,20 +122,6 @@ class LSTM(Cell):
         i, f, candidate, o = (projected + self.recurrent(h)).chunk(4, -1)
         cell = torch.addcmul(torch.sigmoid(f) * cell, torch.sigmoid(i), torch.tanh(candidate))
         return (torch.sigmoid(o) * torch.tanh(cell), cell)
-
-    def run(self, x: Float[Tensor, "B T d_input"], state: CellState) -> tuple[Float[Tensor, "B T d"], CellState]:
-        """All steps of rows without padding."""
-        before = [part.unsqueeze(0) for part in state]
-        output, h, cell = torch.lstm(x, before, self._weights(), True, 1, 0.0, False, False, True)
-        return output, (h.squeeze(0), cell.squeeze(0))
-
-    def run_packed(
-        self, x: nn.utils.rnn.PackedSequence, state: CellState
-    ) -> tuple[nn.utils.rnn.PackedSequence, CellState]:
-        """All steps of rows of different length."""
-        before = [part.unsqueeze(0) for part in state]
-        output, h, cell = torch.lstm(x.data, x.batch_sizes, before, self._weights(), True, 1, 0.0, False, False)
-        return nn.utils.rnn.PackedSequence(output, x.batch_sizes), (h.squeeze(0), cell.squeeze(0))
 
 
 class Layer(nn.Module, ABC):

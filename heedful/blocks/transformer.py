@@ -18,7 +18,7 @@ from heedful.attention.visibility import Visibility, everything
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import Residual
-from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, by_name, memories_of, one_width, unused
+from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, by_name, memories_of, one_width, select, unused
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class StackState:
         """With other rows."""
         groups = rows.source_groups(self.width)
         return StackState(
-            past=None if self.past is None else self.past.rearrange(rows),
-            memories={name: slots.rearrange(rows) for name, slots in self.memories.items()},
+            past=select(self.past, rows),
+            memories=select(self.memories, rows),
             layers=tuple(
                 LayerState(
                     None if layer.past is None else layer.past.pick(groups),
@@ -63,7 +63,7 @@ class StackState:
                 )
                 for layer in self.layers
             ),
-            width=1 if rows.free else rows.width,
+            width=rows.width,
         )
 
     def joined(self, others: Sequence[StackState]) -> StackState:

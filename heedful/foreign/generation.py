@@ -9,16 +9,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from heedful.errors import RunError
-from heedful.foreign.vocabularies import read_json
+from heedful.foreign.vocabularies import read_json_if_there
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
-
-_NAME = "generation_config.json"
 
 
 def generation_settings(folder: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     """What config.json says of generation, and over it what generation_config.json says."""
-    path = folder / _NAME
-    newer = read_json(path) if path.exists() else {}
+    newer = read_json_if_there(folder / "generation_config.json")
     return {**content, **{key: value for key, value in newer.items() if value is not None}}
 
 

@@ -22,9 +22,9 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
-from heedful.foreign.families.family import Family
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.marian import MARIAN
+from heedful.foreign.families.settings import Family
 from heedful.foreign.folders import CONFIG
 from heedful.foreign.generation import forbidden, generation_settings, token, translating, writing
 from heedful.foreign.vocabularies import OWN, OWN_SIDES, Side, read_json, read_marian, read_text_vocabulary
@@ -45,19 +45,10 @@ from heedful.tasks.translation.face import Translator
 FAMILIES: Final[Mapping[str, Family]] = {family.model_type: family for family in (BERT, GPT2, MARIAN, BART)}
 """By the model_type of config.json."""
 
-
 _SOURCE: Final = "encoder.stack.embedding.table.weight"
-
-
 _TARGET: Final = "decoder.stack.embedding.table.weight"
-
-
 _WEIGHTS: Final = "model.safetensors"
-
-
 _INDEX: Final = "model.safetensors.index.json"
-
-
 _PICKLED: Final = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
@@ -83,13 +74,7 @@ def open_hugging_face(folder: Path) -> HuggingFaceFolder:
 
 @dataclass(frozen=True)
 class HuggingFaceFolder:
-    """A model of Hugging Face.
-
-    Attributes:
-        folder: where it is.
-        content: of its config.json.
-        family: what kind of model it is.
-    """
+    """A model of Hugging Face; `content` is that of its config.json."""
 
     folder: Path
     content: Mapping[str, Any]

@@ -5,24 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from heedful.architectures.attention import LearnedConfig
 from heedful.architectures.model import TransformerConfig
-from heedful.architectures.positions import LearnedConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces
 from heedful.data.tokenizers import PAD, SentencePiece, Tokenizer
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
-from heedful.foreign.families.family import Family
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.marian import MARIAN
+from heedful.foreign.families.settings import Family
 from heedful.foreign.vocabularies import OWN, OWN_SIDES
 from heedful.store import save_tensors, whole_folder, write_json
 from heedful.tasks.origin import Origin
 
 _LONGEST: Final = 1024
 """Positions that an exported Marian model has; ours has no limit of its own where positions are computed."""
-
-
 _CLASSES: Final = {"bert": "BertTokenizer", "gpt2": "GPT2Tokenizer", "bart": "BartTokenizer"}
 
 

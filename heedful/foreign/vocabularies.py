@@ -52,6 +52,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
+def read_json_if_there(path: Path) -> dict[str, Any]:
+    """The same; nothing where there is no such file."""
+    return read_json(path) if path.exists() else {}
+
+
 @dataclass(frozen=True)
 class Side:
     """What one side of a translation model needs beside the vocabulary.
@@ -80,7 +85,7 @@ def read_text_vocabulary(folder: Path, *, kind: str, size: int, side: Side | Non
         RunError: files are missing or damaged, or of a kind that heedful does not know.
         MissingExtraError: the package tokenizers is not installed.
     """
-    settings = _settings(folder)
+    settings = read_json_if_there(folder / "tokenizer_config.json")
     content = _content(folder, settings, bert=kind == "bert")
     names = _special_names(folder, settings, kind)
     added = content.get("added_tokens") or ()
@@ -119,13 +124,13 @@ def read_marian(
     Raises:
         RunError: a file is missing or damaged.
     """
-    settings = _settings(folder)
+    settings = read_json_if_there(folder / "tokenizer_config.json")
     names = _special_names(folder, settings, "marian")
     separate = bool(settings.get("separate_vocabs"))
     made = []
-    for side, name, size in (
-        ("source", "vocab.json", sizes[0]),
-        ("target", "target_vocab.json" if separate else "vocab.json", sizes[1]),
+    for side, name, size, never in (
+        ("source", "vocab.json", sizes[0], frozenset[int]()),
+        ("target", "target_vocab.json" if separate else "vocab.json", sizes[1], silent),
     ):
         ids = _ids(read_json(folder / name), folder / name)
         for key in ("eos_token", "unk_token"):
@@ -133,7 +138,7 @@ def read_marian(
                 raise RunError(f"{folder / name}: has no {names[key]!r}, the {key} of this model; take another copy")
         pad = ids.get(names["pad_token"])
         eos, unk = ids[names["eos_token"]], ids[names["unk_token"]]
-        others = (silent if side == "target" else frozenset()) | (frozenset() if pad is None else {pad})
+        others = never | (frozenset() if pad is None else {pad})
         special = Special(start, eos, unk, others=others - {eos})
         path = folder / f"{side}.spm"
         try:
@@ -145,16 +150,10 @@ def read_marian(
     return made[0], made[1]
 
 
-def _settings(folder: Path) -> dict[str, Any]:
-    path = folder / "tokenizer_config.json"
-    return read_json(path) if path.exists() else {}
-
-
 def _special_names(folder: Path, settings: Mapping[str, Any], kind: str) -> dict[str, str]:
     """What the special pieces are called."""
-    path = folder / "special_tokens_map.json"
     found = dict(_NAMES[kind])
-    for source in (read_json(path) if path.exists() else {}, settings):
+    for source in (read_json_if_there(folder / "special_tokens_map.json"), settings):
         for key in (*_NAMES[kind], "mask_token", "pad_token"):
             value = source.get(key)
             if isinstance(value, dict):

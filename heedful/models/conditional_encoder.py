@@ -37,7 +37,7 @@ class Outputs:
 
 
 class Comparison(nn.Module, ABC):
-    """What is said of two texts, of the outputs for both."""
+    """What is said of two texts, of the outputs for both; made of the width of these."""
 
     @abstractmethod
     def forward(self, premise: Outputs, hypothesis: Outputs) -> Float[Tensor, "B d"]:
@@ -46,11 +46,7 @@ class Comparison(nn.Module, ABC):
 
 @final
 class LastOutput(Comparison):
-    """h* = tanh(W_x h_N): conditional encoding without attention (section 2.2).
-
-    Args:
-        d: width of the outputs.
-    """
+    """h* = tanh(W_x h_N): conditional encoding without attention (section 2.2)."""
 
     def __init__(self, d: int) -> None:
         super().__init__()
@@ -67,9 +63,6 @@ class AttentionOfLast(Comparison):
     """h* = tanh(W_p r + W_x h_N), where r is what the last output takes from the premise (section 2.3, eq. 7 to 10).
 
     With M = tanh(W_y Y + W_h h_N) and alpha = softmax(w^T M), r = Y alpha^T.
-
-    Args:
-        d: width of the outputs.
     """
 
     def __init__(self, d: int) -> None:
@@ -98,9 +91,6 @@ class WordByWord(Comparison):
 
     r_t = Y alpha_t^T + tanh(W_t r_{t-1}) with alpha_t = softmax(w^T M_t) and M_t = tanh(W_y Y + W_h h_t + W_r r_{t-1}).
     W_t begins orthogonal, so that what was found early is still there in the end.
-
-    Args:
-        d: width of the outputs.
     """
 
     def __init__(self, d: int) -> None:
@@ -130,14 +120,8 @@ class ConditionalEncoder(Encoder[Tokens]):
     """Two recurrent stacks: that over the hypothesis begins with what the cells of the premise's remember (2.2).
 
     Only the memory of the cells is handed on, c of (h, c); the first output before the hypothesis is zero. Premise and
-    hypothesis are segments 0 and 1 of the tokens. The end of the premise is what the paper's delimiter is.
-
-    Args:
-        embedding: of the tokens of both.
-        premise: layers of cells from left to right.
-        hypothesis: as many, of the same widths.
-        comparison: makes the summary.
-        dropout: on the outputs of both.
+    hypothesis are segments 0 and 1 of the tokens. The end of the premise is what the paper's delimiter is. Both stacks
+    are of as many cells, from left to right, and of the same widths; dropout is on the outputs of both.
     """
 
     def __init__(

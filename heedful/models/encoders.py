@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from heedful.attention.attention import Hops
 from heedful.attention.explained import declare
-from heedful.attention.hops import Hops
 from heedful.attention.probe import READING, SUMMING
 from heedful.blocks.linear import xavier_linear
 from heedful.blocks.recurrent import CellState
@@ -127,9 +127,6 @@ class Encoders(nn.Module):
     """Several encoders, each of which makes the memory of its name from the source of its name.
 
     The parameters of each are called `NAME.*`.
-
-    Args:
-        encoders: by the names of their memories.
     """
 
     def __init__(self, encoders: Mapping[str, Encoder[Any]]) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from heedful.attention.attended import Attended
-from heedful.attention.attention import Attention
+from heedful.attention.attention import Attended, Attention
 from heedful.attention.dropout import Dropout
 from heedful.attention.explained import declare
 from heedful.attention.probe import ACROSS
@@ -65,7 +65,7 @@ class Bridge(Start):
 class Carried(Start):
     """Each layer goes on where the same layer of the encoder ended, without a map between (Sutskever et al. 2014).
 
-    The summary holds side by side all that the cells remember, as `recurrent_encoder.EveryLayer` puts it there.
+    The summary holds side by side all that the cells remember, as `recurrent_encoder.every_layer` puts it there.
     """
 
     def __init__(self, cells: Sequence[Cell]) -> None:
@@ -78,41 +78,24 @@ class Carried(Start):
         return tuple(tuple(next(parts) for _ in widths) for widths in self.widths)
 
 
-class ContextUse(ABC):
-    """What of the source's summary every step reads, besides its token."""
-
-    @abstractmethod
-    def beside(
-        self, summary: Float[Tensor, "B d_summary"], *, steps: int
-    ) -> tuple[Float[Tensor, "B T d_summary"], ...]:
-        """What enters the gates, and the readout, of so many steps."""
+ContextUse: TypeAlias = Callable[[Float[Tensor, "B d_summary"], int], tuple[Float[Tensor, "B T d_summary"], ...]]
+"""What of the source's summary enters the gates, and the readout, of so many steps, besides their tokens."""
 
 
-class AtStart(ContextUse):
+def at_start(_summary: Float[Tensor, "B d_summary"], _steps: int) -> tuple[()]:
     """Nothing: the summary only made the first state (Sutskever et al. 2014)."""
-
-    def beside(self, summary: Float[Tensor, "B d_summary"], *, steps: int) -> tuple[()]:
-        """Nothing."""
-        return ()
+    return ()
 
 
-class EveryStep(ContextUse):
-    """All of it (Cho et al. 2014, section 2.2)."""
-
-    def beside(self, summary: Float[Tensor, "B d_summary"], *, steps: int) -> tuple[Float[Tensor, "B T d_summary"]]:
-        """The same at each step."""
-        return (summary.unsqueeze(1).expand(-1, steps, -1),)
+def every_step(summary: Float[Tensor, "B d_summary"], steps: int) -> tuple[Float[Tensor, "B T d_summary"]]:
+    """All of it, the same at each step (Cho et al. 2014, section 2.2)."""
+    return (summary.unsqueeze(1).expand(-1, steps, -1),)
 
 
 class ContextDecoder(Decoder):
     """The source as one vector: sequence to sequence before attention (Sutskever et al. 2014; Cho et al. 2014).
 
-    Args:
-        embedding: of the tokens.
-        stack: reads them.
-        start: its first state.
-        use: what of the summary enters each step.
-        readout: from state, embedding and summary to what the output reads.
+    The readout is of state, embedding, and what of the summary is used.
     """
 
     def __init__(
@@ -140,7 +123,7 @@ class ContextDecoder(Decoder):
         """Hidden vectors of the tokens and the state after them."""
         assert state.context is not None
         x = self.embedding(tokens)
-        context = self.use.beside(state.context, steps=x.size(1))
+        context = self.use(state.context, x.size(1))
         hidden, cells = self.stack(torch.cat((x, *context), -1), state.cells, positions=tokens.positions)
         outputs: Tensor = self.readout(hidden, x, *context)
         return outputs, RecurrentState(cells, context=state.context)
@@ -149,10 +132,7 @@ class ContextDecoder(Decoder):
 class RecurrentDecoder(Decoder):
     """A stack that looks at nothing but its own past: the vanilla recurrent language model (Mikolov et al. 2010).
 
-    Args:
-        embedding: of the tokens.
-        stack: reads them.
-        dropout: on what comes out.
+    Dropout is on what comes out.
     """
 
     def __init__(self, embedding: TokenEmbedding, stack: RecurrentStack, *, dropout: float = 0.0) -> None:
@@ -223,17 +203,8 @@ def _beside(vectors: Sequence[Float[Tensor, "*B _"]]) -> Float[Tensor, "*B d"]:
     return vectors[0] if len(vectors) == 1 else torch.cat(list(vectors), -1)
 
 
-class BahdanauDecoder(Decoder):
-    """Attention first: c_t by the state before, then s_t = f(y, c_t, s_{t-1}) (Bahdanau et al. 2015, 3.1 and A.2.2).
-
-    The next word is read from s_t, y_{t-1} and c_t (eq. 4; the appendix has s_{t-1} in its place).
-
-    Args:
-        embedding: of the tokens.
-        column: the cells; c_t enters the gates of the lowest.
-        reading: of the source; the lowest cell's output asks.
-        readout: from state, embedding and context to what the output reads.
-    """
+class _ByStep(Decoder):
+    """Cells that cannot read a token before they know what was found for the one before it."""
 
     def __init__(self, embedding: TokenEmbedding, column: Column, *, reading: Reading, readout: Readout) -> None:
         super().__init__()
@@ -245,6 +216,14 @@ class BahdanauDecoder(Decoder):
     def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token."""
         return self.reading.begin(memory)
+
+
+class BahdanauDecoder(_ByStep):
+    """Attention first: c_t by the state before, then s_t = f(y, c_t, s_{t-1}) (Bahdanau et al. 2015, 3.1 and A.2.2).
+
+    The lowest cell's output asks, and c_t enters its gates. The next word is read from s_t, y_{t-1} and c_t (eq. 4; the
+    appendix has s_{t-1} in its place).
+    """
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Hidden vectors of the tokens and the state after them."""
@@ -285,26 +264,16 @@ class LuongDecoder(Decoder):
         return self.readout(hidden, context), replace(state, cells=cells)
 
 
-class FeedingDecoder(Decoder):
+class FeedingDecoder(_ByStep):
     """Luong's decoder whose attentional vector enters the next step (Luong et al. 2015, section 3.3).
 
-    Args:
-        embedding: of the tokens.
-        column: the cells; the last attentional vector enters the gates of the lowest.
-        reading: of the source; the highest cell's output asks.
-        readout: from state and context to the attentional vector.
+    The highest cell's output asks. The attentional vector is what the readout makes of state and context, and enters
+    the gates of the lowest cell.
     """
-
-    def __init__(self, embedding: TokenEmbedding, column: Column, *, reading: Reading, readout: Readout) -> None:
-        super().__init__()
-        self.embedding = embedding
-        self.column = column
-        self.reading = reading
-        self.readout = readout
 
     def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token, when nothing was fed yet."""
-        state = self.reading.begin(memory)
+        state = super().begin(memory)
         output = state.cells[-1][0]
         return replace(state, fed=output.new_zeros(len(output), self.readout.d_output))
 

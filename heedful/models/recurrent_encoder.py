@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, final
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.attention.dropout import Dropout
@@ -18,111 +19,73 @@ from heedful.values import Memory, Tokens
 
 
 @final
-class LastState(Summary):
+class Ends(Summary):
+    """Where the layers of a recurrent encoder have ended.
+
+    Args:
+        said: what of their states, which come from the lowest layer to the highest: one of the four functions below.
+    """
+
+    def __init__(self, said: Callable[[tuple[CellState, ...]], Float[Tensor, "B d_summary"]]) -> None:
+        super().__init__()
+        self.said = said
+
+    def forward(
+        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
+    ) -> Float[Tensor, "B d_summary"]:
+        """Of the states alone."""
+        assert ends, "only a recurrent encoder has states in which it ends"
+        return self.said(ends)
+
+
+def last_state(ends: tuple[CellState, ...]) -> Float[Tensor, "B d"]:
     """c = h_n of the last layer; in a bidirectional one, that of the cell from left to right."""
-
-    def forward(
-        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
-    ) -> Float[Tensor, "B d_summary"]:
-        """Of the last token."""
-        assert ends, "only a recurrent encoder has states in which it ends"
-        return ends[-1][0]
+    return ends[-1][0]
 
 
-@final
-class FirstBackward(Summary):
+def first_backward(ends: tuple[CellState, ...]) -> Float[Tensor, "B d"]:
     """Where the cell from right to left ends, at the first token (Bahdanau et al. 2015, A.2.2)."""
-
-    def forward(
-        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
-    ) -> Float[Tensor, "B d_summary"]:
-        """Of the first token."""
-        assert ends, "only a recurrent encoder has states in which it ends"
-        return ends[-1][len(ends[-1]) // 2]
+    return ends[-1][len(ends[-1]) // 2]
 
 
-@final
-class BothEnds(Summary):
+def both_ends(ends: tuple[CellState, ...]) -> Float[Tensor, "B d_both"]:
     """Where both cells of a bidirectional layer end, side by side."""
-
-    def forward(
-        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
-    ) -> Float[Tensor, "B d_summary"]:
-        """Of the last token, then of the first."""
-        assert ends, "only a recurrent encoder has states in which it ends"
-        return torch.cat((ends[-1][0], ends[-1][len(ends[-1]) // 2]), -1)
+    return torch.cat((last_state(ends), first_backward(ends)), -1)
 
 
-@final
-class EveryLayer(Summary):
+def every_layer(ends: tuple[CellState, ...]) -> Float[Tensor, "B d_all"]:
     """All that the cells of all layers remember, side by side (Sutskever et al. 2014)."""
-
-    def forward(
-        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
-    ) -> Float[Tensor, "B d_summary"]:
-        """From the lowest layer to the highest."""
-        assert ends, "only a recurrent encoder has states in which it ends"
-        return torch.cat([part for state in ends for part in state], -1)
+    return torch.cat([part for state in ends for part in state], -1)
 
 
-class SourceOrder(ABC):
-    """In which order a source is read."""
+@dataclass(frozen=True)
+class SourceOrder:
+    """In which order a source is read.
 
-    @abstractmethod
-    def arrange(self, columns: Shaped[Tensor, "B T *more"]) -> Shaped[Tensor, "B R *more"]:
-        """What belongs to each token, in the order of reading."""
+    Attributes:
+        arrange: what belongs to each token, [B, T, ...], in the order of reading, [B, R, ...].
+        restore: one output for each token of the source, in its own order, of the outputs of all that was read.
+    """
 
-    @abstractmethod
-    def restore(self, outputs: Float[Tensor, "B R d"]) -> Float[Tensor, "B T d"]:
-        """One output for each token of the source, in its own order."""
-
-
-class AsWritten(SourceOrder):
-    """From the first token to the last."""
-
-    def arrange(self, columns: Shaped[Tensor, "B T *more"]) -> Shaped[Tensor, "B R *more"]:
-        """The same."""
-        return columns
-
-    def restore(self, outputs: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
-        """The same."""
-        return outputs
+    arrange: Callable[[Tensor], Tensor]
+    restore: Callable[[Tensor], Tensor]
 
 
-class Reversed(SourceOrder):
-    """From the last token to the first, which brings the first words of both languages together (Sutskever et al. 2014,
-    3.3)."""
-
-    def arrange(self, columns: Shaped[Tensor, "B T *more"]) -> Shaped[Tensor, "B R *more"]:
-        """Turned round."""
-        return columns.flip(1)
-
-    def restore(self, outputs: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
-        """Turned back."""
-        return outputs.flip(1)
-
-
-class Doubled(SourceOrder):
-    """Twice, one after the other (Zaremba and Sutskever 2014, section 5)."""
-
-    def arrange(self, columns: Shaped[Tensor, "B T *more"]) -> Shaped[Tensor, "B R *more"]:
-        """Two copies."""
-        return torch.cat((columns, columns), 1)
-
-    def restore(self, outputs: Float[Tensor, "B R d"]) -> Float[Tensor, "B T d"]:
-        """What the second reading gave."""
-        return outputs[:, outputs.size(1) // 2 :]
+AS_WRITTEN: Final = SourceOrder(lambda columns: columns, lambda outputs: outputs)
+"""From the first token to the last."""
+REVERSED: Final = SourceOrder(lambda columns: columns.flip(1), lambda outputs: outputs.flip(1))
+"""From the last token to the first, which brings the first words of both languages together (Sutskever et al. 2014,
+3.3)."""
+DOUBLED: Final = SourceOrder(
+    lambda columns: torch.cat((columns, columns), 1), lambda outputs: outputs[:, outputs.size(1) // 2 :]
+)
+"""Twice, one after the other (Zaremba and Sutskever 2014, section 5); what the second reading gave is kept."""
 
 
 class RecurrentEncoder(Encoder[Tokens]):
     """A recurrent stack over the source: its outputs are the memory, its last states the summary.
 
-    Args:
-        embedding: of the tokens.
-        stack: reads them.
-        order: of reading; as written unless given.
-        summary: of the whole.
-        dropout: on the outputs.
+    Dropout is on the outputs.
     """
 
     def __init__(
@@ -131,13 +94,13 @@ class RecurrentEncoder(Encoder[Tokens]):
         stack: RecurrentStack,
         *,
         summary: Summary,
-        order: SourceOrder | None = None,
+        order: SourceOrder = AS_WRITTEN,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.embedding = embedding
         self.stack = stack
-        self.order = order or AsWritten()
+        self.order = order
         self.summary = summary
         self.dropout = Dropout(dropout)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,12 +54,7 @@ class Part:
     @property
     def parameters(self) -> int:
         """Numbers that it adds to the model; none if it is tied."""
-        if self.tied_to is not None:
-            return 0
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return 0 if self.tied_to is not None else math.prod(self.shape)
 
 
 @dataclass(frozen=True)

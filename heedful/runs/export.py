@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 import torch
 from torch import Tensor
 
+from heedful.architectures.attention import UnitIntervalConfig
 from heedful.architectures.model import TransformerConfig
-from heedful.architectures.positions import UnitIntervalConfig
 from heedful.attention.positions import Learned
 from heedful.data.tokenizers import UNK
 from heedful.errors import MissingExtraError, RunError

@@ -90,12 +90,8 @@ class Adam:
     def _of(self, name: str) -> dict[str, Tensor]:
         """The moments of a parameter, which begin with zeros."""
         if name not in self._moments:
-            parameter = self._parameters[name].detach()
-            self._moments[name] = {
-                "exp_avg": torch.zeros_like(parameter),
-                "exp_avg_sq": torch.zeros_like(parameter),
-                "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
-            }
+            like = _moments_like(self._parameters[name])
+            self._moments[name] = {moment: torch.zeros_like(each) for moment, each in like.items()}
         return self._moments[name]
 
     def tensors(self) -> dict[str, Tensor]:
@@ -108,12 +104,7 @@ class Adam:
         }
 
     def restore(self, tensors: Mapping[str, Tensor], *, place: str = "moments", prefix: str = "") -> None:
-        """Takes up moments that `tensors` gave.
-
-        Args:
-            tensors: those.
-            place: the file that they come from.
-            prefix: of their names there.
+        """Takes up moments that `tensors` gave; the file `place` has them with a prefix before their names.
 
         Raises:
             RunError: a moment is missing, unknown, or not like its parameter.
@@ -130,7 +121,11 @@ class Adam:
 
 def _moments_like(parameter: Tensor) -> dict[str, Tensor]:
     """Something of the shape and type of each moment."""
-    return {"exp_avg": parameter, "exp_avg_sq": parameter, "step": torch.empty((), dtype=torch.float32)}
+    return {
+        "exp_avg": parameter,
+        "exp_avg_sq": parameter,
+        "step": torch.empty((), dtype=torch.float32, device=parameter.device),
+    }
 
 
 class MovingAverage:

@@ -3,55 +3,42 @@
 from __future__ import annotations
 
 import platform
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 
-class Precision(ABC):
-    """Links the parameters that the model computes with to the fp32 masters that the optimizer updates."""
+class Precision:
+    """Links the parameters that the model computes with to the fp32 masters that the optimizer updates.
 
-    dtype: torch.dtype
+    They are the same unless a child says otherwise.
+    """
+
+    dtype = torch.float32
 
     def __init__(self, model: nn.Module) -> None:
         self.parameters = dict(model.named_parameters())
 
     @property
-    @abstractmethod
     def masters(self) -> dict[str, Tensor]:
         """The fp32 parameters by name; `collect` puts gradients on them."""
+        return dict(self.parameters)
 
     @property
     def trainable(self) -> dict[str, Tensor]:
         """The masters of what learns; the others keep their values."""
         return {name: master for name, master in self.masters.items() if self.parameters[name].requires_grad}
 
-    @abstractmethod
     def collect(self) -> None:
-        """Adds the gradients of the last backward pass to those of the masters."""
+        """Adds the gradients of the last backward pass to those of the masters, where autograd has not done it."""
 
-    @abstractmethod
     def publish(self) -> None:
         """Gives the model what the optimizer has changed."""
 
 
 class Exact(Precision):
     """fp32 throughout: the masters are the model's own parameters."""
-
-    dtype = torch.float32
-
-    @property
-    def masters(self) -> dict[str, Tensor]:
-        """The model's parameters."""
-        return dict(self.parameters)
-
-    def collect(self) -> None:
-        """Nothing to do: autograd has added them already."""
-
-    def publish(self) -> None:
-        """Nothing to do."""
 
 
 class Half(Precision):

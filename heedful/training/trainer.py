@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from signal import SIGTERM
 from typing import Any, Generic
 
@@ -17,14 +17,13 @@ from torch import Tensor, nn
 from heedful.errors import TrainingError
 from heedful.tasks.task import Batch, Loss, Rows, Task
 from heedful.training.distributed import World
-from heedful.training.gradients import scaled, summed
 from heedful.training.interruption import interruption
 from heedful.training.listeners import Evaluation, Keeper, Listener, Progress, Snapshot, Update
 from heedful.training.optimizers import Adam, MovingAverage
 from heedful.training.precision import Precision
 from heedful.training.restoring import require_alike
 from heedful.training.schedules import Schedule
-from heedful.training.tally import Tally
+from heedful.training.sums import Tally, scaled, summed
 
 
 @dataclass(frozen=True)
@@ -67,54 +66,33 @@ class Habits:
     higher_is_better: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class Trainer(Generic[Batch]):
     """Trains a model on a task; the same seed, machine and number of threads give the same weights.
 
     The gradient of an update is the sum over all labels of its batches divided by their number, whatever the number of
     accumulated batches and processes, so both leave the mathematics alone.
 
-    Args:
+    Attributes:
         model: on its device; `precision` was built from it.
-        task: data, loss and metrics.
         optimizer: over the masters of `precision`.
-        precision: links model and masters.
-        schedule: learning rate by update.
-        world: which of how many processes this is.
-        limits: when to end.
-        habits: how to go on.
-        listener: told of updates and evaluations.
-        keeper: saves checkpoints.
         average: running average of the weights, if wanted.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        task: Task[Batch],
-        *,
-        optimizer: Adam,
-        precision: Precision,
-        schedule: Schedule,
-        world: World,
-        limits: Limits,
-        habits: Habits,
-        listener: Listener,
-        keeper: Keeper,
-        average: MovingAverage | None = None,
-    ) -> None:
-        self.model = model
-        self.task = task
-        self.optimizer = optimizer
-        self.precision = precision
-        self.schedule = schedule
-        self.world = world
-        self.limits = limits
-        self.habits = habits
-        self.listener = listener
-        self.keeper = keeper
-        self.average = average
-        self.progress = Progress()
-        self._began = 0.0
+    model: nn.Module
+    task: Task[Batch]
+    _: KW_ONLY
+    optimizer: Adam
+    precision: Precision
+    schedule: Schedule
+    world: World
+    limits: Limits
+    habits: Habits
+    listener: Listener
+    keeper: Keeper
+    average: MovingAverage | None = None
+    progress: Progress = field(default=Progress(), init=False)
+    _began: float = field(default=0.0, init=False)
 
     def run(self) -> int:
         """Trains until a limit is reached or a signal asks to stop; returns that signal's number, or 0.

@@ -13,7 +13,7 @@ from heedful.architectures.build import Sizes
 from heedful.architectures.build_convolutional import convolutional
 from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.inspection.watch import watch
-from heedful.models.convolutional_encoder import ConvolutionalEncoder
+from heedful.models.convolutional import ConvolutionalEncoder
 from heedful.values import Tokens
 
 Vector = list[float]

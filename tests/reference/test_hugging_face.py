@@ -20,10 +20,9 @@ from torch import Tensor, nn
 
 import heedful
 from heedful.__main__ import main
-from heedful.architectures.attention import HeadsConfig
+from heedful.architectures.attention import HeadsConfig, LearnedConfig, RotaryConfig
 from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.architectures.positions import LearnedConfig, RotaryConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.offsets import offsets
 from heedful.data.readers import read_lines

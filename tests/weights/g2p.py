@@ -18,8 +18,8 @@ from heedful.blocks.readout import StateAlone
 from heedful.blocks.recurrent import GRU, Forward, RecurrentStack
 from heedful.errors import RunError
 from heedful.generation import greedy_search
-from heedful.models.recurrent_decoder import AtStart, Carried, ContextDecoder
-from heedful.models.recurrent_encoder import LastState, RecurrentEncoder
+from heedful.models.recurrent_decoder import Carried, ContextDecoder, at_start
+from heedful.models.recurrent_encoder import Ends, RecurrentEncoder, last_state
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
 
@@ -144,13 +144,13 @@ def _model(d_letter: int, d_phoneme: int, *, d: int) -> SequenceToSequence[Token
     encoder = RecurrentEncoder(
         TokenEmbedding(nn.Embedding(len(GRAPHEMES), d_letter), scaled=False),
         RecurrentStack([Forward(reading)]),
-        summary=LastState(),
+        summary=Ends(last_state),
     )
     decoder = ContextDecoder(
         TokenEmbedding(nn.Embedding(len(PHONEMES), d_phoneme), scaled=False),
         RecurrentStack([Forward(speaking)]),
         start=Carried([speaking]),
-        use=AtStart(),
+        use=at_start,
         readout=StateAlone(d),
     )
     return SequenceToSequence(encoder, decoder, output=nn.Linear(d, len(PHONEMES)))

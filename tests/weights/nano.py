@@ -16,8 +16,8 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from heedful.architectures.attention import LearnedConfig
 from heedful.architectures.build import build_language_model
-from heedful.architectures.positions import LearnedConfig
 from heedful.architectures.stack import DecoderConfig
 from heedful.errors import RunError
 from heedful.generation import greedy_search

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from heedful.architectures.model import TransformerConfig
 from heedful.foreign.families.encoder_decoder import OURS_HAVE, SETTINGS, encoder_decoder_table
-from heedful.foreign.families.family import Family
 from heedful.foreign.families.renaming import TABLE, Table, one
-from heedful.foreign.families.settings import Setting, Settings, validated
+from heedful.foreign.families.settings import Family, Setting, Settings, validated
 
 _OFFSET: Final = 2
 """Rows in front of the first position."""
@@ -66,4 +65,4 @@ def _table(config: TransformerConfig) -> Table:
     )
 
 
-BART: Final = Family("BART", "bart", "translation", _read, _write, _table)
+BART: Final = Family("bart", "translation", _read, _write, _table)

@@ -8,9 +8,8 @@ from typing import Any, Final
 from torch import Tensor
 
 from heedful.architectures.stack import EncoderConfig
-from heedful.foreign.families.family import Family
-from heedful.foreign.families.renaming import TABLE, Backwards, Rename, Table, in_layers, one
-from heedful.foreign.families.settings import ACTIVATIONS, SCALED_SOFTMAX, Setting, Settings, validated
+from heedful.foreign.families.renaming import BACKWARDS, TABLE, Rename, Table, in_layers, one
+from heedful.foreign.families.settings import ACTIVATIONS, SCALED_SOFTMAX, Family, Setting, Settings, validated
 
 _SETTINGS: Final = Settings(
     settings=(
@@ -80,7 +79,7 @@ def _table(config: EncoderConfig) -> Table:
             one("masked.norm", "cls.predictions.transform.LayerNorm", head="masked"),
             one("masked.output", "cls.predictions", ("bias",), head="masked"),
             # theirs says yes before no
-            Rename(("relation",), ("cls.seq_relationship",), arrangement=Backwards(), head="relation"),
+            Rename(("relation",), ("cls.seq_relationship",), arrangement=BACKWARDS, head="relation"),
         ),
         copies={
             "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -105,4 +104,4 @@ def _write(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, An
     return {"architectures": [name], **_SETTINGS.write(config, name="BERT")}
 
 
-BERT: Final = Family("BERT", "bert", "pretraining", _read, _write, _table)
+BERT: Final = Family("bert", "pretraining", _read, _write, _table)

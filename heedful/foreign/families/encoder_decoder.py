@@ -12,10 +12,11 @@ from heedful.architectures.model import TransformerConfig
 from heedful.foreign.families.renaming import (
     ALIKE,
     ITSELF,
+    ONE_ROW,
+    READS_SINES_FIRST,
     TABLE,
-    OneRow,
+    WRITES_SINES_FIRST,
     Rename,
-    SinesFirst,
     Table,
     in_layers,
     one,
@@ -52,21 +53,21 @@ def _attention(ours: str, theirs: str) -> tuple[Rename, ...]:
             (f"{ours}.query", f"{ours}.key_value"),
             (f"{theirs}.q_proj", f"{theirs}.k_proj", f"{theirs}.v_proj"),
             shares=(1, 2),
-            arrangement=SinesFirst(reads=True),
+            arrangement=READS_SINES_FIRST,
         ),
-        Rename((f"{ours}.aggregation.output",), (f"{theirs}.out_proj",), arrangement=SinesFirst(writes=True)),
-        Rename((f"around_{ours}.norm",), (f"{theirs}_layer_norm",), arrangement=SinesFirst(writes=True)),
+        Rename((f"{ours}.aggregation.output",), (f"{theirs}.out_proj",), arrangement=WRITES_SINES_FIRST),
+        Rename((f"around_{ours}.norm",), (f"{theirs}_layer_norm",), arrangement=WRITES_SINES_FIRST),
     )
 
 
 _ENCODER: Final = (
     *_attention("attention", "self_attn"),
-    Rename(("feed_forward.inner",), ("fc1",), arrangement=SinesFirst(reads=True)),
-    Rename(("feed_forward.outer",), ("fc2",), arrangement=SinesFirst(writes=True)),
-    Rename(("around_feed_forward.norm",), ("final_layer_norm",), arrangement=SinesFirst(writes=True)),
+    Rename(("feed_forward.inner",), ("fc1",), arrangement=READS_SINES_FIRST),
+    Rename(("feed_forward.outer",), ("fc2",), arrangement=WRITES_SINES_FIRST),
+    Rename(("around_feed_forward.norm",), ("final_layer_norm",), arrangement=WRITES_SINES_FIRST),
 )
 _DECODER: Final = (*_ENCODER, *_attention("across", "encoder_attn"))
-_BIAS: Final = Rename(("output.bias",), ("final_logits_bias",), ITSELF, arrangement=OneRow(), head="output")
+_BIAS: Final = Rename(("output.bias",), ("final_logits_bias",), ITSELF, arrangement=ONE_ROW, head="output")
 
 
 def encoder_decoder_table(
@@ -108,11 +109,12 @@ def encoder_decoder_table(
 
 
 def _in_one_order(rename: Rename) -> Rename:
-    return replace(rename, arrangement=ALIKE) if isinstance(rename.arrangement, SinesFirst) else rename
+    renumbered = rename.arrangement in (READS_SINES_FIRST, WRITES_SINES_FIRST)
+    return replace(rename, arrangement=ALIKE) if renumbered else rename
 
 
 def _table(ours: str, theirs: str) -> Rename:
-    return replace(one(ours, theirs, TABLE), arrangement=SinesFirst(reads=True))
+    return replace(one(ours, theirs, TABLE), arrangement=READS_SINES_FIRST)
 
 
 _SOURCE, _TARGET = "encoder.stack.embedding.table", "decoder.stack.embedding.table"

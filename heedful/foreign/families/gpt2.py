@@ -8,9 +8,8 @@ from typing import Any, Final
 from torch import Tensor
 
 from heedful.architectures.stack import DecoderConfig
-from heedful.foreign.families.family import Family
-from heedful.foreign.families.renaming import TABLE, Rename, Table, Transposed, in_layers, one
-from heedful.foreign.families.settings import ACTIVATIONS, SCALED_SOFTMAX, Setting, Settings, validated
+from heedful.foreign.families.renaming import TABLE, TRANSPOSED, Rename, Table, in_layers, one
+from heedful.foreign.families.settings import ACTIVATIONS, SCALED_SOFTMAX, Family, Setting, Settings, validated
 
 _GELUS: Final = {"gelu_new": "gelu_tanh", **ACTIVATIONS}
 _SETTINGS: Final = Settings(
@@ -48,7 +47,7 @@ _SETTINGS: Final = Settings(
 
 def _columns(ours: tuple[str, ...], theirs: str, shares: tuple[int, ...] = ()) -> Rename:
     """Their maps have a column for each output."""
-    return Rename(ours, (theirs,), shares=shares, arrangement=Transposed())
+    return Rename(ours, (theirs,), shares=shares, arrangement=TRANSPOSED)
 
 
 _LAYER: Final = (
@@ -89,4 +88,4 @@ def _write(config: DecoderConfig, _tensors: Mapping[str, Tensor]) -> dict[str, A
     return {"architectures": ["GPT2LMHeadModel"], **_SETTINGS.write(config, name="GPT-2")}
 
 
-GPT2: Final = Family("GPT-2", "gpt2", "language_modelling", _read, _write, _table)
+GPT2: Final = Family("gpt2", "language_modelling", _read, _write, _table)

@@ -12,9 +12,8 @@ from heedful.architectures.model import TransformerConfig
 from heedful.attention.positions import Sinusoidal
 from heedful.errors import RunError
 from heedful.foreign.families.encoder_decoder import OURS_HAVE, SETTINGS, encoder_decoder_table
-from heedful.foreign.families.family import Family
-from heedful.foreign.families.renaming import SinesFirst, Table
-from heedful.foreign.families.settings import Settings, validated
+from heedful.foreign.families.renaming import READS_SINES_FIRST, Table
+from heedful.foreign.families.settings import Family, Settings, validated
 
 _SETTINGS: Final = Settings(
     settings=SETTINGS,
@@ -57,7 +56,7 @@ def _write(config: TransformerConfig, _tensors: Mapping[str, Tensor]) -> dict[st
 def _sines_first(table: Tensor) -> Tensor:
     """Positions as Marian computes them, in the shape of `table`."""
     length, d_model = table.shape
-    return SinesFirst(reads=True).theirs(Sinusoidal(d_model)(torch.arange(length).unsqueeze(0))[0])
+    return READS_SINES_FIRST.theirs(Sinusoidal(d_model)(torch.arange(length).unsqueeze(0))[0])
 
 
 def _table(config: TransformerConfig) -> Table:
@@ -67,4 +66,4 @@ def _table(config: TransformerConfig) -> Table:
     )
 
 
-MARIAN: Final = Family("MarianMT", "marian", "translation", _read, _write, _table)
+MARIAN: Final = Family("marian", "translation", _read, _write, _table)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, final
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -21,101 +20,49 @@ ITSELF: Final = ("",)
 """The names are complete."""
 
 
-class Arrangement(ABC):
-    """Where the numbers of a tensor stand in another project; both methods undo each other exactly."""
-
-    @abstractmethod
-    def ours(self, tensor: Tensor) -> Tensor:
-        """As we have it."""
-
-    @abstractmethod
-    def theirs(self, tensor: Tensor) -> Tensor:
-        """As they have it."""
-
-
-@final
-class Alike(Arrangement):
-    """There is no difference."""
-
-    def ours(self, tensor: Tensor) -> Tensor:
-        """The same."""
-        return tensor
-
-    def theirs(self, tensor: Tensor) -> Tensor:
-        """The same."""
-        return tensor
-
-
-ALIKE: Final = Alike()
-
-
-@final
-class Transposed(Arrangement):
-    """Matrices have a column for each output; vectors are the same."""
-
-    def ours(self, tensor: Tensor) -> Tensor:
-        """A row for each output."""
-        return tensor.t() if tensor.dim() == 2 else tensor
-
-    def theirs(self, tensor: Tensor) -> Tensor:
-        """A column for each output."""
-        return self.ours(tensor)
-
-
-@final
-class Backwards(Arrangement):
-    """Outputs come in reverse."""
-
-    def ours(self, tensor: Tensor) -> Tensor:
-        """The last output first."""
-        return tensor.flip(0)
-
-    def theirs(self, tensor: Tensor) -> Tensor:
-        """The last output first."""
-        return tensor.flip(0)
-
-
-@final
-class OneRow(Arrangement):
-    """A vector is a matrix of one row."""
-
-    def ours(self, tensor: Tensor) -> Tensor:
-        """The row."""
-        return tensor.squeeze(0)
-
-    def theirs(self, tensor: Tensor) -> Tensor:
-        """The matrix."""
-        return tensor.unsqueeze(0)
-
-
-@final
 @dataclass(frozen=True)
-class SinesFirst(Arrangement):
+class Arrangement:
+    """Where the numbers of a tensor stand in another project; both functions undo each other exactly."""
+
+    ours: Callable[[Tensor], Tensor]
+    theirs: Callable[[Tensor], Tensor]
+
+
+def _turned(tensor: Tensor) -> Tensor:
+    return tensor.t() if tensor.dim() == 2 else tensor
+
+
+def sines_first(axis: int) -> Arrangement:
     """All sines of a position stand before all cosines, where here they take turns (Vaswani et al. 2017, 3.5).
 
     Nothing but the positions knows one dimension of the residual stream from another, so it is enough to renumber the
     dimensions in every tensor that reads or writes them; what a model computes stays the same.
 
-    Attributes:
-        reads: columns are dimensions of the stream, as in a map whose input it is, or a table of embeddings.
-        writes: rows are, as in a map whose output is added to it, or a norm.
+    Args:
+        axis: along which the dimensions are, if a tensor has so many axes.
     """
 
-    reads: bool = False
-    writes: bool = False
+    def renumbered(tensor: Tensor, *shape: int) -> Tensor:
+        if tensor.dim() <= axis:
+            return tensor
+        order = torch.arange(tensor.size(axis), device=tensor.device).view(shape).t().flatten()
+        return tensor.index_select(axis, order)
 
-    def ours(self, tensor: Tensor) -> Tensor:
-        """Sines and cosines in turns."""
-        return self._ordered(tensor, lambda n: torch.arange(n).view(2, -1).t().flatten())
+    return Arrangement(lambda tensor: renumbered(tensor, 2, -1), lambda tensor: renumbered(tensor, -1, 2))
 
-    def theirs(self, tensor: Tensor) -> Tensor:
-        """Sines before cosines."""
-        return self._ordered(tensor, lambda n: torch.arange(n).view(-1, 2).t().flatten())
 
-    def _ordered(self, tensor: Tensor, order: Callable[[int], Tensor]) -> Tensor:
-        if self.writes:
-            tensor = tensor[order(tensor.size(0))]
-        return tensor[:, order(tensor.size(1))] if self.reads and tensor.dim() == 2 else tensor
+ALIKE: Final = Arrangement(lambda tensor: tensor, lambda tensor: tensor)
+"""There is no difference."""
+TRANSPOSED: Final = Arrangement(_turned, _turned)
+"""Matrices have a column for each output; vectors are the same."""
+BACKWARDS: Final = Arrangement(lambda tensor: tensor.flip(0), lambda tensor: tensor.flip(0))
+"""Outputs come in reverse."""
+ONE_ROW: Final = Arrangement(lambda tensor: tensor.squeeze(0), lambda tensor: tensor.unsqueeze(0))
+"""A vector is a matrix of one row."""
+READS_SINES_FIRST: Final = sines_first(1)
+"""Columns are dimensions of the stream, as in a map whose input it is, or a table of embeddings."""
+WRITES_SINES_FIRST: Final = sines_first(0)
+"""Rows are, as in a map whose output is added to it, or a norm."""
 
 
 @dataclass(frozen=True)
@@ -148,14 +95,15 @@ class Rename:
 
     def read(self, parts: Sequence[Tensor]) -> list[Tensor]:
         """Ours of theirs."""
-        rows = torch.cat([self.arrangement.ours(part) for part in parts]) if len(parts) > 1 else None
-        whole = self.arrangement.ours(parts[0]) if rows is None else rows
-        return [part.contiguous() for part in _divided(whole, self.shares or (1,) * len(self.ours))]
+        arranged = [self.arrangement.ours(part) for part in parts]
+        return [
+            part.contiguous() for part in _divided(_below_each_other(arranged), self.shares or (1,) * len(self.ours))
+        ]
 
     def write(self, parts: Sequence[Tensor]) -> list[Tensor]:
         """Theirs of ours."""
-        whole = torch.cat(list(parts)) if len(parts) > 1 else parts[0]
-        return [self.arrangement.theirs(part).contiguous() for part in _divided(whole, (1,) * len(self.theirs))]
+        divided = _divided(_below_each_other(parts), (1,) * len(self.theirs))
+        return [self.arrangement.theirs(part).contiguous() for part in divided]
 
 
 def one(ours: str, theirs: str, parameters: tuple[str, ...] = LINEAR, *, head: str | None = None) -> Rename:
@@ -200,21 +148,15 @@ class Table:
             RunError: one is missing, unknown, or there twice with different numbers; the message names it and `place`.
         """
         theirs = self._without_computed(self._without_copies(self.named(tensors), place=place), place=place)
-        heads = {
-            rename.head for rename in self.renames if any(name in theirs for name in _names(rename.theirs, rename))
-        }
         found: dict[str, Tensor] = {}
         used: set[str] = set()
-        for rename in self.renames:
-            if rename.head is not None and rename.head not in heads:
-                continue
-            for parameter in rename.parameters:
-                names = [_full(name, parameter) for name in rename.theirs]
-                if missing := [name for name in names if name not in theirs]:
-                    raise RunError(f"{place}: holds no tensor {missing[0]}; take a complete copy of this model")
-                parts = rename.read([theirs[name] for name in names])
-                found |= dict(zip((_full(name, parameter) for name in rename.ours), parts, strict=True))
-                used.update(names)
+        for rename, parameter in self._parts(theirs, lambda rename: rename.theirs):
+            names = [_full(name, parameter) for name in rename.theirs]
+            if missing := [name for name in names if name not in theirs]:
+                raise RunError(f"{place}: holds no tensor {missing[0]}; take a complete copy of this model")
+            parts = rename.read([theirs[name] for name in names])
+            found |= dict(zip((_full(name, parameter) for name in rename.ours), parts, strict=True))
+            used.update(names)
         unknown = [name for name in sorted(theirs.keys() - used) if not self.needless(name)]
         if unknown:
             raise RunError(
@@ -230,17 +172,13 @@ class Table:
         Raises:
             RunError: one of ours has no place in their model.
         """
-        heads = {rename.head for rename in self.renames if any(name in tensors for name in _names(rename.ours, rename))}
         found: dict[str, Tensor] = {}
         used: set[str] = set()
-        for rename in self.renames:
-            if rename.head is not None and rename.head not in heads:
-                continue
-            for parameter in rename.parameters:
-                parts = [_ours(name, parameter, tensors) for name in rename.ours]
-                names = (_full(name, parameter) for name in rename.theirs)
-                found |= dict(zip(names, rename.write(parts), strict=True))
-                used.update(_full(name, parameter) for name in rename.ours)
+        for rename, parameter in self._parts(tensors, lambda rename: rename.ours):
+            parts = [_ours(name, parameter, tensors) for name in rename.ours]
+            names = (_full(name, parameter) for name in rename.theirs)
+            found |= dict(zip(names, rename.write(parts), strict=True))
+            used.update(_full(name, parameter) for name in rename.ours)
         if unknown := sorted(tensors.keys() - used):
             raise RunError(f"{unknown[0]}: the other format has no place for this part of the model")
         return found
@@ -253,6 +191,19 @@ class Table:
     def needless(self, name: str) -> bool:
         """Whether one of theirs says nothing."""
         return any(re.fullmatch(pattern, name) for pattern in self.unneeded)
+
+    def _parts(
+        self, tensors: Mapping[str, Tensor], names: Callable[[Rename], tuple[str, ...]]
+    ) -> Iterator[tuple[Rename, str]]:
+        """Each parameter of each part of the model, without those heads of which none of the tensors is one."""
+        heads = {
+            rename.head
+            for rename in self.renames
+            if any(_full(name, parameter) in tensors for name in names(rename) for parameter in rename.parameters)
+        }
+        for rename in self.renames:
+            if rename.head is None or rename.head in heads:
+                yield from ((rename, parameter) for parameter in rename.parameters)
 
     def _without_computed(self, theirs: dict[str, Tensor], *, place: str) -> dict[str, Tensor]:
         for pattern, formula in self.computed.items():
@@ -282,10 +233,6 @@ class Table:
         return theirs
 
 
-def _names(parts: Iterable[str], rename: Rename) -> list[str]:
-    return [_full(name, parameter) for name in parts for parameter in rename.parameters]
-
-
 def _full(name: str, parameter: str) -> str:
     return f"{name}.{parameter}" if parameter else name
 
@@ -298,6 +245,10 @@ def _ours(name: str, parameter: str, tensors: Mapping[str, Tensor]) -> Tensor:
         weight = tensors[f"{name}.weight"]
         return weight.new_zeros(weight.size(0))
     raise RunError(f"{full}: the other format needs this part, and the model has none")
+
+
+def _below_each_other(parts: Sequence[Tensor]) -> Tensor:
+    return torch.cat(list(parts)) if len(parts) > 1 else parts[0]
 
 
 def _divided(whole: Tensor, shares: Sequence[int]) -> Sequence[Tensor]:

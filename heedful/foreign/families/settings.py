@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
+from torch import Tensor
 
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.errors import RunError
+from heedful.foreign.families.renaming import Table
 from heedful.recipes.section import Section
 
 Configured = TypeVar("Configured", bound=Section)
@@ -29,6 +34,9 @@ SCALED_SOFTMAX: Final[Mapping[str, tuple[Any, ...]]] = {
     "self_attention.weights": ("softmax",),
 }
 """The attention that all of them have."""
+
+
+StackConfigs = EncoderConfig | DecoderConfig | TransformerConfig
 
 
 @dataclass(frozen=True)
@@ -90,9 +98,7 @@ class Settings:
         require(config, name, self.ours_have)
         written: dict[str, Any] = {key: possible[0] for key, possible in self.theirs_have.items()}
         for setting in self.settings:
-            value: Any = config
-            for part in setting.ours.split("."):
-                value = getattr(value, part)
+            value = attrgetter(setting.ours)(config)
             if setting.words is not None:
                 value = next(theirs for theirs, ours in setting.words.items() if ours == value)
             written |= dict.fromkeys(setting.theirs, value)
@@ -102,9 +108,7 @@ class Settings:
 def require(config: Section, name: str, has: Mapping[str, tuple[Any, ...]]) -> None:
     """Refuses what the format `name` cannot express; `RunError` names the key, the value and what there is."""
     for key, possible in has.items():
-        value: Any = config
-        for part in key.split("."):
-            value = getattr(value, part)
+        value = attrgetter(key)(config)
         found = getattr(value, "kind", value)
         if found not in possible:
             full = f"model.{key}" if found is value else f"model.{key}.kind"
@@ -138,3 +142,22 @@ def _read(setting: Setting, content: Mapping[str, Any], *, place: str) -> Any:
     except (KeyError, TypeError):
         known = ", ".join(map(str, setting.words))
         raise RunError(f"{place}: {setting.theirs[0]} = {found[0]!r}: heedful has only {known}") from None
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of model, as Hugging Face's transformers has it.
+
+    Attributes:
+        model_type: of config.json.
+        task: what recipes call what its models are for.
+        read: our configuration of a config.json and of the names of the tensors beside it.
+        write: their config.json of our configuration and our tensors, without sizes of vocabularies and special ids.
+        table: the tensors of a model with our configuration.
+    """
+
+    model_type: str
+    task: str
+    read: Callable[[Mapping[str, Any], frozenset[str], str], StackConfigs]
+    write: Callable[[Any, Mapping[str, Tensor]], dict[str, Any]]
+    table: Callable[[Any], Table]

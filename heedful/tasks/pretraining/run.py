@@ -112,7 +112,7 @@ def build_masked_language_model(
     output.weight = encoder.stack.embedding.table.weight
     head = MaskedHead(config.d_model, output=output, activation=activation(config), epsilon=config.norm_epsilon)
     model = MaskedLanguageModel(encoder, masked=head, relation=nn.Linear(config.d_model, 2) if paired else None)
-    initialisation(config).apply(model)
+    initialisation(config)(model)
     return model
 
 
@@ -127,7 +127,7 @@ def build_detector(
     generator.encoder.stack.embedding = encoder.stack.embedding
     generator.masked.output.weight = encoder.stack.embedding.table.weight
     model = ReplacedTokenDetector(generator, encoder=encoder, d_model=config.d_model, activation=activation(config))
-    initialisation(config).apply(model)
+    initialisation(config)(model)
     return model
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from heedful.attention import KeyValues
-from heedful.attention.storage import Grown
+from heedful.attention.multihead import Grown
 
 
 def tensors(length: int) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from heedful.architectures.model import TransformerConfig
 from heedful.blocks.embedding import TokenEmbedding, embedding_table
 from heedful.blocks.recurrent import LSTM, Bidirectional, RecurrentStack
 from heedful.models.encoders import FirstToken, MeanOfTokens, SelfAttentive, Summary
-from heedful.models.recurrent_encoder import BothEnds, EveryLayer, FirstBackward, LastState, RecurrentEncoder
+from heedful.models.recurrent_encoder import Ends, RecurrentEncoder, both_ends, every_layer, first_backward, last_state
 from heedful.values import Tokens
 
 
@@ -43,10 +43,10 @@ SUMMARIES = {
     "mean": (MeanOfTokens(), 2 * D),
     "first token": (FirstToken(2 * D), 2 * D),
     "self-attentive": (SelfAttentive(2 * D, hops=3, d_alignment=5), 6 * D),
-    "last state": (LastState(), D),
-    "first backward": (FirstBackward(), D),
-    "both ends": (BothEnds(), 2 * D),
-    "every layer": (EveryLayer(), 8 * D),
+    "last state": (Ends(last_state), D),
+    "first backward": (Ends(first_backward), D),
+    "both ends": (Ends(both_ends), 2 * D),
+    "every layer": (Ends(every_layer), 8 * D),
 }
 
 
@@ -69,13 +69,13 @@ def test_summaries_of_ends_are_those_of_both_cells() -> None:
     there, back = torch.randn(2, 3, D), torch.randn(2, 3, D)
     ends = (tuple(torch.randn(4, 3, D)), (*there, *back))
     nothing = (torch.zeros(3, 1, 2 * D), torch.zeros(3, 1, dtype=torch.long))
-    assert torch.equal(LastState()(*nothing, ends), there[0])
-    assert torch.equal(FirstBackward()(*nothing, ends), back[0])
-    assert torch.equal(BothEnds()(*nothing, ends), torch.cat((there[0], back[0]), 1))
-    assert torch.equal(EveryLayer()(*nothing, ends), torch.cat([part for state in ends for part in state], 1))
+    assert torch.equal(Ends(last_state)(*nothing, ends), there[0])
+    assert torch.equal(Ends(first_backward)(*nothing, ends), back[0])
+    assert torch.equal(Ends(both_ends)(*nothing, ends), torch.cat((there[0], back[0]), 1))
+    assert torch.equal(Ends(every_layer)(*nothing, ends), torch.cat([part for state in ends for part in state], 1))
 
 
-@pytest.mark.parametrize("summary", [LastState(), FirstBackward(), BothEnds(), EveryLayer()])
+@pytest.mark.parametrize("summary", [Ends(last_state), Ends(first_backward), Ends(both_ends), Ends(every_layer)])
 def test_a_memory_has_no_states_in_which_it_ends(summary: Summary) -> None:
     with pytest.raises(AssertionError, match="only a recurrent encoder"):
         summary(torch.zeros(1, 2, D), torch.zeros(1, 2, dtype=torch.long))

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
+from heedful.architectures.attention import LearnedConfig
 from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.architectures.model import ModelConfig, TransformerConfig
-from heedful.architectures.positions import LearnedConfig
 from heedful.architectures.recurrent import (
     BahdanauConfig,
     ContextConfig,

@@ -1,10 +1,12 @@
-"""The decoder of convolutional sequence to sequence learning."""
+"""The encoder and the decoder of convolutional sequence to sequence learning."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -12,10 +14,60 @@ from heedful.attention.attention import Attention
 from heedful.attention.dropout import Dropout
 from heedful.attention.explained import declare
 from heedful.attention.probe import ACROSS
-from heedful.blocks.convolution import CausalConvolution, Lineup, halved_sum, projection
+from heedful.blocks.convolution import CausalConvolution, CentredConvolution, Lineup, halved_sum, projection
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.models.interface import Decoder
-from heedful.values import SOURCE, Memories, Rows, Tokens, join, laid_under, memories_of, one_width, unused
+from heedful.models.interface import Decoder, Encoder
+from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, join, laid_under, memories_of, one_width, unused
+
+
+class ConvolutionalEncoder(Encoder[Tokens]):
+    """Gated convolutions over the source, each inside a residual (Gehring et al. 2017, 3.1 and 3.2).
+
+    Keys are what the convolutions make of a token and its surroundings, z; values are z + e, because the embedding e
+    says which token it is (eq. 2). The summary is the mean of z.
+
+    Args:
+        gradient_scale: of the gradient that reaches the convolutions from the decoder, 1 / (2 * attentions) (3.4): each
+            attention sends one through the keys and one through the values. What goes straight to e is left alone.
+    """
+
+    def __init__(
+        self, embedding: TokenEmbedding, layers: Sequence[CentredConvolution], *, gradient_scale: float = 1.0
+    ) -> None:
+        super().__init__()
+        d_model, d_hidden = embedding.table.embedding_dim, layers[0].d_hidden
+        self.embedding = embedding
+        self.inward = projection(d_model, d_hidden, variance=1 - embedding.dropout.p)
+        self.layers = nn.ModuleList(layers)
+        self.outward = projection(d_hidden, d_model)
+        self.gradient_scale = gradient_scale
+
+    def forward(self, source: Tokens) -> Memory:
+        """A memory slot for each token."""
+        lineup = Lineup.of(source.positions)
+        embedded = self.embedding(source)
+        x = self.inward(embedded)
+        for layer in self.layers:
+            x = halved_sum(x, layer(x, lineup))
+        z: Tensor = _ScaledGradient.apply(self.outward(x), self.gradient_scale)  # type: ignore[no-untyped-call]  # torch's
+        real = (source.positions >= 0).unsqueeze(-1)
+        # where, because padding must not meet the sum even as zero times something
+        summary = torch.where(real, z, 0.0).sum(1) / real.sum(1).clamp(min=1)
+        return Memory(z, z + embedded, source.positions, summary)
+
+
+class _ScaledGradient(torch.autograd.Function):
+    """The identity whose gradient is multiplied by a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
+        ctx.scale = scale
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = gradients
+        return gradient * ctx.scale, None
 
 
 @dataclass(frozen=True)
@@ -75,7 +127,7 @@ class ConvolutionalState:
         return ConvolutionalState(
             tuple(past.index_select(0, rows.origin) for past in self.past),
             self.memory.pick(rows.source_groups(self.width)),
-            1 if rows.free else rows.width,
+            rows.width,
         )
 
     def joined(self, others: Sequence[ConvolutionalState]) -> ConvolutionalState:
@@ -131,10 +183,7 @@ class ConvolutionalDecoderLayer(nn.Module):
 class ConvolutionalDecoder(Decoder):
     """Causal gated convolutions that look at the source in every layer (Gehring et al. 2017, 3.1 to 3.3).
 
-    Args:
-        embedding: of the tokens.
-        layers: from the first to the last.
-        dropout: of the hidden vectors that leave the decoder.
+    Dropout is of the hidden vectors that leave it.
     """
 
     def __init__(
