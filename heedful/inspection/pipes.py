@@ -21,11 +21,12 @@ class Pipes:
     """Pipes from each level to the one below, and what still fits into them.
 
     Args:
-        steps: widths [N, N], from the lowest step up; rows are nodes of the upper level.
+        steps: widths [N, N], from the lowest step up; rows are nodes of the upper level. Through what is narrower than
+            0, as weights may be that only sum to 1, nothing flows.
     """
 
     def __init__(self, steps: Sequence[Float[np.ndarray, "N N"]]) -> None:
-        self._widths = [np.rint(step * _UNITS).astype(np.int64) for step in steps]
+        self._widths = [np.rint(np.maximum(step, 0) * _UNITS).astype(np.int64) for step in steps]
         self._left, self._sent = self._widths, [np.zeros_like(each) for each in self._widths]
         self._size = len(steps[0])
 

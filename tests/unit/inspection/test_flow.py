@@ -188,3 +188,21 @@ def test_missing_parts_are_named() -> None:
             attention_flow(record, query)
     with pytest.raises(DataError, match="no axis 'regions' among these inputs: source, read"):
         rollout(record).of("regions")
+
+
+def test_nothing_flows_where_weights_are_below_zero() -> None:
+    """Weights that only sum to 1, as those of proportional attention, may be; the search for ways must end there too."""
+    record = made_up(2, 1, roles=("encoder",))
+    lower = [replace(each, weights=each.weights * 1.5 - 0.5 / each.weights.shape[-1]) for each in record.maps]
+    assert min(float(each.weights.min()) for each in lower) < 0
+    found = attention_flow(replace(record, maps=tuple(lower)), 1)
+    graph = graph_of(replace(record, maps=tuple(lower)))
+    network = networkx.DiGraph()
+    for level, step in enumerate(graph.steps):
+        for (row, column), width in np.ndenumerate(step.matrix(graph.size)):
+            if width > 0:
+                network.add_edge((level + 1, row), (level, column), capacity=width)
+    for token, amount in enumerate(found.amounts):
+        reached = network.has_node((0, token))
+        expected = networkx.maximum_flow_value(network, (2, 1), (0, token)) if reached else 0
+        assert amount == pytest.approx(expected, abs=1e-6)
