@@ -142,6 +142,7 @@ class Forgetful:
         return torch.stack([by_hand(self.model, text, LONGEST // 2) for text in rows]).unsqueeze(1), past
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_beams_and_samples_survive_being_read_again(model: LanguageModel) -> None:
     reader, plain = windowed(model), Forgetful(model)
     prompt = in_one_batch([[2], [3], [4]], left=True)

@@ -191,7 +191,7 @@ def test_missing_parts_are_named() -> None:
 
 
 def test_nothing_flows_where_weights_are_below_zero() -> None:
-    """Weights that only sum to 1, as those of proportional attention, may be; the search for ways must end there too."""
+    """As weights may be that only sum to 1, those of proportional attention; the search for ways must end there too."""
     record = made_up(2, 1, roles=("encoder",))
     lower = [replace(each, weights=each.weights * 1.5 - 0.5 / each.weights.shape[-1]) for each in record.maps]
     assert min(float(each.weights.min()) for each in lower) < 0

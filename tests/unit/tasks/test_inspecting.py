@@ -241,6 +241,7 @@ def test_a_gpt_shows_its_heads() -> None:
 PAIRS = [("abc", "fade"), ("dd a", "c"), ("", "a"), ("fed", "deaf a")]
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", ATTENTIVE)
 def test_a_survey_averages_over_queries(name: str) -> None:
     ours = translator(name)
@@ -285,6 +286,7 @@ def test_gold_belongs_to_its_own_pair_where_others_are_passed_over() -> None:
     assert habits.error_rate == 0
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_head_is_worth_what_its_part_of_the_output_map_is_worth() -> None:
     """Silencing a head is clearing its columns of W_O, which is another way to the same."""
     ours = translator("transformer")
