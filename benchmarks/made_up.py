@@ -12,6 +12,7 @@ from heedful.data.tokenizers import EOS, UNK
 from heedful.recipes.load import recipe_from
 from heedful.runs.checkpoints import Checkpoints, finish
 from heedful.runs.initial import begin_run
+from heedful.runs.load import save_run
 from heedful.training.listeners import Evaluation, Progress, Snapshot
 
 TYPICAL, SPREAD, DISAGREEMENT = 14.5, 0.3, 0.17
@@ -64,7 +65,7 @@ def run(folder: Path, vocabulary: int, model: dict[str, Any], *, seed: int = 1) 
     )
     recipe.output.mkdir()
     made = begin_run(recipe.output, recipe)
-    made.save()
+    save_run(made)
     progress = Progress(step=1)
     weights = {name: parameter.detach() for name, parameter in made.model().named_parameters()}
     evaluation = Evaluation(progress, {"loss": 1.0}, improved=True)

@@ -69,7 +69,7 @@ KERNELS = "tests/unit/attention/test_kernels.py"
 SIGHT = "tests/unit/attention/test_sight.py"
 STORAGE = "tests/unit/attention/test_storage.py"
 VISIBILITY = "tests/unit/attention/test_visibility.py"
-BUILD = "tests/unit/configs/test_build.py"
+BUILD = "tests/unit/recipes/test_build.py"
 BATCHES = "tests/unit/data/test_batches.py"
 STRUCTURED = "tests/unit/attention/test_structured.py"
 HARD = "tests/unit/attention/test_hard.py"
@@ -95,14 +95,14 @@ PASSAGES = "tests/unit/data/test_passages.py"
 PRETRAINED = "tests/unit/tasks/test_pretraining.py"
 MULTITASK = "tests/unit/tasks/test_multitask.py"
 DRAWN = "tests/unit/data/test_drawn.py"
-PROBLEMS = "tests/unit/configs/test_problems.py"
-CHECKPOINTS = "tests/unit/artifacts/test_checkpoints.py"
+PROBLEMS = "tests/unit/recipes/test_problems.py"
+CHECKPOINTS = "tests/unit/runs/test_checkpoints.py"
 DISTRIBUTED = "tests/unit/training/test_distributed.py"
 INTERRUPTION = "tests/unit/training/test_interruption.py"
-VECTORS = "tests/unit/artifacts/test_word_vectors.py"
-OLDER = "tests/unit/artifacts/test_older_runs.py"
-STORED = "tests/unit/configs/test_stored.py"
-METRIC = "tests/unit/evaluation/test_metric.py"
+VECTORS = "tests/unit/runs/test_word_vectors.py"
+OLDER = "tests/unit/runs/test_older_runs.py"
+STORED = "tests/unit/recipes/test_stored.py"
+METRIC = "tests/unit/metrics/test_metric.py"
 SYSTEMS = "tests/unit/cli/test_systems.py"
 LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
 TAGGED = "tests/unit/data/test_tagged.py"
@@ -134,14 +134,14 @@ ATTENTION = (
         "runs/train.py",
         "log.rewind(progress, snapshot.gathered if snapshot else {})",
         "log.rewind(progress, {})",
-        ("tests/unit/artifacts/test_training_run.py::test_lines_of_training_are_those_of_one_sitting",),
+        ("tests/unit/runs/test_training_run.py::test_lines_of_training_are_those_of_one_sitting",),
     ),
     Mutant(
         "updates that will be made again stay in a line",
         "runs/metrics_log.py",
         "self._gathered = _Gathered.of(gathered.get(_LINE, {}))",
         "self._gathered = _Gathered.of(gathered[_LINE]) if gathered else self._gathered",
-        ("tests/unit/artifacts/test_metrics.py::test_an_older_checkpoint_has_gathered_nothing",),
+        ("tests/unit/runs/test_metrics.py::test_an_older_checkpoint_has_gathered_nothing",),
     ),
     Mutant(
         "parts are means over the labels of the loss",
@@ -169,7 +169,7 @@ ATTENTION = (
         "training/listeners.py",
         'return {f"{self.task}/{name}": part for name, part in self.parts.items()}',
         "return dict(self.parts)",
-        ("tests/unit/artifacts/test_metrics.py::test_several_tasks_have_their_own_means",),
+        ("tests/unit/runs/test_metrics.py::test_several_tasks_have_their_own_means",),
     ),
     Mutant(
         "every task hears of all updates",
@@ -980,7 +980,7 @@ TASKS = (
         "metrics/alignment.py",
         "hits += len(mine & truth.sure) + len(mine & truth.possible)",
         "hits += 2 * len(mine & truth.sure)",
-        ("tests/unit/evaluation/test_alignment.py",),
+        ("tests/unit/metrics/test_alignment.py",),
     ),
     Mutant(
         "padding is learned like a word",
@@ -1537,14 +1537,14 @@ TRAINING = (
         "runs/checkpoints.py",
         "steps = manifest.checkpoints[-average:]",
         "steps = manifest.checkpoints[:average]",
-        ("tests/unit/artifacts/test_checkpoints.py::test_the_average_is_the_mean_of_the_last_ones",),
+        ("tests/unit/runs/test_checkpoints.py::test_the_average_is_the_mean_of_the_last_ones",),
     ),
     Mutant(
         "checkpoints are averaged in their own precision",
         "runs/checkpoints.py",
         "model[name].double() for model in models",
         "model[name] for model in models",
-        ("tests/unit/artifacts/test_checkpoints.py::test_the_mean_loses_no_digits",),
+        ("tests/unit/runs/test_checkpoints.py::test_the_mean_loses_no_digits",),
     ),
     Mutant(
         "resuming forgets what the task remembers",
@@ -2222,77 +2222,77 @@ METRICS = (
         "    return Mean(tuple(f1(predicted, gold, positive=name) for name in classes))",
         "    parts = [f1(predicted, gold, positive=name) for name in classes]\n"
         "    return Mean((Ratio(sum(part.above for part in parts), sum(part.below for part in parts)),))",
-        ("tests/unit/evaluation/test_classes.py",),
+        ("tests/unit/metrics/test_classes.py",),
     ),
     Mutant(
         "classes that are only predicted do not count",
         "metrics/classes.py",
         "positive=name) for name in classes))",
         "positive=name) for name in classes if name in gold))",
-        ("tests/unit/evaluation/test_classes.py",),
+        ("tests/unit/metrics/test_classes.py",),
     ),
     Mutant(
         "Matthews' table is read the wrong way round",
         "metrics/classes.py",
         "above = right * total - (guesses",
         "above = right * total + (guesses",
-        ("tests/unit/evaluation/test_classes.py",),
+        ("tests/unit/metrics/test_classes.py",),
     ),
     Mutant(
         "one right option makes a group exact",
         "metrics/classes.py",
         "[count == 0 for count in errors.above]",
         "[count < size for count, size in zip(errors.above, errors.below, strict=True)]",
-        ("tests/unit/evaluation/test_classes.py",),
+        ("tests/unit/metrics/test_classes.py",),
     ),
     Mutant(
         "entities of one type side by side are one",
         "metrics/entities.py",
         "previous in _CLOSES or kind != inside))\n",
         "kind != inside))\n",
-        ("tests/unit/evaluation/test_entities.py",),
+        ("tests/unit/metrics/test_entities.py",),
     ),
     Mutant(
         "an entity is right wherever its type is",
         "metrics/entities.py",
         "= len(found & there), ",
         "= sum(span.type in {each.type for each in there} for span in found), ",
-        ("tests/unit/evaluation/test_entities.py",),
+        ("tests/unit/metrics/test_entities.py",),
     ),
     Mutant(
         "articles inside words are taken out",
         "metrics/answers.py",
         'r"\\b(a|an|the)\\b"',
         'r"(a|an|the)"',
-        ("tests/unit/evaluation/test_answers.py",),
+        ("tests/unit/metrics/test_answers.py",),
     ),
     Mutant(
         "repeated words of an answer all count",
         "metrics/answers.py",
         "sum((Counter(words) & Counter(gold)).values())",
         "sum(word in gold for word in words)",
-        ("tests/unit/evaluation/test_answers.py",),
+        ("tests/unit/metrics/test_answers.py",),
     ),
     Mutant(
         "the worst of several gold answers counts",
         "metrics/answers.py",
         "return max(_overlap(words, gold.split())",
         "return min(_overlap(words, gold.split())",
-        ("tests/unit/evaluation/test_answers.py",),
+        ("tests/unit/metrics/test_answers.py",),
     ),
     Mutant(
         "equal numbers get different ranks",
         "metrics/correlation.py",
         "_, which = np.unique(values, return_inverse=True)",
         'which = np.argsort(np.argsort(values, kind="stable"))',
-        ("tests/unit/evaluation/test_correlation.py",),
+        ("tests/unit/metrics/test_correlation.py",),
     ),
     Mutant(
         "perplexity has base 2",
         "metrics/likelihood.py",
         "return math.exp(-log_probability_sum / count)",
         "return 2 ** (-log_probability_sum / count)",
-        ("tests/unit/evaluation/test_likelihood.py",),
+        ("tests/unit/metrics/test_likelihood.py",),
     ),
     Mutant(
         "two systems are resampled apart",
@@ -2301,21 +2301,21 @@ METRICS = (
         "            for found, system in zip(parts, systems, strict=True):\n",
         "        for number, (found, system) in enumerate(zip(parts, systems, strict=True)):\n"
         "            for weights in _draws(size, Sampling(sampling.samples, sampling.seed + number)):\n",
-        ("tests/unit/evaluation/test_bootstrap.py",),
+        ("tests/unit/metrics/test_bootstrap.py",),
     ),
     Mutant(
         "p counts only differences in one direction",
         "metrics/bootstrap.py",
         "np.abs(drawn - drawn.mean()) >= abs(observed)",
         "(drawn - drawn.mean()) >= abs(observed)",
-        ("tests/unit/evaluation/test_bootstrap.py",),
+        ("tests/unit/metrics/test_bootstrap.py",),
     ),
     Mutant(
         "chrF weighs precision more",
         "metrics/counted.py",
         "divisor = weight * precision + recall",
         "divisor = precision + weight * recall",
-        ("tests/unit/evaluation/test_bootstrap.py",),
+        ("tests/unit/metrics/test_bootstrap.py",),
     ),
     Mutant(
         "a resampled rank counts each example once",
@@ -2580,7 +2580,7 @@ MEMORIES = (
         "architectures/build_fine_tuning.py",
         "if encoder is None:\n        encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)\n",
         "encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)\n",
-        ("tests/unit/configs/test_build.py::test_a_head_is_built_on_the_encoder_that_is_given",),
+        ("tests/unit/recipes/test_build.py::test_a_head_is_built_on_the_encoder_that_is_given",),
     ),
     Mutant(
         "both ends are the same end",
