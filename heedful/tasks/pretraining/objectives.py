@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -72,8 +73,8 @@ class Objective(ABC):
         """Losses and questions, and right answers where it is not for learning."""
 
     @abstractmethod
-    def metrics_of(self, sums: Mapping[str, float]) -> Mapping[str, float]:
-        """Metrics from the sums over all batches."""
+    def metrics_of(self, sums: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Metrics from the sums over all batches; sums of several drawings, as arrays, give arrays."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +115,12 @@ class HiddenTokens(Objective):
     def __init__(self, *, weight: float) -> None:
         self.weight = weight
 
-    def metrics_of(self, sums: Mapping[str, float]) -> Mapping[str, float]:
+    def metrics_of(self, sums: Mapping[str, Any]) -> Mapping[str, Any]:
         """Losses (nats per hidden token, and per pair) and accuracies; `loss` is the sum of both means.
 
         Where nothing is asked about passages, what is measured of it is 0.
         """
-        tokens, pairs = max(1.0, sums["tokens"]), max(1.0, sums["pairs"])
+        tokens, pairs = np.maximum(1.0, sums["tokens"]), np.maximum(1.0, sums["pairs"])
         masked, pair = sums["masked"] / tokens, sums["pair"] / pairs
         return {
             "loss": masked + pair,
@@ -164,20 +165,20 @@ class ReplacedTokens(Objective):
         self.balance = weight
         self.weight = weight * share
 
-    def metrics_of(self, sums: Mapping[str, float]) -> Mapping[str, float]:
+    def metrics_of(self, sums: Mapping[str, Any]) -> Mapping[str, Any]:
         """Means: the generator's loss and accuracy on hidden tokens, the detector's loss on all tokens.
 
         `replaced_found` is the share of replaced tokens that are found out, `replaced_right` the share of verdicts that
         are right; `loss` is the weighted sum that is minimised.
         """
-        tokens, all_of_them = max(1.0, sums["tokens"]), max(1.0, sums["all"])
+        tokens, all_of_them = np.maximum(1.0, sums["tokens"]), np.maximum(1.0, sums["all"])
         masked, verdict = sums["masked"] / tokens, sums["verdict"] / all_of_them
         return {
             "loss": masked + self.balance * verdict,
             "masked_loss": masked,
             "masked_accuracy": sums["masked_right"] / tokens,
             "replaced_loss": verdict,
-            "replaced_found": sums["found"] / max(1.0, sums["replaced"]),
+            "replaced_found": sums["found"] / np.maximum(1.0, sums["replaced"]),
             "replaced_right": sums["right"] / all_of_them,
         }
 

@@ -152,9 +152,13 @@ class Documents:
         """Whether some document has two sentences."""
         return self.count < len(self)
 
+    def number(self, sentence: int) -> int:
+        """That of the document that a sentence stands in."""
+        return self._document[sentence]
+
     def document(self, sentence: int) -> range:
         """The sentences of the document that a sentence stands in."""
-        number = self._document[sentence]
+        number = self.number(sentence)
         return range(self._first[number], self._first[number + 1])
 
     def ids(self, sentences: range) -> range:

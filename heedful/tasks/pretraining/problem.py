@@ -138,4 +138,4 @@ class Pretraining(Task[MaskedBatch]):
         totals: Counter[str] = Counter()
         for numbers in self.validation.plan(_VALIDATION, tokens=self.batch_tokens, seed=0):
             totals.update(self.objective.sums(model, move(self.validation.batch(numbers), self.device)))
-        return self.objective.metrics_of(totals)
+        return {name: float(value) for name, value in self.objective.metrics_of(totals).items()}

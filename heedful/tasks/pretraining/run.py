@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, final
 
 import torch
@@ -17,7 +18,9 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.models.encoders import FirstToken, TransformerEncoder
 from heedful.models.masked_language_model import MaskedHead, MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
-from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned
+from heedful.tasks.exam import Asking
+from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned, placed
+from heedful.tasks.pretraining.exam import PassageComparison, PassageExam, PassageReport
 from heedful.tasks.pretraining.face import Detector, Reader
 from heedful.tasks.pretraining.masking import Masking, SingleTokens, Spans, WholeWords
 from heedful.tasks.pretraining.objectives import HiddenTokens, Objective, ReplacedTokens
@@ -51,6 +54,8 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
 
     words: ClassVar = (TEXT,)
     trial: ClassVar = 'fill RUN --text "..."'
+    reported: ClassVar = PassageReport
+    compared: ClassVar = PassageComparison
 
     def tried(self, recipe: PretrainingRecipe) -> str:
         """What is hidden is filled, what was replaced is found."""
@@ -81,13 +86,28 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
         """What the objective asks about passages."""
         config = run.recipe.training
         return Pretraining(
-            _passages(run, train, masking=_MASKINGS[config.masking.kind](config.masking.share)),
-            _passages(run, validation, masking=SingleTokens(_MEASURED)),
+            _passages(run.recipe, train, run.tokenizer, masking=_MASKINGS[config.masking.kind](config.masking.share)),
+            _passages(run.recipe, validation, run.tokenizer, masking=SingleTokens(_MEASURED)),
             objective=_objective(run.recipe),
             batch_tokens=config.batch_tokens,
             seed=run.recipe.seed,
             device=device,
         )
+
+    def exam(self, recipe: PretrainingRecipe | None, asking: Asking) -> PassageExam:
+        """Passages of the measured part, as training makes them."""
+        assert recipe is not None, "nothing but a run fills what is hidden"
+        part = recipe.data.measured
+        with placed(f"data.{part}"):
+            reader = recipe.data.reader(part)
+            return PassageExam(
+                list(reader),
+                recipe=recipe,
+                objective=_objective(recipe),
+                hidden=partial(_passages, recipe, masking=SingleTokens(_MEASURED)),
+                text=" and ".join(map(str, reader.paths)),
+                part=part,
+            )
 
     def face(
         self, run: Run[PretrainingRecipe, Pretrained], model: Pretrained, *, step: int | None = None
@@ -143,16 +163,16 @@ def build_pretrained(
     return build_masked_language_model(config, vocabulary=vocabulary, longest=longest, paired=paired)
 
 
-def _passages(run: Run[PretrainingRecipe, Pretrained], corpus: Corpus, *, masking: Masking) -> MaskedPassages:
-    config = run.recipe.training
+def _passages(recipe: PretrainingRecipe, corpus: Corpus, tokenizer: Tokenizer, *, masking: Masking) -> MaskedPassages:
+    config = recipe.training
     passages = Passages(
         corpus,
         pairing=_PAIRINGS[config.pairing](),
-        max_length=run.recipe.data.max_length,
+        max_length=recipe.data.max_length,
         short=config.short,
-        seed=run.recipe.seed,
+        seed=recipe.seed,
     )
-    return MaskedPassages(passages, tokenizer=run.tokenizer, masking=masking)
+    return MaskedPassages(passages, tokenizer=tokenizer, masking=masking)
 
 
 def _objective(recipe: PretrainingRecipe) -> Objective:

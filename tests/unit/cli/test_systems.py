@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
@@ -21,6 +22,7 @@ from heedful.runs import comparing
 from heedful.runs import load as loading
 from heedful.tasks.exam import Asking
 from heedful.tasks.language.exam import TextExam
+from heedful.tasks.pretraining.run import PretrainingKind
 from heedful.values import Tokens
 
 pytestmark = pytest.mark.usefixtures("here")  # so that what commands write lies nowhere else
@@ -145,9 +147,72 @@ def test_runs_of_several_tasks_side_by_side(say: Say, tuning: Path, here: Path) 
     assert both == {name: test for name, test in found["runs"][1]["against_first"].items() if name.startswith("even/")}
 
 
-def test_a_run_without_an_exam_is_measured_alone(say: Say, pretrained: Path) -> None:
+def test_a_run_without_an_exam_is_measured_alone(say: Say, pretrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_exam = report(say("evaluate", pretrained, "--format", "json", *QUICK))
+    monkeypatch.setattr(PretrainingKind, "reported", None)
+    assert report(say("evaluate", pretrained, "--format", "json", "--device", "cpu")) == pytest.approx(with_exam)
     told = say("evaluate", pretrained, "--against", pretrained).complaint
     assert told.endswith("and such runs are measured on their own test or validation set alone")
+    told = say("compare", pretrained).complaint
+    assert told.startswith(f"{pretrained}: its task is pretraining, of which no two runs are asked the same")
+
+
+def reseeded(run: Path, folder: Path, **changes: Any) -> Path:
+    """The same weights in a run that hides other tokens, or is changed in its training."""
+    shutil.copytree(run, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["recipe"]["seed"] += 1
+    config["recipe"]["training"] |= changes
+    (folder / "config.json").write_text(json.dumps(config))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"]["config.json"] = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def test_pre_trained_models_are_asked_for_the_same_tokens(say: Say, pretrained: Path, here: Path) -> None:
+    same = reseeded(pretrained, here / "same")
+    alone, other = (report(say("evaluate", run, "--format", "json", *QUICK)) for run in (pretrained, same))
+    final = json.loads((pretrained / "metrics.jsonl").read_text().splitlines()[-1])
+    names = ("loss", "masked_accuracy", "masked_loss", "pair_accuracy", "pair_loss")
+    assert {name: alone[name] for name in names} == pytest.approx({name: final[name] for name in names}, abs=1e-5)
+    assert other["masked_loss"] != pytest.approx(alone["masked_loss"], abs=1e-4), "by itself each is asked its own"
+    found = compared(say, pretrained, same)
+    assert found["drawn"] == "100 stretches of the text"
+    first, second = ({name: each["value"] for name, each in run["metrics"].items()} for run in found["runs"])
+    assert first == second == pytest.approx({name: alone[name] for name in names})
+    assert all(each["low"] <= each["value"] <= each["high"] for each in found["runs"][0]["metrics"].values())
+    assert found["runs"][0]["metrics"]["masked_loss"]["low"] < found["runs"][0]["metrics"]["masked_loss"]["high"]
+    assert {each["p_value"] for each in found["runs"][1]["against_first"].values()} == {1.0}
+
+
+def test_a_model_that_learned_more_is_told_from_one_that_did_not(say: Say, pretrained: Path, here: Path) -> None:
+    recipe = pretrained.parent / "p.toml"
+    least = fit(recipe, "--output", str(here / "least"), "--training.steps", "1")
+    tests = report(say("evaluate", pretrained, "--against", least, "--format", "json", *QUICK))["against"][
+        "comparisons"
+    ]
+    masked = next(test for test in tests if test["name"] == "masked_loss")
+    assert masked["difference"]["value"] > 0.05
+    assert masked["p_value"] < 0.1
+    assert masked["first"]["value"] < masked["second"]["value"]
+
+
+def test_pre_trained_models_that_cannot_be_asked_the_same(say: Say, pretrained: Path, here: Path) -> None:
+    recipe, few = pretrained.parent / "p.toml", ("--training.steps", "1")
+    shorter = fit(recipe, "--output", str(here / "shorter"), "--data.max_length", "24", *few)
+    told = say("compare", pretrained, shorter).complaint
+    assert told.startswith(
+        f"{shorter}: data.max_length = 24, and passages of the first run have 32 tokens; name the run"
+    )
+    assert say("compare", shorter, pretrained, *QUICK).code == 0
+    alone = fit(recipe, "--output", str(here / "alone"), "--training.pairing", "alone", *few)
+    told = say("compare", pretrained, alone).complaint
+    assert told.startswith(f'{alone}: training.pairing = "alone", and "next_sentence" in the first run')
+    letters = fit(recipe, "--output", str(here / "letters"), "--tokenizer.kind", "characters", *few)
+    for command in (("compare", pretrained, letters), ("evaluate", pretrained, "--against", letters)):
+        told = say(*command, *QUICK).complaint
+        assert told.startswith(f"{letters}: has another vocabulary than {pretrained}")
 
 
 def test_options_that_say_nothing_to_a_task_are_refused(say: Say, tuned: Tuned, trained: Path) -> None:
