@@ -12,6 +12,7 @@ from heedful.data.chance import Chance
 
 _LONGEST_SPAN = 10
 _SPAN_END = 0.2
+_UP_TO_LONGEST = 1 - (1 - _SPAN_END) ** _LONGEST_SPAN
 
 
 class Masking(ABC):
@@ -61,16 +62,20 @@ class WholeWords(Masking):
 
 @final
 class Spans(Masking):
-    """Stretches of neighbouring words, of a geometric number of words with p = 0.2, at most 10 (Joshi et al. 2020)."""
+    """Stretches of neighbouring words (Joshi et al. 2020, 3.1).
+
+    Their number of words is geometric with p = 0.2 among those up to 10, so that its mean is 3.8, as the paper says; to
+    cut longer ones at 10 would make it 4.5.
+    """
 
     def _choose(self, continues: Bool[np.ndarray, " T"], wanted: int, chance: Chance) -> Bool[np.ndarray, " T"]:
         chosen = np.zeros(len(continues), dtype=bool)
         # what goes on with a word that stands before the text is a word here
         begins = np.unique(np.concatenate(([0], np.flatnonzero(~continues), [len(continues)])))
         while chosen.sum() < wanted:
-            length = 1 + int(np.log1p(-chance.number()) / np.log1p(-_SPAN_END))
+            length = 1 + int(np.log1p(-chance.number() * _UP_TO_LONGEST) / np.log1p(-_SPAN_END))
             word = chance.below(len(begins) - 1)
-            last = min(word + min(length, _LONGEST_SPAN), len(begins) - 1)
+            last = min(word + length, len(begins) - 1)
             span = np.arange(begins[word], begins[last])
             chosen[span[~chosen[span]][: wanted - int(chosen.sum())]] = True
         return chosen

@@ -79,15 +79,16 @@ def test_spans_are_longer_than_single_words() -> None:
     assert runs(SingleTokens) < 1.4
 
 
-def test_lengths_of_spans_are_geometric_and_cut_at_ten() -> None:
-    """min(Geo(0.2), 10) words. Where one word in a hundred is hidden, spans hardly ever touch each other."""
+def test_lengths_of_spans_are_geometric_among_those_up_to_ten() -> None:
+    """Their mean is 3.8 (Joshi et al. 2020, 3.1). Where one word in a hundred is hidden, spans hardly ever touch."""
     words, lengths = 20_000, []
     for number in range(100):
         chosen = Spans(0.01).choose(np.zeros(words, dtype=bool), Chance(7, number))
         borders = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False])).astype(int)))
         lengths += (borders[1::2] - borders[::2]).tolist()
     counts = np.bincount(lengths, minlength=11)[1:11] / len(lengths)
-    expected = [0.2 * 0.8**n for n in range(9)] + [0.8**9]
+    expected = [0.2 * 0.8**n / (1 - 0.8**10) for n in range(10)]
+    assert np.mean(lengths) == pytest.approx(3.8, abs=0.15)  # 0.04 by chance, the rest by spans that touch or are last
     # 4400 spans: an expected share of a fifth scatters by 0.006, and spans that touch move each by at most 0.01
     assert counts.tolist() == pytest.approx(expected, abs=0.025)
 
