@@ -2020,8 +2020,8 @@ PRETRAINING = (
     Mutant(
         "a span may be any number of words",
         "tasks/pretraining/masking.py",
-        "word + min(length, _LONGEST_SPAN)",
-        "word + length",
+        "-chance.number() * _UP_TO_LONGEST",
+        "-chance.number()",
         (MASKING,),
     ),
 )

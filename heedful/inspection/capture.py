@@ -181,7 +181,7 @@ def encodings(model: nn.Module, *, length: int = 64) -> tuple[Encoding, ...]:
 def _all(model: nn.Module, length: int) -> Iterator[Encoding]:
     for path, module in model.named_modules():
         if isinstance(module, Learned):
-            yield _absolute(path, module, min(length, module.table.num_embeddings))
+            yield _absolute(path, module, min(length, module.table.num_embeddings - module.offset))
         elif isinstance(module, AbsolutePosition):
             yield _absolute(path, module, length)
         elif isinstance(module, Rotary):

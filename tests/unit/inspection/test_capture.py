@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from heedful.attention import Attention, Dot, Hops, MultiHeadAttention
 from heedful.attention.explained import declare
+from heedful.attention.positions import Learned
 from heedful.attention.probe import ACROSS, READING, SOURCE, SUMMING, WRITING, Look, Probe
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.inspection.capture import Place, Side, capture, places
+from heedful.inspection.capture import Place, Side, capture, encodings, places
 from heedful.inspection.watch import watch
 from heedful.values import Tokens
 
@@ -77,3 +79,11 @@ def test_every_call_is_captured_with_its_weights() -> None:
     (embedded,) = captured.sides()
     assert (embedded.side, embedded.axis) == ("decoder", SOURCE)
     torch.testing.assert_close(torch.from_numpy(embedded.words), 2 * model.words.table.weight[[2, 3]].detach())
+
+
+def test_positions_that_a_table_has_and_nobody_reads_are_not_shown() -> None:
+    """BART's first two rows."""
+    table = Learned(6, 4, offset=2)
+    (found,) = encodings(table)
+    np.testing.assert_array_equal(found.vectors, table.table.weight.detach().numpy()[2:])
+    assert list(found.places) == list(range(6))
