@@ -68,8 +68,10 @@ def load_record(path: str | Path) -> Record:
         content = json.loads(header)
         version = content["format"]
         if version == FORMAT:
-            record: Record = _built(Record, content["record"], arrays)
-            return record
+            record = _built(Record, content["record"], arrays)
+            if isinstance(record, Record):
+                return record
+            raise TypeError(f"it is {type(record).__name__}")
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"{path}: the record in it cannot be read ({error}); save it again") from None
     raise RunError(

@@ -9,7 +9,7 @@ from heedful.attention.probe import Role
 from heedful.errors import RecipeError
 from heedful.generation.search import Search
 from heedful.inspection.capture import places
-from heedful.inspection.heads import Sums, head_measures
+from heedful.inspection.heads import Sums, measures_of
 from heedful.inspection.record import Map
 from heedful.inspection.watch import without_head
 from heedful.metrics.alignment import Gold, alignment_error_rate
@@ -177,7 +177,7 @@ def _heads(each: Map) -> list[Head]:
 
 
 def _note(each: Map, sums: dict[Head, Sums]) -> None:
-    measured = head_measures(each.weights, each.visible, same_axis=each.role != "cross")
+    measured = measures_of(each)
     for place, head in enumerate(_heads(each)):
         before = sums.get(head)
         now = Sums.of(measured, place)

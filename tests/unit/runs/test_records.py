@@ -73,7 +73,13 @@ def test_arrays_have_names_that_other_programs_can_read(tmp_path: Path) -> None:
 def test_files_that_are_no_records(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no tensors", encoding="utf-8")
     save_file({"a": np.zeros(2)}, tmp_path / "tensors")
-    for content in ({"format": 2, "record": {}}, {"format": 1, "record": {"maps": [{}]}}, {"format": 1}, []):
+    for content in (
+        {"format": 2, "record": {}},
+        {"format": 1, "record": {"maps": [{}]}},
+        {"format": 1},
+        [],
+        {"format": 1, "record": []},
+    ):
         save_file({}, tmp_path / f"{len(list(tmp_path.iterdir()))}", metadata={"heedful.record": json.dumps(content)})
     said = {}
     for path in (*sorted(tmp_path.iterdir()), tmp_path / "nothing"):
