@@ -129,8 +129,7 @@ def replacing(path: Path) -> Iterator[Path]:
     folder = path.with_name(f".{path.name}.writing")
     beside = folder / path.name
     try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         yield beside
         with beside.open("rb+") as file:
             os.fsync(file.fileno())

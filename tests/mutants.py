@@ -2596,6 +2596,48 @@ MEMORIES = (
         "memories={n: s.rearrange(rows) if n != 'motion' else s for n, s in self.memories.items()},",
         (f"{LAWS}::test_row_law[two-memories-inference]",),
     ),
+    Mutant(
+        "weights below zero are widths too",
+        "inspection/pipes.py",
+        "np.rint(np.maximum(step, 0) * _UNITS)",
+        "np.rint(step * _UNITS)",
+        (f"{FLOW}::test_nothing_flows_where_weights_are_below_zero",),
+    ),
+    Mutant(
+        "all passages are of one example",
+        "tasks/pretraining/exam.py",
+        "example = text.number(place) if self.whole else place * self.size // len(text)",
+        "example = 0",
+        (f"{SYSTEMS}::test_pre_trained_models_are_asked_for_the_same_tokens",),
+    ),
+    Mutant(
+        "each pre-trained model is asked what its own seed hides",
+        "tasks/pretraining/exam.py",
+        "passages = self.hidden(corpus, user.tokenizer)",
+        "passages = self.hidden(corpus, user.tokenizer); passages.passages.seed = recipe.seed",
+        (f"{SYSTEMS}::test_pre_trained_models_are_asked_for_the_same_tokens",),
+    ),
+    Mutant(
+        "models of other pairings are asked too",
+        "tasks/pretraining/exam.py",
+        "if theirs != ours:",
+        "if not theirs:",
+        (f"{SYSTEMS}::test_pre_trained_models_that_cannot_be_asked_the_same",),
+    ),
+    Mutant(
+        "what a kill leaves stays",
+        "store.py",
+        "    finally:\n        shutil.rmtree(folder, ignore_errors=True)\n",
+        "    finally:\n        beside.unlink(missing_ok=True)\n",
+        ("tests/unit/runs/test_files.py::test_what_a_kill_leaves_is_gone_when_the_file_is_written_again",),
+    ),
+    Mutant(
+        "links inside a run are followed",
+        "runs/prepare.py",
+        "if inside.is_symlink() and inside.is_dir():",
+        "if inside.is_symlink() and not inside.exists():",
+        ("tests/unit/runs/test_training_run.py::test_what_a_link_leads_to_is_left_alone",),
+    ),
 )
 
 MUTANTS = (
