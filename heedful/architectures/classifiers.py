@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from heedful.architectures.interface import ClassifierArchitecture
+from heedful.architectures.interface import ClassifierArchitecture, EmbeddedConfig
 from heedful.architectures.recurrent import RecurrentEncoderConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.section import Count, Probability, Section, default_kind
@@ -81,7 +81,7 @@ class RecurrentClassifierConfig(SummarisedConfig, RecurrentEncoderConfig, Classi
     """how the text becomes one vector"""
 
 
-class ConditionalConfig(ClassifierArchitecture):
+class ConditionalConfig(EmbeddedConfig, ClassifierArchitecture):
     """An LSTM reads the second text with what the memory of another one kept of the first (Rocktäschel et al. 2016)."""
 
     built_by: ClassVar = "heedful.architectures.build_fine_tuning:conditional_classifier"

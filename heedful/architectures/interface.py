@@ -7,6 +7,7 @@ these classes are abstract.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union
@@ -15,7 +16,7 @@ from pydantic import Field
 
 from heedful.catalogue import installed
 from heedful.recipes.recipe import Architecture
-from heedful.recipes.section import FreezeVectors, InputPath, Layered, default_kind
+from heedful.recipes.section import FreezeVectors, InputPath, Layered, Section, default_kind
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,6 @@ class TranslationArchitecture(Layered, Architecture):
         """Whether both languages share a table of embeddings, and so need one vocabulary."""
         return False
 
-    @property
-    def vectors(self) -> tuple[Path | None, Path | None]:
-        """Files of word vectors that the embeddings of source and target start from; None where they do not."""
-        return None, None
-
-    @property
-    def frozen_vectors(self) -> bool:
-        """Whether words that have such a vector keep it."""
-        return False
-
 
 class TiedArchitecture(TranslationArchitecture):
     """A table of embeddings for each language, which may be one, and may start from word vectors."""
@@ -67,9 +58,29 @@ class TiedArchitecture(TranslationArchitecture):
         return self.tie == "three_way"
 
     @property
-    def vectors(self) -> tuple[Path | None, Path | None]:
-        """Files of word vectors."""
-        return self.source_vectors, self.target_vectors
+    def word_vectors(self) -> Mapping[str, Path]:
+        """Those of both languages."""
+        named = {"source_vectors": self.source_vectors, "target_vectors": self.target_vectors}
+        return {key: path for key, path in named.items() if path is not None}
+
+    @property
+    def frozen_vectors(self) -> bool:
+        """Whether words that have such a vector keep it."""
+        return self.freeze_vectors
+
+
+class EmbeddedConfig(Section):
+    """Abstract: one table of embeddings, which may start from word vectors."""
+
+    vectors: InputPath | None = None
+    """pre-trained word vectors (word2vec or GloVe text) that the embeddings start from"""
+    freeze_vectors: FreezeVectors = False
+    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
+
+    @property
+    def word_vectors(self) -> Mapping[str, Path]:
+        """The one file."""
+        return {} if self.vectors is None else {"vectors": self.vectors}
 
     @property
     def frozen_vectors(self) -> bool:

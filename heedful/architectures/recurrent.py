@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.attention import ScoredConfig, ScoreName, WeightsName
-from heedful.architectures.interface import EncoderArchitecture, LanguageArchitecture, TiedArchitecture
+from heedful.architectures.interface import EmbeddedConfig, EncoderArchitecture, LanguageArchitecture, TiedArchitecture
 from heedful.recipes.recipe import Architecture
 from heedful.recipes.section import Count, Probability, Section, default_kind, misfit
 
@@ -169,7 +169,7 @@ class RecurrentConfig(LayersConfig, TiedArchitecture):
         return not isinstance(self.reading, ContextConfig) and self.reading.weights == "sampled"
 
 
-class RecurrentDecoderConfig(LayersConfig, LanguageArchitecture):
+class RecurrentDecoderConfig(EmbeddedConfig, LayersConfig, LanguageArchitecture):
     """The vanilla recurrent language model: it looks at nothing but its own past (Mikolov et al. 2010)."""
 
     built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_language_model"
@@ -189,7 +189,7 @@ class RecurrentDecoderConfig(LayersConfig, LanguageArchitecture):
         return tie
 
 
-class RecurrentEncoderConfig(LayersConfig, EncoderArchitecture):
+class RecurrentEncoderConfig(EmbeddedConfig, LayersConfig, EncoderArchitecture):
     """Recurrent layers over a sentence, with an output for each token."""
 
     built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_encoder"

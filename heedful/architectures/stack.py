@@ -18,7 +18,7 @@ from heedful.architectures.attention import (
     RotaryConfig,
     SinusoidalConfig,
 )
-from heedful.architectures.interface import EncoderArchitecture, LanguageArchitecture
+from heedful.architectures.interface import EmbeddedConfig, EncoderArchitecture, LanguageArchitecture
 from heedful.recipes.recipe import Architecture
 from heedful.recipes.section import Count, Longest, Probability, misfit
 
@@ -113,7 +113,7 @@ def _d_key(d_model: int, heads: int, *, aggregation: str, shared: bool) -> int:
     return d_model if shared and aggregation == "mean" else d_model // heads
 
 
-class AloneConfig(StackConfig):
+class AloneConfig(EmbeddedConfig, StackConfig):
     """Abstract: an encoder or a decoder without the other, as GPT and BERT have it."""
 
     layers: Count = 4

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, ValidationInfo
+from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.recipes.section import AnyPath, InputPath, Longest, Mark, Section
+from heedful.recipes.section import AnyPath, InputPath, Longest, Mark, Section, misfit
 from heedful.recipes.text import GivenTokenizerConfig, TokenizerConfig
 from heedful.recipes.training import TrainingConfig
 
@@ -39,6 +40,16 @@ class Architecture(Section):
     def longest(self) -> Longest | None:
         """How many places its positions have; None where they have no end."""
         return None
+
+    @property
+    def word_vectors(self) -> Mapping[str, Path]:
+        """The files of word vectors that embeddings start from, by their keys."""
+        return {}
+
+    @property
+    def frozen_vectors(self) -> bool:
+        """Whether words that have such a vector keep it."""
+        return False
 
 
 class DataConfig(Section):
@@ -88,6 +99,17 @@ class Recipe(Section):
         tokenizer: TokenizerConfig | GivenTokenizerConfig
         model: Architecture
         training: TrainingConfig
+
+    @field_validator("training", check_fields=False)
+    @classmethod
+    def _keeps_vectors(cls, training: TrainingConfig, info: ValidationInfo) -> TrainingConfig:
+        model, decay = info.data.get("model"), training.optimizer.weight_decay
+        if model is not None and model.frozen_vectors and decay:
+            raise misfit(
+                "training.optimizer.weight_decay",
+                f"= {decay} would shrink the vectors that model.freeze_vectors keeps: set one of them to 0 or false",
+            )
+        return training
 
     @property
     def datasets(self) -> Mapping[str, DataConfig]:

@@ -138,13 +138,14 @@ Count = Annotated[int, Field(ge=1)]
 
 
 def _has_vectors(freeze: bool, info: ValidationInfo) -> bool:
-    if freeze and not (info.data.get("source_vectors") or info.data.get("target_vectors")):
-        raise ValueError("has nothing to keep: give source_vectors or target_vectors, or leave it away")
+    files = [key for key in ("vectors", "source_vectors", "target_vectors") if key in info.data]
+    if freeze and not any(info.data[key] for key in files):
+        raise ValueError(f"has nothing to keep: give {' or '.join(files)}, or leave it away")
     return freeze
 
 
 FreezeVectors = Annotated[bool, AfterValidator(_has_vectors)]
-"""Stands behind `source_vectors` and `target_vectors`."""
+"""Stands behind the keys of files of word vectors."""
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 

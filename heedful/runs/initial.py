@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import torch
 from torch import nn
 
+from heedful.architectures.interface import EmbeddedConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError, RunError
@@ -124,6 +125,8 @@ def _model(recipe: TunedRecipe, origin: Origin) -> dict[str, Any]:
         raise RecipeError(
             f'model.kind = "{given.kind}": init = {recipe.init} is of the kind "{model.kind}"; leave model.kind away'
         )
+    if isinstance(model, EmbeddedConfig):  # word vectors that it started from have learned on
+        model = model.model_copy(update={"vectors": None, "freeze_vectors": False})
     known = type(given).model_fields  # another task's model may have a head of its own
     theirs = {key: value for key, value in model.model_dump(mode="json", exclude_none=True).items() if key in known}
     ours = given.model_dump(mode="json", exclude_none=True)

@@ -25,6 +25,7 @@ from heedful.tasks.exam import Asking, Exam
 from heedful.tasks.labelled import LabelledComparison, LabelledExam, LabelledReport
 from heedful.tasks.report import Comparison, Report
 from heedful.tasks.task import Task
+from heedful.tasks.word_vectors import freeze_vectors, start_from_vectors
 from heedful.values import Tokens
 
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
@@ -132,7 +133,13 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
 
     def require(self, recipe: AnyRecipe) -> None:
         """Looks for the files that a recipe names besides its text; `DataError` where one is missing."""
-        return
+        for key, path in recipe.model.word_vectors.items():
+            if not path.is_file():
+                raise DataError(f"{path}: there is no such file; check model.{key}")
+
+    def embedded(self, run: Run[AnyRecipe, AnyModel], model: Any) -> Mapping[str, tuple[Tokenizer, nn.Module]]:
+        """What may start from word vectors, by the key of their file: a vocabulary, and what has its embeddings."""
+        return {"vectors": (run.tokenizer, model)}
 
     def prepared(self, run: Run[AnyRecipe, AnyModel], examples: Iterable[Any]) -> Iterable[Any]:
         """What is encoded of the examples that were read; most tasks encode each as it is."""
@@ -143,12 +150,17 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
         return ()
 
     def warm(self, run: Run[AnyRecipe, AnyModel], model: AnyModel, *, say: Callable[[str], None]) -> None:
-        """Gives a fresh model what it starts from besides chance and `init`."""
-        return
+        """Gives a fresh model what it starts from besides chance and `init`: word vectors."""
+        for key, path in run.recipe.model.word_vectors.items():
+            tokenizer, side = self.embedded(run, model)[key]
+            start_from_vectors(side, tokenizer, path, say=say)
 
     def hold(self, run: Run[AnyRecipe, AnyModel], model: nn.Module) -> None:
         """Keeps what the recipe wants kept out of every update; asked before each sitting, on the model's device."""
-        return
+        if run.recipe.model.frozen_vectors:
+            for key, path in run.recipe.model.word_vectors.items():
+                tokenizer, side = self.embedded(run, model)[key]
+                freeze_vectors(side, tokenizer, path)
 
     def conclude(self, run: Run[AnyRecipe, AnyModel], task: Task[Any]) -> None:
         """Keeps what the task has found out about the final model, which it has just measured."""

@@ -163,7 +163,7 @@ class TranslationRecipe(Recipe):
     @field_validator("training")
     @classmethod
     def _suits(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
-        model, decay = info.data.get("model"), training.optimizer.weight_decay
+        model = info.data.get("model")
         if model is None:
             return training
         if training.decorrelation and not model.has_heads:
@@ -171,11 +171,6 @@ class TranslationRecipe(Recipe):
                 "training.decorrelation",
                 f"= {training.decorrelation} pushes attention heads apart, and a model of kind "
                 f'"{model.kind}" has no heads: set training.decorrelation = 0',
-            )
-        if model.frozen_vectors and decay:
-            raise misfit(
-                "training.optimizer.weight_decay",
-                f"= {decay} would shrink the vectors that model.freeze_vectors keeps: set one of them to 0 or false",
             )
         if model.draws and training.reinforce is None:
             return training.model_copy(update={"reinforce": ReinforceConfig()})

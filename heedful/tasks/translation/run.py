@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, TypeAlias, final
 
@@ -15,7 +15,7 @@ from heedful.data.corpus import Corpus, Encoding, pair_encoding
 from heedful.data.readers import Pair
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
-from heedful.errors import DataError, RunError
+from heedful.errors import RunError
 from heedful.metrics.translation import bleu
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
@@ -27,7 +27,6 @@ from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.problem import Criterion, Decorrelated, Likelihood, Reinforced, Translation
 from heedful.tasks.translation.recipe import TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
-from heedful.tasks.word_vectors import freeze_vectors, start_from_vectors
 from heedful.values import Tokens
 
 SOURCE: Final = "tokenizer/source"
@@ -61,12 +60,6 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         source = load_tokenizer(folder / SOURCE)
         return {SOURCE: source, TARGET: source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET)}
 
-    def require(self, recipe: TranslationRecipe) -> None:
-        """Looks for the files of word vectors."""
-        for side, path in zip(("source", "target"), recipe.model.vectors, strict=True):
-            if path is not None and not path.is_file():
-                raise DataError(f"{path}: there is no such file; check model.{side}_vectors")
-
     def encoding(self, run: TranslationRun) -> Encoding[Pair]:
         """Both sides, each with its end."""
         return pair_encoding(run.text(SOURCE), run.tokenizer, max_length=run.recipe.data.max_length)
@@ -75,17 +68,9 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         """An encoder and a decoder."""
         return build_sequence_to_sequence(recipe.model, Sizes(sizes[SOURCE], sizes[TARGET], recipe.data.max_length))
 
-    def warm(self, run: TranslationRun, model: Model, *, say: Callable[[str], None]) -> None:
-        """Puts the word vectors that the recipe names in the place of random embeddings."""
-        for path, tokenizer, side in _vectors(run, model):
-            start_from_vectors(side, tokenizer, path, say=say)
-
-    def hold(self, run: TranslationRun, model: nn.Module) -> None:
-        """The word vectors, where they are frozen."""
-        if run.recipe.model.frozen_vectors:
-            assert isinstance(model, SequenceToSequence)
-            for path, tokenizer, side in _vectors(run, model):
-                freeze_vectors(side, tokenizer, path)
+    def embedded(self, run: TranslationRun, model: Model) -> Mapping[str, tuple[Tokenizer, nn.Module]]:
+        """A vocabulary for each side."""
+        return {"source_vectors": (run.text(SOURCE), model.encoder), "target_vectors": (run.tokenizer, model.decoder)}
 
     def problem(self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device) -> Translation:
         """Likelihood of the targets, BLEU where it is monitored, and REINFORCE where attention draws."""
@@ -138,14 +123,6 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 
 
 KIND: Final = TranslationKind()
-
-
-def _vectors(run: TranslationRun, model: Model) -> Iterator[tuple[Path, Tokenizer, nn.Module]]:
-    """The files of word vectors, each with the vocabulary and the side of the model that it is for."""
-    sides = ((run.text(SOURCE), model.encoder), (run.tokenizer, model.decoder))
-    for path, (tokenizer, side) in zip(run.recipe.model.vectors, sides, strict=True):
-        if path is not None:
-            yield path, tokenizer, side
 
 
 def _criterion(recipe: TranslationRecipe) -> Criterion:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from heedful.data.tokenizers import Tokenizer, Words, learn_sentencepiece
+from heedful.errors import DataError, RecipeError
 from heedful.recipes.load import load_recipe
 from heedful.runs.checkpoints import read_weights
 from heedful.runs.initial import fresh as fresh_of
@@ -134,3 +135,109 @@ def test_a_file_without_any_known_word_freezes_nothing(small: Path) -> None:
     said: list[str] = []
     train(load_recipe(small, words), device="cpu", say=said.append)
     assert any(line.startswith("0 of ") for line in said)
+
+
+# --- other tasks ------------------------------------------------------------------------------------------------------
+
+TASKS = {
+    "tagging-recurrent": ('task = "tagging"\nmodel.kind = "recurrent"\n', "t.tsv"),
+    "tagging-transformer": ('task = "tagging"\n', "t.tsv"),
+    "classification-recurrent": ('task = "classification"\nmodel.kind = "recurrent"\n', "c.tsv"),
+    "classification-conditional": ('task = "classification"\nmodel.kind = "conditional"\n', "p.tsv"),
+    "language-recurrent": ('task = "language_modelling"\nmodel.kind = "recurrent"\n', "l.txt"),
+    "language-transformer": ('task = "language_modelling"\n', "l.txt"),
+}
+LEARNING = """
+tokenizer.kind = "words"
+model.d_model = 8
+model.dropout = 0.0
+training.steps = STEPS
+training.evaluate_every = 4
+training.batch_tokens = 60
+training.precision = "fp32"
+training.threads = 1
+training.optimizer.weight_decay = 0.0
+training.schedule = { kind = "constant", rate = 1e-2 }
+"""
+
+
+def texts(folder: Path) -> None:
+    lines = ["dog cat house", "cat dog", "house house dog cat", "cat house"] * 4
+    (folder / "l.txt").write_text("\n".join(lines) + "\n")
+    (folder / "t.tsv").write_text(
+        "".join(f"{w}\tT{len(w)}\n" if w else "\n" for li in lines for w in [*li.split(), ""])
+    )
+    (folder / "c.tsv").write_text("text\tlabel\n" + "".join(f"{each}\t{each[0]}\n" for each in lines))
+    (folder / "p.tsv").write_text("text\tpair\tlabel\n" + "".join(f"{each}\tdog cat\t{each[0]}\n" for each in lines))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_models_of_every_task_keep_the_vectors_that_they_start_from(tmp_path: Path, name: str) -> None:
+    texts(tmp_path)
+    path = write(tmp_path / "v", {word: torch.randn(8) for word in ("dog", "house")})
+    table, file = TASKS[name]
+    heads = "model.heads = 2\n" if "transformer" in name else ""
+    data = f'data.train.path = "{file}"\ndata.validation.path = "{file}"\n' + (
+        'data.train.pair = "pair"\ndata.validation.pair = "pair"\n' if "conditional" in name else ""
+    )
+    learned, kept = [], []
+    for freeze in ("false", "true"):
+        recipe_file = tmp_path / "r.toml"
+        vectors = f'model.vectors = "v"\nmodel.freeze_vectors = {freeze}\n'
+        recipe_file.write_text(table + heads + data + vectors + LEARNING.replace("STEPS", "4"))
+        run = train(load_recipe(recipe_file, ["--output", str(tmp_path / freeze)]), device="cpu").folder
+        opened = open_run(run)
+        said: list[str] = []
+        begun = dict(fresh_of(opened, say=said.append).named_parameters())
+        assert said == [f"2 of {opened.tokenizer.size} pieces start from {path}"]
+        found = read_weights(run, step=4)
+        (key,) = (key for key in found if key.endswith("embedding.table.weight"))
+        ids = in_order(opened.tokenizer)
+        moved = {
+            word: float((found[key][ids[word]] - begun[key][ids[word]].detach()).abs().max()) for word in WORDS[:3]
+        }
+        learned.append(moved["cat"])
+        kept.append((moved["dog"], moved["house"]))
+    assert min(learned) > 0
+    assert min(kept[0]) > 0
+    assert kept[1] == (0, 0)
+
+
+def test_who_begins_with_a_model_does_not_begin_with_its_vectors(tmp_path: Path) -> None:
+    """They have learned on; and vectors of one's own do not go with weights of another."""
+    texts(tmp_path)
+    write(tmp_path / "v", {"dog": torch.randn(8)})
+    data = 'data.train.path = "l.txt"\ndata.validation.path = "l.txt"\n'
+    first = tmp_path / "first.toml"
+    first.write_text(
+        f'task = "language_modelling"\nmodel.heads = 2\nmodel.vectors = "v"\n{data}' + LEARNING.replace("STEPS", "4")
+    )
+    run = train(load_recipe(first, ["--output", str(tmp_path / "first")]), device="cpu").folder
+    second = tmp_path / "second.toml"
+    second.write_text(
+        f'task = "language_modelling"\ninit = "{run}"\n{data}'
+        + LEARNING.replace("STEPS", "1").split("dropout = 0.0")[1]
+    )
+    say: list[str] = []
+    made = train(load_recipe(second, ["--output", str(tmp_path / "second")]), device="cpu", say=say.append).folder
+    assert open_run(made).recipe.model.word_vectors == {}
+    assert not any("pieces start from" in line for line in say)
+    with pytest.raises(RecipeError, match=r"model.vectors = .*its weights fit nothing else; leave model.vectors away"):
+        train(load_recipe(second, ["--output", str(tmp_path / "third"), "--model.vectors", str(tmp_path / "v")]))
+
+
+def test_what_is_wrong_with_vectors_is_told_in_every_task(tmp_path: Path) -> None:
+    texts(tmp_path)
+    file = tmp_path / "r.toml"
+    file.write_text(
+        'task = "tagging"\ndata.train.path = "t.tsv"\ndata.validation.path = "t.tsv"\n' + LEARNING.replace("STEPS", "1")
+    )
+    with pytest.raises(
+        RecipeError, match=r"model\.freeze_vectors = true has nothing to keep: give vectors, or leave it"
+    ):
+        load_recipe(file, ["--model.freeze_vectors"])
+    words = ["--model.freeze_vectors", "--model.vectors", "v", "--training.optimizer.weight_decay", "0.1"]
+    with pytest.raises(RecipeError, match=r"would shrink the vectors that model\.freeze_vectors keeps"):
+        load_recipe(file, words)
+    with pytest.raises(DataError, match=r"nowhere: there is no such file; check model.vectors"):
+        train(load_recipe(file, ["--model.vectors", "nowhere", "--output", str(tmp_path / "run")]))
