@@ -447,6 +447,7 @@ def test_join_law(case: Case, parts: Sequence[Sequence[int]]) -> None:
         torch.testing.assert_close(torch.cat(found, 1), expected[rows])
 
 
+@again
 def test_states_of_different_age_are_joined(case: Case) -> None:
     """Each row goes on as if it were alone, whatever the others have read, and looks at its own source."""
     ages, states, expected = (2, 5, 1), [], []
