@@ -17,9 +17,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from architecture.test_direction import PACKAGE, modules  # noqa: E402 - behind the path that it stands on
-from architecture.test_tasks import FOLDERS, named  # noqa: E402
+from architecture.test_tasks import FOLDERS, named  # noqa: E402 - likewise
 
-from heedful.cli.commands import COMMANDS  # noqa: E402
+from heedful.cli.commands import COMMANDS  # noqa: E402 - likewise
 
 
 def costs() -> list[tuple[str, int, int, list[str]]]:

@@ -72,21 +72,22 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def _require_ours(folder: Path) -> None:
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not (folder / MANIFEST).exists():
+        if any((folder / name).exists() for name in _TRAINED):
+            raise RunError(
+                f"{folder / MANIFEST}: is missing though something was trained here; restore it from a copy, or choose "
+                "another folder with --output"
+            )
+        if not any((folder / name).exists() for name in _MADE):
+            raise RunError(f"{folder}: is not empty and holds no run; choose another folder with --output")
     for inside in folder.rglob("*"):
         if inside.is_symlink() and inside.is_dir():
             raise RunError(
                 f"{inside}: leads to {inside.resolve()}, where training would write and remove files; copy the run "
                 "with what is behind its links (cp -rL), or let the folder of the run itself be the link"
             )
-    if not folder.exists() or not any(folder.iterdir()) or (folder / MANIFEST).exists():
-        return
-    if any((folder / name).exists() for name in _TRAINED):
-        raise RunError(
-            f"{folder / MANIFEST}: is missing though something was trained here; restore it from a copy, or choose "
-            "another folder with --output"
-        )
-    if not any((folder / name).exists() for name in _MADE):
-        raise RunError(f"{folder}: is not empty and holds no run; choose another folder with --output")
 
 
 def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run[Any, Any]:

@@ -155,8 +155,7 @@ class LabelledComparison(Comparison):
     @property
     def heading(self) -> str:
         """Of which task how much."""
-        what = f"{len(self.reports)} runs" if len(self.reports) > 1 else "1 run"
-        return f"{what} of {self.recipes[0].task}, {self.exam.size:,} answers about {self.exam.text}"
+        return f"{self.counted} of {self.recipes[0].task}, {self.exam.size:,} answers about {self.exam.text}"
 
     def results(self) -> Table:
         """A row for each run, and one for the baseline."""

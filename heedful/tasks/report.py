@@ -136,6 +136,11 @@ class Comparison(ABC):
         """How intervals and tests were drawn."""
         return self.reports[0].sampling
 
+    @property
+    def counted(self) -> str:
+        """How many runs, in words."""
+        return f"{len(self.reports)} runs" if len(self.reports) > 1 else "1 run"
+
     @cached_property
     def recipes(self) -> list[Recipe]:
         """How the runs were made."""

@@ -95,8 +95,8 @@ class LanguageComparison(Comparison):
     @property
     def heading(self) -> str:
         """How much of which text."""
-        what = f"{len(self.reports)} runs" if len(self.reports) > 1 else "1 run"
-        return f"{what} of language_modelling on {self.reports[0].answers.total('words'):,} words of {self.exam.text}"
+        words = self.reports[0].answers.total("words")
+        return f"{self.counted} of language_modelling on {words:,} words of {self.exam.text}"
 
     def results(self) -> Table:
         """A row for each run."""

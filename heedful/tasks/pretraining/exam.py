@@ -174,8 +174,7 @@ class PassageComparison(Comparison):
     @property
     def heading(self) -> str:
         """Of which text."""
-        what = f"{len(self.reports)} runs" if len(self.reports) > 1 else "1 run"
-        return f"{what} of pretraining on {self.exam.text}"
+        return f"{self.counted} of pretraining on {self.exam.text}"
 
     def results(self) -> Table:
         """A row for each run."""

@@ -135,8 +135,7 @@ class TranslationComparison(Comparison):
     @property
     def heading(self) -> str:
         """How much of which text."""
-        what = f"{len(self.reports)} runs" if len(self.reports) > 1 else "1 run"
-        return f"{what} on {self.exam.size:,} sentences of {self.exam.text}"
+        return f"{self.counted} on {self.exam.size:,} sentences of {self.exam.text}"
 
     def results(self) -> Table:
         """A row for each run."""
