@@ -81,9 +81,11 @@ class Recipe(Section):
 
     Attributes:
         made_by: where the task's `Kind` is, as "module:NAME"; it needs torch, a recipe does not.
+        shown_by: where its `Demonstration` is, likewise; empty where it has none.
     """
 
     made_by: ClassVar[str]
+    shown_by: ClassVar[str] = ""
 
     format: Literal[1] = FORMAT
     """version of the recipe format"""

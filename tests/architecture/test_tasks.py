@@ -20,7 +20,6 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 # Who may know a task by its folder or its name, besides the task itself.
 KNOWN: dict[str, tuple[str, ...]] = {
     # commands that belong to one task
-    "cli.quickstart": ("translation",),
     "cli.translate": ("translation",),
     "cli.score": ("translation",),
     "cli.align": ("translation",),

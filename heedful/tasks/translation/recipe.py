@@ -146,6 +146,7 @@ class TranslationRecipe(Recipe):
     """Sentences become other sentences."""
 
     made_by: ClassVar = "heedful.tasks.translation.run:KIND"
+    shown_by: ClassVar = "heedful.tasks.translation.demonstration:TranslationDemonstration"
 
     task: Literal["translation"] = "translation"
     """what is learned"""

@@ -18,7 +18,7 @@ Say = Callable[..., Any]
 
 def test_the_whole_way_in_a_few_steps(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not long enough to learn anything, and in a folder whose name must be escaped in TOML and SVG."""
-    monkeypatch.setattr("heedful.data.phrasebook.phrasebook", partial(phrasebook, held_out=30))
+    monkeypatch.setattr("heedful.tasks.translation.demonstration.phrasebook", partial(phrasebook, held_out=30))
     folder = here / 'a"b&<c>-en-de'
     said = say("quickstart", "--output", here / 'a"b&<c>', "--size", 200, "--steps", 3)
     assert said.code == 0, said.err

@@ -1,0 +1,134 @@
+"""`heedful quickstart`: a Transformer learns to translate dates, times and numbers in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, final
+
+import tyro
+
+from heedful.data.phrasebook import Phrasebook, languages, phrasebook
+from heedful.errors import RecipeError
+from heedful.recipes.toml import value
+from heedful.tasks.demonstration import Demonstration, say, write_files
+
+if TYPE_CHECKING:
+    from heedful.tasks.translation.face import Translator
+
+_RECIPE = """\
+# Written by: heedful quickstart. Go on with it: heedful train {recipe} --training.steps 2000
+
+seed = {seed}
+output = {run}
+
+[data]
+train = {{ path = "text/train.tsv" }}
+validation = {{ path = "text/validation.tsv" }}
+test = {{ path = "text/test.tsv" }}
+max_length = 64
+
+[tokenizer]
+size = 1200
+
+[model]
+d_model = 128
+heads = 4
+d_ff = 256
+layers = 2
+residual = "pre_norm"
+
+[training]
+steps = {steps}
+batch_tokens = 2000
+schedule = {{ kind = "cosine", rate = 4e-3, warmup = 150 }}
+optimizer = {{ beta2 = 0.98 }}
+clip = 1.0
+evaluate_every = 200
+
+[generation]
+kind = "greedy"
+"""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TranslationDemonstration(Demonstration):
+    """Train a small Transformer on dates, times and numbers in words, and see what it learned.
+
+    Everything needed is on this machine: the sentences are written by Babel and num2words.
+    """
+
+    source: str = "en"
+    """language to translate from"""
+    target: str = "de"
+    """language to translate to"""
+    output: Path = Path("runs/quickstart")
+    """folder for the text, the recipe and the run; the languages are appended"""
+    steps: int = 700
+    """updates; about two minutes on two cores"""
+    size: int = 20_000
+    """training pairs"""
+    languages: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """list the languages there are, and stop"""
+
+    @cached_property
+    def book(self) -> Phrasebook:
+        """The sentences."""
+        if self.source == self.target:
+            raise RecipeError(f"--target: {self.target} is the source language too; choose another")
+        return phrasebook(self.source, self.target, seed=self.seed, size=self.size)
+
+    def write(self) -> Path | None:
+        """The text as TSV files and the recipe beside them, as a user would have them."""
+        if self.languages:
+            print(" ".join(languages()))
+            return None
+        book = self.book
+        folder = self.output.with_name(f"{self.output.name}-{self.source}-{self.target}")
+        recipe = folder / "recipe.toml"
+        parts = {"train": book.train, "validation": book.validation, "test": book.test}
+        texts = {
+            f"text/{name}.tsv": "".join(f"{source}\t{target}\n" for source, target in pairs)
+            for name, pairs in parts.items()
+        }
+        content = _RECIPE.format(recipe=recipe, run=value(str(folder / "run")), seed=self.seed, steps=self.steps)
+        write_files(folder, {**texts, recipe.name: content})
+        say(f"{len(book.train):,} sentences such as")
+        for source, target in book.train[:3]:
+            say(f"  {source}\n  {target}\n")
+        return recipe
+
+    def show(self, face: Translator, run: Path) -> None:
+        """Scores, some translations, and an alignment."""
+        from heedful.metrics.translation import bleu, exact_match
+
+        pairs = self.book.test
+        sources, references = [source for source, _ in pairs], [target for _, target in pairs]
+        found = [each.text for each in face.translate(sources)]
+        say(f"\n{len(sources)} sentences about dates, times and numbers that were never in the training text:")
+        say(f"  exact match {exact_match(found, references).value:.1f} %   BLEU {bleu(found, references).value:.1f}\n")
+        for source, translation, reference in list(zip(sources, found, references, strict=True))[:6]:
+            verdict = "" if translation == reference else f"   (should be: {reference})"
+            say(f"  {source}\n  -> {translation}{verdict}\n")
+        picture = _picture(face, sources, run.parent)
+        say(f"what it looked at: {picture}  (open it in a browser)\n\nwhere to go next")
+        say(f'  heedful translate {run} --text "{sources[0]}"')
+        say(f"  heedful evaluate {run}")
+        say("  heedful train RECIPE    with a recipe for your own text; begin with a copy of")
+        say(f"                          {run.parent / 'recipe.toml'}")
+
+
+def _picture(translator: Translator, sources: list[str], folder: Path) -> Path:
+    """The alignment of one sentence that is neither the shortest nor too long to be read."""
+    from heedful.inspection.heatmap import alignment_svg
+
+    source = next((s for s in sources if 5 <= len(s.split()) <= 9), sources[0])
+    target = translator.translate([source])[0].text
+    alignment = translator.align(source, target)
+    weights = list(alignment.weights.values())[-1]
+    path = folder / "alignment.svg"
+    svg = alignment_svg(alignment.source_tokens, alignment.target_tokens, weights, title=f"{source} -> {target}")
+    path.write_text(svg, encoding="utf-8")
+    return path
