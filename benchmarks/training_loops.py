@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import BOS
 from heedful.runs.device import keep_pages
-from heedful.tasks.translation.problem import Likelihood, Translation
+from heedful.tasks.criteria import Likelihood
+from heedful.tasks.writing import Writing
 from heedful.training.distributed import world
 from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
 from heedful.training.optimizers import Adam
@@ -84,14 +86,14 @@ class Ours(Loop, Listener, Keeper):
         masters = Half(model) if half else Exact(model)
         self._trainer = Trainer(
             model,
-            Translation(
+            Writing(
                 work.corpus(),
                 corpus(8, work.vocabulary, seed=2),  # what it is evaluated on, before and after the clock runs
                 criterion=Likelihood(SMOOTHING),
                 batch_tokens=work.batch_tokens,
                 seed=work.seed,
                 device=here.device,
-                bos=BOS,
+                paired=partial(collate, bos=BOS),
             ),
             optimizer=Adam(masters.masters, betas=BETAS, epsilon=EPSILON),
             precision=masters,

@@ -15,17 +15,7 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
-    named = bool(arguments) and not arguments[0].startswith("-")
-    task, words = (arguments[0], arguments[1:]) if named else (DEFAULT, arguments)
-    shown = {name: place for name in tasks() if (place := recipe_of(name).shown_by)}
-    if task not in shown:
-        raise RecipeError(f"quickstart {task}: there is none; choose one of {', '.join(shown)}")
-    kind: type[Demonstration] = find(shown[task], about=f"task = {task!r}")
-    others = [name for name in shown if name != task]
-    if words in (["--help"], ["-h"]) and others:
-        print(f"Tasks: heedful quickstart {{{','.join(shown)}}} [options]\n")
-    given = parse(kind, words, program=f"heedful quickstart {task}" if named else "heedful quickstart")
-
+    given = demonstration(arguments)
     recipe = given.write()
     if recipe is None:
         return 0
@@ -38,3 +28,16 @@ def run(arguments: Sequence[str]) -> int:
         output = load_recipe(recipe).output
         given.show(load(output), output)
     return code
+
+
+def demonstration(arguments: Sequence[str]) -> Demonstration:
+    """What was asked for: a task, the default one unless it is named, and the options of its demonstration."""
+    named = bool(arguments) and not arguments[0].startswith("-")
+    task, words = (arguments[0], arguments[1:]) if named else (DEFAULT, arguments)
+    shown = {name: place for name in tasks() if (place := recipe_of(name).shown_by)}
+    if task not in shown:
+        raise RecipeError(f"quickstart {task}: there is none; choose one of {', '.join(shown)}")
+    kind: type[Demonstration] = find(shown[task], about=f"task = {task!r}")
+    if not named and {"--help", "-h"} & {*words} and len(shown) > 1:
+        print(f"heedful quickstart TASK shows another task: {', '.join(name for name in shown if name != task)}\n")
+    return parse(kind, words, program=f"heedful quickstart {task}" if named else "heedful quickstart")

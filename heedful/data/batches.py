@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -13,34 +14,37 @@ from torch import Tensor
 from heedful.data.corpus import Corpus
 from heedful.values import Tokens
 
+Source = TypeVar("Source")
+
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(Generic[Source]):
     """Sources, and targets twice: as the decoder reads them and as it should continue.
 
     Attributes:
-        source: the sentence and its end.
+        source: what is read; of text the sentence and its end.
         target: the begin and the sentence.
         labels: the sentence and its end, so that `labels[:, t]` follows `target.ids[:, t]`; -1 is no label.
     """
 
-    source: Tokens
+    source: Source
     target: Tokens
     labels: Int[Tensor, "B T"]
 
 
-def collate(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int, pad_to: int = 1) -> PairBatch:
+def collate(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int, pad_to: int = 1) -> PairBatch[Tokens]:
     """The pairs in `rows`, padded on the right to a multiple of `pad_to`; no rows give empty tensors."""
-    labels = corpus["target"].padded(rows, pad_to=pad_to)
+    source = tokens_of(corpus["source"].padded(rows, pad_to=pad_to))
+    return pair_batch(source, corpus["target"].padded(rows, pad_to=pad_to), bos=bos)
+
+
+def pair_batch(source: Source, labels: Int[np.ndarray, "B T"], *, bos: int) -> PairBatch[Source]:
+    """What is read beside what is written: targets with their ends, and -1 behind them."""
     target = np.empty_like(labels)
     target[:, 0] = bos
     target[:, 1:] = labels[:, :-1]
     target[labels < 0] = -1
-    return PairBatch(
-        source=tokens_of(corpus["source"].padded(rows, pad_to=pad_to)),
-        target=tokens_of(target),
-        labels=torch.from_numpy(labels),
-    )
+    return PairBatch(source, tokens_of(target), torch.from_numpy(labels))
 
 
 def collate_sources(sentences: Sequence[Sequence[int]], *, eos: int) -> Tokens:

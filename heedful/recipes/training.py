@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -194,3 +194,43 @@ class FineTuningConfig(TrainingConfig):
         if min_steps is not None and "epochs" in info.data and info.data["epochs"] is None:
             raise ValueError("says how far to go behind training.epochs: give that too, or leave min_steps away")
         return min_steps
+
+
+class ReinforceConfig(Section):
+    """What attention learns from its draws (Xu et al. 2015, 4.1); only where weights = "sampled"."""
+
+    reward: Weight = 1.0
+    """weight of what a sentence's draws earned: the log-likelihood of its target beyond a baseline"""
+    entropy: Weight = 0.002
+    """weight of the entropy that draws come from, which keeps attention from choosing too early"""
+    baseline_decay: Below1 = 0.9
+    """how long earlier updates last in the baseline, a moving mean of the log-likelihood"""
+
+
+class WritingTrainingConfig(TrainingConfig):
+    """Abstract: the training loop of a model that writes."""
+
+    label_smoothing: Annotated[Below1, Mark.FIXED] = 0.1
+    """probability taken from the right token and spread over all"""
+    reinforce: Annotated[ReinforceConfig | None, Mark.FIXED] = None
+    """what attention learns from its draws, where its weights = "sampled"; only there"""
+
+    def suited(self, *, draws: bool, key: str) -> Self:
+        """With what attention learns from its draws, where it draws.
+
+        Args:
+            draws: whether attention is left to chance.
+            key: of the recipe that says so.
+
+        Raises:
+            PydanticCustomError: it is told to learn from draws that are not made.
+        """
+        if draws and self.reinforce is None:
+            return self.model_copy(update={"reinforce": ReinforceConfig()})
+        if self.reinforce is not None and not draws:
+            raise misfit(
+                "training.reinforce",
+                f'teaches attention that is drawn: set {key} = "sampled" in a model of kind "recurrent", or leave '
+                "training.reinforce away",
+            )
+        return self

@@ -132,8 +132,8 @@ def test_every_rule_has_its_room() -> None:
         ("metrics.translation", "from heedful.values import Tokens", ["values.Tokens"]),
         (
             "training.trainer",
-            "from heedful.tasks.translation.problem import Translation",
-            ["tasks.translation.problem.Translation"],
+            "from heedful.tasks.translation.exam import TranslationExam",
+            ["tasks.translation.exam.TranslationExam"],
         ),
         ("tasks.task", "import heedful", [""]),
         ("tasks.task", "import heedfulness.training", []),

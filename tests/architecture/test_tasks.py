@@ -84,7 +84,7 @@ def test_whoever_may_know_a_task_does() -> None:
 @pytest.mark.parametrize("task", FOLDERS)
 def test_a_task_has_its_recipe_and_its_kind(task: str) -> None:
     folder = PACKAGE / "tasks" / FOLDERS[task]
-    assert {"recipe.py", "run.py", "problem.py"} <= {path.name for path in folder.glob("*.py")}
+    assert {"recipe.py", "run.py"} <= {path.name for path in folder.glob("*.py")}
     assert "KIND: Final" in (folder / "run.py").read_text(encoding="utf-8")
 
 

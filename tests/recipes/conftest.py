@@ -21,6 +21,7 @@ from shapes import unchecked
 from heedful.__main__ import main
 from heedful.cli.arguments import parse, parse_apart
 from heedful.cli.commands import COMMANDS
+from heedful.cli.quickstart import demonstration
 from heedful.recipes.load import load_recipe
 from heedful.shelf import pick, studies
 
@@ -158,8 +159,12 @@ def _check(words: list[str], stand_in: Path) -> bool:
         words = words[words.index("-m") + 1 :]
     if words[:1] != ["heedful"] or words[1:2] in (["--help"], ["--version"]):
         return words[:1] == ["heedful"]
-    if words[1] == "study":
-        pick(words[2], studies(), what="study")
+    others: dict[str, Callable[[], object]] = {
+        "study": lambda: pick(words[2], studies(), what="study"),
+        "quickstart": lambda: demonstration(words[2:]),
+    }
+    if words[1] in others:
+        others[words[1]]()
         return True
     command = import_module(COMMANDS[words[1]].module)
     program = f"heedful {words[1]}"

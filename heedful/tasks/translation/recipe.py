@@ -12,7 +12,7 @@ from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.recipe import DataConfig, Recipe
 from heedful.recipes.section import InputPath, Mark, Section, kind_from, misfit
 from heedful.recipes.text import Column, Name, TokenizerConfig
-from heedful.recipes.training import Below1, TrainingConfig, Weight
+from heedful.recipes.training import Weight, WritingTrainingConfig
 
 if TYPE_CHECKING:
     from heedful.data.readers import Pair, Reader
@@ -118,26 +118,11 @@ class PairTokenizerConfig(TokenizerConfig):
     """one vocabulary for both languages, or one for each"""
 
 
-class ReinforceConfig(Section):
-    """What attention learns from its draws (Xu et al. 2015, 4.1); for model.reading.weights = "sampled" alone."""
-
-    reward: Weight = 1.0
-    """weight of what a sentence's draws earned: the log-likelihood of its target beyond a baseline"""
-    entropy: Weight = 0.002
-    """weight of the entropy that draws come from, which keeps attention from choosing too early"""
-    baseline_decay: Below1 = 0.9
-    """how long earlier updates last in the baseline, a moving mean of the log-likelihood"""
-
-
-class TranslationTrainingConfig(TrainingConfig):
+class TranslationTrainingConfig(WritingTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
-    label_smoothing: Annotated[Below1, Mark.FIXED] = 0.1
-    """probability taken from the right token and spread over all"""
     decorrelation: Annotated[Weight, Mark.FIXED] = 0.0
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
-    reinforce: Annotated[ReinforceConfig | None, Mark.FIXED] = None
-    """what attention learns from its draws, where model.reading.weights = "sampled"; only there"""
     monitor: Annotated[Literal["loss", "bleu"], Mark.FIXED] = "loss"
     """what finds the best checkpoint on the validation text: the likelihood, or BLEU of greedy translations"""
 
@@ -173,15 +158,7 @@ class TranslationRecipe(Recipe):
                 f"= {training.decorrelation} pushes attention heads apart, and a model of kind "
                 f'"{model.kind}" has no heads: set training.decorrelation = 0',
             )
-        if model.draws and training.reinforce is None:
-            return training.model_copy(update={"reinforce": ReinforceConfig()})
-        if training.reinforce is not None and not model.draws:
-            raise misfit(
-                "training.reinforce",
-                'teaches attention that is drawn: set model.reading.weights = "sampled" in a model of kind '
-                '"recurrent", or leave training.reinforce away',
-            )
-        return training
+        return training.suited(draws=model.draws, key="model.reading.weights")
 
     @field_validator("model")
     @classmethod

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, TypeAlias, final
 
@@ -11,6 +12,7 @@ from torch import nn
 
 from heedful.architectures.build import build_sequence_to_sequence
 from heedful.architectures.interface import Sizes
+from heedful.data.batches import collate
 from heedful.data.corpus import Corpus, Encoding, pair_encoding
 from heedful.data.readers import Pair
 from heedful.data.tokenizer_files import load_tokenizer
@@ -19,14 +21,15 @@ from heedful.errors import RunError
 from heedful.metrics.translation import bleu
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
+from heedful.tasks.criteria import Criterion, Decorrelated, Likelihood, build_criterion
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies
 from heedful.tasks.searches import Length, build_length, build_search
 from heedful.tasks.translation.exam import TranslationExam
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.problem import Criterion, Decorrelated, Likelihood, Reinforced, Translation
 from heedful.tasks.translation.recipe import TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
+from heedful.tasks.writing import Score, Writing
 from heedful.values import Tokens
 
 SOURCE: Final = "tokenizer/source"
@@ -72,18 +75,18 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         """A vocabulary for each side."""
         return {"source_vectors": (run.text(SOURCE), model.encoder), "target_vectors": (run.tokenizer, model.decoder)}
 
-    def problem(self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device) -> Translation:
+    def problem(self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device) -> Writing:
         """Likelihood of the targets, BLEU where it is monitored, and REINFORCE where attention draws."""
         config = run.recipe.training
-        return Translation(
+        return Writing(
             train,
             validation,
-            bos=run.tokenizer.special.bos,
+            paired=partial(collate, bos=run.tokenizer.special.bos),
             criterion=_criterion(run.recipe),
+            score=_validation_bleu(run) if config.monitor == "bleu" else None,
             batch_tokens=config.batch_tokens,
             seed=run.recipe.seed,
             device=device,
-            translation_score=_validation_bleu(run) if config.monitor == "bleu" else None,
         )
 
     def exam(self, recipe: TranslationRecipe | None, asking: Asking) -> TranslationExam:
@@ -127,22 +130,22 @@ KIND: Final = TranslationKind()
 
 def _criterion(recipe: TranslationRecipe) -> Criterion:
     config = recipe.training
-    likelihood = Likelihood(config.label_smoothing)
-    if (draws := config.reinforce) is not None:
-        return Reinforced(likelihood, reward=draws.reward, entropy=draws.entropy, decay=draws.baseline_decay)
-    return Decorrelated(likelihood, weight=config.decorrelation) if config.decorrelation else likelihood
+    if config.decorrelation:
+        return Decorrelated(Likelihood(config.label_smoothing), weight=config.decorrelation)
+    return build_criterion(config)
 
 
-def _validation_bleu(run: TranslationRun) -> Callable[[nn.Module], float]:
+def _validation_bleu(run: TranslationRun) -> Score:
     greedy, source = build_search(GreedyConfig(), run.tokenizer.special), run.text(SOURCE)
     pairs = [pair for pair in run.examples("validation") if pair.source and pair.target]
 
-    def measure(model: nn.Module) -> float:
+    def measure(model: nn.Module) -> dict[str, float]:
         assert isinstance(model, SequenceToSequence)
         translator = KIND.face(run, model)
         known = [pair for pair in pairs if len(source.encode(pair.source)) < translator.max_source]
         found = translator.translate([pair.source for pair in known], search=greedy, length=Length(1.5, 10))
         references = [pair.target for pair in known]
-        return bleu([each.text for each in found], references, lowercase=run.recipe.tokenizer.lowercase).value
+        value = bleu([each.text for each in found], references, lowercase=run.recipe.tokenizer.lowercase).value
+        return {"bleu": value}
 
-    return measure
+    return Score(frozenset({"bleu"}), measure)

@@ -12,7 +12,7 @@ from heedful.recipes.load import dump
 from heedful.runs.checkpoints import resume
 from heedful.runs.load import open_run
 from heedful.store import read_manifest
-from heedful.tasks.translation.problem import Reinforced
+from heedful.tasks.criteria import Reinforced
 
 MODEL = """\
 [model]

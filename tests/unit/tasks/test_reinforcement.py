@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ from torch import Tensor, nn
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.recurrent import RecurrentConfig
 from heedful.attention import MovingBaseline, hard
-from heedful.data.batches import PairBatch
+from heedful.data.batches import PairBatch, collate
 from heedful.data.corpus import Corpus, pair_encoding, write_corpus
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import BOS, Characters
 from heedful.inspection.watch import watch
+from heedful.tasks.criteria import Likelihood, Reinforced
 from heedful.tasks.likelihood import log_likelihoods
-from heedful.tasks.translation.problem import Likelihood, Reinforced, Translation
+from heedful.tasks.writing import Writing
 
 LETTERS = Characters("abcd", lowercase=False)
 PAIRS = (("ab", "ba"), ("d", "c"), ("cab", "d"))
@@ -35,19 +37,19 @@ def corpus(tmp_path: Path) -> Corpus:
     return write_corpus(tmp_path / "c", pairs, encoding=pair_encoding(LETTERS, LETTERS, max_length=20))
 
 
-def task(corpus: Corpus, *, smoothing: float = 0.0, **reinforce: float) -> Translation:
-    return Translation(
+def task(corpus: Corpus, *, smoothing: float = 0.0, **reinforce: float) -> Writing:
+    return Writing(
         corpus,
         corpus,
         criterion=Reinforced(Likelihood(smoothing), **reinforce),
         batch_tokens=100,
         seed=1,
         device=torch.device("cpu"),
-        bos=BOS,
+        paired=partial(collate, bos=BOS),
     )
 
 
-def baseline(what: Translation) -> MovingBaseline:
+def baseline(what: Writing) -> MovingBaseline:
     assert isinstance(what.criterion, Reinforced)
     return what.criterion.baseline
 
@@ -148,7 +150,7 @@ def test_the_baseline_makes_the_gradient_quieter(
     batch = task(corpus).batch(np.array([0]))
     score = made.decoder.reading.across.score.query.weight
 
-    def noise(what: Translation) -> float:
+    def noise(what: Writing) -> float:
         total = 0.0
         for _, log_chance, _ in outcomes(made, batch):
             (slope,) = torch.autograd.grad(what.loss(made, batch).total, score)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from torch import Tensor, nn
 
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.data.batches import PairBatch
+from heedful.data.batches import PairBatch, collate
 from heedful.data.corpus import Corpus, pair_encoding, write_corpus
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import BOS, PAD, Characters
 from heedful.inspection.watch import watch
+from heedful.tasks.criteria import Decorrelated, Likelihood
 from heedful.tasks.decorrelation import decorrelation
-from heedful.tasks.translation.problem import Decorrelated, Likelihood, Translation
+from heedful.tasks.writing import Score, Writing
 from heedful.values import Tokens
 
 LETTERS = Characters("abcdef", lowercase=False)
@@ -45,16 +47,16 @@ def model() -> Any:
 
 def translation(
     corpus: Corpus, *, batch_tokens: int = 30, smoothing: float = 0.0, decorrelation: float = 0.0
-) -> Translation:
+) -> Writing:
     likelihood = Likelihood(smoothing)
-    return Translation(
+    return Writing(
         corpus,
         corpus,
         criterion=Decorrelated(likelihood, weight=decorrelation) if decorrelation else likelihood,
         batch_tokens=batch_tokens,
         seed=5,
         device=torch.device("cpu"),
-        bos=BOS,
+        paired=partial(collate, bos=BOS),
     )
 
 
@@ -142,15 +144,15 @@ def test_validation_is_the_mean_over_labels_however_it_is_batched(
 
 
 def test_bleu_is_measured_where_it_is_asked_for(corpus: Corpus, model: Any) -> None:
-    task = Translation(
+    task = Writing(
         corpus,
         corpus,
         criterion=Likelihood(),
         batch_tokens=100,
         seed=1,
         device=torch.device("cpu"),
-        translation_score=lambda given: 12.5 if given is model else 0.0,
-        bos=BOS,
+        score=Score(frozenset({"bleu"}), lambda given: {"bleu": 12.5 if given is model else 0.0}),
+        paired=partial(collate, bos=BOS),
     )
     with torch.no_grad():
         metrics = task.evaluate(model)

@@ -1,29 +1,26 @@
-"""Translation as a task: parallel text, its likelihood and what may stand beside it, perplexity and BLEU."""
+"""What models that write are taught by: the likelihood of their targets, and what may stand beside it."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, final
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.hard import Drawn, MovingBaseline, surrogate
 from heedful.attention.probe import SOURCE, WRITTEN
-from heedful.data.batches import PairBatch, collate
-from heedful.data.bucketing import plan_batches
-from heedful.data.corpus import Corpus
+from heedful.data.batches import PairBatch
 from heedful.inspection.capture import places
 from heedful.inspection.watch import watch
 from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.recipes.training import WritingTrainingConfig
 from heedful.tasks.decorrelation import decorrelation
 from heedful.tasks.likelihood import cross_entropy, log_likelihoods
-from heedful.tasks.task import Loss, Part, Rows, Task
-from heedful.values import Tokens, move
+from heedful.tasks.task import Loss, Part
+from heedful.values import Tokens
 
 
 class Criterion(ABC):
@@ -33,7 +30,7 @@ class Criterion(ABC):
     """The names that the parts of its losses have."""
 
     @abstractmethod
-    def loss(self, model: SequenceToSequence[Tokens], batch: PairBatch) -> Loss:
+    def loss(self, model: SequenceToSequence[Any], batch: PairBatch[Any]) -> Loss:
         """What is minimised."""
 
     def learned(self, nll: float) -> None:
@@ -62,11 +59,11 @@ class Likelihood(Criterion):
     def __init__(self, smoothing: float = 0.0) -> None:
         self.smoothing = smoothing
 
-    def loss(self, model: SequenceToSequence[Tokens], batch: PairBatch) -> Loss:
+    def loss(self, model: SequenceToSequence[Any], batch: PairBatch[Any]) -> Loss:
         """Of all labels."""
         return self.judge(model(batch.source, batch.target), batch, output=model.output)
 
-    def judge(self, hidden: Float[Tensor, "B T d"], batch: PairBatch, *, output: nn.Linear) -> Loss:
+    def judge(self, hidden: Float[Tensor, "B T d"], batch: PairBatch[Any], *, output: nn.Linear) -> Loss:
         """The same of what the model made of a batch."""
         real = (batch.labels >= 0).flatten().nonzero().squeeze(1)
         smoothed, nll = cross_entropy(
@@ -80,7 +77,7 @@ class Likelihood(Criterion):
 
 @final
 class Decorrelated(Criterion):
-    """The likelihood, and a penalty on heads that look alike (see `heedful.tasks.decorrelation`).
+    """The likelihood of translations, and a penalty on heads that look alike (see `heedful.tasks.decorrelation`).
 
     Args:
         likelihood: of the targets.
@@ -93,7 +90,7 @@ class Decorrelated(Criterion):
         self.likelihood = likelihood
         self.weight = weight
 
-    def loss(self, model: SequenceToSequence[Tokens], batch: PairBatch) -> Loss:
+    def loss(self, model: SequenceToSequence[Tokens], batch: PairBatch[Tokens]) -> Loss:
         """The sum of both."""
         with watch(model, detach=False) as weights:
             likelihood = self.likelihood.loss(model, batch)
@@ -135,7 +132,7 @@ class Reinforced(Criterion):
         self.entropy = entropy
         self.baseline = MovingBaseline(decay=decay)
 
-    def loss(self, model: SequenceToSequence[Tokens], batch: PairBatch) -> Loss:
+    def loss(self, model: SequenceToSequence[Any], batch: PairBatch[Any]) -> Loss:
         """The likelihood, with the gradients of expected reward and entropy added to its own."""
         with watch(model, detach=False) as seen:
             hidden = model(batch.source, batch.target)
@@ -180,81 +177,9 @@ def _draws(seen: Mapping[str, Sequence[Tensor]]) -> Iterator[Drawn]:
             yield Drawn.of(torch.cat(list(calls), 1), torch.cat(list(drawn_from), 1))
 
 
-class Translation(Task[PairBatch]):
-    """Learning p(target | source) from pairs.
-
-    Args:
-        train: pairs to learn from.
-        validation: pairs to be measured on.
-        bos: what a target begins with.
-        criterion: what is minimised.
-        batch_tokens: padded target tokens in a batch.
-        seed: of the order of pairs.
-        device: where the model is.
-        translation_score: metrics that need translations, measured by a function of the model; None measures none.
-    """
-
-    def __init__(
-        self,
-        train: Corpus,
-        validation: Corpus,
-        *,
-        bos: int,
-        criterion: Criterion,
-        batch_tokens: int,
-        seed: int,
-        device: torch.device,
-        translation_score: Callable[[nn.Module], float] | None = None,
-    ) -> None:
-        self.train = train
-        self.validation = validation
-        self.bos = bos
-        self.criterion = criterion
-        self.batch_tokens = batch_tokens
-        self.seed = seed
-        self.device = device
-        self.translation_score = translation_score
-        self.metrics = frozenset({"loss", "perplexity"} | ({"bleu"} if translation_score else set()))
-        self.parts = criterion.parts
-
-    def plan(self, epoch: int) -> Sequence[Rows]:
-        """Batches of pairs of similar length."""
-        return plan_batches(self.train.lengths, tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
-
-    def batch(self, rows: Rows) -> PairBatch:
-        """These pairs of the training text."""
-        return move(collate(self.train, rows, bos=self.bos), self.device)
-
-    def loss(self, model: SequenceToSequence[Tokens], batch: PairBatch) -> Loss:
-        """The criterion's."""
-        return self.criterion.loss(model, batch)
-
-    def learned(self, nll: float, *, member: str = "") -> None:
-        """Passed on to the criterion."""
-        self.criterion.learned(nll)
-
-    def tensors(self) -> Mapping[str, Tensor]:
-        """The criterion's."""
-        return self.criterion.tensors()
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Passed on to the criterion."""
-        self.criterion.restore(tensors)
-
-    def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Loss (nats per label, not smoothed) and perplexity on the validation text, and BLEU if asked for."""
-        assert isinstance(model, SequenceToSequence)
-        total, count = 0.0, 0
-        plain = Likelihood()
-        for rows in plan_batches(self.validation.lengths, tokens=self.batch_tokens, seed=0, epoch=0):
-            loss = plain.loss(model, move(collate(self.validation, rows, bos=self.bos), self.device))
-            total += float(loss.parts["nll"].total)
-            count += loss.count
-        metrics = {"loss": total / count, "perplexity": _perplexity(total / count)}
-        if self.translation_score is not None:
-            metrics["bleu"] = self.translation_score(model)
-        return metrics
-
-
-def _perplexity(nll: float) -> float:
-    return math.exp(nll) if nll < np.log(np.finfo(float).max) else math.inf
+def build_criterion(config: WritingTrainingConfig) -> Criterion:
+    """What a recipe wants to be minimised."""
+    likelihood = Likelihood(config.label_smoothing)
+    if (draws := config.reinforce) is not None:
+        return Reinforced(likelihood, reward=draws.reward, entropy=draws.entropy, decay=draws.baseline_decay)
+    return likelihood
