@@ -1090,8 +1090,8 @@ TASKS = (
     Mutant(
         "the longest translation is one too short",
         "tasks/translation/face.py",
-        "int(length.ratio * (len(each.ids) + 1)) + length.extra",
-        "int(length.ratio * len(each.ids)) + length.extra",
+        "int(length.ratio * (len(ids) + 1)) + length.extra",
+        "int(length.ratio * len(ids)) + length.extra",
         (f"{TRANSLATOR}::test_translations_are_no_longer_than_allowed",),
     ),
     Mutant(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
+
+from torch import nn
 
 from heedful.architectures.interface import (
     ClassifierArchitecture,
     EncoderArchitecture,
     LanguageArchitecture,
+    MemoryDecoderArchitecture,
     Sizes,
     TranslationArchitecture,
 )
 from heedful.blocks.linear import xavier_linear
 from heedful.catalogue import find
-from heedful.models.interface import Encoder
+from heedful.models.interface import Decoder, Encoder
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.text_classifier import TextClassifier
@@ -28,6 +32,21 @@ def build_sequence_to_sequence(config: TranslationArchitecture, sizes: Sizes) ->
     """A freshly initialised model; `torch.device("meta")` as the default device builds it without memory."""
     model: SequenceToSequence[Tokens] = _built(config, sizes)
     return model
+
+
+def build_memory_decoder(
+    config: MemoryDecoderArchitecture, *, vocabulary: int, slots: Mapping[str, int], longest: int = _LONGEST
+) -> tuple[Decoder, nn.Linear]:
+    """A freshly initialised decoder that looks at memories, and the map from its outputs to logits.
+
+    Args:
+        config: its architecture.
+        vocabulary: entries.
+        slots: widths of each memory's slots, by its name; summaries are as wide.
+        longest: tokens of the longest text, and slots of the longest memory; see below.
+    """
+    built: tuple[Decoder, nn.Linear] = _built(config, vocabulary=vocabulary, slots=slots, longest=longest)
+    return built
 
 
 def build_language_model(config: LanguageArchitecture, *, vocabulary: int, longest: int = _LONGEST) -> LanguageModel:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from torch import nn
 
@@ -17,8 +18,10 @@ from heedful.architectures.recurrent import (
     RecurrentConfig,
     RecurrentDecoderConfig,
     RecurrentEncoderConfig,
+    RecurrentMemoryDecoderConfig,
+    WritingConfig,
 )
-from heedful.attention import Attention, Focus, PredictedWindow, Sampled, everything, window
+from heedful.attention import Attention, Focus, PredictedWindow, Sampled, Visibility, everything, window
 from heedful.blocks.embedding import TokenEmbedding, embedding_table, output_map
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
@@ -29,7 +32,7 @@ from heedful.models.initialisation import Initialisation, bahdanau, modern, unif
 from heedful.models.interface import Decoder
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.values import Tokens
+from heedful.values import SOURCE, Tokens
 
 _CELLS: dict[str, type[Elman | GRU | LSTM]] = {"elman": Elman, "gru": GRU, "lstm": LSTM}
 _ORDERS = {"as_written": encoders.AS_WRITTEN, "reversed": encoders.REVERSED, "doubled": encoders.DOUBLED}
@@ -50,12 +53,43 @@ def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Token
     """A freshly initialised recurrent model."""
     target = embedding_table(sizes.target, config.d_embedding)
     source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_embedding)
-    decoder = _decoder(config, _embedding(config, target), sizes)
+    d_memory, carried = config.d_model * (1 + config.bidirectional), config.start == "carried"
+    remembered = config.encoder_layers * _CELLS[config.cell].parts * config.d_model
+    d_whole = d_memory if isinstance(config.reading, ContextConfig) else config.d_model
+    d_summary = remembered if carried else d_whole
+    decoder = _decoder(
+        config,
+        _embedding(config, target),
+        layers=config.decoder_layers,
+        slots={SOURCE: d_memory},
+        d_summary=d_summary,
+        start=decoders.Carried if carried else partial(decoders.Bridge, d_summary),
+        longest=sizes.max_length + 1,
+    )
     d_output = config.d_model if config.readout == "state" else config.d_embedding
     output = output_map(target, d_output, tied=config.tie != "none")
     model = SequenceToSequence(_encoder(config, _embedding(config, source)), decoder, output=output)
     _INITIALISATIONS[config.initialisation](model)
     return model
+
+
+def recurrent_memory_decoder(
+    config: RecurrentMemoryDecoderConfig, *, vocabulary: int, slots: Mapping[str, int], longest: int
+) -> tuple[Decoder, nn.Linear]:
+    """A freshly initialised decoder, and the map to logits; `longest` is of what it looks at, in slots."""
+    table, d_summary = embedding_table(vocabulary, config.d_embedding), sum(slots.values())
+    decoder = _decoder(
+        config,
+        _embedding(config, table),
+        layers=config.layers,
+        slots=slots,
+        d_summary=d_summary,
+        start=partial(decoders.Bridge, d_summary),
+        longest=longest,
+    )
+    output = output_map(table, tied=config.tie)
+    _INITIALISATIONS[config.initialisation](nn.ModuleList([decoder, output]))
+    return decoder, output
 
 
 def recurrent_language_model(
@@ -122,7 +156,7 @@ def _layers(config: RecurrentConfig | RecurrentEncoderConfig, *, depth: int) -> 
     return layers
 
 
-def _embedding(config: RecurrentConfig, table: nn.Embedding) -> TokenEmbedding:
+def _embedding(config: WritingConfig, table: nn.Embedding) -> TokenEmbedding:
     # A paper's numbers are what its network reads, without a factor behind them.
     return TokenEmbedding(table, scaled=config.initialisation == "modern", dropout=config.embedding_dropout)
 
@@ -143,60 +177,57 @@ def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> encoders.Rec
     )
 
 
-def _decoder(config: RecurrentConfig, embedding: TokenEmbedding, sizes: Sizes) -> Decoder:
-    d_memory = config.d_model * (1 + config.bidirectional)
-    match config.reading:
-        case ContextConfig(enters=enters):
-            return _context(config, embedding, d_memory=d_memory, enters=enters)
-        case BahdanauConfig():
-            cells = _cells(config, config.d_embedding, count=config.decoder_layers)
-            return decoders.BahdanauDecoder(
-                embedding,
-                Column(cells, d_more=d_memory, dropout=config.dropout),
-                reading=decoders.Reading(
-                    _attention(config.reading, config.d_model, d_memory, sizes),
-                    start=_start(config, config.d_model, cells),
-                ),
-                readout=_readout(config, (config.d_model, config.d_embedding, d_memory)),
-            )
-        case LuongConfig():
-            return _luong(config, embedding, config.reading, d_memory=d_memory, sizes=sizes)
-    assert_never(config.reading)
-
-
-def _context(config: RecurrentConfig, embedding: TokenEmbedding, *, d_memory: int, enters: str) -> Decoder:
-    every = enters == "every_step"
-    remembered = config.encoder_layers * _CELLS[config.cell].parts * config.d_model
-    d_summary = remembered if config.start == "carried" else d_memory
-    beside = [d_summary] * every
-    cells = _cells(config, config.d_embedding + sum(beside), count=config.decoder_layers)
-    return decoders.ContextDecoder(
-        embedding,
-        RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout),
-        start=_start(config, d_summary, cells),
-        use=decoders.every_step if every else decoders.at_start,
-        readout=_readout(config, (config.d_model, config.d_embedding, *beside)),
-    )
-
-
-def _luong(
-    config: RecurrentConfig, embedding: TokenEmbedding, reading: LuongConfig, *, d_memory: int, sizes: Sizes
+def _decoder(
+    config: WritingConfig,
+    embedding: TokenEmbedding,
+    *,
+    layers: int,
+    slots: Mapping[str, int],
+    d_summary: int,
+    start: Callable[[list[Cell]], decoders.Start],
+    longest: int,
 ) -> Decoder:
-    cells = _cells(config, config.d_embedding, count=config.decoder_layers)
-    visibility = window(reading.reach, reading.reach) if reading.window == "monotonic" else everything
-    across = _attention(reading, config.d_model, d_memory, sizes)
-    source = decoders.Reading(across, start=_start(config, config.d_model, cells), visibility=visibility)
-    readout = DeepOutput((config.d_model, d_memory), config.d_embedding, activation=nn.Tanh(), dropout=config.dropout)
+    """The decoder that reads memories of such slots, whose summaries side by side are `d_summary` wide."""
+    reading, d_context = config.reading, sum(slots.values())
+    if isinstance(reading, ContextConfig):
+        every = reading.enters == "every_step"
+        beside = [d_summary] * every
+        cells = _cells(config, config.d_embedding + sum(beside), count=layers)
+        return decoders.ContextDecoder(
+            embedding,
+            RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout),
+            start=start(cells),
+            use=decoders.every_step if every else decoders.at_start,
+            readout=_readout(config, (config.d_model, config.d_embedding, *beside)),
+            names=tuple(slots),
+        )
+    cells = _cells(config, config.d_embedding, count=layers)
+    looking = decoders.Reading(
+        {name: _attention(reading, config.d_model, width, longest=longest) for name, width in slots.items()},
+        start=start(cells),
+        visibility=_visibility(reading),
+    )
+    if isinstance(reading, BahdanauConfig):
+        column = Column(cells, d_more=d_context, dropout=config.dropout)
+        readout = _readout(config, (config.d_model, config.d_embedding, d_context))
+        return decoders.BahdanauDecoder(embedding, column, reading=looking, readout=readout)
+    readout = DeepOutput((config.d_model, d_context), config.d_embedding, activation=nn.Tanh(), dropout=config.dropout)
     if reading.input_feeding:
         column = Column(cells, d_more=config.d_embedding, dropout=config.dropout)
-        return decoders.FeedingDecoder(embedding, column, reading=source, readout=readout)
+        return decoders.FeedingDecoder(embedding, column, reading=looking, readout=readout)
     stack = RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout)
-    return decoders.LuongDecoder(embedding, stack, reading=source, readout=readout)
+    return decoders.LuongDecoder(embedding, stack, reading=looking, readout=readout)
 
 
-def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, sizes: Sizes) -> Attention:
+def _visibility(reading: BahdanauConfig | LuongConfig) -> Visibility:
+    if isinstance(reading, LuongConfig) and reading.window == "monotonic":
+        return window(reading.reach, reading.reach)
+    return everything
+
+
+def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, *, longest: int) -> Attention:
     d_hidden = reading.d_alignment or d_query
-    score = build_score(reading, d_query=d_query, d_key=d_key, d_hidden=d_hidden, longest=sizes.max_length + 1)
+    score = build_score(reading, d_query=d_query, d_key=d_key, d_hidden=d_hidden, longest=longest)
     choice = Sampled() if reading.weights == "sampled" else build_choice(reading.weights)
     return Attention(score, choice, focus=_focus(reading, d_query))
 
@@ -207,11 +238,7 @@ def _focus(reading: BahdanauConfig | LuongConfig, d_query: int) -> Focus | None:
     return None
 
 
-def _start(config: RecurrentConfig, d_summary: int, cells: list[Cell]) -> decoders.Start:
-    return decoders.Carried(cells) if config.start == "carried" else decoders.Bridge(d_summary, cells)
-
-
-def _readout(config: RecurrentConfig, d_inputs: tuple[int, ...]) -> Readout:
+def _readout(config: WritingConfig, d_inputs: tuple[int, ...]) -> Readout:
     if config.readout == "state":
         return StateAlone(config.d_model, dropout=config.dropout)
     activation = Maxout() if config.readout == "maxout" else nn.Tanh()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import assert_never
 
 from torch import nn
@@ -24,7 +25,14 @@ from heedful.architectures.attention import (
 from heedful.architectures.build_attention import build_weigher
 from heedful.architectures.interface import Sizes
 from heedful.architectures.model import TransformerConfig
-from heedful.architectures.stack import Activation, AloneConfig, DecoderConfig, EncoderConfig, StackConfig
+from heedful.architectures.stack import (
+    Activation,
+    AloneConfig,
+    DecoderConfig,
+    EncoderConfig,
+    StackConfig,
+    TransformerMemoryDecoderConfig,
+)
 from heedful.attention import (
     AbsolutePosition,
     Aggregation,
@@ -53,7 +61,7 @@ from heedful.models.initialisation import Initialisation, bert, gpt2, modern
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.transformer_decoder import TransformerDecoder
-from heedful.values import Tokens
+from heedful.values import SOURCE, Tokens
 
 _INITIALISATIONS: dict[str, Initialisation] = {"xavier": modern, "gpt2": gpt2, "bert": bert}
 
@@ -69,14 +77,30 @@ def transformer(config: TransformerConfig, sizes: Sizes) -> SequenceToSequence[T
         visibility=_visibility(config.encoder_visibility),
         final_norm=_final_norm(config),
     )
+    across = {SOURCE: config.cross_attention}
     decoder = TransformerStack(
         _embedding(config, target, longest=longest, whole=False),
-        [_layer(config, longest=longest, across=config.cross_attention) for _ in range(config.decoder_layers)],
+        [_layer(config, longest=longest, across=across) for _ in range(config.decoder_layers)],
         visibility=_visibility(config.decoder_visibility),
         final_norm=_final_norm(config),
     )
     output = output_map(target, tied=config.tie != "none", bias=config.output_bias)
     return SequenceToSequence(TransformerEncoder(encoder), TransformerDecoder(decoder), output=output)
+
+
+def transformer_memory_decoder(
+    config: TransformerMemoryDecoderConfig, *, vocabulary: int, slots: Mapping[str, int], longest: int
+) -> tuple[TransformerDecoder, nn.Linear]:
+    """A freshly initialised decoder, and the map to logits; `longest` is of its texts, in tokens."""
+    assert set(slots.values()) <= {config.d_model}, f"slots of {slots} numbers; all must have {config.d_model}"
+    table, across = embedding_table(vocabulary, config.d_model), dict.fromkeys(slots, config.cross_attention)
+    stack = TransformerStack(
+        _embedding(config, table, longest=longest, whole=False),
+        [_layer(config, longest=longest, across=across) for _ in range(config.layers)],
+        visibility=_visibility(config.visibility),
+        final_norm=_final_norm(config),
+    )
+    return TransformerDecoder(stack), output_map(table, tied=config.tie)
 
 
 def transformer_language_model(config: DecoderConfig, *, vocabulary: int, longest: int) -> LanguageModel:
@@ -132,7 +156,9 @@ def _embedding(config: StackConfig, table: nn.Embedding, *, longest: int, whole:
     )
 
 
-def _layer(config: StackConfig, *, longest: int, across: HeadsConfig | None = None) -> TransformerLayer:
+def _layer(
+    config: StackConfig, *, longest: int, across: Mapping[str, HeadsConfig] = MappingProxyType({})
+) -> TransformerLayer:
     relative = _relative(config)
     attention = _attention(config, config.self_attention, longest=longest, relative=relative)
     network = FeedForward(
@@ -146,7 +172,7 @@ def _layer(config: StackConfig, *, longest: int, across: HeadsConfig | None = No
         attention,
         network,
         residual=_residual(config),
-        across=None if across is None else _attention(config, across, longest=longest, relative=None),
+        across={name: _attention(config, heads, longest=longest, relative=None) for name, heads in across.items()},
     )
 
 

@@ -88,6 +88,24 @@ class EmbeddedConfig(Section):
         return self.freeze_vectors
 
 
+class MemoryDecoderArchitecture(Architecture):
+    """A decoder that looks at memories, whoever makes them: of pictures, clips, sounds.
+
+    `built_by(config, vocabulary=, slots=, longest=)` gives a `Decoder` and the map from its outputs to logits; `slots`
+    are the widths of each memory's slots, by its name, and its summary is as wide.
+    """
+
+    @property
+    def d_slot(self) -> int | None:
+        """How wide slots must be; None where any width will do."""
+        return None
+
+    @property
+    def draws(self) -> bool:
+        """Whether attention is left to chance, and to REINFORCE."""
+        return False
+
+
 class LanguageArchitecture(Architecture):
     """A decoder alone; `built_by(config, vocabulary=, longest=)` gives a `LanguageModel`."""
 

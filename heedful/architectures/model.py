@@ -17,12 +17,18 @@ from heedful.architectures.interface import (
     ClassifierArchitecture,
     EncoderArchitecture,
     LanguageArchitecture,
+    MemoryDecoderArchitecture,
     TiedArchitecture,
     TranslationArchitecture,
     one_of,
 )
-from heedful.architectures.recurrent import RecurrentConfig, RecurrentDecoderConfig, RecurrentEncoderConfig
-from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig
+from heedful.architectures.recurrent import (
+    RecurrentConfig,
+    RecurrentDecoderConfig,
+    RecurrentEncoderConfig,
+    RecurrentMemoryDecoderConfig,
+)
+from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig, TransformerMemoryDecoderConfig
 from heedful.recipes.section import Count
 
 
@@ -55,10 +61,14 @@ if TYPE_CHECKING:
     LanguageModelConfig = LanguageArchitecture
     TaggerConfig = EncoderArchitecture
     ClassifierConfig = ClassifierArchitecture
+    MemoryDecoderConfig = MemoryDecoderArchitecture
 else:
     ModelConfig = one_of(TranslationArchitecture, TransformerConfig, RecurrentConfig, ConvolutionalConfig)
     LanguageModelConfig = one_of(LanguageArchitecture, DecoderConfig, RecurrentDecoderConfig)
     TaggerConfig = one_of(EncoderArchitecture, EncoderConfig, RecurrentEncoderConfig)
     ClassifierConfig = one_of(
         ClassifierArchitecture, EncoderClassifierConfig, RecurrentClassifierConfig, ConditionalConfig
+    )
+    MemoryDecoderConfig = one_of(
+        MemoryDecoderArchitecture, TransformerMemoryDecoderConfig, RecurrentMemoryDecoderConfig
     )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.attention import ScoredConfig, ScoreName, WeightsName
-from heedful.architectures.interface import EmbeddedConfig, EncoderArchitecture, LanguageArchitecture, TiedArchitecture
+from heedful.architectures.interface import (
+    EmbeddedConfig,
+    EncoderArchitecture,
+    LanguageArchitecture,
+    MemoryDecoderArchitecture,
+    TiedArchitecture,
+)
 from heedful.recipes.recipe import Architecture
 from heedful.recipes.section import Count, Probability, Section, default_kind, misfit
 
@@ -81,7 +87,21 @@ class LayersConfig(Architecture):
     """dropout of the embeddings; dropout if not given"""
 
 
-class RecurrentConfig(LayersConfig, TiedArchitecture):
+class WritingConfig(LayersConfig):
+    """Abstract: recurrent layers that write, and look at what was read."""
+
+    if TYPE_CHECKING:  # each in an order in which they can be checked
+        reading: ReadingConfig
+        readout: Literal["maxout", "tanh", "state"]
+        initialisation: Literal["modern", "bahdanau", "luong", "sutskever"]
+
+    @property
+    def draws(self) -> bool:
+        """Whether attention is left to chance, and to REINFORCE."""
+        return not isinstance(self.reading, ContextConfig) and self.reading.weights == "sampled"
+
+
+class RecurrentConfig(WritingConfig, TiedArchitecture):
     """Recurrent sequence to sequence, without and with attention.
 
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
@@ -163,10 +183,33 @@ class RecurrentConfig(LayersConfig, TiedArchitecture):
             )
         return readout
 
-    @property
-    def draws(self) -> bool:
-        """Whether attention is left to chance, and to REINFORCE."""
-        return not isinstance(self.reading, ContextConfig) and self.reading.weights == "sampled"
+
+class RecurrentMemoryDecoderConfig(WritingConfig, MemoryDecoderArchitecture):
+    """Recurrent layers that look at any memory, or begin with its summary (Vinyals et al. 2015; Xu et al. 2015)."""
+
+    built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_memory_decoder"
+
+    layers: Count = 1
+    """layers on top of each other"""
+    reading: ReadingConfig = BahdanauConfig()
+    """how the decoder uses its memories"""
+    readout: Literal["maxout", "tanh"] = "tanh"
+    """what the output reads: maxout or tanh of state, embedding and context; of Luong's decoder always a tanh"""
+    initialisation: Literal["modern", "bahdanau", "luong", "sutskever"] = "modern"
+    """the numbers that training begins with: matrices by Xavier's rule and orthogonal ones, or those of a paper"""
+    tie: bool = True
+    """whether embedding and output are one table"""
+
+    @field_validator("reading")
+    @classmethod
+    def _comparable(cls, reading: ReadingConfig) -> ReadingConfig:
+        if isinstance(reading, ContextConfig) or reading.score not in _ONE_WIDTH:
+            return reading
+        raise misfit(
+            "model.decoder.reading.score",
+            f'= "{reading.score}" needs states and memory slots of one width: set model.decoder.reading.score = '
+            '"general"',
+        )
 
 
 class RecurrentDecoderConfig(EmbeddedConfig, LayersConfig, LanguageArchitecture):

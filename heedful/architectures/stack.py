@@ -18,7 +18,12 @@ from heedful.architectures.attention import (
     RotaryConfig,
     SinusoidalConfig,
 )
-from heedful.architectures.interface import EmbeddedConfig, EncoderArchitecture, LanguageArchitecture
+from heedful.architectures.interface import (
+    EmbeddedConfig,
+    EncoderArchitecture,
+    LanguageArchitecture,
+    MemoryDecoderArchitecture,
+)
 from heedful.recipes.recipe import Architecture
 from heedful.recipes.section import Count, Longest, Probability, misfit
 
@@ -128,6 +133,28 @@ class AloneConfig(EmbeddedConfig, StackConfig):
     """whether the maps and norms inside the layers have biases"""
     norm_epsilon: Epsilon = 1e-5
     """added to the variance that a norm divides by"""
+
+
+class TransformerMemoryDecoderConfig(StackConfig, MemoryDecoderArchitecture):
+    """A Transformer's decoder that looks at any memory, or at several, one after the other in each layer."""
+
+    built_by: ClassVar = "heedful.architectures.build_stack:transformer_memory_decoder"
+
+    layers: Count = 3
+    """layers on top of each other"""
+    cross_attention: HeadsConfig = HeadsConfig()
+    """how tokens weigh the slots of a memory"""
+    visibility: DecoderVisibilityConfig = CausalConfig()
+    """which tokens a token sees"""
+    residual: Literal["post_norm", "pre_norm"] = "pre_norm"
+    """whether the normalisation follows each sublayer (as in the paper) or precedes it"""
+    tie: bool = True
+    """whether embedding and output are one table"""
+
+    @property
+    def d_slot(self) -> int:
+        """That of the model."""
+        return self.d_model
 
 
 class DecoderConfig(AloneConfig, LanguageArchitecture):

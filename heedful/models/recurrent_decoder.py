@@ -95,7 +95,7 @@ def every_step(summary: Float[Tensor, "B d_summary"], steps: int) -> tuple[Float
 class ContextDecoder(Decoder):
     """The source as one vector: sequence to sequence before attention (Sutskever et al. 2014; Cho et al. 2014).
 
-    The readout is of state, embedding, and what of the summary is used.
+    The readout is of state, embedding, and what of the summary is used; those of several memories stand side by side.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class ContextDecoder(Decoder):
         start: Start,
         use: ContextUse,
         readout: Readout,
+        names: Sequence[str] = (SOURCE,),
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -113,10 +114,11 @@ class ContextDecoder(Decoder):
         self.start = start
         self.use = use
         self.readout = readout
+        self.names = tuple(names)
 
     def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token."""
-        summary = memories_of(memory, [SOURCE])[SOURCE].summary
+        summary = _beside([each.summary for each in memories_of(memory, self.names).values()])
         return RecurrentState(self.start(summary), context=summary)
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:

@@ -172,10 +172,9 @@ def branches(tree: BeamTree, best: Sequence[int], *, tokenizer: Tokenizer) -> tu
     )
 
 
-def text_axes(*, source: Sequence[str] | None, read: Sequence[str], wrote: Sequence[str]) -> list[Axis]:
-    """The axes of a model that writes."""
-    first = [] if source is None else [Axis(SOURCE, tuple(source))]
-    return [*first, Axis(READ, tuple(read)), Axis(WRITTEN, tuple(wrote))]
+def text_axes(*, read: Sequence[str], wrote: Sequence[str]) -> list[Axis]:
+    """The axes of what is written."""
+    return [Axis(READ, tuple(read)), Axis(WRITTEN, tuple(wrote))]
 
 
 def _maps(captured: Captured, scope: Scope) -> tuple[tuple[Map, ...], tuple[str, ...]]:

@@ -229,7 +229,7 @@ class Writer(Face):
             logits, _ = self.model.step(read, self.model.begin())
             return logits
 
-        axes = text_axes(source=None, read=pieces[:-1], wrote=pieces[1:])
+        axes = text_axes(read=pieces[:-1], wrote=pieces[1:])
         text = self.tokenizer.decode(ids)
         record, logits = recorded(self.model, step, scope=scope, axes=axes, title=text)
         if 0 < given < len(ids):

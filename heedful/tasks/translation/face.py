@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -11,24 +11,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.data.batches import collate_sources, padded, tokens_of
+from heedful.attention.probe import SOURCE
+from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
-from heedful.generation import Ensemble, Hypotheses, Hypothesis, score
+from heedful.generation import Ensemble, Hypotheses, Hypothesis
 from heedful.generation.search import Beam, Search
 from heedful.inspection.capture import places as attentions_of
-from heedful.inspection.record import Record
+from heedful.inspection.record import Axis, Record
 from heedful.inspection.watch import watch
 from heedful.models.interface import Encoder, Engine
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.faces import Asked, Face, in_batches
-from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
+from heedful.tasks.inspecting import Scope
 from heedful.tasks.searches import Length
+from heedful.tasks.target import Candidate, ForcedScore, Request, Target
 from heedful.tasks.translation.translations import (
     Alignment,
-    Candidate,
-    ForcedScore,
     Links,
     Translation,
     TranslationLines,
@@ -37,16 +37,8 @@ from heedful.tasks.translation.translations import (
 )
 from heedful.values import Tokens, move
 
-
-@dataclass(frozen=True)
-class _Sentence:
-    """The ids of a sentence, its number, and the ids that its translation begins with."""
-
-    ids: list[int]
-    number: int
-    prefix: list[int]
-
-
+_Sentence = tuple[list[int], Request]
+"""The ids of a sentence, and what is wanted for it."""
 _Pair = tuple[list[int], list[int]]
 
 
@@ -82,9 +74,9 @@ class Translator(Face):
         self.search = search
         self.length = length
         self.max_source = max_source
-        self.max_target = max_target
         self.generation = generation
         self.device = next(self.models[0].parameters()).device
+        self._written = Target(target, device=self.device, longest=max_target)
 
     def translate(
         self,
@@ -112,21 +104,27 @@ class Translator(Face):
             DataError: a sentence or a prefix is longer than the model can read; the message names it.
         """
         encoded = [self._encode(sentence, number) for number, sentence in enumerate(sentences, first)]
-        forced = [list(self.target.opening)] * len(encoded)
+        forced: list[list[int]] = [[]] * len(encoded)
         if prefixes is not None:
-            forced = [self._forcible(text, n) or list(self.target.opening) for n, text in enumerate(prefixes, first)]
-        asked = map(_Sentence, encoded, range(first, first + len(encoded)), forced)
-        filled = [each for each in asked if each.ids]
+            forced = [self._forcible(text, number) for number, text in enumerate(prefixes, first)]
+        size = length or self.length
+        requests = [
+            self._request(ids, size, stream=number, prefix=prefix)
+            for number, (ids, prefix) in enumerate(zip(encoded, forced, strict=True), first)
+        ]
+        filled = [(ids, request) for ids, request in zip(encoded, requests, strict=True) if ids]
         if tick is not None and len(filled) < len(encoded):
             tick(len(encoded) - len(filled))
 
         def say(batch: list[_Sentence]) -> Hypotheses:
-            hypotheses = self._search(batch, search or self.search, length=length or self.length)
+            source = self._sources([ids for ids, _ in batch])
+            requests = [request for _, request in batch]
+            hypotheses = self._written.find(self._model(), source, requests, search=search or self.search)
             if tick is not None:
                 tick(len(batch))
             return hypotheses
 
-        found = iter(in_batches(filled, say, size=lambda each: len(each.ids) + 1, tokens=batch_tokens, rows=64))
+        found = iter(in_batches(filled, say, size=lambda each: len(each[0]) + 1, tokens=batch_tokens, rows=64))
         return [
             self._translation(sentence, ids, next(found) if ids else [])
             for sentence, ids in zip(sentences, encoded, strict=True)
@@ -213,30 +211,18 @@ class Translator(Face):
             DataError: no words, or a sentence that is longer than the model can read.
             RecipeError: no such layer or head.
         """
-        scope, model, end = scope or Scope(), self.models[0], "</s>"
-        ids, grown = self._encode(source, 1), None
+        scope, ids = scope or Scope(), self._encode(source, 1)
         if not ids:
             raise DataError("no words to look at: give a sentence")
-        if target is None:
-            search, grown = growing(search or self.search)
-            found = self._search([_Sentence(ids, 1, list(self.target.opening))], search, length=self.length)
-            wanted = list(found[0][0].ids)
-        else:
-            wanted = self._forcible(target, 1)
-        memory = scope.padded(self._sources([ids]))
-        read, labels = self._forced([wanted])
-
-        def step() -> Tensor:
-            logits, _ = model.step(read, model.begin(memory))  # type: ignore[operator]  # every model is an Engine
-            result: Tensor = logits
-            return result
-
-        pieces, named = self.target.pieces(wanted), scope.named([*self.source.pieces(ids), end])
-        axes = text_axes(source=named, read=["<s>", *pieces], wrote=[*pieces, end])
-        record, logits = recorded(model, step, scope=scope, axes=axes, title=source)
-        texts = written(logits, labels[0].tolist(), tokenizer=self.target, alternatives=scope.alternatives)
-        tree = () if grown is None else branches(grown, labels[0].tolist(), tokenizer=self.target)
-        return replace(record, written=texts, tree=tree)
+        return self._written.look(
+            self.models[0],
+            scope.padded(self._sources([ids])),
+            self._request(ids, self.length) if target is None else self._forcible(target, 1),
+            search=search or self.search,
+            scope=scope,
+            axes=[Axis(SOURCE, scope.named([*self.source.pieces(ids), "</s>"]))],
+            title=source,
+        )
 
     def lines(self) -> TranslationLines:
         """A sentence a line."""
@@ -260,13 +246,8 @@ class Translator(Face):
         return list(zip(sources, targets, strict=True))
 
     def _scores(self, pairs: list[_Pair]) -> Iterator[ForcedScore]:
-        target, labels = self._forced([target for _, target in pairs])
-        model = self._model()
         source = self._sources([source for source, _ in pairs])
-        scores = score(model.step, model.begin(source), target, labels=labels).token_log_probabilities.tolist()
-        for (_, ids), each in zip(pairs, scores, strict=True):
-            found = tuple(each[: len(ids) + 1])
-            yield ForcedScore(sum(found), len(found), found, tuple(self.target.pieces(ids)))
+        return self._written.scores(self._model(), source, [target for _, target in pairs])
 
     def _alignments(self, pairs: list[_Pair]) -> Iterator[Alignment]:
         weights, end = self._across(pairs), "</s>"
@@ -276,7 +257,7 @@ class Translator(Face):
 
     def _across(self, pairs: list[_Pair]) -> dict[str, Float[np.ndarray, "B T S"]]:
         source = self._sources([source for source, _ in pairs])
-        read, _ = self._forced([target for _, target in pairs])
+        read, _ = self._written.forced([target for _, target in pairs])
         model = self.models[0]
         across = [path for path, place in attentions_of(model).items() if place.look.role == "cross"]
         if not across:
@@ -298,48 +279,16 @@ class Translator(Face):
         return ids
 
     def _forcible(self, text: str, number: int) -> list[int]:
-        ids = self.target.encode(text)
-        if self.max_target is not None and len(ids) >= self.max_target:
-            raise DataError(
-                f"sentence {number}: its translation is given {len(ids)} tokens, this model reads at most "
-                f"{self.max_target - 1}; split it"
-            )
-        return ids
+        return self._written.encode(text, place=f"sentence {number}: its translation")
 
-    def _search(self, sentences: Sequence[_Sentence], search: Search, *, length: Length) -> Hypotheses:
-        source = self._sources([each.ids for each in sentences])
-        sizes = [int(length.ratio * (len(each.ids) + 1)) + length.extra for each in sentences]
-        limit = torch.tensor(sizes, device=self.device).clamp(min=1, max=self.max_target)
-        prefix = torch.from_numpy(padded([each.prefix for each in sentences])).to(self.device)
-        limit = torch.maximum(limit, (prefix >= 0).sum(1) + 1)
-        prompt = Tokens(
-            torch.full((len(sentences), 1), self.target.special.bos, device=self.device),
-            torch.zeros(len(sentences), 1, dtype=torch.long, device=self.device),
-        )
-        model = self._model()
-        with torch.inference_mode():
-            return search(
-                model.step,
-                model.begin(source),
-                prompt,
-                limit=limit,
-                prefix=prefix if prefix.numel() else None,
-                streams=torch.tensor([each.number for each in sentences], device=self.device),
-            )
+    def _request(self, ids: list[int], length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
+        limit = int(length.ratio * (len(ids) + 1)) + length.extra
+        return Request(limit, stream, prefix or self.target.opening)
 
     def _translation(self, sentence: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
         if not ids:
             return Translation(sentence, (), (Candidate("", (), (), 0.0, 0.0, finished=True),))
-        return Translation(sentence, tuple(self.source.pieces(ids)), tuple(map(self._candidate, hypotheses)))
-
-    def _candidate(self, found: Hypothesis) -> Candidate:
-        text, pieces = self.target.decode(found.ids), tuple(self.target.pieces(found.ids))
-        return Candidate(text, found.ids, pieces, found.log_probability, found.score, found.finished)
-
-    def _forced(self, targets: list[list[int]]) -> tuple[Tokens, Tensor]:
-        special = self.target.special
-        read = tokens_of(padded([[special.bos, *ids] for ids in targets]))
-        return move((read, torch.from_numpy(padded([[*ids, special.eos] for ids in targets]))), self.device)
+        return Translation(sentence, tuple(self.source.pieces(ids)), tuple(map(self._written.candidate, hypotheses)))
 
     def _sources(self, sentences: Sequence[Sequence[int]]) -> Tokens:
         return move(collate_sources(sentences, eos=self.source.special.eos), self.device)

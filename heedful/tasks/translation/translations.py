@@ -15,6 +15,7 @@ from heedful.errors import DataError
 from heedful.generation.search import Search
 from heedful.tasks.faces import Lines, cell
 from heedful.tasks.searches import Length
+from heedful.tasks.target import Candidate, ForcedScore
 
 if TYPE_CHECKING:
     from heedful.tasks.translation.face import Translator
@@ -24,27 +25,6 @@ Begun = tuple[str, str]
 
 Links = tuple[tuple[int, int], ...]
 """Pairs of a source and a target word, both counted from 0."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One translation of a sentence.
-
-    Attributes:
-        text: as one reads it.
-        ids: what was generated, without begin and end of sentence.
-        tokens: the same as pieces of text.
-        log_probability: of the tokens and the end of sentence, in nats.
-        score: what the search ranked by.
-        finished: whether the sentence ended by itself.
-    """
-
-    text: str
-    ids: tuple[int, ...]
-    tokens: tuple[str, ...]
-    log_probability: float
-    score: float
-    finished: bool
 
 
 @dataclass(frozen=True)
@@ -65,16 +45,6 @@ class Translation:
     def text(self) -> str:
         """The best translation."""
         return self.candidates[0].text
-
-
-@dataclass(frozen=True)
-class ForcedScore:
-    """How probable a given translation is: nats, the end of sentence included, over `count` tokens."""
-
-    log_probability: float
-    count: int
-    token_log_probabilities: tuple[float, ...]
-    tokens: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -191,16 +161,7 @@ class TranslationLines(Lines[Begun, tuple[int, Translation]]):
         record: dict[str, Any] = {
             "source": translation.source,
             "translation": translation.text,
-            "candidates": [
-                {
-                    "text": each.text,
-                    "score": round(each.score, 5),
-                    "log_probability": round(each.log_probability, 5),
-                    "tokens": list(each.tokens),
-                    "finished": each.finished,
-                }
-                for each in translation.candidates
-            ],
+            "candidates": [each.record for each in translation.candidates],
         }
         if self.align and translation.source_tokens:
             alignment = self.translator.align(translation.source, translation.candidates[0])

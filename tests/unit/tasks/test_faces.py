@@ -19,7 +19,8 @@ from heedful.tasks.language.face import Continuation, WriteLines
 from heedful.tasks.pretraining.face import DetectLines, Filled, FillLines, Guess, Suspicion
 from heedful.tasks.spans.face import Answered, AnswerLines
 from heedful.tasks.tagging.face import Tag, TagLines
-from heedful.tasks.translation.translations import Candidate, ForcedScore, ScoreLines, Translation, TranslationLines
+from heedful.tasks.target import Candidate, ForcedScore
+from heedful.tasks.translation.translations import ScoreLines, Translation, TranslationLines
 
 NOBODY: Any = SimpleNamespace()
 

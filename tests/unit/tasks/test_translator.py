@@ -17,8 +17,8 @@ from heedful.errors import DataError, RecipeError
 from heedful.generation import Forbid, Wu
 from heedful.generation.search import Beam, Greedy, Search
 from heedful.tasks.searches import Length
+from heedful.tasks.target import Candidate
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.translations import Candidate
 
 LETTERS = Characters("abcdef", lowercase=False)
 MAX_SOURCE = 12

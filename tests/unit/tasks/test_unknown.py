@@ -11,8 +11,9 @@ from heedful.architectures.model import TransformerConfig
 from heedful.data.tokenizers import EOS, UNK, Characters, Tokenizer, Words, learn_sentencepiece
 from heedful.generation.search import Greedy
 from heedful.tasks.searches import Length
+from heedful.tasks.target import Candidate
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.translations import Candidate, Translation, replace_unknown
+from heedful.tasks.translation.translations import Translation, replace_unknown
 
 TARGET = Words(["ein", "Hund", "."], lowercase=False)
 SOURCES: dict[str, tuple[Tokenizer, str]] = {

@@ -1,0 +1,188 @@
+"""What models write, whatever they read: looking for it, forcing it, and watching it being written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, final
+
+import torch
+from torch import Tensor, nn
+
+from heedful.data.batches import padded, tokens_of
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import DataError
+from heedful.generation import Hypotheses, Hypothesis, score
+from heedful.generation.search import Search
+from heedful.inspection.record import Axis, Record
+from heedful.models.interface import Engine
+from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
+from heedful.values import Tokens, move
+
+Source = TypeVar("Source")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the texts that were found for a source.
+
+    Attributes:
+        text: as one reads it.
+        ids: what was generated, without begin and end.
+        tokens: the same as pieces of text.
+        log_probability: of the tokens and the end, in nats.
+        score: what the search ranked by.
+        finished: whether the text ended by itself.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    log_probability: float
+    score: float
+    finished: bool
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "text": self.text,
+            "score": round(self.score, 5),
+            "log_probability": round(self.log_probability, 5),
+            "tokens": list(self.tokens),
+            "finished": self.finished,
+        }
+
+
+@dataclass(frozen=True)
+class ForcedScore:
+    """How probable a given text is: nats, its end included, over `count` tokens."""
+
+    log_probability: float
+    count: int
+    token_log_probabilities: tuple[float, ...]
+    tokens: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Request:
+    """What is wanted for one source.
+
+    Attributes:
+        limit: tokens that are written at most, the end included.
+        stream: its source of chance when sampling; a number of its own.
+        prefix: ids that the text begins with.
+    """
+
+    limit: int
+    stream: int = 1
+    prefix: Sequence[int] = ()
+
+
+@final
+class Target:
+    """The side that is written.
+
+    Args:
+        tokenizer: of what is written.
+        device: where the models are.
+        longest: longest text in tokens, its end included; None where the model's positions have no end.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, device: torch.device, longest: int | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.device = device
+        self.longest = longest
+
+    def find(self, model: Engine[Source], source: Source, requests: Sequence[Request], *, search: Search) -> Hypotheses:
+        """What a search finds for each row of a source, in inference mode."""
+        limit = torch.tensor([each.limit for each in requests], device=self.device).clamp(min=1, max=self.longest)
+        prefix = torch.from_numpy(padded([each.prefix for each in requests])).to(self.device)
+        prompt = Tokens(
+            torch.full((len(requests), 1), self.tokenizer.special.bos, device=self.device),
+            torch.zeros(len(requests), 1, dtype=torch.long, device=self.device),
+        )
+        with torch.inference_mode():
+            return search(
+                model.step,
+                model.begin(source),
+                prompt,
+                limit=torch.maximum(limit, (prefix >= 0).sum(1) + 1),
+                prefix=prefix if prefix.numel() else None,
+                streams=torch.tensor([each.stream for each in requests], device=self.device),
+            )
+
+    def candidate(self, found: Hypothesis) -> Candidate:
+        """As its reader has it."""
+        text, pieces = self.tokenizer.decode(found.ids), tuple(self.tokenizer.pieces(found.ids))
+        return Candidate(text, found.ids, pieces, found.log_probability, found.score, found.finished)
+
+    def encode(self, text: str, *, place: str) -> list[int]:
+        """A given text, without its end; `DataError`, which names its place, where it is too long to be read."""
+        ids = self.tokenizer.encode(text)
+        if self.longest is not None and len(ids) >= self.longest:
+            raise DataError(
+                f"{place} is given {len(ids)} tokens, this model reads at most {self.longest - 1}; split it"
+            )
+        return ids
+
+    def forced(self, texts: Sequence[Sequence[int]]) -> tuple[Tokens, Tensor]:
+        """Given texts as the model reads them, and the labels that follow; -1 is none."""
+        special = self.tokenizer.special
+        read = tokens_of(padded([[special.bos, *ids] for ids in texts]))
+        return move((read, torch.from_numpy(padded([[*ids, special.eos] for ids in texts]))), self.device)
+
+    def scores(self, model: Engine[Source], source: Source, texts: Sequence[Sequence[int]]) -> Iterator[ForcedScore]:
+        """How probable given texts are, a row of the source for each."""
+        read, labels = self.forced(texts)
+        scores = score(model.step, model.begin(source), read, labels=labels).token_log_probabilities.tolist()
+        for ids, each in zip(texts, scores, strict=True):
+            found = tuple(each[: len(ids) + 1])
+            yield ForcedScore(sum(found), len(found), found, tuple(self.tokenizer.pieces(ids)))
+
+    def look(
+        self,
+        model: nn.Module,
+        source: Any,
+        wanted: Sequence[int] | Request,
+        *,
+        search: Search,
+        scope: Scope,
+        axes: Sequence[Axis],
+        title: str,
+    ) -> Record:
+        """Everything a model attends to while it reads one source and writes a text.
+
+        Args:
+            model: in evaluation mode; an Engine.
+            source: one row.
+            wanted: the ids of a given text, or else what is to be found, whose beam is recorded too.
+            search: for that.
+            scope: what is kept.
+            axes: of the source.
+            title: the source as one reads it.
+
+        Raises:
+            RecipeError: no such layer or head.
+        """
+        engine: Engine[Any] = model  # type: ignore[assignment]  # a module that is an Engine; mypy has no type for both
+        grown = None
+        if isinstance(wanted, Request):
+            search, grown = growing(search)
+            ids = list(self.find(engine, source, [wanted], search=search)[0][0].ids)
+        else:
+            ids = list(wanted)
+        read, labels = self.forced([ids])
+
+        def step() -> Tensor:
+            logits, _ = engine.step(read, engine.begin(source))
+            return logits
+
+        pieces = self.tokenizer.pieces(ids)
+        along = [*axes, *text_axes(read=["<s>", *pieces], wrote=[*pieces, "</s>"])]
+        record, logits = recorded(model, step, scope=scope, axes=along, title=title)
+        said = labels[0].tolist()
+        texts = written(logits, said, tokenizer=self.tokenizer, alternatives=scope.alternatives)
+        tree = () if grown is None else branches(grown, said, tokenizer=self.tokenizer)
+        return replace(record, written=texts, tree=tree)
