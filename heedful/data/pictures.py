@@ -1,0 +1,155 @@
+"""Pictures: files of any common kind as red, green and blue bytes, and cut to one size.
+
+One policy for every file: the first picture of those with several, turned as its EXIF data want it, transparent parts
+over white, grey as three equal colours, 16 bits as their upper 8. Pillow decodes (the extra `[pictures]`); formats that
+run programs, such as EPS, are not opened.
+"""
+
+from __future__ import annotations
+
+import struct
+import warnings
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import numpy as np
+from jaxtyping import UInt8
+
+from heedful.errors import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Picture: TypeAlias = UInt8[np.ndarray, "H W 3"]
+
+SUFFIXES: Final = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+"""What the files of pictures are called."""
+LARGEST: Final = 2**26
+"""Pixels; a file of a few bytes may claim any number, and may not fill the memory."""
+
+_FORMATS: Final = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+_SIXTEEN: Final = ("I;16", "I;16B", "I;16L", "I;16N")
+_DAMAGED: Final = (OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, OverflowError, struct.error,
+                   zlib.error, MemoryError)  # fmt: skip
+
+
+def read_picture(path: Path) -> Picture:
+    """The picture in a file; see above.
+
+    Raises:
+        DataError: there is no such file, it is damaged or no picture, or has more than `LARGEST` pixels.
+        MissingExtraError: Pillow is not installed.
+    """
+    opening = _pillow()
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such picture; check the path")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is mended or refused below
+            with opening.open(path, formats=_FORMATS) as image:
+                if image.width * image.height > LARGEST:
+                    raise opening.DecompressionBombError
+                return _colours(image)
+    except opening.DecompressionBombError:
+        raise DataError(f"{path}: has more than {LARGEST:,} pixels; make it smaller") from None
+    except opening.UnidentifiedImageError:
+        raise DataError(f"{path}: is no picture of the formats {', '.join(_FORMATS)}; convert or remove it") from None
+    except _DAMAGED as error:
+        raise DataError(f"{path}: damaged picture ({error}); fetch it again or remove it") from None
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How pictures of any size become squares of one size.
+
+    Attributes:
+        size: pixels along each side.
+        fit: what becomes of a picture that is no square: its middle is taken ("crop"), it is drawn out ("stretch"), or
+            grey is put beside it ("pad").
+    """
+
+    size: int
+    fit: Literal["crop", "stretch", "pad"] = "crop"
+
+    def __call__(self, picture: Picture) -> UInt8[np.ndarray, "size size 3"]:
+        """The square; one that has its size already stays as it is, and Pillow is not needed."""
+        height, width = picture.shape[:2]
+        if (height, width) == (self.size, self.size):
+            return picture
+        match self.fit:
+            case "crop":
+                side = min(height, width)
+                top, left = (height - side) // 2, (width - side) // 2
+                return resized(picture[top : top + side, left : left + side], self.size, self.size)
+            case "stretch":
+                return resized(picture, self.size, self.size)
+            case "pad":
+                scale = self.size / max(height, width)
+                inner = resized(picture, max(1, round(height * scale)), max(1, round(width * scale)))
+                square = np.full((self.size, self.size, 3), 128, dtype=np.uint8)
+                top, left = (self.size - inner.shape[0]) // 2, (self.size - inner.shape[1]) // 2
+                square[top : top + inner.shape[0], left : left + inner.shape[1]] = inner
+                return square
+
+
+def resized(picture: Picture, rows: int, columns: int) -> UInt8[np.ndarray, "rows columns 3"]:
+    """The picture at another size: by a cubic filter, which is wide enough to average where it becomes smaller."""
+    opening = _pillow()
+    drawn = opening.fromarray(picture).resize((columns, rows), opening.Resampling.BICUBIC)
+    return np.array(drawn)
+
+
+def picture_files(folder: Path) -> list[Path]:
+    """The pictures that lie in a folder, by their names.
+
+    Raises:
+        DataError: there is no such folder, or none in it.
+    """
+    try:
+        found = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+    except OSError as error:
+        raise DataError(f"{folder}: no folder of pictures ({error.strerror}); check the path") from None
+    if not found:
+        raise DataError(f"{folder}: holds no pictures ({', '.join(sorted(SUFFIXES))}); check the path")
+    return found
+
+
+def png(picture: Picture) -> bytes:
+    """A picture as the contents of a PNG file."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    height, width = picture.shape[:2]
+    lines = np.concatenate([np.zeros((height, 1), dtype=np.uint8), picture.reshape(height, -1)], 1)
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(lines.tobytes(), 6)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(name, content) for name, content in parts)
+
+
+def _colours(image: Image.Image) -> Picture:
+    """The bytes of an open image, which is decoded here."""
+    from PIL import ImageOps
+
+    image = ImageOps.exif_transpose(image)  # decodes: a file that is cut off shows here
+    if image.mode in _SIXTEEN:
+        grey = (np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8)
+        return np.repeat(grey[:, :, None], 3, axis=2)
+    if image.mode in ("I", "F"):
+        raise ValueError(f"its numbers are of mode {image.mode}, which no colours are known of")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        white = _pillow().new("RGBA", image.size, "white")
+        image = _pillow().alpha_composite(white, image)
+    return np.array(image.convert("RGB"))
+
+
+def _pillow() -> ModuleType:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtraError('pictures are decoded by Pillow: pip install "heedful[pictures]"') from error
+    return Image
