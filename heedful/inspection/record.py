@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from heedful.attention.probe import Role
 from heedful.errors import DataError
 from heedful.values import Fate
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a text: a turn of a dialogue, a sentence of a story.
+
+    Attributes:
+        name: of who speaks, or what it is called.
+        start: number of its first token.
+        stop: number behind its last one.
+    """
+
+    name: str
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True)
@@ -24,35 +39,85 @@ class Axis:
         tokens: what each place is called.
         kind: tokens of a text, cells of a picture from left to right and from top to bottom, or frames in time.
         columns: cells in a row of a grid; None for others.
+        pictures: uint8 [N, H, W, 3]: red, green and blue. Of a grid one picture, whole, that its cells divide evenly;
+            of frames one for each, or one that they divide from left to right, as a spectrogram.
+        marked: places known to matter: supporting facts, the frames that show it.
+        spans: parts of a text, in their order.
     """
 
     name: str
     tokens: tuple[str, ...]
     kind: Literal["text", "grid", "frames"] = "text"
     columns: int | None = None
+    pictures: Shaped[np.ndarray, " ..."] | None = field(default=None, compare=False)
+    marked: tuple[int, ...] = ()
+    spans: tuple[Span, ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.kind == "grid") != bool(self.columns) or (self.columns and len(self.tokens) % self.columns):
+        count = len(self.tokens)
+        if (self.kind == "grid") != bool(self.columns) or (self.columns and count % self.columns):
             raise DataError(
-                f"axis {self.name}: {len(self.tokens)} tokens of kind {self.kind!r} with columns={self.columns}; "
+                f"axis {self.name}: {count} tokens of kind {self.kind!r} with columns={self.columns}; "
                 "a grid has as many in each row, and only a grid has columns"
             )
+        if self.pictures is not None:
+            _check_pictures(self, self.pictures)
+        for place in self.marked:
+            if not 0 <= place < count:
+                raise DataError(f"axis {self.name}: place {place} is marked; mark places from 0 to {count - 1}")
+        end = 0
+        for span in self.spans:
+            if not end <= span.start <= span.stop <= count:
+                raise DataError(
+                    f"axis {self.name}: span {span.name!r} from {span.start} to {span.stop} of {count} tokens; spans "
+                    "lie behind each other and end where the tokens do, or before"
+                )
+            end = span.stop
 
     @classmethod
-    def grid(cls, name: str, *, rows: int, columns: int) -> Axis:
+    def grid(
+        cls,
+        name: str,
+        *,
+        rows: int,
+        columns: int,
+        pictures: Shaped[np.ndarray, " ..."] | None = None,
+        marked: tuple[int, ...] = (),
+    ) -> Axis:
         """Cells of a picture, called by row and column from 0."""
         cells = tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
-        return cls(name, cells, "grid", columns)
+        return cls(name, cells, "grid", columns, pictures, marked)
 
     @classmethod
-    def frames(cls, name: str, count: int) -> Axis:
+    def frames(
+        cls,
+        name: str,
+        count: int,
+        *,
+        pictures: Shaped[np.ndarray, " ..."] | None = None,
+        marked: tuple[int, ...] = (),
+    ) -> Axis:
         """Frames in time, called by their numbers from 0."""
-        return cls(name, tuple(map(str, range(count))), "frames")
+        return cls(name, tuple(map(str, range(count))), "frames", None, pictures, marked)
 
     @property
     def size(self) -> str:
         """How many places it has, as people say it."""
         return f"{len(self.tokens) // self.columns} x {self.columns}" if self.columns else str(len(self.tokens))
+
+
+def _check_pictures(axis: Axis, pictures: np.ndarray) -> None:
+    """Whether these are pictures, as many as an axis of this kind has."""
+    if pictures.dtype != np.uint8 or pictures.ndim != 4 or pictures.shape[3] != 3 or 0 in pictures.shape:
+        raise DataError(
+            f"axis {axis.name}: pictures of {pictures.dtype} and shape {pictures.shape}; give uint8 [N, H, W, 3]"
+        )
+    wanted = {"text": set[int](), "grid": {1}, "frames": {1, len(axis.tokens)}}[axis.kind]
+    if len(pictures) not in wanted:
+        raise DataError(
+            f"axis {axis.name}: {len(pictures)} pictures of {len(axis.tokens)} places of kind {axis.kind!r}; a grid "
+            "has one, frames have one each or one for all, a text has none"
+        )
 
 
 @dataclass(frozen=True)
@@ -107,6 +172,8 @@ class Map:
         weights: each row as the values are summed by it.
         visible: who may see whom.
         walk: every step from queries to outputs, where it was asked for.
+        edges: [H, Q-1, K, K], of queries that form a chain (Kim et al. 2017, section 4.3): how probable it is that
+            query i chose one key and query i + 1 another; the weights are what each of the two chose.
     """
 
     path: str
@@ -118,6 +185,17 @@ class Map:
     weights: Float[np.ndarray, "H Q K"]
     visible: Bool[np.ndarray, "Q K"]
     walk: Walk | None = None
+    edges: Float[np.ndarray, " ..."] | None = None
+
+    def __post_init__(self) -> None:
+        if self.edges is None:
+            return
+        heads, queries, keys = self.weights.shape
+        if self.edges.shape != (heads, queries - 1, keys, keys):
+            raise DataError(
+                f"{self.name}: edges of shape {self.edges.shape}; for each key of a query and each of the next they "
+                f"are {(heads, queries - 1, keys, keys)}"
+            )
 
     @property
     def name(self) -> str:
@@ -141,7 +219,9 @@ class Map:
         """With these heads alone, those that it has."""
         places = [place for place, head in enumerate(self.heads) if head in heads]
         walk = None if self.walk is None else self.walk.only(places)
-        return replace(self, heads=tuple(self.heads[i] for i in places), weights=self.weights[places], walk=walk)
+        edges = None if self.edges is None else self.edges[places]
+        kept = tuple(self.heads[i] for i in places)
+        return replace(self, heads=kept, weights=self.weights[places], walk=walk, edges=edges)
 
 
 @dataclass(frozen=True)
@@ -230,6 +310,29 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Glimpse:
+    """Where a model looked at a picture, and what it would have said then.
+
+    Attributes:
+        row: of the centre, from 0 at the top of the picture to 1 at its bottom.
+        column: from 0 at its left to 1 at its right.
+        sizes: sides of the squares that were seen around it, of the height of the picture.
+        options: the most probable things to say after this glimpse, best first.
+    """
+
+    row: float
+    column: float
+    sizes: tuple[float, ...]
+    options: tuple[Option, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.row <= 1 and 0 <= self.column <= 1):
+            raise DataError(f"glimpse at ({self.row}, {self.column}); rows and columns of a picture go from 0 to 1")
+        if not self.sizes or not all(0 < size < math.inf for size in self.sizes):
+            raise DataError(f"glimpse with squares of sizes {self.sizes}; it has one or more, each above 0")
+
+
+@dataclass(frozen=True)
 class Branch:
     """A node of a beam's tree.
 
@@ -282,6 +385,7 @@ class Record:
         encodings: how positions are told apart.
         notes: what one should know to read this record, in sentences.
         title: the text as one reads it.
+        glimpses: where a model looked one after the other at the picture of the first axis that has one.
     """
 
     model: str
@@ -294,6 +398,16 @@ class Record:
     encodings: tuple[Encoding, ...] = ()
     notes: tuple[str, ...] = ()
     title: str = ""
+    glimpses: tuple[Glimpse, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.glimpses and self.pictured is None:
+            raise DataError("glimpses without a picture: give an axis of kind grid its picture")
+
+    @property
+    def pictured(self) -> Axis | None:
+        """The first axis with one picture, which glimpses look at."""
+        return next((axis for axis in self.axes if axis.kind == "grid" and axis.pictures is not None), None)
 
     def _repr_html_(self) -> str:
         """The viewer, where a notebook shows the record."""

@@ -1,6 +1,9 @@
 """Records as files, their pictures and their numbers too, for papers and for other programs.
 
-A record is one safetensors file: the arrays as tensors and everything else as JSON in its header.
+A record is one safetensors file: the arrays as tensors and everything else as JSON in its header, under
+`heedful.record`: {"format": 2, "record": {...}}. A part is an object of its fields as `record` names them, several are
+a list, an array is {"array": name of the tensor}. Format 1 had no pictures, marks, spans, edges and glimpses; it is
+read as if it had none.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from heedful.errors import MissingExtraError, RecipeError, RunError
+from heedful.errors import DataError, MissingExtraError, RecipeError, RunError
 from heedful.inspection.record import Map, Record
 from heedful.store import replacing
 
-FORMAT = 1
+FORMAT = 2
 
 _KEY = "heedful.record"
 _PAGE = """\
@@ -67,15 +70,15 @@ def load_record(path: str | Path) -> Record:
     try:
         content = json.loads(header)
         version = content["format"]
-        if version == FORMAT:
+        if version in (1, FORMAT):
             record = _built(Record, content["record"], arrays)
             if isinstance(record, Record):
                 return record
             raise TypeError(f"it is {type(record).__name__}")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, DataError) as error:
         raise RunError(f"{path}: the record in it cannot be read ({error}); save it again") from None
     raise RunError(
-        f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; install the one that wrote it"
+        f"{path}: has format {version!r}, this version of heedful reads 1 to {FORMAT}; install the one that wrote it"
     )
 
 

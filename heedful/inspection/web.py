@@ -19,12 +19,16 @@ from heedful.errors import DataError
 from heedful.inspection.flow import Side, graph_of, rollout
 from heedful.inspection.heads import measures_of
 from heedful.inspection.record import Alternative, Axis, Map, Option, Record
+from heedful.inspection.svg import photograph
 
 Packed = dict[str, Any]
 """`type` of the numbers (u8, u16, f16 or bit), `shape`, and `data`: base 64 of zlib's stream of them, little-endian."""
 
 _FINE = 2**19
 """Weights in all that a page may hold in 16 bits; more get 8."""
+
+_LONGEST_ALONE, _LONGEST_FRAME = 640, 240
+"""Pixels along a side of a picture on a page, and of one of many."""
 
 _MODULES = "heedful/"
 """What the names of the page's modules begin with."""
@@ -98,8 +102,17 @@ def _plain(value: Any) -> Any:
             return list(vars(value).values())
     if not is_dataclass(value):
         return value
-    size = {"size": value.size} if isinstance(value, Axis) else {}
-    return {name: _plain(each) for name, each in vars(value).items()} | size
+    more = {"size": value.size, **_pictures(value)} if isinstance(value, Axis) else {}
+    return {name: _plain(each) for name, each in vars(value).items() if name not in more} | more
+
+
+def _pictures(axis: Axis) -> dict[str, Any]:
+    """Their addresses, which hold the files, and how many times wider than high they are."""
+    if axis.pictures is None:
+        return {"pictures": None}
+    count, height, width, _ = axis.pictures.shape
+    longest = _LONGEST_ALONE if count == 1 else _LONGEST_FRAME
+    return {"pictures": [photograph(pixels, longest=longest) for pixels in axis.pictures], "aspect": width / height}
 
 
 def _map(each: Map, *, rich: bool) -> dict[str, Any]:

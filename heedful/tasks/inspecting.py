@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.attention.probe import HYPOTHESIS, PREMISE, READ, SOURCE, WHOLE, WRITTEN
 from heedful.data.tokenizers import Tokenizer
-from heedful.errors import RecipeError
+from heedful.errors import DataError, RecipeError
 from heedful.generation.search import Beam, Search
 from heedful.generation.tree import BeamTree
 from heedful.inspection.capture import Captured, Side, capture, encodings, places, silent
 from heedful.inspection.record import Alternative, Axis, Branch, Map, Option, Record, Written
 from heedful.models.interface import Decoder, Encoder
-from heedful.values import Tokens
+from heedful.values import Frames, Grid, Memories, Memory, Tokens, by_name
 
 Said = TypeVar("Said")
 
@@ -175,6 +176,44 @@ def branches(tree: BeamTree, best: Sequence[int], *, tokenizer: Tokenizer) -> tu
 def text_axes(*, read: Sequence[str], wrote: Sequence[str]) -> list[Axis]:
     """The axes of what is written."""
     return [Axis(READ, tuple(read)), Axis(WRITTEN, tuple(wrote))]
+
+
+def memory_axes(
+    memories: Memories,
+    *,
+    tokens: Mapping[str, Sequence[str]] | None = None,
+    pictures: Mapping[str, Shaped[np.ndarray, " ..."]] | None = None,
+    marked: Mapping[str, tuple[int, ...]] | None = None,
+) -> list[Axis]:
+    """An axis for each memory, of its name and its shape.
+
+    Args:
+        memories: of one example, without padding.
+        tokens: by name, what the slots of texts are called; their numbers unless given.
+        pictures: by name, what grids and frames show.
+        marked: by name, the places known to matter.
+
+    Raises:
+        DataError: tokens, pictures or marks that do not fit the memory.
+    """
+    return [
+        _memory_axis(name, memory, (tokens or {}).get(name), (pictures or {}).get(name), (marked or {}).get(name, ()))
+        for name, memory in by_name(memories).items()
+    ]
+
+
+def _memory_axis(
+    name: str, memory: Memory, tokens: Sequence[str] | None, pictures: np.ndarray | None, marked: tuple[int, ...]
+) -> Axis:
+    match memory.shape:
+        case Grid(rows, columns):
+            return Axis.grid(name, rows=rows, columns=columns, pictures=pictures, marked=marked)
+        case Frames(count):
+            return Axis.frames(name, count, pictures=pictures, marked=marked)
+    slots = memory.positions.size(1)
+    if tokens is not None and len(tokens) != slots:
+        raise DataError(f"axis {name}: {len(tokens)} tokens for {slots} slots; name each slot of the memory")
+    return Axis(name, tuple(map(str, range(slots)) if tokens is None else tokens), pictures=pictures, marked=marked)
 
 
 def _maps(captured: Captured, scope: Scope) -> tuple[tuple[Map, ...], tuple[str, ...]]:

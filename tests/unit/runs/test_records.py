@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from inspected import judged, made_up
+from pictured import captioned, chained, filmed, glimpsed, heard, spoken, told
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -64,6 +66,37 @@ def test_axes_are_read_again_and_those_of_old_records_are_text(tmp_path: Path) -
     assert load_record(path).axes == (Axis("source", ("a",)),)
 
 
+@pytest.mark.parametrize("make", [captioned, filmed, heard, glimpsed, told, chained, spoken])
+def test_pictures_marks_spans_glimpses_and_edges_are_read_again(tmp_path: Path, make: Callable[[], Record]) -> None:
+    record = make()
+    save_record(record, tmp_path / "one.safetensors")
+    same(load_record(tmp_path / "one.safetensors"), record)
+
+
+def test_records_of_the_first_format_load_without_what_came_later(tmp_path: Path) -> None:
+    record = told()
+    save_record(record, tmp_path / "new")
+    with safe_open(tmp_path / "new", framework="numpy") as file:
+        content = json.loads(file.metadata()["heedful.record"])
+    content["format"] = 1
+    del content["record"]["glimpses"]
+    for axis in content["record"]["axes"]:
+        del axis["pictures"], axis["marked"], axis["spans"]
+    for each in content["record"]["maps"]:
+        del each["edges"]
+    save_file(load_file(tmp_path / "new"), tmp_path / "old", {"heedful.record": json.dumps(content)})
+    axes = tuple(replace(axis, marked=()) for axis in record.axes)
+    same(load_record(tmp_path / "old"), replace(record, axes=axes))
+
+
+def test_what_does_not_fit_in_a_file_is_said(tmp_path: Path) -> None:
+    axis = {"name": "facts", "tokens": ["a"], "marked": [3]}
+    content = {"format": 2, "record": {"model": "m", "axes": [axis], "maps": []}}
+    save_file({}, tmp_path / "one", metadata={"heedful.record": json.dumps(content)})
+    with pytest.raises(RunError, match="axis facts: place 3 is marked"):
+        load_record(tmp_path / "one")
+
+
 def test_arrays_have_names_that_other_programs_can_read(tmp_path: Path) -> None:
     record = made_up(layers=1, roles=("cross",))
     save_record(record, tmp_path / "one.safetensors")
@@ -74,7 +107,7 @@ def test_files_that_are_no_records(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no tensors", encoding="utf-8")
     save_file({"a": np.zeros(2)}, tmp_path / "tensors")
     for content in (
-        {"format": 2, "record": {}},
+        {"format": 3, "record": {}},
         {"format": 1, "record": {"maps": [{}]}},
         {"format": 1},
         [],
@@ -88,5 +121,5 @@ def test_files_that_are_no_records(tmp_path: Path) -> None:
         said[path.name] = str(error.value)
     assert "no record, or was damaged" in said["text"]
     assert "holds tensors but no record" in said["tensors"]
-    assert "has format 2" in said["2"]
+    assert "has format 3" in said["2"]
     assert all("cannot be read" in said[name] for name in ("3", "4", "5", "nothing"))

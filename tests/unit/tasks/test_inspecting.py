@@ -37,7 +37,7 @@ from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.inspecting import Scope
+from heedful.tasks.inspecting import Scope, memory_axes
 from heedful.tasks.language.face import Writer
 from heedful.tasks.pretraining.face import Reader
 from heedful.tasks.pretraining.run import build_masked_language_model
@@ -47,6 +47,7 @@ from heedful.tasks.spans.windows import Cutting
 from heedful.tasks.tagging.face import Tagger
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.survey import heads_of, importance, survey
+from heedful.values import Frames, Grid, Memory, Shape, Text
 
 LETTERS = Characters("abcdef ", lowercase=False)
 SILENT = (Forbid((PAD, BOS)),)
@@ -556,3 +557,27 @@ def test_faces_that_write_nothing_show_padding_too(face: Callable[[], Any], text
         )
         chances = [each.probability for each in other.options]
         assert [each.probability for each in one.options] == pytest.approx(chances, abs=1e-6)
+
+
+def test_memories_have_the_axes_of_their_shapes() -> None:
+    def memory(slots: int, shape: Shape) -> Memory:
+        return Memory(
+            torch.zeros(1, slots, 2), torch.zeros(1, slots, 2), torch.arange(slots)[None], torch.zeros(1, 2), shape
+        )
+
+    memories = {"regions": memory(6, Grid(2, 3)), "film": memory(4, Frames(4)), "facts": memory(2, Text())}
+    picture = np.zeros((1, 8, 8, 3), np.uint8)
+    axes = memory_axes(memories, tokens={"facts": ("a", "b")}, pictures={"regions": picture}, marked={"film": (1,)})
+    assert [(axis.name, axis.kind, axis.size) for axis in axes] == [
+        ("regions", "grid", "2 x 3"),
+        ("film", "frames", "4"),
+        ("facts", "text", "2"),
+    ]
+    assert axes[0].pictures is picture
+    assert axes[1].marked == (1,)
+    assert axes[2].tokens == ("a", "b")
+    assert [axis.name for axis in memory_axes(memories["facts"])] == ["source"]
+    with pytest.raises(DataError, match="1 tokens for 2 slots"):
+        memory_axes(memories, tokens={"facts": ("a",)})
+    with pytest.raises(DataError, match="a text has none"):
+        memory_axes(memories, pictures={"facts": picture})
