@@ -904,8 +904,8 @@ MODELS = (
     Mutant(
         "relative positions between source and target",
         "architectures/build_stack.py",
-        "across, longest=longest, relative=None)",
-        "across, longest=longest, relative=relative)",
+        "_attention(config, heads, longest=longest, relative=None)",
+        "_attention(config, heads, longest=longest, relative=relative)",
         (f"{BUILD}::test_positions_stand_on_both_sides_and_never_between_them",),
     ),
     Mutant(
