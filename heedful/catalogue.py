@@ -28,6 +28,7 @@ _OWN: Final[Mapping[str, str]] = {
     "classification": "heedful.tasks.classification.recipe:ClassificationRecipe",
     "spans": "heedful.tasks.spans.recipe:SpansRecipe",
     "multitask": "heedful.tasks.multitask.recipe:MultitaskRecipe",
+    "glimpses": "heedful.tasks.glimpses.recipe:GlimpsesRecipe",
 }
 
 

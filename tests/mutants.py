@@ -77,6 +77,8 @@ CHOICE = "tests/unit/attention/test_choice.py"
 CONVOLUTIONAL = "tests/unit/models/test_convolutional.py"
 CONVOLUTION_BY_HAND = "tests/reference/test_convolutional.py"
 CELLS = "tests/unit/blocks/test_recurrent.py"
+GLIMPSES = "tests/unit/tasks/test_glimpses.py"
+GLIMPSES_BY_HAND = "tests/reference/test_glimpses.py"
 RECURRENCE = "tests/reference/test_recurrent.py"
 TREES = "tests/reference/test_dependency_tree.py"
 START = "tests/unit/models/test_initialisation.py"
@@ -2638,6 +2640,51 @@ MEMORIES = (
     ),
 )
 
+GLIMPSING = (
+    Mutant(
+        "coarse patches begin where the sharp one does",
+        "blocks/retina.py",
+        "(centres - size / 2)",
+        "(centres - self.patch / 2)",
+        (f"{GLIMPSES_BY_HAND}::test_the_retina_sees_means_of_squares",),
+    ),
+    Mutant(
+        "rewards change what the core remembers",
+        "models/glimpses.py",
+        "self.mean(hidden.detach())",
+        "self.mean(hidden)",
+        (f"{GLIMPSES_BY_HAND}::test_the_hybrid_loss_and_its_gradient",),
+    ),
+    Mutant(
+        "the baseline learns from REINFORCE",
+        "tasks/glimpses/problem.py",
+        "advantage = reward - looks.expected.detach()",
+        "advantage = reward - looks.expected",
+        (f"{GLIMPSES_BY_HAND}::test_the_hybrid_loss_and_its_gradient",),
+    ),
+    Mutant(
+        "the first glimpse is rewarded",
+        "tasks/glimpses/problem.py",
+        "(looks.logits[:, :, -1].argmax(-1) ==",
+        "(looks.logits[:, :, 0].argmax(-1) ==",
+        (f"{GLIMPSES_BY_HAND}::test_the_hybrid_loss_and_its_gradient",),
+    ),
+    Mutant(
+        "where to look depends on the batch",
+        "tasks/glimpses/looking.py",
+        "(Chance(seed, picture_key(pixels)) for pixels in shown)",
+        "(Chance(seed, row) for row, _ in enumerate(shown))",
+        (f"{GLIMPSES}::test_chance_is_of_a_picture_whatever_stands_beside_it",),
+    ),
+    Mutant(
+        "a picture that occurs twice is in two parts",
+        "tasks/glimpses/data.py",
+        "while 0 < place < len(found) and found[place].key == found[place - 1].key:",
+        "while not 0 <= place <= len(found):",
+        (f"{GLIMPSES}::test_parts_have_no_picture_in_common_and_are_all_of_them",),
+    ),
+)
+
 MUTANTS = (
     *ATTENTION,
     *MODELS,
@@ -2652,6 +2699,7 @@ MUTANTS = (
     *LABELLED,
     *METRICS,
     *COMMANDS,
+    *GLIMPSING,
 )
 
 

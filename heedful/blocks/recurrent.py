@@ -81,6 +81,17 @@ class Elman(Cell):
         return (torch.tanh(projected + self.recurrent(state[0])),)
 
 
+class Rectified(Cell):
+    """h = relu(W x + U h + b), the core of Mnih et al. 2014, section 3.1."""
+
+    gates = 1
+    kernel = staticmethod(torch.rnn_relu)
+
+    def advance(self, projected: Float[Tensor, "B d"], state: CellState) -> CellState:
+        """The positive part of both maps."""
+        return (torch.relu(projected + self.recurrent(state[0])),)
+
+
 class GRU(Cell):
     """h = (1 - z) n + z h with n = tanh(W x + r (U h)) (Cho et al. 2014, eq. 5-8).
 

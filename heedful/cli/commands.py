@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Command] = {
     "tag": Command("heedful.cli.tag", "tag the words of sentences with a trained tagger"),
     "classify": Command("heedful.cli.classify", "a class or a number for each text, with a trained classifier"),
     "answer": Command("heedful.cli.answer", "answer questions by parts of texts, with a trained model"),
+    "look": Command("heedful.cli.look", "tell the classes of pictures, glimpse by glimpse"),
     "predict": Command("heedful.cli.predict", "what the model of any task says of lines"),
     "index": Command("heedful.cli.index", "make an index of passages, by their words and by an encoder"),
     "search": Command("heedful.cli.search", "find the passages of an index that answer questions, and measure that"),

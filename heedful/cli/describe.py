@@ -99,9 +99,9 @@ def _of_recipe(path: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
         recipe = resolved(recipe)
         source: object = given_tokenizer(recipe)
     else:
-        source = recipe.tokenizer
+        source = getattr(recipe, "tokenizer", None)  # pictures have none
     size = getattr(source, "size", None)
-    if size is None:
+    if source is not None and size is None:
         raise RecipeError(
             f"{path}: a vocabulary of all {recipe.tokenizer.kind} is as large as the text makes it; say how large "
             "with --tokenizer.size"
@@ -111,8 +111,8 @@ def _of_recipe(path: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
 
     kind = kind_of(recipe)
     if kind.outputs is not None:
-        raise RecipeError(f"task: {recipe.task} has as many outputs as the text has {kind.outputs}; train first")
-    return partial(kind.build, recipe, dict.fromkeys(kind.words, int(size)))
+        raise RecipeError(f"task: {recipe.task} has as many outputs as the data have {kind.outputs}; train first")
+    return partial(kind.build, recipe, dict.fromkeys(kind.words, int(size or 0)))
 
 
 def _published(given: Arguments, overrides: Sequence[str]) -> None:

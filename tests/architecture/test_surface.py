@@ -63,7 +63,19 @@ def test_commands_are_frozen() -> None:
             "embed",
             "tag",
         ),
-        *("classify", "answer", "predict", "index", "search", "evaluate", "inspect", "compare", "export", "describe"),
+        *(
+            "classify",
+            "answer",
+            "look",
+            "predict",
+            "index",
+            "search",
+            "evaluate",
+            "inspect",
+            "compare",
+            "export",
+            "describe",
+        ),
         "study",
     ]
     assert {command.module for command in COMMANDS.values()} == {f"heedful.cli.{name}" for name in COMMANDS}

@@ -30,6 +30,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.tag": ("tagging",),
     "cli.classify": ("classification",),
     "cli.answer": ("spans",),
+    "cli.look": ("glimpses",),
     "cli.search": ("spans",),
     "cli.found": ("spans",),
     # which of our tasks a model of somebody else's is for
@@ -39,6 +40,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "tasks.multitask": ("classification", "tagging", "spans"),
     # masks of tokens, words and spans of words
     "tasks.pretraining": ("spans",),
+    # a family of models is called as the task that was made for it
+    "architectures.glimpses": ("glimpses",),
     # benchmarks are tables that two tasks read
     "tasks.benchmarks": ("classification", "spans"),
 }

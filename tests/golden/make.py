@@ -29,21 +29,24 @@ import shutil
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import torch
 from golden.asking import ask, differences, plain, printed
 from safetensors.torch import load_file, save_file
 
 import heedful
 from heedful.__main__ import main
+from heedful.data.pictures import png
 from heedful.recipes.load import recipe_from
 from heedful.runs.load import open_run
 from heedful.store import MANIFEST, digest
+from heedful.tasks.glimpses.digits import idx
 
 HERE: Final = Path(__file__).parent
 STEPS: Final = 80
@@ -159,6 +162,18 @@ def two_tasks() -> dict[str, str]:
     """The files of a classifier and of a tagger."""
     named = (("labels", labelled()), ("tags", columns()))
     return {f"{task}-{file}": text for task, files in named for file, text in files.items()}
+
+
+def dots() -> dict[str, bytes]:
+    """Pictures of 8 x 8 pixels in IDX, in which a square says by its corner which class it is of; two as files, too."""
+    shown, labels = np.zeros((60, 8, 8), dtype=np.uint8), np.arange(60) % 4
+    for number, label in enumerate(labels):
+        row, column = 4 * (label // 2) + number // 4 % 3, 4 * (label % 2) + number // 12 % 3
+        shown[number, row : row + 2, column : column + 2] = 255 - number
+    parts = {"train": slice(48), "validation": slice(48, 60)}
+    found = {f"{name}.idx": idx(shown[part]) for name, part in parts.items()}
+    found |= {f"{name}-labels.idx": idx(labels[part].astype(np.uint8)) for name, part in parts.items()}
+    return found | {f"{n}.png": png(np.repeat(shown[n, :, :, None], 3, axis=2)) for n in (48, 49)}
 
 
 # --- recipes ----------------------------------------------------------------------------------------------
@@ -281,7 +296,7 @@ class Golden:
     """
 
     recipe: str
-    texts: dict[str, str]
+    texts: Mapping[str, str | bytes]
     questions: list[dict[str, Any]]
     commands: list[list[str]] = field(default_factory=list)
     complete: bool = False
@@ -467,6 +482,17 @@ RUNS: Final[dict[str, Golden]] = {
         ],
         complete=True,
     ),
+    "glimpses": Golden(
+        'task = "glimpses"\n'
+        + data(
+            'path = "train.idx", labels = "train-labels.idx"',
+            'path = "validation.idx", labels = "validation-labels.idx"',
+            "height = 8", "width = 8", 'scene = { kind = "translated", side = 9 }',
+        )
+        + '\n[model]\nd_model = 12\nd_glimpse = 8\nglimpses = 3\npatch = 4\nscales = 2\n'
+        + sitting("copies = 2", "warp = { shift = 0.5 }", batch_tokens=24) + "\n[looking]\ncopies = 3\n",
+        dots(), [], [["look", "run", "48.png", "49.png", "--format", "jsonl"], MEASURE], complete=True,
+    ),
 }  # fmt: skip
 
 
@@ -501,7 +527,7 @@ def train(name: str, golden: Golden) -> Path:
     folder = HERE / name
     folder.mkdir()
     for file, text in golden.texts.items():
-        (folder / file).write_text(text, encoding="utf-8", newline="\n")
+        (folder / file).write_bytes(text.encode() if isinstance(text, str) else text)
     (folder / "recipe.toml").write_text(golden.recipe, encoding="utf-8", newline="\n")
     os.chdir(folder)
     sys.argv = ["heedful", "train", "recipe.toml"]  # which run.json keeps

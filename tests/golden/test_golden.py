@@ -35,7 +35,7 @@ ROUNDED = {"relative": 1e-4, "absolute": 1.01e-4}
 TRAINED = {"relative": 1e-3, "absolute": 1e-4}
 
 SAME = {"relative": 0.0, "absolute": 0.0}
-PATHS = ("path", "source", "target", "folder")
+PATHS = ("path", "source", "target", "folder", "labels")
 
 Say = Callable[..., tuple[str, str]]
 
@@ -83,6 +83,7 @@ def test_there_is_a_run_of_each_task_and_family() -> None:
     assert kinds >= {("language_modelling", kind) for kind in ("transformer", "recurrent")}
     assert kinds >= {("tagging", kind) for kind in ("transformer", "recurrent")}
     assert kinds >= {("classification", kind) for kind in ("transformer", "recurrent", "conditional")}
+    assert ("glimpses", "glimpses") in kinds
     assert kinds >= {(task, "transformer") for task in ("pretraining", "spans", "multitask")}
     assert len(COMPLETE) >= 4
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from heedful.architectures.build import Sizes, build_language_model, build_seque
 from heedful.models.size import measure
 from heedful.recipes.recipe import Recipe, data_table
 from heedful.tasks.fine_tuning import FineTuningRecipe
+from heedful.tasks.glimpses.recipe import GlimpsesRecipe
 from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.multitask.recipe import MultitaskRecipe
 from heedful.tasks.pretraining.recipe import PretrainingRecipe
@@ -54,6 +56,8 @@ def firsts() -> list[object]:
 
 def smaller(recipe: Recipe) -> dict[str, object]:
     """Options that make the recipe's model tiny."""
+    if isinstance(recipe, GlimpsesRecipe):
+        return {"training.steps": 2, "training.epochs": "none", "training.evaluate_every": 2, "data.test": "none"}
     options: dict[str, object] = TINY | TINIER[recipe.model.kind]
     if not isinstance(recipe, LanguageRecipe):
         size = 20 if recipe.tokenizer.kind == "words" else 40
@@ -117,6 +121,8 @@ def test_two_updates(path: Path, workshop: Path) -> None:
             assert model.paired or len(model.classify(["a dog"])) == 1
         case "spans":
             assert model.answer("a dog", "").text == ""
+        case "glimpses":
+            assert len(model.look_at([np.zeros(model.shape, dtype=np.uint8)])[0].path) == recipe.model.draws
         case "multitask":
             assert model.names == tuple(recipe.tasks)
             assert len(model.head("sst-2").classify(["a dog"])) == 1
@@ -209,7 +215,19 @@ def several(text: Path, _stem: str) -> list[str]:
     return [word.replace("--data.", f"--tasks.{task}.data.") for task, words in places for word in words]
 
 
+def digits(text: Path, stem: str) -> list[str]:
+    """Files of the bytes of pictures, of which all are in each part."""
+    for number in range(3):
+        path = text / f"pictures/{number}"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes(range(256)) * 49)
+    places = [f"--data.{part}.{key}" for part in ("train", "validation") for key in ("path", "start", "stop")]
+    return [word for place, value in zip(places, (text / "pictures", 0, "none") * 2, strict=True)
+            for word in (place, str(value))]  # fmt: skip
+
+
 WRITERS = {
+    "glimpses": digits,
     "translation": parallel,
     "language_modelling": lines,
     "pretraining": documents,

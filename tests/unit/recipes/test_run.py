@@ -33,7 +33,7 @@ validation = {{ path = "validation" }}
 [training]
 steps = 10
 """
-        for task in ("language_modelling", "pretraining", "tagging", "classification", "spans")
+        for task in ("language_modelling", "pretraining", "tagging", "classification", "spans", "glimpses")
     },
     "multitask": 'task = "multitask"\n[training]\nsteps = 10\n',
 }

@@ -1,0 +1,235 @@
+"""Pictures with a class: reading them from arrays and from folders, and how they are stored."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import struct
+import zlib
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias, final
+
+import numpy as np
+from jaxtyping import Shaped, UInt8
+
+from heedful.data.corpus import Encoding, Items
+from heedful.data.labels import Labels
+from heedful.data.pictures import picture_files, read_picture, resized
+from heedful.data.readers import Reader
+from heedful.errors import DataError
+
+Shape: TypeAlias = tuple[int, int, int]
+"""Channels, height and width."""
+Pixels: TypeAlias = UInt8[np.ndarray, "C H W"]
+Many: TypeAlias = Sequence[Pixels] | np.ndarray
+"""Pictures of one shape, one after the other."""
+
+_LIGHT: Final = np.array([0.299, 0.587, 0.114])
+"""How light red, green and blue are (ITU-R BT.601)."""
+_GZIP: Final = b"\x1f\x8b"
+_IDX_BYTES: Final = 8
+"""Of IDX's types of numbers the one for unsigned bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A picture, its class, and where it is from."""
+
+    pixels: Pixels
+    label: str
+    place: str
+
+    @property
+    def key(self) -> int:
+        """A hash of what is to be seen."""
+        return picture_key(self.pixels)
+
+
+def picture_key(pixels: Pixels) -> int:
+    """A hash of what is to be seen, so that chance may depend on a picture and on nothing around it."""
+    return int.from_bytes(hashlib.blake2b(pixels.tobytes(), digest_size=8).digest(), "little")
+
+
+class Pictures(Reader[Picture]):
+    """Pictures with classes, all of them or some.
+
+    Some are taken in the order of a hash of what is to be seen. So parts that do not overlap have no picture in common,
+    not even where one occurs twice, and each has its share of all classes.
+
+    Abstract: where pictures are from belongs to the format.
+
+    Args:
+        paths: the files.
+        shape: channels, height and width that they must have.
+        start: how many are passed over, in that order.
+        stop: where to end; None at the last.
+    """
+
+    def __init__(self, *paths: Path, shape: Shape, start: int = 0, stop: int | None = None) -> None:
+        super().__init__(*paths)
+        self.shape = shape
+        self._start, self._stop = start, stop
+
+    @abstractmethod
+    def every(self) -> Iterable[Picture]:
+        """All of them, as they stand."""
+
+    @final
+    def __iter__(self) -> Iterator[Picture]:
+        if self._start == 0 and self._stop is None:
+            return iter(self.every())
+        found = sorted(self.every(), key=lambda picture: picture.key)
+        stop = len(found) if self._stop is None else self._stop
+        if not self._start < stop <= len(found):
+            raise DataError(
+                f"{self.paths[0]}: holds {len(found):,} pictures, of which those from {self._start:,} to {stop:,} are "
+                "wanted; set start and stop to numbers that fit"
+            )
+        return iter(found[_apart(found, self._start) : _apart(found, stop)])
+
+
+def _apart(found: list[Picture], place: int) -> int:
+    """The first place from this one on that does not stand between two pictures that are the same."""
+    while 0 < place < len(found) and found[place].key == found[place - 1].key:
+        place += 1
+    return place
+
+
+@final
+class Idx(Pictures):
+    """Two files of IDX, of bytes: pictures, and the number of each one's class; plain or gzipped."""
+
+    def __init__(self, path: Path, *, labels: Path, shape: Shape, start: int = 0, stop: int | None = None) -> None:
+        super().__init__(path, labels, shape=shape, start=start, stop=stop)
+
+    def every(self) -> Iterator[Picture]:
+        """Named by their numbers, from 0."""
+        images, labels = self.paths
+        pictures, numbers = _idx(images, axes=(3, 4)), _idx(labels, axes=(1,))
+        if len(pictures) != len(numbers):
+            raise DataError(
+                f"{images} has {len(pictures):,} pictures and {labels} {len(numbers):,} labels; name files that belong "
+                "together"
+            )
+        # colours stand last in files
+        pictures = pictures.transpose(0, 3, 1, 2) if pictures.ndim == 4 else pictures[:, None]
+        _require_shape(pictures.shape[1:], self.shape, place=images)
+        for number, (pixels, label) in enumerate(zip(pictures, numbers, strict=True)):
+            yield Picture(pixels, str(label), f"{images}:{number}")
+
+
+def _idx(path: Path, *, axes: tuple[int, ...]) -> UInt8[np.ndarray, ...]:
+    """The array in a file, which has one of these numbers of axes."""
+    content = _bytes(path)
+    try:
+        zeros, kind, count = struct.unpack_from(">HBB", content)
+        sides = struct.unpack_from(f">{count}I", content, 4)
+    except struct.error:
+        raise DataError(f"{path}: too short to be a file of IDX; fetch it again or name another") from None
+    if (zeros, kind) != (0, _IDX_BYTES) or count not in axes:
+        wanted = " or ".join(map(str, axes))
+        raise DataError(
+            f"{path}: begins with {content[:4].hex()}; a file of IDX with bytes along {wanted} axes is needed"
+        )
+    data = content[4 + 4 * count :]
+    if len(data) != math.prod(sides):
+        raise DataError(f"{path}: has {len(data):,} bytes where {' x '.join(map(str, sides))} are said; fetch it again")
+    return np.frombuffer(data, dtype=np.uint8).reshape(sides)
+
+
+@final
+class ByteFiles(Pictures):
+    """A folder with a file for each class: the bytes of its pictures, one after the other; plain or gzipped.
+
+    A class is called as its file is, up to the first full stop.
+    """
+
+    def __init__(self, path: Path, *, shape: Shape, start: int = 0, stop: int | None = None) -> None:
+        super().__init__(*_inside(path, folders=False), shape=shape, start=start, stop=stop)
+
+    def every(self) -> Iterator[Picture]:
+        """Class by class."""
+        size = math.prod(self.shape)
+        for path in self.paths:
+            content = _bytes(path)
+            if not content or len(content) % size:
+                raise DataError(
+                    f"{path}: has {len(content):,} bytes, which is no number of pictures of "
+                    f"{' x '.join(map(str, self.shape))}; set data.channels, data.height and data.width"
+                )
+            pictures = np.frombuffer(content, dtype=np.uint8).reshape(-1, *self.shape)
+            for number, pixels in enumerate(pictures):
+                yield Picture(pixels, path.name.partition(".")[0], f"{path}:{number}")
+
+
+@final
+class PictureFolders(Pictures):
+    """A folder with a folder for each class, with pictures of any size; they are drawn out to that of the recipe."""
+
+    def __init__(self, path: Path, *, shape: Shape, start: int = 0, stop: int | None = None) -> None:
+        files = [file for folder in _inside(path, folders=True) for file in picture_files(folder)]
+        super().__init__(*files, shape=shape, start=start, stop=stop)
+
+    def every(self) -> Iterator[Picture]:
+        """Class by class."""
+        for path in self.paths:
+            yield Picture(fitted(read_picture(path), self.shape), path.parent.name, str(path))
+
+
+def fitted(picture: Shaped[np.ndarray, "rows columns 3"], shape: Shape) -> Pixels:
+    """A decoded picture drawn out to a shape, and grey where that has one channel."""
+    channels, height, width = shape
+    if picture.shape[:2] != (height, width):
+        picture = resized(picture, height, width)
+    if channels == 1:
+        picture = np.rint(picture @ _LIGHT).astype(np.uint8)[..., None]
+    return np.ascontiguousarray(picture.transpose(2, 0, 1))
+
+
+def _inside(folder: Path, *, folders: bool) -> list[Path]:
+    """The files in a folder, or its folders, by their names."""
+    try:
+        found = sorted(path for path in folder.iterdir() if path.is_dir() == folders and path.name[0] != ".")
+    except OSError as error:
+        raise DataError(f"{folder}: no folder that can be read ({error.strerror}); check the path") from None
+    if not found:
+        raise DataError(f"{folder}: holds no {'folders' if folders else 'files'}, one for each class; check the path")
+    return found
+
+
+def _bytes(path: Path) -> bytes:
+    """What a file holds, unpacked where it is packed."""
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if content.startswith(_GZIP) else content
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); check the path and its rights") from None
+
+
+def _require_shape(found: tuple[int, ...], wanted: Shape, *, place: Path) -> None:
+    if found != wanted:
+        raise DataError(
+            f"{place}: pictures of {' x '.join(map(str, found))} (channels, height, width) where the recipe says "
+            f"{' x '.join(map(str, wanted))}; set data.channels, data.height and data.width"
+        )
+
+
+def picture_encoding(labels: Labels, shape: Shape) -> Encoding[Picture]:
+    """The bytes of each picture, and the number of its class."""
+
+    def encode(picture: Picture) -> tuple[np.ndarray, list[int]]:
+        label = labels.id(picture.label)
+        if label is None:
+            raise DataError(
+                f"{picture.place}: class {picture.label!r} is not among those of data.train "
+                f"({', '.join(labels.names[:8])}); give pictures of it to learn from, or take this one away"
+            )
+        return picture.pixels[None], [label]
+
+    return Encoding({"pictures": Items("|u1", shape), "labels": labels.size}, encode)

@@ -1,0 +1,53 @@
+"""REINFORCE finds where there is something to see."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+from heedful.architectures.build_glimpses import build_picture_classifier
+from heedful.architectures.glimpses import GlimpsesConfig
+from heedful.tasks.glimpses.problem import Batch, Glimpses
+
+CORNERS = torch.tensor([(10, 10), (10, 13), (13, 10), (13, 13)])
+
+
+def dots(count: int, dice: torch.Generator) -> tuple[Tensor, Tensor]:
+    """A dot at one of four places near the lower right corner of 16 x 16 pixels; which one is the class."""
+    labels = torch.randint(4, (count,), generator=dice)
+    pictures = torch.zeros(count, 1, 16, 16)
+    for picture, (row, column) in zip(pictures, CORNERS[labels].tolist(), strict=True):
+        picture[0, row : row + 2, column : column + 2] = 1
+    return pictures, labels
+
+
+def learned(policy: str) -> tuple[float, Tensor]:
+    """The share of right classes after two glimpses of 6 x 6 pixels, and the mean place of the second one."""
+    torch.manual_seed(1)
+    table = {"d_model": 32, "d_glimpse": 16, "glimpses": 2, "patch": 6, "policy": policy, "spread": 0.2}
+    model = build_picture_classifier(GlimpsesConfig.model_validate(table), picture=(1, 16, 16), classes=4)
+    optimizer, dice = torch.optim.Adam(model.parameters(), lr=5e-3), torch.Generator().manual_seed(1)
+    what = SimpleNamespace(config=SimpleNamespace(after_each=False))
+    for _ in range(250):
+        batch = Batch(*dots(64, dice), torch.rand(64, 2, 2, 2, generator=dice))
+        loss = Glimpses.loss(what, model, batch)  # type: ignore[arg-type]  # it asks no more
+        optimizer.zero_grad()
+        (loss.total / loss.count).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    pictures, labels = dots(500, dice)
+    looks = model(pictures, torch.rand(500, 1, 2, 2, generator=dice))
+    right = (looks.logits[:, 0, -1].argmax(-1) == labels).double().mean()
+    return float(right), looks.places[:, 0, 1].mean(0)
+
+
+def test_the_eye_learns_to_go_where_the_dots_are() -> None:
+    """Five seeds gave 0.88 to 0.93 and places from 0.55 to 0.66; chance alone gave 0.47 to 0.54."""
+    right, place = learned("learned")
+    assert right > 0.8
+    assert place.tolist() == pytest.approx([0.6, 0.6], abs=0.2), "dots lie at 0.25 to 0.87"
+    blind, place = learned("random")
+    assert blind < 0.65
+    assert place.tolist() == pytest.approx([0, 0], abs=0.15)
