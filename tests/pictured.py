@@ -81,7 +81,7 @@ def captioned(words: Sequence[str] = ("A", "red", "ball", "</s>"), *, heads: int
 
 def filmed(count: int = 8, *, pictures: bool = True, words: Sequence[str] = ("a", "ball", "falls")) -> Record:
     """A clip whose frames 2 and 3 show it."""
-    film = np.concatenate([np.roll(scene(40, 60), 4 * number, 1) for number in range(count)]) if pictures else None
+    film = np.concatenate([np.roll(scene(40, 60), 4 * number, 2) for number in range(count)]) if pictures else None
     axes = (Axis.frames("frames", count, pictures=film, marked=(2, 3)), Axis(WRITTEN, tuple(words)))
     maps = (mapped(peaked(len(words), count), keys="frames"),)
     return Record("clip (made up)", axes, maps, written=written(words, [0.9] * len(words)), title="a clip")
@@ -95,40 +95,48 @@ def heard(count: int = 30, *, words: Sequence[str] = ("h", "e", "y")) -> Record:
     return Record("listener (made up)", axes, (mapped(peaked(len(words), count), keys="frames"),), title="hey")
 
 
-def glimpsed() -> Record:
-    """Three glimpses at a picture, more and more certain."""
+def glimpsed(words: Sequence[str] = ("7", "1")) -> Record:
+    """Three glimpses at a picture, more and more certain of the first word."""
     picture = Axis.grid("picture", rows=1, columns=1, pictures=scene())
     glimpses = tuple(
-        Glimpse(row, column, (0.2, 0.4), (Option("7", chance), Option("1", (1 - chance) / 2)))
+        Glimpse(
+            row,
+            column,
+            (0.2, 0.4),
+            (Option(words[0], chance), *(Option(word, (1 - chance) / len(words)) for word in words[1:])),
+        )
         for row, column, chance in ((0.2, 0.3, 0.4), (0.5, 0.55, 0.7), (0.5, 0.7, 0.95))
     )
     return Record("glimpses (made up)", (picture,), (), glimpses=glimpses, title="a digit")
 
 
-def told(hops: int = 3) -> Record:
-    """Hops over the facts of a story, of which 2 and 4 answer the question."""
-    axes = (Axis("facts", FACTS, marked=(2, 4)), Axis("question", (QUESTION,)))
+def told(hops: int = 3, *, facts: Sequence[str] = FACTS) -> Record:
+    """Hops over the facts of a story, of which 2 and 3 answer the question."""
+    axes = (Axis("facts", tuple(facts), marked=(2, 3)), Axis("question", (QUESTION,)))
     maps = tuple(
         replace(
-            mapped(peaked(1, len(FACTS), seed=hop + 5), keys="facts", queries="question", layer=hop), path=f"hops.{hop}"
+            mapped(peaked(1, len(facts), seed=hop + 5), keys="facts", queries="question", layer=hop), path=f"hops.{hop}"
         )
         for hop in range(hops)
     )
     return Record("memory network (made up)", axes, maps, title=QUESTION)
 
 
-def chained(steps: int = 3, *, heads: int = 1, seed: int = 1) -> Record:
+def chained(steps: int = 3, *, heads: int = 1, facts: Sequence[str] = FACTS, seed: int = 1) -> Record:
     """A chain of facts with its joint probabilities: drawn transitions, so that nodes follow from edges."""
     dice = np.random.default_rng(seed)
-    first = dice.dirichlet(np.full(len(FACTS), 0.3), heads)
-    moves = dice.dirichlet(np.full(len(FACTS), 0.3), (heads, steps - 1, len(FACTS)))
+    first = dice.dirichlet(np.full(len(facts), 0.3), heads)
+    moves = dice.dirichlet(np.full(len(facts), 0.3), (heads, steps - 1, len(facts)))
     nodes, edges = [first], []
     for step in range(steps - 1):
         edges.append(nodes[-1][:, :, None] * moves[:, step])
         nodes.append(edges[-1].sum(1))
-    axes = (Axis("facts", FACTS, marked=(2, 4)), Axis("chain", tuple(f"step {step + 1}" for step in range(steps))))
+    axes = (
+        Axis("facts", tuple(facts), marked=(2, 3)),
+        Axis("chain", tuple(f"step {step + 1}" for step in range(steps))),
+    )
     each = mapped(np.stack(nodes, 1), keys="facts", queries="chain")
-    joint = np.stack(edges, 1).astype(np.float32)
+    joint = np.stack([np.zeros((heads, len(facts), len(facts))), *edges], 1)[:, 1:].astype(np.float32)
     return Record("chain (made up)", axes, (replace(each, edges=joint),), title=QUESTION)
 
 

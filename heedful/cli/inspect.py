@@ -42,13 +42,16 @@ class Arguments:
     figure: MaybePath = None
     """picture of one view: .svg, .pdf or .png"""
     view: str = "alignment"
-    """of --figure: alignment, heads, model, rollout, flow, positions, masks, tree, decoding or answers"""
+    """of --figure: alignment, heads, model, rollout, flow, positions, masks, tree, decoding or answers; of pictures
+    regions or glimpses, of clips and sound frames, of stories hops or chain, of dialogues turns"""
     role: Annotated[_ROLES | None, tyro.conf.arg(metavar=_SHOWN_ROLES, help_behavior_hint="")] = None
     """of --figure and --terminal: who looks at whom; cross where there is any, else summary"""
     layer: int = -1
     """of both: counted from 0; -1 is the last"""
     head: MaybeInt = None
     """of both: counted from 0; the mean over heads if not given"""
+    raw: bool = False
+    """of --view regions: weights fill their regions, instead of being spread smoothly around their centres"""
     numbers: MaybePath = None
     """file for all weights: .npz or .csv"""
     terminal: bool = False
@@ -174,7 +177,10 @@ def _show(record: Record, given: Arguments) -> None:
     from heedful.inspection.web import viewer_html
 
     def draw(path: Path) -> None:
-        write_figure(figure(record, view=given.view, role=given.role, layer=given.layer, head=given.head), path)
+        picture = figure(
+            record, view=given.view, role=given.role, layer=given.layer, head=given.head, smooth=not given.raw
+        )
+        write_figure(picture, path)
 
     asked: tuple[tuple[Path | None, Callable[[Path], None]], ...] = (
         (given.output, lambda path: write_page(viewer_html(record), path)),

@@ -12,13 +12,17 @@ from rich.table import Table
 from rich.text import Text
 
 from heedful.attention.probe import Role
+from heedful.inspection.chain import likeliest
+from heedful.inspection.figures.looking import step_names
 from heedful.inspection.figures.sheet import Chosen
+from heedful.inspection.figures.stories import hops_of, span_sums
 from heedful.inspection.heads import measures_of, warnings
 from heedful.inspection.heatmap import alignment_text
 from heedful.inspection.lettering import shortened, visible
 from heedful.inspection.record import Answer, Map, Record, Written
 
 _LABEL = 14
+_FACT = 48
 _BESIDE = 2 * _LABEL + 10
 """Columns of a terminal that a row takes beside its cells: two labels, a weight and lines."""
 
@@ -68,6 +72,7 @@ def terminal_view(
         parts += [Text(), _heading(chosen.name_of(each)), _MapView(record, each, chosen)]
     if record.written:
         parts += [Text(), _heading("written"), _written(record.written)]
+    parts += [part for name, table in _looks(record) for part in (Text(), _heading(name), table)]
     for about, asked in record.answered.items():
         parts += [Text(), _heading(visible(about)), _answers(asked)]
     if record.maps:
@@ -105,6 +110,37 @@ def _strongest(queries: Sequence[str], keys: Sequence[str], weights: np.ndarray)
         found = "  ".join(f"{_cut(keys[i])} {row[i]:.2f}" for i in best.tolist())
         table.add_row(Text(_cut(query)), Text(found))
     return table
+
+
+def _looks(record: Record) -> Iterator[tuple[str, Table]]:
+    """What is known of hops, chains, turns and glimpses."""
+    if looks := hops_of(record):
+        axis = record.axis(looks[0][0].keys)
+        columns = [(each.mean if head is None else each.head(head))[0] for each, head in looks]
+        table = _table("", "", *(f"hop {number}" for number in range(1, len(looks) + 1)))
+        for place, token in enumerate(axis.tokens):
+            known = "●" if place in axis.marked else ""
+            table.add_row(Text(known), Text(_cut(token, _FACT)), *(Text(f"{column[place]:.2f}") for column in columns))
+        yield f"hops over {visible(axis.name)}" + ("; ● is known to matter" if axis.marked else ""), table
+    for each in record.maps:
+        axis = record.axis(each.keys)
+        if each.edges is not None:
+            table = _table("probability", "facts, one after the other")
+            for path, chance in likeliest(each.mean, each.edges.mean(0)):
+                table.add_row(Text(f"{chance:.3f}"), Text(" → ".join(_cut(axis.tokens[key], _FACT) for key in path)))
+            yield f"{each.name}: the most probable chains", table
+        if axis.spans and each.keys != each.queries:
+            table = _table("", *(f"{number} {_cut(span.name)}" for number, span in enumerate(axis.spans, 1)))
+            for name, sums in zip(step_names(record, each), span_sums(each, axis, Chosen()), strict=True):
+                table.add_row(Text(_cut(name)), *(Text(f"{share:.2f}") for share in sums))
+            yield f"{each.name}: what each word takes from each turn", table
+    if record.glimpses:
+        table = _table("glimpse", "row", "column", "sizes", "would say")
+        for number, glimpse in enumerate(record.glimpses, 1):
+            sizes = " ".join(f"{size:.2f}" for size in glimpse.sizes)
+            said = "  ".join(f"{_cut(option.name)} {option.probability:.2f}" for option in glimpse.options[:3])
+            table.add_row(*map(Text, (str(number), f"{glimpse.row:.2f}", f"{glimpse.column:.2f}", sizes, said)))
+        yield "glimpses, of the picture", table
 
 
 def _written(written: Sequence[Written]) -> Table:
@@ -146,7 +182,8 @@ def _heads(record: Record, most: int) -> Table:
     for each in record.maps:
         measures = measures_of(each)
         for place, head in enumerate(each.heads):
-            traits = {text: float(getattr(measures, trait)[place]) for trait, text in _TRAITS[each.role].items()}
+            named = _TRAITS[each.role] if record.axis(each.keys).kind == "text" and len(each.visible) > 1 else {}
+            traits = {text: float(getattr(measures, trait)[place]) for trait, text in named.items()}
             known = {text: weight for text, weight in traits.items() if not math.isnan(weight)}
             text = max(known, key=lambda text: known[text], default="")
             largest, entropy = float(measures.largest[place]), float(measures.relative_entropy[place])
@@ -170,5 +207,5 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _cut(token: str) -> str:
-    return shortened(visible(token), _LABEL)
+def _cut(token: str, width: int = _LABEL) -> str:
+    return shortened(visible(token), width)

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 
 from heedful.attention.probe import Role
 from heedful.errors import DataError
+from heedful.inspection.chain import likeliest
 from heedful.inspection.flow import Side, graph_of, rollout
 from heedful.inspection.heads import measures_of
 from heedful.inspection.record import Alternative, Axis, Map, Option, Record
@@ -118,12 +119,21 @@ def _pictures(axis: Axis) -> dict[str, Any]:
 def _map(each: Map, *, rich: bool) -> dict[str, Any]:
     packed = {"weights": pack_weights(each.weights, fine=rich), "visible": pack_bits(each.visible)}
     others = {name: _plain(value) for name, value in vars(each).items() if name not in packed}
-    return {**others, **packed, "measures": _measures(each)}
+    return {**others, **packed, "measures": _measures(each), **_chain(each)}
+
+
+def _chain(each: Map) -> dict[str, Any]:
+    """The most probable chains of each head, and last of their mean; nothing where the map has no edges."""
+    if each.edges is None:
+        return {}
+    mean = each.edges.mean(0)
+    chains = [likeliest(nodes, edges) for nodes, edges in zip(each.weights, each.edges, strict=True)]
+    return {"chains": [*chains, likeliest(each.mean, mean)], "edgesMean": pack_numbers(mean)}
 
 
 def _measures(each: Map) -> list[dict[str, float | bool | None]]:
     """Of every head, and last of the mean over heads; null where nothing can be measured."""
-    found = measures_of(replace(each, weights=np.concatenate((each.weights, each.mean[None]))))
+    found = measures_of(replace(each, edges=None, weights=np.concatenate((each.weights, each.mean[None]))))
     means = {name: getattr(found, attribute) for name, attribute in _MEANS.items()}
     return [
         {

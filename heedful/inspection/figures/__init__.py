@@ -10,7 +10,9 @@ from heedful.errors import RecipeError
 from heedful.inspection.figures.answers import answers, decoding
 from heedful.inspection.figures.layers import flowing, rolled_out
 from heedful.inspection.figures.maps import alignment, heads, masks, model
+from heedful.inspection.figures.pictures import frames, glimpses, regions
 from heedful.inspection.figures.sheet import Chosen
+from heedful.inspection.figures.stories import chain, hops, turns
 from heedful.inspection.figures.texts import positions, tree
 from heedful.inspection.heatmap import GLOW, Ramp
 from heedful.inspection.record import Record
@@ -29,6 +31,12 @@ VIEWS: MappingProxyType[str, View] = MappingProxyType(
         "tree": tree,
         "decoding": decoding,
         "answers": answers,
+        "regions": regions,
+        "frames": frames,
+        "glimpses": glimpses,
+        "hops": hops,
+        "chain": chain,
+        "turns": turns,
     }
 )
 """All views by name."""
@@ -42,6 +50,7 @@ def figure(
     layer: int = -1,
     head: int | None = None,
     ramp: Ramp = GLOW,
+    smooth: bool = True,
 ) -> str:
     """A picture of the record as an SVG file.
 
@@ -53,6 +62,7 @@ def figure(
         layer: of views of one layer; -1 is the last.
         head: of views of one head; the mean over heads, or all of them side by side, unless given.
         ramp: the colours of weights.
+        smooth: of regions, whether their weights are spread around their centres, or fill them.
 
     Raises:
         RecipeError: there is no such view.
@@ -60,4 +70,4 @@ def figure(
     """
     if view not in VIEWS:
         raise RecipeError(f"no figure {view!r}; there are {', '.join(VIEWS)}")
-    return VIEWS[view](record, Chosen(role, layer, head, ramp))
+    return VIEWS[view](record, Chosen(role, layer, head, ramp, smooth))

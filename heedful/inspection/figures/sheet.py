@@ -37,12 +37,14 @@ class Chosen:
         layer: its number; -1 is the last.
         head: its number; None for all of them, or their mean.
         ramp: the colours of weights.
+        smooth: whether the weights of regions are spread around their centres.
     """
 
     role: Role | None = None
     layer: int = -1
     head: int | None = None
     ramp: Ramp = GLOW
+    smooth: bool = True
 
     def map_of(self, record: Record) -> Map:
         """The map of this role and layer.

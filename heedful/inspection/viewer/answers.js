@@ -4,6 +4,7 @@ import { bar } from "heedful/chart.js";
 import { css, ramp, standingOut } from "heedful/colour.js";
 import { lookedAt } from "heedful/decoding.js";
 import { asTable, element, tableOf } from "heedful/dom.js";
+import { fitting } from "heedful/looking.js";
 import { display, matrixOf } from "heedful/record.js";
 import { written } from "heedful/strips.js";
 
@@ -20,12 +21,9 @@ export const view = {
   show,
 };
 
-/** The map of the encoder whose weights are shown: the chosen one, else the last. */
+/** The map of the encoder whose weights are shown. */
 function mapOf(record, app) {
-  const { map, head } = app.get();
-  if (record.maps[map]?.role === "encoder") return { map: record.maps[map], head };
-  const last = record.maps.findLast((each) => each.role === "encoder");
-  return last ? { map: last, head: "mean" } : null;
+  return fitting(record, app, ({ role }) => role === "encoder");
 }
 
 function show(host, record, app) {

@@ -4,6 +4,7 @@ import { beamTree } from "heedful/beam.js";
 import { bar } from "heedful/chart.js";
 import { css, ramp, standingOut } from "heedful/colour.js";
 import { asTable, element, labelled, tableOf } from "heedful/dom.js";
+import { fitting } from "heedful/looking.js";
 import { at, display, matrixOf } from "heedful/record.js";
 import { written } from "heedful/strips.js";
 
@@ -21,14 +22,9 @@ export const view = {
   show,
 };
 
-/** The map whose weights are shown: the chosen one where its queries are steps, else the last of the decoder's. */
+/** The map whose weights are shown, of those whose queries are steps. */
 function mapOf(record, app) {
-  const steps = (map) => map && map.role !== "encoder" && map.queryAxis.tokens.length === record.written.length;
-  const chosen = record.maps[app.get().map];
-  if (steps(chosen)) return { map: chosen, head: app.get().head };
-  const fit = record.maps.filter(steps);
-  const map = fit.findLast((each) => each.role === "cross") ?? fit[fit.length - 1];
-  return map ? { map, head: "mean" } : null;
+  return fitting(record, app, (map) => map.role !== "encoder" && map.queryAxis.tokens.length === record.written.length);
 }
 
 function show(host, record, app) {

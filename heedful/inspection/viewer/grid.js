@@ -74,8 +74,8 @@ function paintDots(context, { rows, columns, cell, colour }) {
   context.drawImage(dots, 0, 0, columns * cell.wide, rows * cell.high);
 }
 
-/** Pointer and keys of a grid. */
-function listen(node, { canvas, cell, shape: [rows, columns], first, point, choose }) {
+/** Pointer and keys of a grid; `canvas` is where its cells are. */
+export function listen(node, { canvas, cell, shape: [rows, columns], first, point, choose }) {
   const now = { i: first, j: 0 };
   const go = (i, j) => {
     Object.assign(now, { i, j });

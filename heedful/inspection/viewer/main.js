@@ -1,6 +1,12 @@
 /** The page: choices above, one view below, and the keys that reach everything. */
 
 import * as alignment from "heedful/alignment.js";
+import * as regions from "heedful/regions.js";
+import * as frames from "heedful/frames.js";
+import * as glimpses from "heedful/glimpses.js";
+import * as hops from "heedful/hops.js";
+import * as chain from "heedful/chain.js";
+import * as turns from "heedful/turns.js";
 import * as heads from "heedful/heads.js";
 import * as model from "heedful/model.js";
 import * as steps from "heedful/steps.js";
@@ -31,7 +37,9 @@ import { toolbar } from "heedful/toolbar.js";
  */
 
 /** @type {View[]} */
-const VIEWS = [alignment, heads, model, steps, decoding, answers, masks, positions, flow, summary].map((each) => each.view);
+const VIEWS = [
+  regions, frames, glimpses, hops, chain, turns, alignment, heads, model, steps, decoding, answers, masks, positions, flow, summary,
+].map((each) => each.view);
 
 begin(/** @type {HTMLElement} */ (document.getElementById("heedful")), readRecord());
 

@@ -5,7 +5,19 @@ import { at, part, unpack } from "heedful/arrays.js";
 export { at, part };
 
 /** @typedef {import("heedful/arrays.js").Numbers} Numbers */
-/** @typedef {{name: string, tokens: string[], kind: "text" | "grid" | "frames", size: string}} Axis */
+/** @typedef {{name: string, start: number, stop: number}} Span */
+/**
+ * @typedef {object} Axis
+ * @property {string} name
+ * @property {string[]} tokens
+ * @property {"text" | "grid" | "frames"} kind
+ * @property {string} size as people say it
+ * @property {number | null} columns of a grid
+ * @property {string[] | null} pictures addresses that hold them
+ * @property {number} [aspect] how many times wider than high they are
+ * @property {number[]} marked places known to matter
+ * @property {Span[]} spans parts of a text
+ */
 /** @typedef {"encoder" | "decoder" | "cross" | "summary"} Role */
 /**
  * What kind of head it is: means over the queries that see anything, as heedful/inspection/heads.py computes them; null
@@ -45,6 +57,9 @@ export { at, part };
  * @property {() => Promise<Numbers>} weights [H, Q, K]
  * @property {() => Promise<Numbers>} visible [Q, K], 1 or 0
  * @property {() => Promise<Record<string, any> | null>} walkArrays the walk with its arrays unpacked, and `scale`
+ * @property {object | null} edges of a chain, as packed
+ * @property {() => Promise<{heads: Numbers, mean: Numbers}>} joint these: [H, Q-1, K, K], and their mean over heads
+ * @property {[number[], number][][]} [chains] the most probable ones with their probability: of each head, and last of the mean
  * @property {Measures[]} measures of each head, and last of the mean over heads
  * @property {Axis} queryAxis
  * @property {Axis} keyAxis
@@ -61,6 +76,7 @@ export { at, part };
  * @property {{about: string, subject: string, place: number | null, number: number | null, options: [string, number, number | null][]}[]} answers
  * @property {{parent: number, token: string, log_probability: number, score: number | null, fate: string, best: boolean}[]} tree
  * @property {{name: string, places: number[], vectors: any, relative: boolean}[]} encodings packed
+ * @property {{row: number, column: number, sizes: number[], options: [string, number, number | null][]}[]} glimpses
  * @property {(name: string) => Axis} axis
  * @property {(role: Role, layer: number) => AttentionMap | undefined} findMap
  * @property {() => Role[]} roles those that are there, in the order of the maps
@@ -109,6 +125,7 @@ function mapOf(each, axis) {
     keyAxis: axis(each.keys),
     weights: () => unpack(each.weights),
     visible: () => unpack(each.visible),
+    joint: async () => ({ heads: await unpack(each.edges), mean: await unpack(each.edgesMean) }),
     walkArrays: async () => {
       if (!each.walk) return null;
       const isPacked = (/** @type {any} */ value) => typeof value === "object" && value !== null;

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from pictured import captioned, chained, filmed, glimpsed, heard, spoken, told
 from torch import nn
 
 import heedful
@@ -18,6 +19,7 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.data.labels import Labels
 from heedful.data.tokenizers import Words
 from heedful.inspection.figures import VIEWS
+from heedful.inspection.record import Record
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.classification.face import Classifier
@@ -54,10 +56,40 @@ def test_a_saved_record_is_as_good_as_the_run(say: Say, trained: Path, here: Pat
     shown = say("inspect", trained, "--source", SOURCE, "--terminal", "--save", "a.safetensors")
     assert shown.out == say("inspect", "--record", "a.safetensors").out
     assert "cross layer" in shown.out
-    for view in sorted(VIEWS.keys() - {"answers"}):
+    for view in sorted(VIEWS.keys() - {"answers", "regions", "frames", "glimpses", "hops", "chain", "turns"}):
         said = say("inspect", "--record", "a.safetensors", "--figure", f"{view}.svg", "--view", view)
         assert said.code == 0, said.err
         ElementTree.fromstring(Path(f"{view}.svg").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("view", "make"),
+    [
+        ("regions", captioned), ("frames", filmed), ("frames", heard), ("glimpses", glimpsed), ("hops", told),
+        ("chain", chained), ("turns", spoken),
+    ],
+)  # fmt: skip
+def test_records_of_pictures_clips_stories_and_dialogues(
+    say: Say, here: Path, view: str, make: Callable[[], Record]
+) -> None:
+    heedful.save_record(make(), "a.safetensors")
+    said = say(
+        "inspect", "--record", "a.safetensors", "--figure", "a.svg", "--view", view, "-o", "a.html", "--terminal"
+    )
+    assert said.code == 0, said.err
+    ElementTree.fromstring(Path("a.svg").read_text(encoding="utf-8"))
+    wrong = say("inspect", "--record", "a.safetensors", "--figure", "a.svg", "--view", "tree")
+    assert wrong.code == 2
+    assert "no tree" in wrong.err
+
+
+def test_regions_may_be_drawn_as_they_are(say: Say, here: Path) -> None:
+    heedful.save_record(captioned(), "a.safetensors")
+    drawn = []
+    for more in ((), ("--raw",)):
+        assert say("inspect", "--record", "a.safetensors", "--figure", "a.svg", "--view", "regions", *more).code == 0
+        drawn.append(Path("a.svg").read_text(encoding="utf-8"))
+    assert drawn[0] != drawn[1]
 
 
 def test_given_translations_layers_and_heads(say: Say, trained: Path, here: Path) -> None:

@@ -8,14 +8,14 @@ import re
 import struct
 import unicodedata
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from inspected import GERMAN, dirichlet, judged, made_up
+from pictured import captioned, chained, filmed, glimpsed, spoken, told
 
 from heedful.attention.probe import Role
 from heedful.errors import DataError, RecipeError
@@ -86,10 +86,24 @@ def places(node: ElementTree.Element, x: float = 0, y: float = 0) -> Iterator[tu
         yield from places(child, x, y)
 
 
+def holding(view: str, tokens: Sequence[str], *, layers: int, heads: int) -> Record:
+    """A record with what the view shows, whose tokens are these."""
+    makers: dict[str, Callable[[], Record]] = {
+        "answers": lambda: judged(tokens),
+        "regions": lambda: captioned(tokens, heads=heads),
+        "frames": lambda: filmed(words=tokens),
+        "glimpses": lambda: glimpsed(tokens),
+        "hops": lambda: told(facts=tokens),
+        "chain": lambda: chained(heads=heads, facts=tokens),
+        "turns": lambda: spoken(tokens),
+    }
+    return makers[view]() if view in makers else made_up(layers, heads, source=tokens, written=tokens)
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_any_token_gives_well_formed_xml_that_loads_nothing(view: str) -> None:
     layers = 1 if view == "flow" else 2  # which takes longest of all to be computed
-    record = judged(AWKWARD) if view == "answers" else made_up(layers, 3, source=AWKWARD, written=AWKWARD)
+    record = holding(view, AWKWARD, layers=layers, heads=3)
     record = replace(record, model="<b>\x00", notes=("</svg>",))
     svg = figure(record, view=view)
     root = tree_of(svg)
@@ -108,7 +122,7 @@ def test_any_token_gives_well_formed_xml_that_loads_nothing(view: str) -> None:
 def test_everything_lies_inside_the_picture(view: str, heads: int) -> None:
     """Texts are measured by a rule of thumb of half an em for each letter."""
     tokens = ["a", "Hottentottenstottertrottel", "b", "昭和五十一年", "c", "d"]
-    svg = figure(judged(tokens) if view == "answers" else made_up(2, heads, written=tokens[:4]), view=view)
+    svg = figure(holding(view, tokens, layers=2, heads=heads), view=view)
     root = tree_of(svg)
     left, top, width, height = map(float, root.attrib["viewBox"].split())
     for node, x, y in places(root):
@@ -122,8 +136,9 @@ def test_everything_lies_inside_the_picture(view: str, heads: int) -> None:
 
 
 def test_the_same_record_gives_the_same_picture() -> None:
-    made = {view: judged if view == "answers" else partial(made_up, 1, 2) for view in VIEWS}
-    assert all(figure(make(), view=view) == figure(make(), view=view) for view, make in made.items())
+    for view in VIEWS:
+        one, other = (holding(view, GERMAN, layers=1, heads=2) for _ in range(2))
+        assert figure(one, view=view) == figure(other, view=view)
 
 
 def test_unknown_views_and_missing_parts_are_named() -> None:

@@ -15,6 +15,7 @@ from inspected import dirichlet, made_up
 
 import heedful.inspection
 from heedful.attention.probe import Role
+from heedful.inspection.figures.pictures import spread
 from heedful.inspection.flow import attention_flow, rollout
 from heedful.inspection.heads import measures_of
 from heedful.inspection.record import Axis, Map, Record
@@ -74,6 +75,18 @@ def test_flow_is_that_of_python(tmp_path: Path, roles: Sequence[Role]) -> None:
 def test_every_module_finds_what_it_imports(tmp_path: Path) -> None:
     names = sorted(path.name for path in VIEWER.glob("*.js") if path.name != "main.js")
     assert run(tmp_path, "for (const name of given) await import(`heedful/${name}`);", names) is None
+
+
+@needs_node
+def test_the_page_spreads_weights_as_figures_do(tmp_path: Path) -> None:
+    cells = np.random.default_rng(2).dirichlet(np.ones(12))
+    code = """
+    const { smoothed } = await import("heedful/regions.js");
+    return [...smoothed(given, { rows: 3, columns: 4, width: 13, height: 9 })];
+    """
+    found = np.reshape(run(tmp_path, code, cells.tolist()), (9, 13))
+    # the page keeps numbers of 32 bits
+    np.testing.assert_allclose(found, spread(9, 3) @ cells.reshape(3, 4) @ spread(13, 4).T, atol=1e-6)
 
 
 def test_the_page_has_the_measures_of_every_head_and_of_their_mean() -> None:
