@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from heedful.attention.probe import READ, SOURCE, WRITTEN
+from heedful.blocks.levels import Level
 from heedful.inspection.record import Alternative, Axis, Glimpse, Map, Option, Record, Span, Written
 
 FACTS = (
@@ -150,3 +151,13 @@ def spoken(words: Sequence[str] = ("try", "another", "cable", "</s>")) -> Record
     axes = (Axis(SOURCE, tuple(tokens), spans=tuple(spans)), Axis(WRITTEN, tuple(words)))
     maps = (mapped(peaked(len(words), len(tokens), heads=2), keys=SOURCE),)
     return Record("conversation (made up)", axes, maps, written=written(words, [0.8] * len(words)), title="printer")
+
+
+def leveled(words: Sequence[str] = ("A", "red", "ball", "</s>")) -> Record:
+    """A caption and the levels of what wrote it: two recurrent ones that read a text, one that attends to it."""
+    record = captioned(words)
+    axes = (Axis(SOURCE, tuple(words)), *record.axes[1:])
+    encoder = Level("LSTM", carries=("forward", "backward"), side="encoder", axis=SOURCE)
+    decoder = Level("GRU", carries=("forward",), starts="summary", fed=True, side="decoder", axis=READ)
+    top = Level("attention", across=(SOURCE,), side="decoder", axis=READ)
+    return replace(record, axes=axes, maps=(), levels=(encoder, encoder, decoder, top))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.attention.dropout import Dropout
+from heedful.blocks.levels import Level
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,11 @@ class CentredConvolution(Convolution):
         assert width % 2 == 1, f"a window of {width} entries has no middle"
         super().__init__(d_hidden, width, dilation=dilation, dropout=dropout)
 
+    def levels(self) -> tuple[Level, ...]:
+        """As many tokens to both sides."""
+        side = self.gated.span // 2
+        return (Level("convolution", side, side, every=self.gated.dilation),)
+
     def forward(self, x: Float[Tensor, "B T d_hidden"], lineup: Lineup) -> Float[Tensor, "B T d_hidden"]:
         """Each token with its neighbours; beyond the ends of a row are zeros."""
         side = self.gated.span // 2
@@ -127,6 +133,10 @@ class CentredConvolution(Convolution):
 
 class CausalConvolution(Convolution):
     """Windows that end at the token itself: a decoder's (Gehring et al. 2017, 3.2)."""
+
+    def levels(self) -> tuple[Level, ...]:
+        """The tokens before."""
+        return (Level("convolution", self.gated.span, 0, every=self.gated.dilation),)
 
     def begin(self, rows: int, *, like: Float[Tensor, ...]) -> Float[Tensor, "rows span d_hidden"]:
         """What stands before the first token: zeros."""

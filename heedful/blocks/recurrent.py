@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from heedful.attention.dropout import Dropout
+from heedful.blocks.levels import Level
 from heedful.blocks.linear import xavier_linear
 
 CellState: TypeAlias = tuple[Tensor, ...]
@@ -140,6 +141,11 @@ class Layer(nn.Module, ABC):
 
     d_output: int
 
+    @property
+    @abstractmethod
+    def level(self) -> Level:
+        """How it is drawn."""
+
     @abstractmethod
     def begin(self, rows: int, like: Tensor) -> CellState:
         """The state before the first token: zeros."""
@@ -158,6 +164,11 @@ class Forward(Layer):
         super().__init__()
         self.cell = cell
         self.d_output = cell.d_state
+
+    @property
+    def level(self) -> Level:
+        """One state, from left to right."""
+        return Level(type(self.cell).__name__, carries=("forward",))
 
     def begin(self, rows: int, like: Tensor) -> CellState:
         """Zeros."""
@@ -181,6 +192,11 @@ class Bidirectional(Layer):
         self.left_to_right = left_to_right
         self.right_to_left = right_to_left
         self.d_output = left_to_right.d_state + right_to_left.d_state
+
+    @property
+    def level(self) -> Level:
+        """Two states, one from each end."""
+        return Level(type(self.left_to_right).__name__, carries=("forward", "backward"))
 
     def begin(self, rows: int, like: Tensor) -> CellState:
         """Zeros."""
@@ -209,6 +225,10 @@ class RecurrentStack(nn.Module):
     def d_output(self) -> int:
         """Width of what comes out."""
         return self._layers()[-1].d_output
+
+    def levels(self) -> tuple[Level, ...]:
+        """A level for each layer."""
+        return tuple(layer.level for layer in self._layers())
 
     def begin(self, rows: int, like: Tensor) -> tuple[CellState, ...]:
         """The state before the first token."""
@@ -243,6 +263,10 @@ class Column(nn.Module):
         lowest = self._cells()[0]
         self.more = xavier_linear(d_more, lowest.input.out_features, bias=False, parts=lowest.gates)
         self.dropout = Dropout(dropout)
+
+    def levels(self) -> tuple[Level, ...]:
+        """A level for each cell."""
+        return tuple(Level(type(cell).__name__, carries=("forward",)) for cell in self._cells())
 
     def project(self, x: Float[Tensor, "B T d_input"]) -> Float[Tensor, "B T gates"]:
         """What the inputs of all steps bring into the gates of the lowest cell, in one product."""

@@ -17,8 +17,12 @@ from heedful.attention.sight import Sight, Slots
 from heedful.attention.visibility import Visibility, everything
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.feedforward import FeedForward
+from heedful.blocks.levels import Level
 from heedful.blocks.residual import Residual
 from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, by_name, memories_of, one_width, select, unused
+
+_FAR = 1000
+"""Places that are everything when a level is drawn."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +211,14 @@ class TransformerStack(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.visibility = visibility
         self.final_norm = final_norm
+
+    def levels(self) -> tuple[Level, ...]:
+        """Each layer sees the tokens of the one below that are visible to the middle one of many."""
+        places = torch.arange(2 * _FAR + 1, device="cpu")
+        seen = self.visibility(places[_FAR].view(1, 1, 1), places.view(1, 1, -1))[0, 0].nonzero().flatten().tolist()
+        before, after = _FAR - min(seen), max(seen) - _FAR
+        reach = None if before == _FAR else before, None if after == _FAR else after
+        return tuple(Level("self-attention", *reach, across=layer.names) for layer in self._layers())
 
     def begin(self, memory: Memories | None) -> StackState:
         """The state before the first token."""

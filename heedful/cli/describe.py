@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from heedful.cli.arguments import MaybeText, parse_apart
+from heedful.cli.arguments import MaybePath, MaybeText, parse_apart
 from heedful.errors import RecipeError
 from heedful.recipes.load import load_recipe
 
@@ -41,6 +42,9 @@ class Arguments:
     """TOML file of a run, or a folder with a trained Transformer"""
     length: int = 25
     """tokens in a sentence, for the cost of attention"""
+    diagram: MaybePath = None
+    """of a recipe: also draw the model unrolled over a few tokens, with the steps in which it can be computed: .svg,
+    .pdf or .png"""
     preset: MaybeText = None
     """instead of a recipe's model, that of a paper"""
     sizes: bool = False
@@ -67,8 +71,10 @@ def run(arguments: Sequence[str]) -> int:
             "with --tasks"
         )
     else:
-        model = _of_folder if given.recipe.is_dir() else _of_recipe
-        _show(_size(model(given.recipe, overrides), length=given.length))
+        model = (_of_folder if given.recipe.is_dir() else _of_recipe)(given.recipe, overrides)
+        _show(_size(model, length=given.length))
+        if given.diagram is not None:
+            _draw(model, given.diagram, title=given.recipe.stem)
     return 0
 
 
@@ -77,6 +83,24 @@ def _size(build: Callable[[], nn.Module], *, length: int) -> Size:
 
     with imagined():
         return measure(build(), length=length)
+
+
+def _draw(build: Callable[[], nn.Module], path: Path, *, title: str) -> None:
+    """The model over five tokens that an encoder reads, and five that a decoder does."""
+    from heedful.inspection.figures.unrolled import diagram_svg
+    from heedful.inspection.record_files import write_figure
+    from heedful.inspection.unrolled import levels, unrolled
+    from heedful.models.size import imagined
+    from heedful.tasks.inspecting import sides_of
+
+    with imagined():
+        found = levels(sides_of(build()))
+    if not found:
+        raise RecipeError(f"--diagram: no part of the model of {title} reads a text level by level; leave it out")
+    letters = {"encoder": "x", "decoder": "y"}
+    texts = {level.axis: [f"{letters[level.side]}{number}" for number in range(1, 6)] for level in found}
+    write_figure(diagram_svg(unrolled(found, texts), title=title), path)
+    print(f"written: {path}", file=sys.stderr)
 
 
 def _of_folder(folder: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from heedful.attention.probe import Role
+from heedful.blocks.levels import Level
 from heedful.errors import DataError
 from heedful.values import Fate
 
@@ -386,6 +387,7 @@ class Record:
         notes: what one should know to read this record, in sentences.
         title: the text as one reads it.
         glimpses: where a model looked one after the other at the picture of the first axis that has one.
+        levels: layers of what reads tokens, from the lowest to the highest, encoders first.
     """
 
     model: str
@@ -399,6 +401,7 @@ class Record:
     notes: tuple[str, ...] = ()
     title: str = ""
     glimpses: tuple[Glimpse, ...] = ()
+    levels: tuple[Level, ...] = ()
 
     def __post_init__(self) -> None:
         if self.glimpses and self.pictured is None:

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from heedful.attention.probe import Role
 from heedful.errors import DataError
 from heedful.inspection.chain import likeliest
+from heedful.inspection.figures.unrolled import BOX, MEANING, laid, unrolled_record
 from heedful.inspection.flow import Side, graph_of, rollout
 from heedful.inspection.heads import measures_of
 from heedful.inspection.record import Alternative, Axis, Map, Option, Record
@@ -86,9 +87,29 @@ def payload(record: Record) -> dict[str, Any]:
     """The record as the page reads it: its own fields, arrays packed, and what is computed of it."""
     rich = fine(sum(each.weights.size for each in record.maps))
     return {
-        **_plain(replace(record, maps=())),
+        **_plain(replace(record, maps=(), levels=())),
         "maps": [_map(each, rich=rich) for each in record.maps],
+        "unrolled": _unrolled(record),
         "overall": {side: _overall(record, side) for side in _sides(record)},
+    }
+
+
+def _unrolled(record: Record) -> dict[str, Any] | None:
+    """The diagram of the model as it is drawn; null where nothing is known of its levels."""
+    diagram = unrolled_record(record)
+    if diagram is None:
+        return None
+    drawn = laid(diagram)
+    nodes = [[x, y, node.row, node.step, node.name, node.about]
+             for node, (x, y) in zip(diagram.nodes, drawn.spots, strict=True)]  # fmt: skip
+    kinds = {kind: text for kind, text in MEANING.items() if any(link.kind == kind for link in diagram.links)}
+    return {
+        "nodes": nodes,
+        "links": [[link.start, link.end] for link in diagram.links],
+        **{name: _plain(getattr(drawn, name)) for name in ("courses", "looking", "names", "width", "height", "note")},
+        "kinds": kinds,
+        "box": BOX,
+        "steps": diagram.steps,
     }
 
 

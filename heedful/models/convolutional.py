@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from heedful.attention.explained import declare
 from heedful.attention.probe import ACROSS
 from heedful.blocks.convolution import CausalConvolution, CentredConvolution, Lineup, halved_sum, projection
 from heedful.blocks.embedding import TokenEmbedding
+from heedful.blocks.levels import Level
 from heedful.models.interface import Decoder, Encoder
 from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, join, laid_under, memories_of, one_width, unused
 
@@ -156,6 +157,10 @@ class ConvolutionalDecoderLayer(nn.Module):
         self.across = across
         declare(across, ACROSS)
         self.context = projection(d_model, convolution.d_hidden)
+
+    def levels(self) -> tuple[Level, ...]:
+        """Those of the convolution, which look at the source."""
+        return tuple(replace(level, across=(SOURCE,)) for level in self.convolution.levels())
 
     def forward(
         self,

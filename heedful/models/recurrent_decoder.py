@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -17,6 +17,7 @@ from heedful.attention.explained import declare
 from heedful.attention.probe import ACROSS
 from heedful.attention.visibility import Visibility, everything
 from heedful.blocks.embedding import TokenEmbedding
+from heedful.blocks.levels import Level
 from heedful.blocks.linear import xavier_linear
 from heedful.blocks.readout import Readout
 from heedful.blocks.recurrent import Cell, CellState, Column, RecurrentStack
@@ -42,7 +43,9 @@ class RecurrentState:
 
 
 class Start(nn.Module, ABC):
-    """From an encoder's summary to the states in which a decoder begins."""
+    """From an encoder's summary to the states in which a decoder begins; `starts` is where these come from."""
+
+    starts: ClassVar[Literal["summary", "layer"]] = "summary"
 
     @abstractmethod
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
@@ -67,6 +70,8 @@ class Carried(Start):
 
     The summary holds side by side all that the cells remember, as `recurrent_encoder.every_layer` puts it there.
     """
+
+    starts = "layer"
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         super().__init__()
@@ -115,6 +120,11 @@ class ContextDecoder(Decoder):
         self.use = use
         self.readout = readout
         self.names = tuple(names)
+
+    def levels(self) -> tuple[Level, ...]:
+        """Those of the stack, which begin where the source ended; its summary may enter the lowest at each token."""
+        first, *others = (replace(level, starts=self.start.starts) for level in self.stack.levels())
+        return (replace(first, context=self.use is every_step), *others)
 
     def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token."""
@@ -180,6 +190,11 @@ class Reading(nn.Module):
         self.start = start
         self.visibility = visibility
 
+    def above(self, levels: tuple[Level, ...]) -> tuple[Level, ...]:
+        """These levels, which begin where the source ended, and the attention on top of them."""
+        begun = tuple(replace(level, starts=self.start.starts) for level in levels)
+        return (*begun, Level("attention", across=tuple(self.paths)))
+
     def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token: keys are projected once."""
         memories = memories_of(memory, self.paths)
@@ -227,6 +242,11 @@ class BahdanauDecoder(_ByStep):
     appendix has s_{t-1} in its place).
     """
 
+    def levels(self) -> tuple[Level, ...]:
+        """The cells; what attention found enters the lowest."""
+        first, *others, attention = self.reading.above(self.column.levels())
+        return (replace(first, across=attention.across), *others)
+
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Hidden vectors of the tokens and the state after them."""
         x = self.embedding(tokens)
@@ -255,6 +275,10 @@ class LuongDecoder(Decoder):
         self.reading = reading
         self.readout = readout
 
+    def levels(self) -> tuple[Level, ...]:
+        """The stack, and attention on top of it."""
+        return self.reading.above(self.stack.levels())
+
     def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token."""
         return self.reading.begin(memory)
@@ -272,6 +296,11 @@ class FeedingDecoder(_ByStep):
     The highest cell's output asks. The attentional vector is what the readout makes of state and context, and enters
     the gates of the lowest cell.
     """
+
+    def levels(self) -> tuple[Level, ...]:
+        """The cells, and attention on top, which is fed to the lowest at the next token."""
+        first, *others = self.reading.above(self.column.levels())
+        return (replace(first, fed=True), *others)
 
     def begin(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token, when nothing was fed yet."""

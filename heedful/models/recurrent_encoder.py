@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from heedful.attention.dropout import Dropout
 from heedful.blocks.embedding import TokenEmbedding
+from heedful.blocks.levels import Direction, Level
 from heedful.blocks.recurrent import CellState, RecurrentStack
 from heedful.models.encoders import Summary
 from heedful.models.interface import Encoder
@@ -104,6 +105,15 @@ class RecurrentEncoder(Encoder[Tokens]):
         self.summary = summary
         self.dropout = Dropout(dropout)
 
+    def levels(self) -> tuple[Level, ...]:
+        """Those of the stack, in the order of reading; of what is read twice, the lowest has read all before."""
+        said = self.summary.said if isinstance(self.summary, Ends) else None
+        ends: dict[object, tuple[Direction, ...]] = {last_state: ("forward",), first_backward: ("backward",)}
+        first, *others = (replace(level, ends=ends.get(said, level.ends)) for level in self.stack.levels())
+        if self.order is DOUBLED:
+            return (replace(first, before=None, after=None), *others)
+        return tuple(map(_turned, (first, *others))) if self.order is REVERSED else (first, *others)
+
     def forward(self, source: Tokens) -> Memory:
         """A memory slot for each token."""
         x = self.order.arrange(self.embedding(source))
@@ -111,3 +121,10 @@ class RecurrentEncoder(Encoder[Tokens]):
         outputs, states = self.stack(x, self.stack.begin(len(x), x), positions=positions)
         outputs = self.dropout(self.order.restore(outputs))
         return Memory(outputs, outputs, source.positions, self.summary(outputs, source.positions, states))
+
+
+def _turned(level: Level) -> Level:
+    """The same from right to left."""
+    other: dict[Direction, Direction] = {"forward": "backward", "backward": "forward"}
+    carries, ends = (tuple(other[each] for each in directions) for directions in (level.carries, level.ends))
+    return replace(level, carries=carries, ends=ends)

@@ -20,6 +20,7 @@ from heedful.generation.search import Beam, Search
 from heedful.generation.tree import BeamTree
 from heedful.inspection.capture import Captured, Side, capture, encodings, places, silent
 from heedful.inspection.record import Alternative, Axis, Branch, Map, Option, Record, Written
+from heedful.inspection.unrolled import levels
 from heedful.models.interface import Decoder, Encoder
 from heedful.values import Frames, Grid, Memories, Memory, Tokens, by_name
 
@@ -86,7 +87,7 @@ def recorded(
         RecipeError: no such layer or head.
     """
     scope.check(model)
-    with torch.inference_mode(), capture(model, layers=scope.layers, sides=_sides(model)) as captured:
+    with torch.inference_mode(), capture(model, layers=scope.layers, sides=sides_of(model)) as captured:
         said = read()
     maps, notes = _maps(captured, scope)
     record = Record(
@@ -97,6 +98,7 @@ def recorded(
         encodings=encodings(model, length=max(64, *(len(axis.tokens) for axis in axes))),
         notes=(*_missing(model), *notes),
         title=title,
+        levels=levels(sides_of(model)),
     )
     return record, said
 
@@ -236,7 +238,7 @@ def _missing(model: nn.Module) -> Iterator[str]:
         yield "This model has no attention, so there are no weights to look at."
 
 
-def _sides(model: nn.Module) -> dict[nn.Module, Side]:
+def sides_of(model: nn.Module) -> dict[nn.Module, Side]:
     """What reads tokens in a model: encoders, then decoders, none of them inside another one."""
     kinds = {Encoder: Side("encoder", SOURCE), Decoder: Side("decoder", READ)}
     found = {part: side for kind, side in kinds.items() for part in model.modules() if isinstance(part, kind)}
@@ -246,4 +248,4 @@ def _sides(model: nn.Module) -> dict[nn.Module, Side]:
 
 def _named(model: nn.Module) -> str:
     """The classes of encoder and decoder in words."""
-    return ", ".join(re.sub(r"(?<!^)(?=[A-Z])", " ", type(part).__name__).lower() for part in _sides(model))
+    return ", ".join(re.sub(r"(?<!^)(?=[A-Z])", " ", type(part).__name__).lower() for part in sides_of(model))

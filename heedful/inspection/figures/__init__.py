@@ -14,6 +14,7 @@ from heedful.inspection.figures.pictures import frames, glimpses, regions
 from heedful.inspection.figures.sheet import Chosen
 from heedful.inspection.figures.stories import chain, hops, turns
 from heedful.inspection.figures.texts import positions, tree
+from heedful.inspection.figures.unrolled import unrolled_model
 from heedful.inspection.heatmap import GLOW, Ramp
 from heedful.inspection.record import Record
 
@@ -37,6 +38,7 @@ VIEWS: MappingProxyType[str, View] = MappingProxyType(
         "hops": hops,
         "chain": chain,
         "turns": turns,
+        "unrolled": unrolled_model,
     }
 )
 """All views by name."""

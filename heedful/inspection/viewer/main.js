@@ -15,6 +15,7 @@ import * as answers from "heedful/answers.js";
 import * as masks from "heedful/masks.js";
 import * as positions from "heedful/positions.js";
 import * as flow from "heedful/flow.js";
+import * as unrolled from "heedful/unrolled.js";
 import * as summary from "heedful/summary.js";
 import { createApp } from "heedful/app.js";
 import { ramps } from "heedful/colour.js";
@@ -38,7 +39,7 @@ import { toolbar } from "heedful/toolbar.js";
 
 /** @type {View[]} */
 const VIEWS = [
-  regions, frames, glimpses, hops, chain, turns, alignment, heads, model, steps, decoding, answers, masks, positions, flow, summary,
+  regions, frames, glimpses, hops, chain, turns, alignment, heads, model, steps, decoding, answers, masks, positions, flow, unrolled, summary,
 ].map((each) => each.view);
 
 begin(/** @type {HTMLElement} */ (document.getElementById("heedful")), readRecord());

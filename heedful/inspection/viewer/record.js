@@ -77,6 +77,7 @@ export { at, part };
  * @property {{parent: number, token: string, log_probability: number, score: number | null, fate: string, best: boolean}[]} tree
  * @property {{name: string, places: number[], vectors: any, relative: boolean}[]} encodings packed
  * @property {{row: number, column: number, sizes: number[], options: [string, number, number | null][]}[]} glimpses
+ * @property {any} unrolled the diagram of the model, laid out as heedful/inspection/figures/unrolled.py does; null for none
  * @property {(name: string) => Axis} axis
  * @property {(role: Role, layer: number) => AttentionMap | undefined} findMap
  * @property {() => Role[]} roles those that are there, in the order of the maps

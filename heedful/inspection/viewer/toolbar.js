@@ -7,7 +7,7 @@ import { element, labelled } from "heedful/dom.js";
 /** @typedef {import("heedful/record.js").Inspection} Inspection */
 
 /** Roles as people call them. */
-const ROLES = { encoder: "encoder: source to source", decoder: "decoder: to what was read", cross: "cross: written to source" };
+const ROLES = { encoder: "encoder: source to source", decoder: "decoder: to what was read", cross: "cross: written to what it is about" };
 const NEXT_THEME = /** @type {const} */ ({ auto: "light", light: "dark", dark: "auto" });
 
 /**
@@ -36,7 +36,9 @@ export function toolbar(record, app, views, showKeys) {
     const state = app.get();
     const map = record.maps[state.map];
     if (map) {
-      fill(layer, record.layers(map.role).map((each) => [String(record.maps.indexOf(each)), String(each.layer)]));
+      const layers = record.layers(map.role);
+      const several = layers.some(({ keys }) => keys !== map.keys);
+      fill(layer, layers.map((each) => [String(record.maps.indexOf(each)), several ? `${each.layer} (${each.keys})` : String(each.layer)]));
       const mean = map.heads.length > 1 ? [["mean", "mean of all"]] : [];
       fill(head, [...mean, ...map.heads.map((number) => [String(number), String(number)])]);
       role.value = map.role;

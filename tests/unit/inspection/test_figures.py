@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from inspected import GERMAN, dirichlet, judged, made_up
-from pictured import captioned, chained, filmed, glimpsed, spoken, told
+from pictured import captioned, chained, filmed, glimpsed, leveled, spoken, told
 
 from heedful.attention.probe import Role
 from heedful.errors import DataError, RecipeError
@@ -96,6 +96,7 @@ def holding(view: str, tokens: Sequence[str], *, layers: int, heads: int) -> Rec
         "hops": lambda: told(facts=tokens),
         "chain": lambda: chained(heads=heads, facts=tokens),
         "turns": lambda: spoken(tokens),
+        "unrolled": lambda: leveled(tokens),
     }
     return makers[view]() if view in makers else made_up(layers, heads, source=tokens, written=tokens)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from inspected import judged, made_up
-from pictured import captioned, chained, filmed, glimpsed, heard, spoken, told
+from pictured import captioned, chained, filmed, glimpsed, heard, leveled, spoken, told
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -66,7 +66,7 @@ def test_axes_are_read_again_and_those_of_old_records_are_text(tmp_path: Path) -
     assert load_record(path).axes == (Axis("source", ("a",)),)
 
 
-@pytest.mark.parametrize("make", [captioned, filmed, heard, glimpsed, told, chained, spoken])
+@pytest.mark.parametrize("make", [captioned, filmed, heard, glimpsed, told, chained, spoken, leveled])
 def test_pictures_marks_spans_glimpses_and_edges_are_read_again(tmp_path: Path, make: Callable[[], Record]) -> None:
     record = make()
     save_record(record, tmp_path / "one.safetensors")
@@ -79,7 +79,7 @@ def test_records_of_the_first_format_load_without_what_came_later(tmp_path: Path
     with safe_open(tmp_path / "new", framework="numpy") as file:
         content = json.loads(file.metadata()["heedful.record"])
     content["format"] = 1
-    del content["record"]["glimpses"]
+    del content["record"]["glimpses"], content["record"]["levels"]
     for axis in content["record"]["axes"]:
         del axis["pictures"], axis["marked"], axis["spans"]
     for each in content["record"]["maps"]:
