@@ -46,6 +46,8 @@ class Mutant:
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
 FACES = "tests/unit/tasks/test_faces.py"
+LOOKING = "tests/unit/inspection/test_looking.py"
+UNROLLED = "tests/unit/inspection/test_unrolled.py"
 FLOW = "tests/unit/inspection/test_flow.py"
 HEADS = "tests/unit/inspection/test_heads.py"
 DIFFERENCE = "tests/unit/inspection/test_difference.py"
@@ -172,6 +174,48 @@ ATTENTION = (
         'return {f"{self.task}/{name}": part for name, part in self.parts.items()}',
         "return dict(self.parts)",
         ("tests/unit/runs/test_metrics.py::test_several_tasks_have_their_own_means",),
+    ),
+    Mutant(
+        "raw regions are smooth",
+        "inspection/figures/pictures.py",
+        "kernel = spread if chosen.smooth else overlap",
+        "kernel = spread",
+        (f"{LOOKING}::test_raw_regions_have_the_colours_of_their_weights",),
+    ),
+    Mutant(
+        "rows and columns of a glimpse are swapped",
+        "inspection/figures/pictures.py",
+        "centres = [(each.column * width, each.row * height)",
+        "centres = [(each.row * width, each.column * height)",
+        (f"{LOOKING}::test_glimpses_stand_where_they_looked",),
+    ),
+    Mutant(
+        "the last word of a turn belongs to nobody",
+        "inspection/figures/stories.py",
+        "weights[:, span.start : span.stop].sum(1)",
+        "weights[:, span.start : span.stop - 1].sum(1)",
+        (f"{LOOKING}::test_turns_get_the_sums_of_their_words",),
+    ),
+    Mutant(
+        "chains take joint probabilities for conditional ones",
+        "inspection/chain.py",
+        "chance * given[path[-1], key]",
+        "chance * joint[path[-1], key]",
+        (f"{LOOKING}::test_the_most_probable_chains_are_those_of_counting_all",),
+    ),
+    Mutant(
+        "a state from right to left is drawn from left to right",
+        "inspection/unrolled.py",
+        'order = list(row) if direction != "backward" else list(row)[::-1]',
+        "order = list(row)",
+        (f"{UNROLLED}::test_a_box_needs_the_tokens_that_its_numbers_depend_on",),
+    ),
+    Mutant(
+        "a source read backwards is drawn as written",
+        "models/recurrent_encoder.py",
+        "return tuple(map(_turned, (first, *others))) if self.order is REVERSED else (first, *others)",
+        "return (first, *others)",
+        (f"{UNROLLED}::test_a_box_needs_the_tokens_that_its_numbers_depend_on",),
     ),
     Mutant(
         "every task hears of all updates",

@@ -151,6 +151,27 @@ def test_a_decoder_waits_for_its_source() -> None:
     assert unrolled(levels(sides_of(model)), TEXTS).steps == 4
 
 
+def test_a_state_begins_where_the_summary_of_the_source_ends() -> None:
+    def starts(name: str) -> set[tuple[str, str]]:
+        model = build_sequence_to_sequence(MODELS[name], SIZES)
+        diagram = unrolled(levels(sides_of(model)), TEXTS)
+        ends = [(link.start, link.end) for link in diagram.links if link.kind == "start"]
+        return {(diagram.nodes[start].about, diagram.nodes[end].about) for start, end in ends}
+
+    [(start, end)] = starts("bahdanau")
+    assert start == "GRU ←, encoder level 1, at x0 (0)"
+    assert end == "GRU →, decoder level 1, at y0 (0)"
+    assert {end.split("at ")[1] for _, end in starts("context at every step")} == {f"y{i} ({i})" for i in range(TARGET)}
+    assert {end.split("at ")[1] for _, end in starts("context at the start")} == {"y0 (0)"}
+
+
+def test_what_is_fed_back_makes_the_next_token_wait() -> None:
+    model = build_sequence_to_sequence(RecurrentConfig(d_model=6, reading=LuongConfig(input_feeding=True)), SIZES)
+    diagram = unrolled(levels(sides_of(model)), TEXTS)
+    steps = [node.step for node in diagram.nodes if "decoder level 1" in node.about]
+    assert steps == [SOURCE + 1 + 2 * place for place in range(TARGET)]
+
+
 def test_windows_reach_as_far_as_they_see() -> None:
     model = build_sequence_to_sequence(MODELS["windows"], SIZES)
     found = levels(sides_of(model))

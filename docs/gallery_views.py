@@ -1,0 +1,45 @@
+"""Makes the pictures of docs/gallery.md that need no trained model: made-up weights, and unrolled recipes.
+
+    python docs/gallery_views.py
+
+They go to docs/images/gallery.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from heedful.inspection.figures import figure
+
+HERE = Path(__file__).parent
+IMAGES = HERE / "images" / "gallery"
+VIEWS = {
+    "regions": "captioned",
+    "frames": "filmed",
+    "glimpses": "glimpsed",
+    "hops": "told",
+    "chain": "chained",
+    "turns": "spoken",
+}
+UNROLLED = {"luong": "recipes/road/luong.toml", "transformer": "recipes/multi30k-en-de.toml"}
+SIZE = ("--tokenizer.size", "10000")
+
+
+def main() -> None:
+    """Draws everything."""
+    sys.path.insert(0, str(HERE.parent / "tests"))
+    import pictured
+
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    for view, make in VIEWS.items():
+        (IMAGES / f"{view}.svg").write_text(figure(getattr(pictured, make)(), view=view), encoding="utf-8")
+    for name, recipe in UNROLLED.items():
+        picture = IMAGES / f"unrolled-{name}.svg"
+        command = (sys.executable, "-m", "heedful", "describe", HERE.parent / recipe, *SIZE, "--diagram", picture)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()
