@@ -61,6 +61,10 @@ def run(arguments: Sequence[str]) -> int:
     if given.tasks or given.task is not None:
         _benchmarks(given, overrides)
         return 0
+    if given.diagram is not None and given.recipe is None:
+        raise RecipeError(
+            "--diagram: draws the model of a recipe or a folder; name one, and leave out --preset and --sizes"
+        )
     if given.length < 1:
         raise RecipeError(f"--length: {given.length}; a sentence has at least 1 token")
     if given.sizes or given.preset is not None:

@@ -42,8 +42,8 @@ class Arguments:
     figure: MaybePath = None
     """picture of one view: .svg, .pdf or .png"""
     view: str = "alignment"
-    """of --figure: alignment, heads, model, rollout, flow, positions, masks, tree, decoding or answers; of pictures
-    regions or glimpses, of clips and sound frames, of stories hops or chain, of dialogues turns"""
+    """of --figure: alignment, heads, model, rollout, flow, positions, masks, tree, decoding, answers or unrolled;
+    of pictures regions or glimpses, of clips and sound frames, of stories hops or chain, of dialogues turns"""
     role: Annotated[_ROLES | None, tyro.conf.arg(metavar=_SHOWN_ROLES, help_behavior_hint="")] = None
     """of --figure and --terminal: who looks at whom; cross where there is any, else summary"""
     layer: int = -1

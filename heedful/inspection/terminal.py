@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from heedful.attention.probe import Role
+from heedful.blocks.levels import Level
 from heedful.inspection.chain import likeliest
 from heedful.inspection.figures.looking import step_names
 from heedful.inspection.figures.sheet import Chosen
@@ -72,6 +73,8 @@ def terminal_view(
         parts += [Text(), _heading(chosen.name_of(each)), _MapView(record, each, chosen)]
     if record.written:
         parts += [Text(), _heading("written"), _written(record.written)]
+    if record.levels:
+        parts += [Text(), _heading("levels, from the lowest to the highest"), _levels(record.levels)]
     parts += [part for name, table in _looks(record) for part in (Text(), _heading(name), table)]
     for about, asked in record.answered.items():
         parts += [Text(), _heading(visible(about)), _answers(asked)]
@@ -109,6 +112,18 @@ def _strongest(queries: Sequence[str], keys: Sequence[str], weights: np.ndarray)
         best = np.argsort(-row, kind="stable")[:3]
         found = "  ".join(f"{_cut(keys[i])} {row[i]:.2f}" for i in best.tolist())
         table.add_row(Text(_cut(query)), Text(found))
+    return table
+
+
+def _levels(levels: Sequence[Level]) -> Table:
+    """What each level of a model carries from token to token, and sees."""
+    table = _table("", "level", "state", "sees of the level below", "attends to")
+    for level in levels:
+        state = " and ".join(level.carries) + ("" if level.starts == "nothing" else ", from the source")
+        sides = ((level.before, "before"), (level.after, "behind"))
+        sees = ", ".join(f"{'all' if count is None else count} {side}" for count, side in sides if count != 0)
+        reach = "its own token" + f" and {sees}" * bool(sees)
+        table.add_row(*map(Text, (level.side, level.name, state, reach, visible(", ".join(level.across) or "-"))))
     return table
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from itertools import pairwise
+from math import isqrt
 from typing import Literal
 
 from torch import nn
@@ -13,8 +14,8 @@ from torch import nn
 from heedful.blocks.levels import Direction, Level, levels_of
 from heedful.inspection.capture import Side
 
-MOST = 12
-"""Tokens of a text that are drawn; more would be too fine to see."""
+MOST, LEAST, _LINKS = 12, 4, 2000
+"""Tokens of a text that are drawn, at most and at least, and links that are enough if every token sees all others."""
 
 Kind = Literal["up", "carry", "start", "across", "fed"]
 
@@ -84,10 +85,11 @@ def unrolled(levels: Sequence[Level], texts: Mapping[str, Sequence[str]]) -> Dia
         texts: tokens of each axis that they read.
     """
     drawing = _Drawing()
+    most = max(LEAST, min(MOST, isqrt(_LINKS // max(1, len(levels)))))
     for side, axis in dict.fromkeys((level.side, level.axis) for level in levels):
         own = [level for level in levels if (level.side, level.axis) == (side, axis)]
-        drawing.side(side, axis, own, texts[axis][:MOST])
-    cut = tuple(axis for axis in dict.fromkeys(level.axis for level in levels) if len(texts[axis]) > MOST)
+        drawing.side(side, axis, own, texts[axis][:most])
+    cut = tuple(axis for axis in dict.fromkeys(level.axis for level in levels) if len(texts[axis]) > most)
     steps = drawing.steps()
     nodes = tuple(replace(node, step=step) for node, step in zip(drawing.nodes, steps, strict=True))
     return Diagram(nodes, tuple(dict.fromkeys(drawing.links)), tuple(drawing.rows), cut)

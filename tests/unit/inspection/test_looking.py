@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from inspected import made_up
-from pictured import captioned, chained, filmed, glimpsed, heard, mapped, spoken, told
+from pictured import captioned, chained, filmed, glimpsed, heard, leveled, mapped, spoken, told
 from rich.console import Console
 
 from heedful.errors import DataError
@@ -232,6 +232,7 @@ def test_what_a_record_lacks_is_said(view: str, message: str) -> None:
         (chained, ("cross layer 0: the most probable chains", " → ")),
         (spoken, ("what each word takes from each turn", "1 user")),
         (glimpsed, ("glimpses, of the picture", "7 0.95")),
+        (leveled, ("forward and backward", "forward, from the source", "attention", "its own token")),
     ],
 )
 def test_a_terminal_shows_them_as_tables(make: Callable[[], Record], expected: tuple[str, ...]) -> None:

@@ -193,6 +193,8 @@ def test_long_texts_are_cut_and_this_is_said() -> None:
     assert diagram.cut == ("source",)
     assert "Of source the first tokens" in laid(diagram).note
     assert not unrolled([level], {"source": ["a"]}).cut
+    deep = unrolled([replace(level, carries=(), before=None, after=None)] * 48, {"source": ["a"] * 40})
+    assert len(deep.links) <= 2000
 
 
 def unrolled_record(name: str = "feeding") -> Record:
