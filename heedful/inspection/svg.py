@@ -73,7 +73,7 @@ def png(pixels: UInt8[np.ndarray, "H W 3"], *, photograph: bool = False) -> byte
     rows = np.full((height, 1 + 3 * width), int(photograph), np.uint8)
     kept = np.diff(pixels, axis=1, prepend=np.uint8(0)) if photograph else pixels
     rows[:, 1:] = kept.reshape(height, -1)
-    chunks = (b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b"")
+    chunks = (b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 6 if photograph else 9)), (b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
 
 

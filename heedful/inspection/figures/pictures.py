@@ -16,7 +16,7 @@ from heedful.inspection.svg import photograph
 SPREAD = 0.75
 """Of the Gaussian around the centre of a region, in regions."""
 
-_SIDE, _ACROSS, _FINENESS = 176.0, 5, 2
+_SIDE, _ACROSS, _FINENESS = 176.0, 5, 1.5
 _OVER = 0.55
 """How much of a picture the weights cover."""
 
@@ -59,9 +59,8 @@ def looked_at(axis: Axis, cells: Float[np.ndarray, " K"], *, side: float, chosen
     heat = colours(weights / (float(weights.max()) or 1.0), chosen.ramp)
     if axis.pictures is None:
         return heat
-    picture = np.einsum(
-        "yi,ijc,xj->yxc", overlap(down, height), axis.pictures[0], overlap(across, width), optimize=True
-    )
+    rows_of_picture = (overlap(down, height) @ axis.pictures[0].reshape(height, -1)).reshape(down, width, 3)
+    picture = overlap(across, width) @ rows_of_picture
     mixed: np.ndarray = np.rint(_OVER * heat + (1 - _OVER) * picture).astype(np.uint8)
     return mixed
 
