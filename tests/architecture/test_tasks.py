@@ -42,6 +42,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "tasks.pretraining": ("spans",),
     # a family of models is called as the task that was made for it
     "architectures.glimpses": ("glimpses",),
+    "inspection.figures": ("glimpses",),  # and what is drawn of it
     # benchmarks are tables that two tasks read
     "tasks.benchmarks": ("classification", "spans"),
 }
