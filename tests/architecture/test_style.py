@@ -36,7 +36,8 @@ def dangers(module: ast.Module) -> Iterator[str]:
             yield str(node.module)
         elif isinstance(node, ast.Call):
             called = ast.unparse(node.func)
-            if called in EXECUTING or called.endswith(("torch.load", "torch.save")):
+            loads = called.endswith("torch.load") and "weights_only=True" not in map(ast.unparse, node.keywords)
+            if called in EXECUTING or loads or called.endswith("torch.save"):
                 yield called
         elif isinstance(node, ast.ImportFrom) and node.module == "torch":
             yield from (f"torch.{alias.name}" for alias in node.names if alias.name in ("load", "save"))
@@ -90,6 +91,7 @@ def test_nothing_in_a_file_or_string_is_executed(path: Path) -> None:
         "import os, joblib.x",
         "from dill import loads",
         "torch.load(p)",
+        "torch.load(p, weights_only=False)",
         "from torch import load",
         "x = eval('1')",
         "exec(s)",

@@ -1,0 +1,167 @@
+"""What looks at pictures: convolutional networks, and the memory that a decoder reads of them.
+
+A network makes a plane of annotations, one for each region of a picture (Xu et al. 2015, 3.1.1); an encoder makes a
+memory of them. The two are apart, because a network that learns nothing looks at each picture once, before training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final, TypeAlias
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+
+from heedful.attention.dropout import Dropout
+from heedful.blocks.linear import xavier_linear
+from heedful.blocks.plane import Convolution, Normed, basic, bottleneck, inverted, relu6
+from heedful.models.interface import Encoder
+from heedful.values import Grid, Memory
+
+Pixels: TypeAlias = UInt8[Tensor, "B H W 3"]
+Annotations: TypeAlias = Float[Tensor, "B rows columns d_annotation"]
+
+_IMAGENET: Final = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+class Vision(nn.Module):
+    """A convolutional network without its classifier.
+
+    Abstract: each family says what its layers are.
+
+    Attributes:
+        mean: of each colour, from 0 to 1, in the pictures that it was trained with.
+        deviation: likewise.
+        layers: from colours to annotations.
+        d_annotation: channels of a region.
+    """
+
+    mean: ClassVar[Sequence[float]] = (0.5, 0.5, 0.5)
+    deviation: ClassVar[Sequence[float]] = (0.5, 0.5, 0.5)
+
+    def __init__(self, layers: nn.Sequential, *, d_annotation: int) -> None:
+        super().__init__()
+        self.layers = layers
+        self.d_annotation = d_annotation
+
+    def forward(self, pictures: Pixels) -> Annotations:
+        """An annotation of each region; pictures are as `heedful.data.pictures` reads them."""
+        like = next(self.parameters())
+        mean, deviation = (like.new_tensor(each) for each in (self.mean, self.deviation))
+        colours = ((pictures.to(like.dtype) / 255 - mean) / deviation).permute(0, 3, 1, 2)
+        plane: Tensor = self.layers(colours)
+        return plane.permute(0, 2, 3, 1)
+
+
+class SmallVision(Vision):
+    """A convolution of stride 2 for each width, and `more` of stride 1 behind each; to be trained from scratch."""
+
+    def __init__(self, widths: Sequence[int], *, more: int = 0) -> None:
+        layers: list[nn.Module] = []
+        for d_input, width in zip((3, *widths), widths, strict=False):
+            layers += [Normed(d_input, width, halved=True), *(Normed(width, width) for _ in range(more))]
+        super().__init__(nn.Sequential(*layers), d_annotation=widths[-1])
+
+
+class ResNet(Vision):
+    """Residual networks (He et al. 2016, table 1), up to the stage whose regions are as large as wanted.
+
+    Args:
+        depth: 18, 34, 50 or 101, layers of the whole network.
+        stride: pixels from one region to the next, 8, 16 or 32.
+    """
+
+    mean, deviation = _IMAGENET
+    stages: ClassVar = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
+
+    def __init__(self, depth: int, *, stride: int = 32) -> None:
+        block, width = (bottleneck, 256) if depth >= 50 else (basic, 64)
+        parts: list[nn.Module] = [Convolution(3, 64, size=7, stride=2), nn.MaxPool2d(3, 2, padding=1)]
+        d_input = 64
+        for stage, count in enumerate(self.stages[depth][: {8: 2, 16: 3, 32: 4}[stride]]):
+            blocks = []
+            for number in range(count):
+                blocks.append(block(d_input, width, stride=2 if stage and not number else 1))
+                d_input = width
+            parts.append(nn.Sequential(*blocks))
+            width *= 2
+        super().__init__(nn.Sequential(*parts), d_annotation=d_input)
+
+
+class EfficientNetLite0(Vision):
+    """EfficientNet-B0 without squeeze and excitation, by relu6 (Tan and Le 2019, table 1; TensorFlow's lite0).
+
+    Args:
+        stride: pixels from one region to the next: 32, its last layer, or 16, the last block with such regions.
+    """
+
+    mean, deviation = (127 / 255,) * 3, (128 / 255,) * 3
+    # expansion, window, stride, channels and number of each group of blocks
+    groups: ClassVar = (
+        (1, 3, 1, 16, 1),
+        (6, 3, 2, 24, 2),
+        (6, 5, 2, 40, 2),
+        (6, 3, 2, 80, 3),
+        (6, 5, 1, 112, 3),
+        (6, 5, 2, 192, 4),
+        (6, 3, 1, 320, 1),
+    )
+
+    def __init__(self, *, stride: int = 32) -> None:
+        parts: list[nn.Module] = [Convolution(3, 32, stride=2, activation=relu6, leading=True)]
+        d_input = 32
+        for expansion, size, step, width, count in self.groups[: {16: 5, 32: 7}[stride]]:
+            for number in range(count):
+                block = inverted(d_input, width, expansion=expansion, size=size, stride=1 if number else step)
+                parts.append(block)
+                d_input = width
+        if stride == 32:
+            parts.append(Convolution(d_input, 1280, size=1, activation=relu6))
+            d_input = 1280
+        super().__init__(nn.Sequential(*parts), d_annotation=d_input)
+
+
+class RegionEncoder(Encoder[Annotations]):
+    """The regions of a picture as a memory: a map of each annotation, a norm, and where the region is.
+
+    The summary is the mean of the slots, from which decoders begin (Xu et al. 2015, 3.1.2).
+
+    Args:
+        d_annotation: channels of what looked at the picture.
+        d_model: width of the slots.
+        rows: of regions, for which there are places; None adds no places.
+        dropout: of the slots.
+    """
+
+    def __init__(self, d_annotation: int, d_model: int, *, rows: int | None = None, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.map = xavier_linear(d_annotation, d_model)
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = Dropout(dropout)
+        self.places = None if rows is None else nn.Parameter(0.02 * torch.randn(2, rows, d_model))
+
+    def forward(self, source: Annotations) -> Memory:
+        """A slot for each region, row after row."""
+        slots = self.map(source.to(self.map.weight.dtype))
+        if self.places is not None:
+            down, along = self.places
+            slots = slots + down[: slots.size(1), None] + along[: slots.size(2)]
+        rows, columns = slots.shape[1:3]
+        slots = self.dropout(self.norm(slots)).flatten(1, 2)
+        positions = torch.arange(rows * columns, device=slots.device).expand(len(slots), -1)
+        return Memory(slots, slots, positions, slots.mean(1), Grid(rows, columns))
+
+
+class PictureEncoder(Encoder[Pixels]):
+    """A network that learns together with all that reads it."""
+
+    def __init__(self, vision: Vision, regions: RegionEncoder) -> None:
+        super().__init__()
+        self.vision = vision
+        self.regions = regions
+
+    def forward(self, source: Pixels) -> Memory:
+        """A slot for each region."""
+        memory: Memory = self.regions(self.vision(source))
+        return memory
