@@ -84,7 +84,7 @@ def recurrent_memory_decoder(
         layers=config.layers,
         slots=slots,
         d_summary=d_summary,
-        start=partial(decoders.Bridge, d_summary),
+        start=partial(decoders.Perceptrons if config.start == "mlp" else decoders.Bridge, d_summary),
         longest=longest,
     )
     output = output_map(table, tied=config.tie)
@@ -206,6 +206,7 @@ def _decoder(
         {name: _attention(reading, config.d_model, width, longest=longest) for name, width in slots.items()},
         start=start(cells),
         visibility=_visibility(reading),
+        gate=decoders.Gate(config.d_model) if reading.gate else None,
     )
     if isinstance(reading, BahdanauConfig):
         column = Column(cells, d_more=d_context, dropout=config.dropout)
@@ -228,7 +229,7 @@ def _visibility(reading: BahdanauConfig | LuongConfig) -> Visibility:
 def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, *, longest: int) -> Attention:
     d_hidden = reading.d_alignment or d_query
     score = build_score(reading, d_query=d_query, d_key=d_key, d_hidden=d_hidden, longest=longest)
-    choice = Sampled() if reading.weights == "sampled" else build_choice(reading.weights)
+    choice = Sampled(expected=reading.expected) if reading.weights == "sampled" else build_choice(reading.weights)
     return Attention(score, choice, focus=_focus(reading, d_query))
 
 

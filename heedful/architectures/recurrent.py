@@ -42,6 +42,17 @@ class _AttentiveConfig(ScoredConfig, _KindConfig):
     """how scores become weights"""
     d_alignment: Count | None = None
     """hidden width of additive and concat scores; model.d_model if not given"""
+    gate: bool = False
+    """whether the state says, from 0 to 1, how much of what was found is read at all (Xu et al. 2015, 4.2.1)"""
+    expected: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """with weights = "sampled": share of the steps that in training take the softmax itself (there 0.5, of captions)"""
+
+    @field_validator("expected")
+    @classmethod
+    def _of_draws(cls, expected: float, info: ValidationInfo) -> float:
+        if expected and info.data.get("weights", "sampled") != "sampled":
+            raise ValueError('is for weights = "sampled" alone: leave it away')
+        return expected
 
 
 class BahdanauConfig(_AttentiveConfig):
@@ -195,6 +206,9 @@ class RecurrentMemoryDecoderConfig(WritingConfig, MemoryDecoderArchitecture):
     """how the decoder uses its memories"""
     readout: Literal["maxout", "tanh"] = "tanh"
     """what the output reads: maxout or tanh of state, embedding and context; of Luong's decoder always a tanh"""
+    start: Literal["bridge", "mlp"] = "bridge"
+    """what the decoder begins with: the tanh of a map of the summary, or a network of two layers for each part of the
+    state (Xu et al. 2015, 3.1.2)"""
     initialisation: Literal["modern", "bahdanau", "luong", "sutskever"] = "modern"
     """the numbers that training begins with: matrices by Xavier's rule and orthogonal ones, or those of a paper"""
     tie: bool = True

@@ -83,6 +83,23 @@ class Carried(Start):
         return tuple(tuple(next(parts) for _ in widths) for widths in self.widths)
 
 
+class Perceptrons(Start):
+    """Each part of each layer's state by a network of its own, tanh(V tanh(U summary)) (Xu et al. 2015, 3.1.2)."""
+
+    def __init__(self, d_summary: int, cells: Sequence[Cell]) -> None:
+        super().__init__()
+        self.parts = [cell.parts for cell in cells]
+        widths = [cell.d_state for cell in cells for _ in range(cell.parts)]
+        self.hidden = nn.ModuleList(xavier_linear(d_summary, width) for width in widths)
+        self.maps = nn.ModuleList(xavier_linear(width, width) for width in widths)
+
+    def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
+        """Output and memory alike, part by part."""
+        maps = zip(self.hidden, self.maps, strict=True)
+        found = iter([torch.tanh(outer(torch.tanh(inner(summary)))) for inner, outer in maps])
+        return tuple(tuple(next(found) for _ in range(count)) for count in self.parts)
+
+
 ContextUse: TypeAlias = Callable[[Float[Tensor, "B d_summary"], int], tuple[Float[Tensor, "B T d_summary"], ...]]
 """What of the source's summary enters the gates, and the readout, of so many steps, besides their tokens."""
 
@@ -167,6 +184,21 @@ class RecurrentDecoder(Decoder):
         return outputs, RecurrentState(cells)
 
 
+class Gate(nn.Module):
+    """beta c with beta = sigmoid(w q + b): how much of what was found is read at all (Xu et al. 2015, 4.2.1)."""
+
+    def __init__(self, d_query: int) -> None:
+        super().__init__()
+        self.map = xavier_linear(d_query, 1)
+
+    def forward(
+        self, query: Float[Tensor, "B Q d_query"], context: Float[Tensor, "B Q d_value"]
+    ) -> Float[Tensor, "B Q d_value"]:
+        """The contexts, each times a number of its query."""
+        read: Tensor = torch.sigmoid(self.map(query)) * context
+        return read
+
+
 class Reading(nn.Module):
     """How a decoder with attention reads its source, or several.
 
@@ -177,10 +209,16 @@ class Reading(nn.Module):
         across: attention to the only memory, or to several by name.
         start: the first state.
         visibility: which slots a step may see.
+        gate: of the contexts.
     """
 
     def __init__(
-        self, across: Attention | Mapping[str, Attention], *, start: Start, visibility: Visibility = everything
+        self,
+        across: Attention | Mapping[str, Attention],
+        *,
+        start: Start,
+        visibility: Visibility = everything,
+        gate: Gate | None = None,
     ) -> None:
         super().__init__()
         self.paths = {name: "across" if name == SOURCE else f"across-{name}" for name in by_name(across)}
@@ -189,6 +227,7 @@ class Reading(nn.Module):
             self.add_module(self.paths[name], attention)
         self.start = start
         self.visibility = visibility
+        self.gate = gate
 
     def above(self, levels: tuple[Level, ...]) -> tuple[Level, ...]:
         """These levels, which begin where the source ended, and the attention on top of them."""
@@ -209,7 +248,8 @@ class Reading(nn.Module):
             each.by(self._across(name), query, positions=positions, visibility=self.visibility)
             for name, each in attended.items()
         ]
-        return _beside(contexts)
+        context = _beside(contexts)
+        return context if self.gate is None else self.gate(query, context)
 
     def _across(self, name: str) -> Attention:
         attention: Attention = getattr(self, self.paths[name])

@@ -107,6 +107,49 @@ class Decorrelated(Criterion):
 
 
 @final
+class DoublyStochastic(Criterion):
+    """Another criterion, and lambda sum_i (1 - sum_t alpha_ti)^2, so that all is looked at (Xu et al. 2015, 4.2.1).
+
+    alpha_ti is what the target's token t looks at slot i with, the mean over heads; each attention to a memory adds its
+    own. The part `unread` is the sum of squares, for each target. Slots must be as many in all rows, as in pictures.
+
+    Args:
+        other: what is minimised besides.
+        weight: lambda.
+    """
+
+    def __init__(self, other: Criterion, *, weight: float) -> None:
+        self.other = other
+        self.weight = weight
+        self.parts = other.parts | {"unread"}
+
+    def loss(self, model: SequenceToSequence[Any], batch: PairBatch[Any]) -> Loss:
+        """The sum of both."""
+        with watch(model, detach=False) as seen:
+            loss = self.other.loss(model, batch)
+        real = (batch.labels >= 0).unsqueeze(-1)
+        unread = loss.total.new_zeros(())
+        for name, place in places(model).items():
+            if place.look.role == "cross" and (calls := seen.get(name)):
+                weights = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
+                unread = unread + (1 - torch.where(real, weights, 0.0).sum(1)).square().sum()
+        told = {**loss.parts, "unread": Part(unread.detach(), len(batch.labels))}
+        return Loss(loss.total + self.weight * unread, loss.count, told)
+
+    def learned(self, nll: float) -> None:
+        """Passed on."""
+        self.other.learned(nll)
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The other's."""
+        return self.other.tensors()
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Passed on."""
+        self.other.restore(tensors)
+
+
+@final
 class Reinforced(Criterion):
     """The likelihood, and what is learned from slots that were drawn from attention's softmax (Xu et al. 2015, 4.1).
 

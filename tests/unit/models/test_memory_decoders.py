@@ -21,6 +21,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "context": {"kind": "recurrent", "reading": {"kind": "context"}},
     "context at the start": {"kind": "recurrent", "cell": "lstm", "reading": {"kind": "context", "enters": "start"}},
     "bahdanau": {"kind": "recurrent", "layers": 2, "reading": {"kind": "bahdanau"}},
+    "gated": {"kind": "recurrent", "cell": "lstm", "start": "mlp", "reading": {"gate": True}},
+    "luong, gated": {"kind": "recurrent", "start": "mlp", "reading": {"kind": "luong", "gate": True}},
     "sampled": {"kind": "recurrent", "reading": {"kind": "bahdanau", "weights": "sampled"}},
     "location": {"kind": "recurrent", "reading": {"kind": "bahdanau", "score": "location"}},
     "luong": {"kind": "recurrent", "reading": {"kind": "luong"}},
@@ -101,6 +103,7 @@ def test_attentions_say_at_which_memory_they_look() -> None:
     [
         ({"kind": "recurrent", "reading": {"kind": "luong", "score": "dot"}}, "slots of one width"),
         ({"kind": "recurrent", "readout": "state"}, "'maxout' or 'tanh'"),
+        ({"kind": "recurrent", "reading": {"expected": 0.5}}, 'for weights = "sampled" alone'),
         ({"kind": "transformer", "heads": 3}, "must divide"),
     ],
 )

@@ -1,0 +1,160 @@
+"""The decoder of Xu et al. 2015 in plain loops, beside the one of a recipe; and what makes it look everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+from torch import Tensor, nn
+
+from heedful.architectures.build import build_memory_decoder
+from heedful.architectures.model import MemoryDecoderConfig
+from heedful.data.batches import PairBatch
+from heedful.models.interface import Encoder
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.tasks.criteria import Criterion, DoublyStochastic, Likelihood, Reinforced
+from heedful.values import SOURCE, Grid, Memory, Tokens
+
+WIDTH, WORDS, REGIONS = 6, 9, 4
+
+
+def decoder(**options: Any) -> tuple[nn.Module, nn.Linear]:
+    table = {
+        "kind": "recurrent", "d_model": WIDTH, "dropout": 0.0, "start": "mlp", "readout": "maxout",
+        "reading": {"gate": True}, **options,
+    }  # fmt: skip
+    config = TypeAdapter(MemoryDecoderConfig).validate_python(table)
+    torch.manual_seed(0)
+    made, output = build_memory_decoder(config, vocabulary=WORDS, slots={SOURCE: WIDTH}, longest=20)
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return made.double().eval(), output.double()
+
+
+def regions(rows: int) -> Tensor:
+    return torch.randn(rows, REGIONS, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def memory(slots: Tensor) -> Memory:
+    positions = torch.arange(REGIONS).expand(len(slots), -1)
+    return Memory(slots, slots, positions, slots.mean(1), Grid(2, 2))
+
+
+def longhand(weights: dict[str, Tensor], slots: Tensor, ids: list[int]) -> Tensor:
+    """Hidden vectors of one picture's caption: equations 1 to 9 and 13 of the paper, number by number."""
+
+    def linear(name: str, x: Tensor) -> Tensor:
+        found = weights[f"{name}.weight"] @ x
+        return found + weights[f"{name}.bias"] if f"{name}.bias" in weights else found
+
+    mean = sum(slots) / len(slots)
+    start = [
+        torch.tanh(linear(f"reading.start.maps.{part}", torch.tanh(linear(f"reading.start.hidden.{part}", mean))))
+        for part in (0, 1)
+    ]
+    h, cell = start
+    outputs = []
+    for number in ids:
+        embedding = weights["embedding.table.weight"][number] * WIDTH**0.5
+        energies = []
+        for slot in slots:
+            hidden = torch.tanh(linear("reading.across.score.query", h) + linear("reading.across.score.key", slot))
+            energies.append(float(linear("reading.across.score.energy", hidden)))
+        alphas = torch.softmax(torch.tensor(energies, dtype=torch.float64), 0)
+        beta = torch.sigmoid(linear("reading.gate.map", h))
+        context = beta * sum(alpha * slot for alpha, slot in zip(alphas, slots, strict=True))
+        gates = linear("column.cells.0.input", embedding) + linear("column.cells.0.recurrent", h)
+        gates = gates + linear("column.more", context)
+        i, f, candidate, o = (gates[n * WIDTH : (n + 1) * WIDTH] for n in range(4))
+        cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(candidate)
+        h = torch.sigmoid(o) * torch.tanh(cell)
+        inputs = zip((0, 1, 2), (h, embedding, context), strict=True)
+        pairs = sum(linear(f"readout.maps.{n}", each) for n, each in inputs)
+        outputs.append(torch.stack([max(pairs[2 * n], pairs[2 * n + 1]) for n in range(WIDTH)]))
+    return torch.stack(outputs)
+
+
+@torch.no_grad()
+def test_the_decoder_is_the_papers() -> None:
+    made, _ = decoder()
+    slots, ids = regions(3), torch.tensor([[1, 4, 2, 7], [3, 3, 0, 8], [5, 6, 1, 2]])
+    found, _ = made(Tokens(ids, torch.arange(4).expand(3, -1)), made.begin(memory(slots)))
+    weights = dict(made.named_parameters())
+    for row in range(3):
+        expected = longhand(weights, slots[row], ids[row].tolist())
+        torch.testing.assert_close(found[row], expected, rtol=1e-10, atol=1e-12)
+
+
+class Given(Encoder[Tensor]):
+    """Regions that are there already."""
+
+    def forward(self, source: Tensor) -> Memory:
+        return memory(source)
+
+
+def model(**options: Any) -> SequenceToSequence[Tensor]:
+    made, output = decoder(**options)
+    return SequenceToSequence(Given(), made, output=output).double()
+
+
+def batch() -> PairBatch[Tensor]:
+    ids = torch.tensor([[1, 4, 2, 7], [3, 3, 0, 0]])
+    positions = torch.tensor([[0, 1, 2, 3], [0, 1, -1, -1]])
+    return PairBatch(regions(2), Tokens(ids, positions), torch.tensor([[4, 2, 7, 8], [3, 8, -1, -1]]))
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "transformer"])
+def test_the_penalty_is_that_of_plain_loops_and_has_a_gradient(kind: str) -> None:
+    options = {} if kind == "recurrent" else {"kind": kind, "heads": 2, "layers": 2}
+    if kind == "transformer":
+        config = TypeAdapter(MemoryDecoderConfig).validate_python({**options, "d_model": WIDTH, "dropout": 0.0})
+        made, output = build_memory_decoder(config, vocabulary=WORDS, slots={SOURCE: WIDTH}, longest=20)
+        what = SequenceToSequence(Given(), made, output=output).double()
+    else:
+        what = model()
+    plain = Likelihood(0.1).loss(what, batch())
+    found = DoublyStochastic(Likelihood(0.1), weight=0.3).loss(what, batch())
+
+    from heedful.inspection.capture import places
+    from heedful.inspection.watch import watch
+
+    with watch(what) as seen:
+        what(batch().source, batch().target)
+    expected = 0.0
+    for path, place in places(what).items():
+        if place.look.role != "cross":
+            continue
+        calls = [call.mean(1) if call.dim() == 4 else call for call in seen[path]]
+        for row, length in ((0, 4), (1, 2)):
+            for region in range(REGIONS):
+                total = sum(float(torch.cat(calls, 1)[row, step, region]) for step in range(length))
+                expected += (1 - total) ** 2
+    assert expected > 0
+    assert float(found.parts["unread"].total) == pytest.approx(expected, rel=1e-9)
+    assert found.parts["unread"].count == 2
+    assert float(found.total) == pytest.approx(float(plain.total) + 0.3 * expected, rel=1e-9)
+    assert found.count == plain.count == 6
+    (found.total - plain.total).backward()
+    assert any(p.grad is not None and float(p.grad.abs().sum()) > 0 for p in what.parameters())
+
+
+def test_what_stands_beside_the_penalty_keeps_what_it_learned() -> None:
+    inner = Reinforced(Likelihood())
+    outer: Criterion = DoublyStochastic(inner, weight=1.0)
+    outer.learned(2.0)
+    assert inner.baseline.value == pytest.approx(-0.2)
+    other: Criterion = DoublyStochastic(Reinforced(Likelihood()), weight=1.0)
+    other.restore(outer.tensors())
+    assert other.tensors() == outer.tensors()
+    assert outer.parts == {"nll", "entropy", "unread"}
+
+
+def test_drawn_attention_learns_beside_the_penalty() -> None:
+    what = model(reading={"gate": True, "weights": "sampled"}).train()
+    loss = DoublyStochastic(Reinforced(Likelihood()), weight=0.5).loss(what, batch())
+    loss.total.backward()
+    energy = dict(what.named_parameters())["decoder.reading.across.score.energy.weight"]
+    assert energy.grad is not None
+    assert float(energy.grad.abs().sum()) > 0
