@@ -27,6 +27,7 @@ _OWN: Final[Mapping[str, str]] = {
     "tagging": "heedful.tasks.tagging.recipe:TaggingRecipe",
     "classification": "heedful.tasks.classification.recipe:ClassificationRecipe",
     "spans": "heedful.tasks.spans.recipe:SpansRecipe",
+    "captioning": "heedful.tasks.captioning.recipe:CaptioningRecipe",
     "multitask": "heedful.tasks.multitask.recipe:MultitaskRecipe",
     "glimpses": "heedful.tasks.glimpses.recipe:GlimpsesRecipe",
 }

@@ -59,6 +59,10 @@ MEMORIES_LAWS = "tests/laws/test_memories.py"
 CONVERSATION = "tests/unit/generation/test_conversation.py"
 BLOCKS = "tests/reference/test_blocks.py"
 INITIAL = "tests/reference/test_initialisation.py"
+CAPTIONING = "tests/unit/tasks/test_captioning.py"
+VISION = "tests/unit/models/test_pictures.py"
+ATTEND = "tests/reference/test_show_attend_tell.py"
+CAPTIONS = "tests/unit/metrics/test_captions.py"
 LIKELIHOOD = "tests/reference/test_likelihood.py"
 LOOPS = "tests/reference/test_multihead.py"
 PENALTIES = "tests/reference/test_penalties.py"
@@ -2729,6 +2733,51 @@ GLIMPSING = (
     ),
 )
 
+CAPTIONED = (
+    Mutant(
+        "a region looks beside what it stands for",
+        "blocks/plane.py",
+        "size, stride = (4, 2) if halved",
+        "size, stride = (3, 2) if halved",
+        (f"{VISION}::test_what_halves_a_plane_looks_at_the_middle_of_what_it_stands_for",),
+    ),
+    Mutant(
+        "what was found is read whatever the gate says",
+        "models/recurrent_decoder.py",
+        "read: Tensor = torch.sigmoid(self.map(query)) * context",
+        "read: Tensor = (torch.sigmoid(self.map(query)) * 0 + 1) * context",
+        (f"{ATTEND}::test_the_decoder_is_the_papers",),
+    ),
+    Mutant(
+        "padding pays attention to a picture",
+        "tasks/criteria.py",
+        "torch.where(real, weights, 0.0).sum(1)).square()",
+        "weights.sum(1)).square()",
+        (f"{ATTEND}::test_the_penalty_is_that_of_plain_loops_and_has_a_gradient",),
+    ),
+    Mutant(
+        "a caption is of the next picture",
+        "tasks/captioning/data.py",
+        "np.searchsorted(corpus[CAPTIONS].stops, stops)",
+        'np.minimum(np.searchsorted(corpus[CAPTIONS].stops, stops, side="right"), len(corpus) - 1)',
+        (f"{CAPTIONING}::test_a_picture_is_stored_once_and_shared_by_its_captions",),
+    ),
+    Mutant(
+        "attention points to the corner of a region",
+        "tasks/captioning/exam.py",
+        "point = ((column + 0.5) / grid.shape[1], (row + 0.5) / grid.shape[0])",
+        "point = (column / grid.shape[1], row / grid.shape[0])",
+        (f"{CAPTIONING}::test_the_pointing_game_is_won_by_who_looks_at_what_is_named",),
+    ),
+    Mutant(
+        "said again and again is worth as much",
+        "metrics/captions.py",
+        "min(weight, theirs[gram]) * theirs[gram]",
+        "weight * theirs[gram]",
+        (f"{CAPTIONS}::test_cider_is_the_longhand_one",),
+    ),
+)
+
 MUTANTS = (
     *ATTENTION,
     *MODELS,
@@ -2744,6 +2793,7 @@ MUTANTS = (
     *METRICS,
     *COMMANDS,
     *GLIMPSING,
+    *CAPTIONED,
 )
 
 

@@ -61,23 +61,35 @@ class Items:
 
 @final
 class Side:
-    """One side of a corpus: the ids of each example, or its arrays; `stream` is all of them one after the other."""
+    """One side of a corpus: the ids of each example, or its arrays; `stream` is all of them one after the other.
 
-    def __init__(self, stream: Shaped[np.ndarray, "items ..."], starts: Int[np.ndarray, " bounds"]) -> None:
+    Args:
+        stream: ids or items.
+        starts: where each example begins in it.
+        stops: where it ends.
+    """
+
+    def __init__(
+        self, stream: Shaped[np.ndarray, "items ..."], starts: Int[np.ndarray, " N"], stops: Int[np.ndarray, " N"]
+    ) -> None:
         self.stream = stream
-        self._starts = starts
+        self.starts = starts
+        self.stops = stops
 
     def __len__(self) -> int:
-        return len(self._starts) - 1
+        return len(self.starts)
 
     def __getitem__(self, row: SupportsIndex) -> Shaped[np.ndarray, "T ..."]:
-        number = range(len(self))[row]
-        return self.stream[self._starts[number] : self._starts[number + 1]]
+        return self.stream[self.starts[row] : self.stops[row]]
 
     @property
     def lengths(self) -> Int[np.ndarray, " N"]:
         """Ids, or items, in each example."""
-        return np.diff(self._starts)
+        return np.asarray(self.stops - self.starts)
+
+    def picked(self, rows: Integer[np.ndarray, " B"]) -> Side:
+        """Some of the examples, as often as they are named; nothing is copied."""
+        return Side(self.stream, self.starts[rows], self.stops[rows])
 
     def padded(self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1) -> Int[np.ndarray, "B T"]:
         """The ids of some examples, -1 behind them; T is the longest, up to a multiple of `pad_to`.
@@ -102,8 +114,8 @@ class Side:
         self, rows: Integer[np.ndarray, " B"], *, pad_to: int
     ) -> tuple[Bool[np.ndarray, "B T"], Int[np.ndarray, " real"]]:
         """Where there is an item of the rows side by side, and which item of the stream each of those is."""
-        starts = np.asarray(self._starts[rows])
-        lengths = np.asarray(self._starts[np.asarray(rows) + 1]) - starts
+        starts = np.asarray(self.starts[rows])
+        lengths = np.asarray(self.stops[rows]) - starts
         width = -(-int(lengths.max(initial=1)) // pad_to) * pad_to
         columns = np.arange(width)
         real = columns < lengths[:, None]
@@ -317,7 +329,7 @@ def _map(
     starts = _array(folder / f"{side}.starts", dtype=_START, count=count + 1)
     if starts[0] != 0 or starts[-1] != tokens or np.diff(starts).min(initial=1) < 1:
         raise ValueError(f"{side}.starts does not fit {side}.ids")
-    return Side(ids, starts)
+    return Side(ids, starts[:-1], starts[1:])
 
 
 def _array(path: Path, *, dtype: np.dtype[Any], count: int, shape: Sequence[int] = ()) -> np.ndarray:

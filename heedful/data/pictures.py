@@ -43,7 +43,7 @@ def read_picture(path: Path) -> Picture:
         DataError: there is no such file, it is damaged or no picture, or has more than `LARGEST` pixels.
         MissingExtraError: Pillow is not installed.
     """
-    opening = _pillow()
+    opening = require_pillow()
     if not path.is_file():
         raise DataError(f"{path}: there is no such picture; check the path")
     try:
@@ -94,10 +94,19 @@ class Framing:
                 square[top : top + inner.shape[0], left : left + inner.shape[1]] = inner
                 return square
 
+    def placed(self, x: float, y: float, *, height: int, width: int) -> tuple[float, float]:
+        """Where a point of a picture of this size is in the square, from 0 to 1 unless it was cut away."""
+        across, down = {
+            "crop": (min(height, width), min(height, width)),
+            "stretch": (width, height),
+            "pad": (max(height, width), max(height, width)),
+        }[self.fit]
+        return (x - (width - across) / 2) / across, (y - (height - down) / 2) / down
+
 
 def resized(picture: Picture, rows: int, columns: int) -> UInt8[np.ndarray, "rows columns 3"]:
     """The picture at another size: by a cubic filter, which is wide enough to average where it becomes smaller."""
-    opening = _pillow()
+    opening = require_pillow()
     drawn = opening.fromarray(picture).resize((columns, rows), opening.Resampling.BICUBIC)
     return np.array(drawn)
 
@@ -142,12 +151,13 @@ def _colours(image: Image.Image) -> Picture:
         raise ValueError(f"its numbers are of mode {image.mode}, which no colours are known of")
     if image.has_transparency_data:
         image = image.convert("RGBA")
-        white = _pillow().new("RGBA", image.size, "white")
-        image = _pillow().alpha_composite(white, image)
+        white = require_pillow().new("RGBA", image.size, "white")
+        image = require_pillow().alpha_composite(white, image)
     return np.array(image.convert("RGB"))
 
 
-def _pillow() -> ModuleType:
+def require_pillow() -> ModuleType:
+    """What decodes pictures; `MissingExtraError` where it is not installed."""
     try:
         from PIL import Image
     except ImportError as error:

@@ -70,7 +70,7 @@ def html_page(title: str, *, tables: Sequence[Part], pictures: Sequence[str], st
     `style` is more CSS, for what other parts there are. The page is also well-formed XML, and its policy forbids to
     load or run anything.
     """
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     return "\n".join(
         [
             "<!DOCTYPE html>",

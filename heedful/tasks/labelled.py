@@ -226,9 +226,9 @@ class LabelledComparison(Comparison):
     def record(self, report: Report) -> dict[str, Any]:
         """What it began with, how much it learned from, and what it reached."""
         recipe = report.system.told.recipe
-        assert isinstance(recipe, TunedRecipe)
+        init = recipe.init if isinstance(recipe, TunedRecipe) else None
         return {
-            "init": None if recipe.init is None else str(recipe.init),
+            "init": None if init is None else str(init),
             "freeze": getattr(recipe.training, "freeze", 0),
             "examples": self._examples(report),
             **_scores(report),

@@ -67,6 +67,7 @@ def test_commands_are_frozen() -> None:
             "classify",
             "answer",
             "look",
+            "caption",
             "predict",
             "index",
             "search",

@@ -31,6 +31,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.classify": ("classification",),
     "cli.answer": ("spans",),
     "cli.look": ("glimpses",),
+    "cli.caption": ("captioning",),
     "cli.search": ("spans",),
     "cli.found": ("spans",),
     # which of our tasks a model of somebody else's is for

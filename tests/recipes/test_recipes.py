@@ -14,6 +14,8 @@ import heedful
 from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.models.size import measure
 from heedful.recipes.recipe import Recipe, data_table
+from heedful.tasks.captioning.recipe import CaptioningRecipe
+from heedful.tasks.captioning.scenes import coco, scenes
 from heedful.tasks.fine_tuning import FineTuningRecipe
 from heedful.tasks.glimpses.recipe import GlimpsesRecipe
 from heedful.tasks.language.recipe import LanguageRecipe
@@ -58,6 +60,16 @@ def smaller(recipe: Recipe) -> dict[str, object]:
     """Options that make the recipe's model tiny."""
     if isinstance(recipe, GlimpsesRecipe):
         return {"training.steps": 2, "training.epochs": "none", "training.evaluate_every": 2, "data.test": "none"}
+    if isinstance(recipe, CaptioningRecipe):
+        training = {key: value for key, value in TINY.items() if key.startswith("training.")}
+        return training | {
+            "model.d_model": 16,
+            "model.decoder.d_embedding": 8,
+            "model.pictures": '{ kind = "convolutional", widths = [4, 8, 8] }',
+            "data.picture_size": 24,
+            "tokenizer.size": 20,
+            "data.test": "none",
+        }
     options: dict[str, object] = TINY | TINIER[recipe.model.kind]
     if not isinstance(recipe, LanguageRecipe):
         size = 20 if recipe.tokenizer.kind == "words" else 40
@@ -123,6 +135,8 @@ def test_two_updates(path: Path, workshop: Path) -> None:
             assert model.answer("a dog", "").text == ""
         case "glimpses":
             assert len(model.look_at([np.zeros(model.shape, dtype=np.uint8)])[0].path) == recipe.model.draws
+        case "captioning":
+            assert len(model.caption([next(scenes("test", 1)).picture])) == 1
         case "multitask":
             assert model.names == tuple(recipe.tasks)
             assert len(model.head("sst-2").classify(["a dog"])) == 1
@@ -209,6 +223,18 @@ def questions(text: Path, _stem: str) -> list[str]:
     return ["--data.train.path", str(file), "--data.validation.path", str(file)]
 
 
+def pictured(text: Path, _stem: str) -> list[str]:
+    """A few scenes, and their captions in lines."""
+    found = list(scenes("train", 12, size=24))
+    names, _ = coco(found, stem="scene")
+    for name, content in names.items():
+        (text / name).write_bytes(content)
+    told = (f"{name}#0\t{scene.captions[0]}\n" for name, scene in zip(names, found, strict=True))
+    (text / "captions.tsv").write_text("".join(told), encoding="utf-8")
+    keys = {"path": text / "captions.tsv", "pictures": text, "only": "none"}
+    return [f"--data.{part}.{key}={at}" for part in ("train", "validation") for key, at in keys.items()]
+
+
 def several(text: Path, _stem: str) -> list[str]:
     """The files of all tasks."""
     places = [("ewt", tagged(text, "ewt")), *((task, labelled(text, task)) for task in ("sst-2", "mrpc", "rte"))]
@@ -234,6 +260,7 @@ WRITERS = {
     "tagging": tagged,
     "classification": labelled,
     "spans": questions,
+    "captioning": pictured,
     "multitask": several,
 }
 

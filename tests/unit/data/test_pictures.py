@@ -238,3 +238,19 @@ def test_smaller_pictures_are_averages() -> None:
 
 def test_the_formats_that_are_opened_run_no_program() -> None:
     assert not {"EPS", "WMF", "PDF"} & set(pictures._FORMATS)
+
+
+@pytest.mark.parametrize("fit", ["crop", "stretch", "pad"])
+@pytest.mark.parametrize("shape", [(12, 20), (20, 12), (16, 16)])
+def test_a_point_is_where_its_pixel_went(fit: str, shape: tuple[int, int]) -> None:
+    """A bright spot is found again at the place that was told."""
+    framing, (height, width) = Framing(64, fit), shape
+    for y, x in ((height // 2, width // 2), (height // 2 - 3, width // 2 + 2)):
+        picture = np.zeros((height, width, 3), dtype=np.uint8)
+        picture[y, x] = 255
+        found = framing(picture)[:, :, 0].astype(float)
+        found = np.where(found > 150, found, 0.0)  # grey may stand beside it
+        across, down = framing.placed(x + 0.5, y + 0.5, height=height, width=width)
+        rows, columns = (np.arange(64) + 0.5) / 64, (np.arange(64) + 0.5) / 64
+        assert (found.sum(1) @ rows) / found.sum() == pytest.approx(down, abs=0.01)
+        assert (found.sum(0) @ columns) / found.sum() == pytest.approx(across, abs=0.01)

@@ -34,6 +34,7 @@ validation = {{ path = "validation" }}
 steps = 10
 """
         for task in ("language_modelling", "pretraining", "tagging", "classification", "spans", "glimpses")
+        for task in ("language_modelling", "pretraining", "tagging", "classification", "spans", "captioning")
     },
     "multitask": 'task = "multitask"\n[training]\nsteps = 10\n',
 }

@@ -1,0 +1,112 @@
+"""`heedful quickstart captioning`: a small model learns to say which shapes are where, and to look at what it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+from heedful.errors import RecipeError
+from heedful.recipes.toml import value
+from heedful.tasks.demonstration import Demonstration, say, write_files
+
+if TYPE_CHECKING:
+    from heedful.tasks.captioning.face import Captioner
+
+_RECIPE = """\
+# Written by: heedful quickstart captioning. Go on with it: heedful train {recipe} --training.steps 2000
+
+task = "captioning"
+seed = {seed}
+output = {run}
+
+[data]
+train = {{ path = "train.json", pictures = "pictures" }}
+validation = {{ path = "validation.json", pictures = "pictures" }}
+test = {{ path = "test.json", pictures = "pictures" }}
+picture_size = 48
+
+[model]
+d_model = 128
+pictures = {{ kind = "convolutional", widths = [32, 64, 128] }}
+decoder = {{ kind = "recurrent", start = "mlp", readout = "maxout", reading = {{ gate = true }} }}
+
+[training]
+steps = {steps}
+batch_tokens = 800
+schedule = {{ kind = "cosine", rate = 3e-3, warmup = 100 }}
+clip = 1.0
+label_smoothing = 0.0
+evaluate_every = 300
+
+[generation]
+kind = "greedy"
+"""
+_SHOWN = 6
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CaptioningDemonstration(Demonstration):
+    """Train a small network and a decoder with attention on pictures of coloured shapes, and see where it looks.
+
+    Everything needed is on this machine: the pictures are drawn; reading them needs heedful[pictures].
+    """
+
+    output: Path = Path("runs/quickstart-captioning")
+    """folder for the pictures, the recipe and the run"""
+    steps: int = 1000
+    """updates; about three minutes on two cores"""
+    size: int = 6000
+    """pictures to learn from"""
+    objects: tuple[int, ...] = (1, 2)
+    """how many shapes pictures may have, from 1 to 9; three and four need more updates"""
+
+    def write(self) -> Path:
+        """Pictures, their captions and boxes in COCO's form, and the recipe beside them."""
+        from heedful.data.pictures import require_pillow
+        from heedful.tasks.captioning.scenes import coco, scenes
+
+        if not self.objects or not all(1 <= count <= 9 for count in self.objects):
+            raise RecipeError(f"--objects: {' '.join(map(str, self.objects))}; give numbers from 1 to 9")
+        if self.size < 1:
+            raise RecipeError(f"--size: {self.size}; must be at least 1")
+        require_pillow()
+        recipe = self.output / "recipe.toml"
+        files: dict[str, str | bytes] = {}
+        for part, count in (("train", self.size), ("validation", min(self.size, 300)), ("test", min(self.size, 500))):
+            drawn, table = coco(scenes(part, count, objects=self.objects, seed=self.seed), stem=part)
+            files |= {f"pictures/{name}": content for name, content in drawn.items()} | {f"{part}.json": table}
+        run = value(str(self.output / "run"))
+        content = _RECIPE.format(recipe=recipe, run=run, seed=self.seed, steps=self.steps)
+        write_files(self.output, {**files, recipe.name: content})
+        say(f"{self.size:,} pictures of shapes, such as {self.output / 'pictures/train00000.png'}\n")
+        return recipe
+
+    def show(self, face: Captioner, run: Path) -> None:
+        """Scores, some captions, and a page of where the model looked."""
+        from heedful.inspection.page import write_page
+        from heedful.tasks.captioning.data import CocoCaptions
+        from heedful.tasks.captioning.exam import caption_exam
+        from heedful.tasks.captioning.page import caption_page
+
+        test, train = (
+            list(CocoCaptions(self.output / f"{part}.json", pictures=self.output / "pictures"))
+            for part in ("test", "train")
+        )
+        exam = caption_exam(test, train=train)
+        told = exam.ask(face)
+        metrics = exam.metrics(told)
+        say(f"\n{len(test)} pictures whose captions were never in the training part:")
+        say(f"  exact match {metrics['exact match'].value:.1f} %   CIDEr-D {metrics['CIDEr-D'].value:.2f}")
+        say(f"  looked at what it named: {metrics['pointing'].value:.1f} % of all times\n")
+        for each, text in list(zip(test, told.texts, strict=True))[:_SHOWN]:
+            verdict = "" if text in each.captions else f"   (should be: {each.captions[0]})"
+            say(f"  {each.picture.name}  {text}{verdict}")
+        page, names = run.parent / "captions.html", [str(each.picture) for each in test[:_SHOWN]]
+        write_page(caption_page(face, names), page)
+        say(f"\nwhat it looked at, word by word: {page}  (open it in a browser)\n\nwhere to go next")
+        say(f"  heedful caption {run} {names[0]} --page page.html")
+        say(f"  heedful evaluate {run}")
+        say("  heedful train RECIPE    with a recipe for your own pictures; begin with a copy of")
+        say(f"                          {run.parent / 'recipe.toml'}")

@@ -1,0 +1,194 @@
+"""What a captioning run is, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from heedful.architectures.model import MemoryDecoderConfig
+from heedful.architectures.pictures import AnyVisionConfig, ConvolutionalVisionConfig
+from heedful.architectures.stack import TransformerMemoryDecoderConfig
+from heedful.recipes.generation import BeamConfig, GenerationConfig
+from heedful.recipes.recipe import Architecture, DataConfig, Recipe
+from heedful.recipes.section import Count, InputPath, Longest, Mark, kind_from, misfit
+from heedful.recipes.text import Column, FileConfig, TokenizerConfig
+from heedful.recipes.training import Weight, WritingTrainingConfig
+
+if TYPE_CHECKING:
+    from heedful.data.pictures import Framing
+
+
+class CaptionFileConfig(FileConfig):
+    """A file of captions beside a folder of pictures; abstract."""
+
+    pictures: InputPath | None = None
+    """folder of the pictures; that of the file if not given"""
+    only: InputPath | None = None
+    """file with the name of a picture on each line: the only ones that are taken, as of an official split"""
+
+
+class TsvCaptionsConfig(CaptionFileConfig):
+    """A picture's file name and a caption on each line, between tabs; plain or gzipped."""
+
+    read_by: ClassVar = "heedful.tasks.captioning.data:CaptionColumns"
+
+    kind: Literal["tsv"] = "tsv"
+    picture_column: Column = 0
+    """column of the file names, counted from 0; a picture may stand on several lines"""
+    caption_column: Column = 1
+    """column of the captions, counted from 0"""
+    header: bool = False
+    """whether the first line names the columns"""
+    numbered: bool = False
+    """whether file names end in #0, the number of the caption, as in Flickr8k.token.txt"""
+
+    @field_validator("caption_column")
+    @classmethod
+    def _differs(cls, caption_column: int, info: ValidationInfo) -> int:
+        if caption_column == info.data.get("picture_column"):
+            raise ValueError("must be another column than picture_column")
+        return caption_column
+
+
+class CocoCaptionsConfig(CaptionFileConfig):
+    """COCO's JSON: images, and annotations with captions or boxes."""
+
+    read_by: ClassVar = "heedful.tasks.captioning.data:CocoCaptions"
+
+    kind: Literal["coco"] = "coco"
+    instances: InputPath | None = None
+    """another such file, whose boxes say where what captions name lies"""
+
+
+def _kind_of_captions(table: Mapping[str, Any]) -> str:
+    """By the file's name."""
+    return "coco" if str(table.get("path", "")).removesuffix(".gz").endswith(".json") else "tsv"
+
+
+CaptionsConfig = Annotated[
+    TsvCaptionsConfig | CocoCaptionsConfig, Field(discriminator="kind"), kind_from(_kind_of_captions)
+]
+
+
+class CaptioningDataConfig(DataConfig):
+    """Captioned pictures to train on, to choose the best checkpoint by, and to report scores of."""
+
+    train: CaptionsConfig
+    """the pictures to learn from"""
+    validation: CaptionsConfig
+    """the pictures that checkpoints are compared on"""
+    test: Annotated[CaptionsConfig | None, Mark.FREE] = None
+    """the pictures that `heedful evaluate` takes, instead of those of validation"""
+    picture_size: Annotated[int, Field(ge=8, le=2048), Mark.ENCODES] = 224
+    """pixels along each side, as the model sees pictures"""
+    fit: Annotated[Literal["crop", "stretch", "pad"], Mark.ENCODES] = "crop"
+    """what becomes of pictures that are no squares: their middle is taken, they are drawn out, or grey is put beside"""
+    max_length: Annotated[int, Field(ge=2), Mark.ENCODES] = 64
+    """longest caption, in tokens with the one that ends it; longer ones are left out of training"""
+
+    @property
+    def framing(self) -> Framing:
+        """How pictures become squares."""
+        from heedful.data.pictures import Framing
+
+        return Framing(self.picture_size, self.fit)
+
+
+class CaptionerConfig(Architecture):
+    """A network that looks at pictures, and a decoder that writes of them."""
+
+    kind: Literal["captioner"] = "captioner"
+    d_model: Count = 256
+    """width of the regions as the decoder reads them, and of the decoder unless model.decoder.d_model is given"""
+    pictures: AnyVisionConfig = ConvolutionalVisionConfig()
+    """what looks at pictures"""
+    decoder: MemoryDecoderConfig = TransformerMemoryDecoderConfig()
+    """what writes"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_width(cls, table: Any) -> Any:
+        if not isinstance(table, dict) or not isinstance(table.get("decoder", {}), dict):
+            return table
+        width = table.get("d_model", cls.model_fields["d_model"].default)
+        return {**table, "decoder": {"d_model": width, **table.get("decoder", {})}}
+
+    @field_validator("decoder")
+    @classmethod
+    def _reads(cls, decoder: MemoryDecoderConfig, info: ValidationInfo) -> MemoryDecoderConfig:
+        width = info.data.get("d_model")
+        if decoder.d_slot is not None and width is not None and decoder.d_slot != width:
+            raise misfit(
+                "model.decoder.d_model",
+                f"= {decoder.d_slot} must be model.d_model = {width}, the width of the regions that it reads",
+            )
+        return decoder
+
+    @property
+    def longest(self) -> Longest | None:
+        """The decoder's."""
+        found = self.decoder.longest
+        return None if found is None else Longest(found.key.replace("model.", "model.decoder.", 1), found.tokens)
+
+
+class CaptioningTrainingConfig(WritingTrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    doubly_stochastic: Annotated[Weight, Mark.FIXED] = 0.0
+    """lambda: weight of the sum over regions of (1 - all attention that a caption pays to it)^2, which makes it look
+    everywhere (Xu et al. 2015, eq. 14; there 1)"""
+    monitor: Annotated[Literal["loss", "bleu", "cider"], Mark.FIXED] = "loss"
+    """what finds the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy captions"""
+
+
+class CaptioningRecipe(Recipe):
+    """Pictures are told in words."""
+
+    made_by: ClassVar = "heedful.tasks.captioning.run:KIND"
+    shown_by: ClassVar = "heedful.tasks.captioning.demonstration:CaptioningDemonstration"
+
+    task: Literal["captioning"] = "captioning"
+    """what is learned"""
+    data: CaptioningDataConfig
+    """the table [data] names the pictures to train and validate on"""
+    tokenizer: TokenizerConfig = TokenizerConfig(kind="words")
+    """how captions are cut into tokens"""
+    model: CaptionerConfig = CaptionerConfig()
+    """the architecture"""
+    training: Annotated[CaptioningTrainingConfig, Mark.FREE]
+    """the table [training] says at least when training ends, as in steps = 10000"""
+    generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
+    """how the finished model writes unless a command is told otherwise; a picture counts as one token"""
+
+    @field_validator("model")
+    @classmethod
+    def _fits(cls, model: CaptionerConfig, info: ValidationInfo) -> CaptionerConfig:
+        data = info.data.get("data")
+        if data is None:
+            return model
+        if data.picture_size % model.pictures.step:
+            raise misfit(
+                "data.picture_size",
+                f"= {data.picture_size} must be a multiple of {model.pictures.step}, the pixels of a region of "
+                "model.pictures",
+            )
+        longest = model.longest
+        if longest is not None and longest.tokens <= data.max_length:
+            raise misfit(
+                longest.key,
+                f"= {longest.tokens} must be above data.max_length = {data.max_length}, the token that begins or ends "
+                "a caption takes a place too",
+            )
+        return model
+
+    @field_validator("training")
+    @classmethod
+    def _suits(cls, training: CaptioningTrainingConfig, info: ValidationInfo) -> CaptioningTrainingConfig:
+        model = info.data.get("model")
+        return (
+            training
+            if model is None
+            else training.suited(draws=model.decoder.draws, key="model.decoder.reading.weights")
+        )

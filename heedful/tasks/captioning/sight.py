@@ -1,0 +1,107 @@
+"""What is kept of a picture: its pixels where the network learns, else what a frozen network makes of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped, UInt8
+from safetensors.torch import load_file, save_file
+
+from heedful.architectures.build_pictures import build_vision
+from heedful.architectures.pictures import VisionConfig
+from heedful.data.corpus import Items
+from heedful.models.pictures import Vision
+
+_THUMBNAIL = 8
+
+
+class Sight(ABC):
+    """Pictures of one size as what an encoder reads.
+
+    Attributes:
+        items: type and shape of what is kept.
+    """
+
+    items: Items
+
+    @abstractmethod
+    def __call__(self, square: UInt8[np.ndarray, "size size 3"]) -> Shaped[np.ndarray, ...]:
+        """What is kept of a picture, of one alone, so that it does not depend on others."""
+
+    def on(self, device: torch.device) -> Sight:
+        """The same, where models are."""
+        return self
+
+    @abstractmethod
+    def gist(self, kept: Shaped[np.ndarray, ...]) -> Float[np.ndarray, " d"]:
+        """A vector by which pictures are near to each other or not."""
+
+
+@final
+class Pixels(Sight):
+    """Red, green and blue."""
+
+    def __init__(self, size: int) -> None:
+        self.items = Items("<u1", (size, size, 3))
+
+    def __call__(self, square: UInt8[np.ndarray, "size size 3"]) -> UInt8[np.ndarray, "size size 3"]:
+        """As they are."""
+        return square
+
+    def gist(self, kept: Shaped[np.ndarray, "size size 3"]) -> Float[np.ndarray, " d"]:
+        """The picture, very small."""
+        edges = np.linspace(0, len(kept), min(_THUMBNAIL, len(kept)) + 1).astype(int)[:-1]
+        rows = np.add.reduceat(kept.astype(np.float32), edges, axis=0)
+        return np.asarray(np.add.reduceat(rows, edges, axis=1).ravel())
+
+
+@final
+class FrozenVision(Sight):
+    """Annotations of a network that learns nothing, in half precision; the network is a file of the run.
+
+    Args:
+        network: in evaluation mode.
+        size: pixels along each side.
+        step: pixels from one region to the next.
+    """
+
+    def __init__(self, network: Vision, *, size: int, step: int) -> None:
+        self.network = network
+        rows = -(-size // step)
+        self.items = Items("<f2", (rows, rows, network.d_annotation))
+
+    @classmethod
+    def load(cls, config: VisionConfig, path: Path, *, size: int) -> FrozenVision:
+        """The one that a run has kept."""
+        network = build_vision(config)
+        network.load_state_dict(load_file(path))
+        return cls(network.eval(), size=size, step=config.step)
+
+    def on(self, device: torch.device) -> FrozenVision:
+        """The network is moved."""
+        self.network.to(device)
+        return self
+
+    @property
+    def size(self) -> int:
+        """Channels of a region."""
+        return self.network.d_annotation
+
+    def save(self, path: Path) -> None:
+        """The network's tensors."""
+        save_file({name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}, path)
+
+    def __call__(self, square: UInt8[np.ndarray, "size size 3"]) -> Float[np.ndarray, "rows columns d_annotation"]:
+        """An annotation of each region."""
+        device = next(self.network.parameters()).device
+        with torch.inference_mode():
+            seen = self.network(torch.from_numpy(square).unsqueeze(0).to(device))
+        return np.asarray(seen[0].half().cpu().numpy())
+
+    def gist(self, kept: Shaped[np.ndarray, "rows columns d_annotation"]) -> Float[np.ndarray, " d"]:
+        """Their mean."""
+        return np.asarray(kept.astype(np.float32).mean((0, 1)))
