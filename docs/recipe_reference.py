@@ -22,10 +22,8 @@ INTRODUCTION = """\
 # The recipe
 
 A recipe is a TOML file that says what differs from the defaults. Its first key is the task, `task = "translation"` if
-none is given: [translation](translation.md), [language_modelling](language-models.md), pretraining,
-[tagging](tagging.md), [classification](fine-tuning.md), [spans](fine-tuning.md), [captioning](captioning.md),
-[multitask](fine-tuning.md) or [glimpses](glimpses.md). This page lists every key of each task; what tasks share is
-listed where it comes first.
+none is given. This page lists every key of each task; what tasks share is listed where it comes first. What the tasks
+are for is told by their own pages, which the [front page](index.md) lists.
 
 - `heedful train recipe.toml --print-config` prints the recipe with all defaults filled in, and stops.
 - Every key is also an option of `heedful train` and `heedful describe`: `--training.steps 2000`,

@@ -24,6 +24,7 @@ _OWN: Final[Mapping[str, str]] = {
     "translation": "heedful.tasks.translation.recipe:TranslationRecipe",
     "language_modelling": "heedful.tasks.language.recipe:LanguageRecipe",
     "pretraining": "heedful.tasks.pretraining.recipe:PretrainingRecipe",
+    "speech": "heedful.tasks.speech.recipe:SpeechRecipe",
     "tagging": "heedful.tasks.tagging.recipe:TaggingRecipe",
     "classification": "heedful.tasks.classification.recipe:ClassificationRecipe",
     "spans": "heedful.tasks.spans.recipe:SpansRecipe",

@@ -44,6 +44,14 @@ class Tokens:
         return Tokens(self.ids[:, start:stop], self.positions[:, start:stop], segments)
 
 
+@dataclass(frozen=True)
+class Vectors:
+    """What enters a model and is no text: a vector for each frame, and where it is; -1 where there is none."""
+
+    vectors: Float[Tensor, "B T d"]
+    positions: Int[Tensor, "B T"]
+
+
 @final
 @dataclass(frozen=True)
 class Text:
@@ -52,6 +60,10 @@ class Text:
     def fits(self, slots: int) -> bool:
         """Always."""
         return True
+
+    def holding(self, slots: int) -> Text:
+        """The shape of so many slots."""
+        return self
 
 
 @final
@@ -66,6 +78,10 @@ class Grid:
         """A slot for each region."""
         return slots == self.rows * self.columns
 
+    def holding(self, slots: int) -> Grid:
+        """The shape of so many slots, which are as many as before."""
+        return self
+
 
 @final
 @dataclass(frozen=True)
@@ -77,6 +93,10 @@ class Frames:
     def fits(self, slots: int) -> bool:
         """A slot for each frame."""
         return slots == self.count
+
+    def holding(self, slots: int) -> Frames:
+        """The shape of so many slots."""
+        return Frames(slots)
 
 
 Shape: TypeAlias = Text | Grid | Frames
@@ -97,15 +117,17 @@ class Memory:
         assert self.shape.fits(self.positions.size(1)), f"{self.positions.size(1)} slots are no {self.shape}"
 
     def joined(self, others: Sequence[Memory]) -> Memory:
-        """With the rows of others, which have the same shape."""
+        """With the rows of others, which have the same shape, but that clips may be of any length."""
         parts = (self, *others)
-        assert all(part.shape == self.shape for part in parts), f"a memory of {self.shape} and others"
+        slots = max(part.positions.size(1) for part in parts)
+        shape = self.shape.holding(slots)
+        assert all(part.shape.holding(slots) == shape for part in parts), f"a memory of {self.shape} and others"
         return Memory(
             laid_under([part.keys for part in parts], axis=1, fill=0.0),
             laid_under([part.values for part in parts], axis=1, fill=0.0),
             laid_under([part.positions for part in parts], axis=1, fill=-1),
             torch.cat([part.summary for part in parts]),
-            self.shape,
+            shape,
         )
 
 

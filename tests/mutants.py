@@ -63,6 +63,8 @@ CAPTIONING = "tests/unit/tasks/test_captioning.py"
 VISION = "tests/unit/models/test_pictures.py"
 ATTEND = "tests/reference/test_show_attend_tell.py"
 CAPTIONS = "tests/unit/metrics/test_captions.py"
+CTC = "tests/unit/generation/test_ctc.py"
+SPEECH = "tests/unit/tasks/test_speech.py"
 LIKELIHOOD = "tests/reference/test_likelihood.py"
 LOOPS = "tests/reference/test_multihead.py"
 PENALTIES = "tests/reference/test_penalties.py"
@@ -842,9 +844,51 @@ MODELS = (
     Mutant(
         "positions are scaled like embeddings",
         "blocks/embedding.py",
-        "self.position(tokens.positions).to(words.dtype)",
-        "self.position(tokens.positions).to(words.dtype) * self.scale",
+        "self.places(tokens.positions, like=words)",
+        "self.places(tokens.positions, like=words) * self.scale",
         (f"{BLOCKS}::test_token_embedding",),
+    ),
+    Mutant(
+        "a token of a slot may follow itself without a blank",
+        "generation/ctc.py",
+        "(silent if token == last else both)",
+        "both",
+        (f"{CTC}::test_a_wide_beam_finds_the_most_probable_texts",),
+    ),
+    Mutant(
+        "a prefix is worth its best path alone",
+        "generation/ctc.py",
+        "_sum(grown[longer][1], reached)",
+        "max(grown[longer][1], reached)",
+        (CTC,),
+    ),
+    Mutant(
+        "what stands behind a sound is heard by the second convolution",
+        "blocks/subsampling.py",
+        "x = torch.where(real[:, None, :, None], x, 0.0)",
+        "x = x + 0.0",
+        ("tests/unit/blocks/test_subsampling.py::test_padding_says_nothing_wherever_it_is",),
+    ),
+    Mutant(
+        "padding says something in the slots",
+        "models/recogniser.py",
+        "(memory.positions >= 0).sum(1)",
+        "torch.full_like(memory.positions[:, 0], memory.positions.size(1))",
+        (f"{SPEECH}::test_losses_are_those_of_each_recording_alone[ctc]",),
+    ),
+    Mutant(
+        "bytes of sound have a sign",
+        "data/sound.py",
+        ".astype(np.float32) - 128.0",
+        ".astype(np.float32)",
+        ("tests/unit/data/test_sound.py::test_files_hold_the_mean_of_their_channels",),
+    ),
+    Mutant(
+        "attention and slots have each other's weight",
+        "tasks/speech/ways.py",
+        "(1 - self.weight) * each.score + self.weight * other",
+        "self.weight * each.score + (1 - self.weight) * other",
+        (f"{SPEECH}::test_hybrids_rank_by_both",),
     ),
     Mutant(
         "pre-norm normalises its shortcut",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from torch import nn
 
+from heedful.architectures.frames import FrameEncoderArchitecture
 from heedful.architectures.interface import (
     ClassifierArchitecture,
     EncoderArchitecture,
@@ -23,7 +24,7 @@ from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
 from heedful.recipes.recipe import Architecture
-from heedful.values import Tokens
+from heedful.values import Tokens, Vectors
 
 _LONGEST: Final = 512
 
@@ -65,6 +66,12 @@ def build_language_model(config: LanguageArchitecture, *, vocabulary: int, longe
 def build_encoder(config: EncoderArchitecture, *, vocabulary: int, longest: int = _LONGEST) -> Encoder[Tokens]:
     """A freshly initialised encoder without a head, as pre-training and fine-tuning share it; see above."""
     encoder: Encoder[Tokens] = _built(config, vocabulary=vocabulary, longest=longest)
+    return encoder
+
+
+def build_frame_encoder(config: FrameEncoderArchitecture, *, bands: int, longest: int = _LONGEST) -> Encoder[Vectors]:
+    """A freshly initialised reader of frames; `longest` is of its memories, in slots."""
+    encoder: Encoder[Vectors] = _built(config, bands=bands, longest=longest)
     return encoder
 
 

@@ -8,7 +8,9 @@ from functools import partial
 from torch import nn
 
 from heedful.architectures.build_attention import build_choice, build_score
+from heedful.architectures.build_frames import subsampled
 from heedful.architectures.classifiers import ConditionalConfig
+from heedful.architectures.frames import FrameRecurrentConfig
 from heedful.architectures.interface import Sizes
 from heedful.architectures.recurrent import (
     BahdanauConfig,
@@ -22,14 +24,15 @@ from heedful.architectures.recurrent import (
     WritingConfig,
 )
 from heedful.attention import Attention, Focus, PredictedWindow, Sampled, Visibility, everything, window
-from heedful.blocks.embedding import TokenEmbedding, embedding_table, output_map
+from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding, embedding_table, output_map
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
 from heedful.models import recurrent_decoder as decoders
 from heedful.models import recurrent_encoder as encoders
 from heedful.models.conditional_encoder import AttentionOfLast, ConditionalEncoder, LastOutput, WordByWord
+from heedful.models.encoders import Subsampled
 from heedful.models.initialisation import Initialisation, bahdanau, modern, uniform
-from heedful.models.interface import Decoder
+from heedful.models.interface import Decoder, Encoder
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import SOURCE, Tokens
@@ -68,7 +71,8 @@ def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Token
     )
     d_output = config.d_model if config.readout == "state" else config.d_embedding
     output = output_map(target, d_output, tied=config.tie != "none")
-    model = SequenceToSequence(_encoder(config, _embedding(config, source)), decoder, output=output)
+    encoder: Encoder[Tokens] = _encoder(config, _embedding(config, source))
+    model = SequenceToSequence(encoder, decoder, output=output)
     _INITIALISATIONS[config.initialisation](model)
     return model
 
@@ -126,6 +130,22 @@ def recurrent_encoder(
     )
 
 
+def recurrent_frame_encoder(
+    config: FrameRecurrentConfig,
+    *,
+    bands: int,
+    longest: int = 0,  # noqa: ARG001 - as above
+) -> Subsampled:
+    """A freshly initialised reader of frames; its summary is where it ends, in both directions."""
+    encoder = encoders.RecurrentEncoder(
+        VectorEmbedding(dropout=config.embedding_dropout),
+        RecurrentStack(_layers(config, depth=config.layers), dropout=config.dropout),
+        summary=encoders.Ends(encoders.both_ends if config.bidirectional else encoders.last_state),
+        dropout=config.dropout,
+    )
+    return subsampled(config, encoder, bands=bands, width=config.d_embedding)
+
+
 def conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> ConditionalEncoder:
     """A freshly initialised reader of two texts, without a head."""
 
@@ -143,7 +163,7 @@ def conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> Condit
     )
 
 
-def _layers(config: RecurrentConfig | RecurrentEncoderConfig, *, depth: int) -> list[Layer]:
+def _layers(config: RecurrentConfig | RecurrentEncoderConfig | FrameRecurrentConfig, *, depth: int) -> list[Layer]:
     layers: list[Layer] = []
     width = config.d_embedding
     for _ in range(depth):

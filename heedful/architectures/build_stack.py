@@ -23,6 +23,8 @@ from heedful.architectures.attention import (
     WindowConfig,
 )
 from heedful.architectures.build_attention import build_weigher
+from heedful.architectures.build_frames import subsampled
+from heedful.architectures.frames import FrameTransformerConfig
 from heedful.architectures.interface import Sizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import (
@@ -52,11 +54,11 @@ from heedful.attention import (
     everything,
     window,
 )
-from heedful.blocks.embedding import TokenEmbedding, embedding_table, output_map
+from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding, embedding_table, output_map
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
-from heedful.models.encoders import Summary, TransformerEncoder
+from heedful.models.encoders import Subsampled, Summary, TransformerEncoder
 from heedful.models.initialisation import Initialisation, bert, gpt2, modern
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
@@ -132,6 +134,21 @@ def transformer_encoder(
     encoder = TransformerEncoder(stack, summary=summary)
     initialisation(config)(encoder)
     return encoder
+
+
+def transformer_frame_encoder(config: FrameTransformerConfig, *, bands: int, longest: int) -> Subsampled:
+    """A freshly initialised reader of frames; `longest` is of its memories, in slots."""
+    stack = TransformerStack(
+        VectorEmbedding(
+            position=_absolute(config, longest=longest, whole=True),
+            scale=config.d_model**0.5 if config.scale_embedding else 1.0,
+            dropout=config.embedding_dropout,
+        ),
+        [_layer(config, longest=longest) for _ in range(config.layers)],
+        visibility=_visibility(config.visibility),
+        final_norm=_final_norm(config),
+    )
+    return subsampled(config, TransformerEncoder(stack), bands=bands, width=config.d_model)
 
 
 def initialisation(config: DecoderConfig | EncoderConfig) -> Initialisation:

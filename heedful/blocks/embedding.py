@@ -1,16 +1,18 @@
-"""From tokens to vectors."""
+"""From tokens to vectors, and from vectors to what the first layer reads."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from heedful.attention.dropout import Dropout
 from heedful.attention.positions import AbsolutePosition
-from heedful.values import Tokens
+from heedful.values import Tokens, Vectors
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,62 @@ class Summands:
         return total if self.segments is None else total + self.segments
 
 
-class TokenEmbedding(nn.Module):
+class Embedding(nn.Module, ABC):
+    """What enters the first layer: the sum of what is known of each token, perhaps normalised, with dropout.
+
+    Abstract: what is added up belongs to what is read.
+
+    Args:
+        position: added to the vectors; nothing unless given.
+        norm: of the sum.
+        dropout: on the sum.
+    """
+
+    def __init__(
+        self, *, position: AbsolutePosition | None = None, norm: nn.Module | None = None, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.position = position
+        self.norm = norm
+        self.dropout = Dropout(dropout)
+
+    def forward(self, tokens: Any) -> Float[Tensor, "B T d_model"]:
+        """A vector for each token."""
+        x = self.explain(tokens).total()
+        if self.norm is not None:
+            x = self.norm(x)
+        dropped: Tensor = self.dropout(x)
+        return dropped
+
+    @abstractmethod
+    def explain(self, tokens: Any) -> Summands:
+        """What is added up, before norm and dropout."""
+
+    def places(self, positions: Int[Tensor, "B T"], *, like: Tensor) -> Float[Tensor, "*B T d_model"] | None:
+        """What positions add, in the number format of the vectors."""
+        return None if self.position is None else self.position(positions).to(like.dtype)
+
+
+class VectorEmbedding(Embedding):
+    """x_t = scale v_t + p_t, with dropout: vectors that were made as wide as the model before.
+
+    Args:
+        position: added to the vectors; nothing unless given.
+        scale: of the vectors.
+        dropout: on the sum.
+    """
+
+    def __init__(self, *, position: AbsolutePosition | None = None, scale: float = 1.0, dropout: float = 0.0) -> None:
+        super().__init__(position=position, dropout=dropout)
+        self.scale = scale
+
+    def explain(self, tokens: Vectors) -> Summands:
+        """What is added up, before norm and dropout."""
+        vectors = tokens.vectors * self.scale
+        return Summands(vectors, self.places(tokens.positions, like=vectors), None)
+
+
+class TokenEmbedding(Embedding):
     """x_t = E[w_t] sqrt(d_model) + p_t, with dropout (Vaswani et al. 2017, 3.4 and 5.4).
 
     BERT's is LN(E[w_t] + p_t + S[s_t]) with dropout (Devlin et al. 2019, figure 2).
@@ -54,29 +111,17 @@ class TokenEmbedding(nn.Module):
         scaled: bool = True,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__()
+        super().__init__(position=position, norm=norm, dropout=dropout)
         self.table = table
-        self.position = position
         self.segments = segments
-        self.norm = norm
         self.scale = math.sqrt(table.embedding_dim) if scaled else 1.0
-        self.dropout = Dropout(dropout)
-
-    def forward(self, tokens: Tokens) -> Float[Tensor, "B T d_model"]:
-        """A vector for each token."""
-        x = self.explain(tokens).total()
-        if self.norm is not None:
-            x = self.norm(x)
-        dropped: Tensor = self.dropout(x)
-        return dropped
 
     def explain(self, tokens: Tokens) -> Summands:
         """What is added up, before norm and dropout."""
         words: Tensor = self.table(tokens.ids)
         if self.scale != 1.0:
             words = words * self.scale
-        places = None if self.position is None else self.position(tokens.positions).to(words.dtype)
-        return Summands(words, places, self._segments(tokens))
+        return Summands(words, self.places(tokens.positions, like=words), self._segments(tokens))
 
     def _segments(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
         if self.segments is None:

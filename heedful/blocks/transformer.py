@@ -15,11 +15,23 @@ from heedful.attention.multihead import KeyValues, MultiHeadAttention
 from heedful.attention.probe import ACROSS
 from heedful.attention.sight import Sight, Slots
 from heedful.attention.visibility import Visibility, everything
-from heedful.blocks.embedding import TokenEmbedding
+from heedful.blocks.embedding import Embedding
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.levels import Level
 from heedful.blocks.residual import Residual
-from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, by_name, memories_of, one_width, select, unused
+from heedful.values import (
+    SOURCE,
+    Memories,
+    Memory,
+    Rows,
+    Tokens,
+    Vectors,
+    by_name,
+    memories_of,
+    one_width,
+    select,
+    unused,
+)
 
 _FAR = 1000
 """Places that are everything when a level is drawn."""
@@ -192,7 +204,7 @@ class TransformerStack(nn.Module):
     """Embedding and layers.
 
     Args:
-        embedding: of the tokens.
+        embedding: of the tokens, or of vectors.
         layers: from the first to the last; they share no weights.
         visibility: who among the tokens sees whom.
         final_norm: after the last layer; pre-norm stacks need it.
@@ -200,7 +212,7 @@ class TransformerStack(nn.Module):
 
     def __init__(
         self,
-        embedding: TokenEmbedding,
+        embedding: Embedding,
         layers: Iterable[TransformerLayer],
         *,
         visibility: Visibility,
@@ -227,9 +239,9 @@ class TransformerStack(nn.Module):
         slots = {name: Slots(each.positions) for name, each in memories.items()}
         return StackState(None, slots, tuple(layer.begin(memories) for layer in self._layers()))
 
-    def forward(self, tokens: Tokens, state: StackState) -> tuple[Float[Tensor, "B T d_model"], StackState]:
+    def forward(self, tokens: Tokens | Vectors, state: StackState) -> tuple[Float[Tensor, "B T d_model"], StackState]:
         """Hidden vectors of the tokens and the state after them."""
-        rows, length = tokens.ids.shape
+        rows, length = tokens.positions.shape
         x: Tensor = self.embedding(tokens)
         # rows of a group stand side by side, so that they share the group's keys in one product
         groups = rows // state.width

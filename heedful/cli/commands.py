@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, Command] = {
     "answer": Command("heedful.cli.answer", "answer questions by parts of texts, with a trained model"),
     "look": Command("heedful.cli.look", "tell the classes of pictures, glimpse by glimpse"),
     "caption": Command("heedful.cli.caption", "say in words what pictures show, with a trained captioner"),
+    "transcribe": Command("heedful.cli.transcribe", "write what is said in files of sound, with a trained model"),
     "predict": Command("heedful.cli.predict", "what the model of any task says of lines"),
     "index": Command("heedful.cli.index", "make an index of passages, by their words and by an encoder"),
     "search": Command("heedful.cli.search", "find the passages of an index that answer questions, and measure that"),

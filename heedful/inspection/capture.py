@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from heedful.attention.explained import Explained, Explaining
 from heedful.attention.positions import AbsolutePosition, Learned, Rotary, Shaw
 from heedful.attention.probe import Look, Role
-from heedful.blocks.embedding import Summands, TokenEmbedding
+from heedful.blocks.embedding import Embedding, Summands
 from heedful.inspection.record import Embedded, Encoding, Map, Walk
 from heedful.inspection.watch import Heard, listening, watch
-from heedful.values import Tokens
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def capture(
     captured = Captured(wanted)
     hooks = {model.get_submodule(path): _noting(captured, path) for path in wanted}
     for part, side in (sides or {}).items():
-        hooks |= {each: _embedding(captured, side) for each in part.modules() if isinstance(each, TokenEmbedding)}
+        hooks |= {each: _embedding(captured, side) for each in part.modules() if isinstance(each, Embedding)}
     with watch(model, only=wanted) as captured.weights, listening(hooks):
         yield captured
 
@@ -155,7 +154,7 @@ def _noting(captured: Captured, path: str) -> Heard:
 
 
 def _embedding(captured: Captured, side: Side) -> Heard:
-    def note(module: TokenEmbedding, args: tuple[Tokens, ...], _kwargs: dict[str, Any], _output: Tensor) -> None:
+    def note(module: Embedding, args: tuple[Any, ...], _kwargs: dict[str, Any], _output: Tensor) -> None:
         captured.embedded[side] = module.explain(*args)
 
     return note

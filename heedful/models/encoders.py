@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, final
 
 import torch
@@ -15,9 +16,10 @@ from heedful.attention.explained import declare
 from heedful.attention.probe import READING, SUMMING
 from heedful.blocks.linear import xavier_linear
 from heedful.blocks.recurrent import CellState
+from heedful.blocks.subsampling import SpecAugment, Subsampling
 from heedful.blocks.transformer import TransformerStack
 from heedful.models.interface import Encoder
-from heedful.values import Memory, Tokens
+from heedful.values import Frames, Memory, Tokens, Vectors
 
 
 class Summary(nn.Module, ABC):
@@ -101,7 +103,7 @@ class SelfAttentive(Summary):
         return matrix.squeeze(1)
 
 
-class TransformerEncoder(Encoder[Tokens]):
+class TransformerEncoder(Encoder[Tokens | Vectors]):
     """A stack whose tokens see each other (Vaswani et al. 2017, 3.1).
 
     Args:
@@ -115,11 +117,33 @@ class TransformerEncoder(Encoder[Tokens]):
         declare(stack, READING)
         self.summary = summary or MeanOfTokens()
 
-    def forward(self, source: Tokens) -> Memory:
+    def forward(self, source: Tokens | Vectors) -> Memory:
         """A memory slot for each token."""
         hidden: Tensor
         hidden, _ = self.stack(source, self.stack.begin(None))
         return Memory(hidden, hidden, source.positions, self.summary(hidden, source.positions))
+
+
+@final
+class Subsampled(Encoder[Vectors]):
+    """An encoder that reads one vector for four frames; its memory has the shape of frames.
+
+    Args:
+        front: makes fewer vectors of the frames.
+        encoder: reads them.
+        hidden: hides parts of the frames while training; nothing unless given.
+    """
+
+    def __init__(self, front: Subsampling, encoder: Encoder[Vectors], *, hidden: SpecAugment | None = None) -> None:
+        super().__init__()
+        self.front = front
+        self.encoder = encoder
+        self.hidden = hidden
+
+    def forward(self, source: Vectors) -> Memory:
+        """A memory slot for four frames."""
+        memory: Memory = self.encoder(self.front(source if self.hidden is None else self.hidden(source)))
+        return replace(memory, shape=Frames(memory.positions.size(1)))
 
 
 @final

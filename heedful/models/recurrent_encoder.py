@@ -11,12 +11,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.attention.dropout import Dropout
-from heedful.blocks.embedding import TokenEmbedding
+from heedful.blocks.embedding import Embedding
 from heedful.blocks.levels import Direction, Level
 from heedful.blocks.recurrent import CellState, RecurrentStack
 from heedful.models.encoders import Summary
 from heedful.models.interface import Encoder
-from heedful.values import Memory, Tokens
+from heedful.values import Memory, Tokens, Vectors
 
 
 @final
@@ -83,7 +83,7 @@ DOUBLED: Final = SourceOrder(
 """Twice, one after the other (Zaremba and Sutskever 2014, section 5); what the second reading gave is kept."""
 
 
-class RecurrentEncoder(Encoder[Tokens]):
+class RecurrentEncoder(Encoder[Tokens | Vectors]):
     """A recurrent stack over the source: its outputs are the memory, its last states the summary.
 
     Dropout is on the outputs.
@@ -91,7 +91,7 @@ class RecurrentEncoder(Encoder[Tokens]):
 
     def __init__(
         self,
-        embedding: TokenEmbedding,
+        embedding: Embedding,
         stack: RecurrentStack,
         *,
         summary: Summary,
@@ -114,7 +114,7 @@ class RecurrentEncoder(Encoder[Tokens]):
             return (replace(first, before=None, after=None), *others)
         return tuple(map(_turned, (first, *others))) if self.order is REVERSED else (first, *others)
 
-    def forward(self, source: Tokens) -> Memory:
+    def forward(self, source: Tokens | Vectors) -> Memory:
         """A memory slot for each token."""
         x = self.order.arrange(self.embedding(source))
         positions = self.order.arrange(source.positions)

@@ -12,6 +12,7 @@ from torch import Tensor
 from heedful.architectures.attention import UnitIntervalConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.attention.positions import Learned
+from heedful.blocks.embedding import TokenEmbedding
 from heedful.data.tokenizers import UNK
 from heedful.errors import MissingExtraError, RunError
 from heedful.foreign.families.marian import MARIAN
@@ -169,6 +170,7 @@ def _fill_ctranslate2(spec: Any, model: SequenceToSequence[Tokens]) -> None:
     decoder = (spec.decoder, spec.decoder.embeddings, {**_CTRANSLATE2_LAYER, **_CTRANSLATE2_ACROSS})
     sides = {"encoder.stack": (model.encoder.stack, *encoder), "decoder.stack": (model.decoder.stack, *decoder)}
     for prefix, (stack, into, table, places) in sides.items():
+        assert isinstance(stack.embedding, TokenEmbedding)
         table.weight = weights[f"{prefix}.embedding.table.weight"].numpy()
         into.scale_embeddings = float(stack.embedding.scale)
         position = stack.embedding.position

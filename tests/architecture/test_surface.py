@@ -68,6 +68,7 @@ def test_commands_are_frozen() -> None:
             "answer",
             "look",
             "caption",
+            "transcribe",
             "predict",
             "index",
             "search",

@@ -28,6 +28,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.fill": ("pretraining",),
     "cli.detect": ("pretraining",),
     "cli.tag": ("tagging",),
+    "cli.transcribe": ("speech",),
     "cli.classify": ("classification",),
     "cli.answer": ("spans",),
     "cli.look": ("glimpses",),

@@ -22,6 +22,7 @@ from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.multitask.recipe import MultitaskRecipe
 from heedful.tasks.pretraining.recipe import PretrainingRecipe
 from heedful.tasks.pretraining.run import build_pretrained
+from heedful.tasks.speech.digits import wav
 from heedful.tasks.translation.recipe import TranslationRecipe
 
 ROOT = Path(__file__).parents[2]
@@ -131,6 +132,8 @@ def test_two_updates(path: Path, workshop: Path) -> None:
         case "classification":
             assert len(model.classify([("a dog", "a cat"), ("a dog", "")])) == 2
             assert model.paired or len(model.classify(["a dog"])) == 1
+        case "speech":
+            assert len(model.transcribe([workshop / "runs/tiny-text/spoken/0.wav"])) == 1
         case "spans":
             assert model.answer("a dog", "").text == ""
         case "glimpses":
@@ -233,6 +236,17 @@ def pictured(text: Path, _stem: str) -> list[str]:
     (text / "captions.tsv").write_text("".join(told), encoding="utf-8")
     keys = {"path": text / "captions.tsv", "pictures": text, "only": "none"}
     return [f"--data.{part}.{key}={at}" for part in ("train", "validation") for key, at in keys.items()]
+def recordings(text: Path, _stem: str) -> list[str]:
+    """LibriSpeech's form; each text is a third of a second of noise."""
+    folder = text / "spoken"
+    folder.mkdir()
+    noise = np.random.default_rng(1)
+    texts = [pair[0][:8] for pair in sources(text, "train")]
+    for number, _ in enumerate(texts):
+        samples = (1000 * noise.standard_normal(6000)).astype("<i2")
+        (folder / f"{number}.wav").write_bytes(wav(samples))
+    (folder / "all.trans.txt").write_text("".join(f"{n} {text}\n" for n, text in enumerate(texts)), encoding="utf-8")
+    return ["--data.train.path", str(folder), "--data.validation.path", str(folder)]
 
 
 def several(text: Path, _stem: str) -> list[str]:
@@ -261,6 +275,7 @@ WRITERS = {
     "classification": labelled,
     "spans": questions,
     "captioning": pictured,
+    "speech": recordings,
     "multitask": several,
 }
 

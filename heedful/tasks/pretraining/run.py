@@ -11,6 +11,7 @@ from torch import nn
 
 from heedful.architectures.build_stack import activation, initialisation, transformer_encoder
 from heedful.architectures.stack import EncoderConfig
+from heedful.blocks.embedding import TokenEmbedding
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document
 from heedful.data.sentences import sentences as split
@@ -129,7 +130,7 @@ def build_masked_language_model(
     summary = FirstToken(config.d_model) if paired else None
     encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=summary)
     output = nn.Linear(config.d_model, vocabulary)
-    output.weight = encoder.stack.embedding.table.weight
+    output.weight = _table(encoder).weight
     head = MaskedHead(config.d_model, output=output, activation=activation(config), epsilon=config.norm_epsilon)
     model = MaskedLanguageModel(encoder, masked=head, relation=nn.Linear(config.d_model, 2) if paired else None)
     initialisation(config)(model)
@@ -145,7 +146,7 @@ def build_detector(
     generator = build_masked_language_model(smaller, vocabulary=vocabulary, longest=longest, paired=False)
     assert isinstance(generator.encoder, TransformerEncoder)
     generator.encoder.stack.embedding = encoder.stack.embedding
-    generator.masked.output.weight = encoder.stack.embedding.table.weight
+    generator.masked.output.weight = _table(encoder).weight
     model = ReplacedTokenDetector(generator, encoder=encoder, d_model=config.d_model, activation=activation(config))
     initialisation(config)(model)
     return model
@@ -181,3 +182,9 @@ def _objective(recipe: PretrainingRecipe) -> Objective:
     if isinstance(asked, ReplacedTokensConfig):
         return ReplacedTokens(weight=asked.weight, share=share)
     return HiddenTokens(weight=share * recipe.data.max_length)
+
+
+def _table(encoder: TransformerEncoder) -> nn.Embedding:
+    embedding = encoder.stack.embedding
+    assert isinstance(embedding, TokenEmbedding)
+    return embedding.table

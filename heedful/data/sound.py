@@ -1,0 +1,179 @@
+"""Sound files as samples, and samples as the log-mel frames that a model reads.
+
+WAV files of whole numbers are read by Python's own `wave`; whatever else soundfile knows (FLAC, OGG, MP3, WAV of other
+kinds) needs the extra `audio`. Several channels become their mean.
+"""
+
+from __future__ import annotations
+
+import math
+import wave
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from heedful.errors import DataError, MissingExtraError
+
+_ZEROS: Final = 16
+"""Zero crossings of the sinc on each side of a resampled point."""
+_ROLLOFF: Final = 0.95
+"""Where resampling begins to cut, as a share of the lower Nyquist frequency."""
+_AT_A_TIME: Final = 2**16
+_SILENCE: Final = 1e-10
+_QUIET: Final = 1e-8
+"""Power below which nothing is told apart, as a share of the loudest of a sound: 80 dB."""
+
+
+class Sound(NamedTuple):
+    """Samples between -1 and 1, and how many of them are in a second."""
+
+    samples: Float[Tensor, " N"]
+    rate: int
+
+
+def read_sound(path: Path) -> Sound:
+    """The sound in a file, its channels averaged.
+
+    Raises:
+        DataError: the file is missing, no sound, empty, or holds what is no number.
+        MissingExtraError: it is no WAV of whole numbers, and soundfile is not installed.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file; check the path")
+    try:
+        channels, rate = _plain(path)
+    except (wave.Error, EOFError):
+        channels, rate = _other(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); check its rights") from None
+    samples = torch.from_numpy(channels.mean(1, dtype=np.float32))
+    if not len(samples):
+        raise DataError(f"{path}: holds no sound; record it again")
+    if not bool(samples.isfinite().all()):
+        raise DataError(f"{path}: holds samples that are no numbers; convert it again")
+    return Sound(samples, rate)
+
+
+def _plain(path: Path) -> tuple[Float[np.ndarray, "N channels"], int]:
+    with wave.open(str(path), "rb") as file:
+        width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
+        content = file.readframes(file.getnframes())
+    if rate < 1:
+        raise DataError(f"{path}: says that it has {rate} samples a second; convert it again")
+    whole = content[: len(content) // (width * channels) * width * channels]  # a cut file ends somewhere
+    if width == 1:  # the only width without a sign
+        numbers = np.frombuffer(whole, np.uint8).astype(np.float32) - 128.0
+    elif width == 3:
+        padded = np.zeros((len(whole) // 3, 4), np.uint8)
+        padded[:, 1:] = np.frombuffer(whole, np.uint8).reshape(-1, 3)
+        numbers = padded.view("<i4")[:, 0].astype(np.float32) / 256.0
+    else:
+        numbers = np.frombuffer(whole, f"<i{width}").astype(np.float32)
+    return numbers.reshape(-1, channels) / 2.0 ** (8 * width - 1), rate
+
+
+def _other(path: Path) -> tuple[Float[np.ndarray, "N channels"], int]:
+    try:
+        import soundfile
+    except ImportError:
+        raise MissingExtraError(
+            f"{path}: is no WAV of whole numbers, and soundfile, which may know it, is not installed: "
+            "pip install heedful[audio]"
+        ) from None
+    try:
+        channels, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    except (soundfile.SoundFileError, TypeError) as error:  # the second for headerless files
+        raise DataError(f"{path}: is no sound that can be read ({error}); convert it to WAV or FLAC") from None
+    return channels, int(rate)
+
+
+def resampled(samples: Float[Tensor, " N"], before: int, after: int) -> Float[Tensor, " M"]:
+    """The same sound with `after` samples a second instead of `before`.
+
+    Each new sample is the sum of the old ones around it, weighed by a sinc that lets through what both rates can hold,
+    under a Hann window of sixteen zero crossings on each side (Smith, Digital Audio Resampling, ccrma.stanford.edu).
+    """
+    if before == after:
+        return samples
+    cut = _ROLLOFF * min(1.0, after / before)  # of the old Nyquist frequency
+    reach = math.ceil(_ZEROS / cut)
+    padded = torch.nn.functional.pad(samples, (reach, reach + 1))
+    taps = torch.arange(-reach, reach + 2, device=samples.device)
+    found = []
+    for part in torch.split(torch.arange(-(-len(samples) * after // before)), _AT_A_TIME):
+        # whole numbers, so that an hour of sound is as exact as its first second
+        base, rest = part * before // after, (part * before % after).to(torch.float64) / after
+        distance = cut * (taps - rest.unsqueeze(1))
+        window = torch.where(distance.abs() < _ZEROS, torch.cos(distance * (math.pi / 2 / _ZEROS)).square(), 0.0)
+        weights = (cut * torch.sinc(distance) * window).to(samples.dtype)
+        found.append((padded[base.unsqueeze(1) + taps + reach] * weights).sum(1))
+    return torch.cat(found)
+
+
+@dataclass(frozen=True)
+class LogMel:
+    """Log-mel frames of a sound: what of its power is in each of some bands, which are as wide as the ear's.
+
+    Attributes:
+        rate: samples a second that sounds are brought to.
+        bands: triangles, evenly spaced on the mel scale 2595 log10(1 + f / 700) (O'Shaughnessy 1987, as in HTK).
+        low, high: Hz, where the first triangle begins and the last one ends; half the rate unless given.
+        window: milliseconds that a frame looks at, under a Hann window.
+        hop: milliseconds from one frame to the next.
+        normalise: whether each band of each sound has mean 0 and variance 1 over its frames, which takes away what
+            microphone and loudness add.
+    """
+
+    rate: int = 16000
+    bands: int = 40
+    low: float = 20.0
+    high: float | None = None
+    window: float = 25.0
+    hop: float = 10.0
+    normalise: bool = True
+
+    @property
+    def width(self) -> int:
+        """Samples in a frame."""
+        return round(self.rate * self.window / 1000)
+
+    @property
+    def step(self) -> int:
+        """Samples from one frame to the next."""
+        return round(self.rate * self.hop / 1000)
+
+    def filters(self) -> Float[Tensor, "bins bands"]:
+        """The weight of each frequency in each band: triangles of height 1, whose feet are their neighbours' peaks."""
+        size = _power_of_two(self.width)
+        ends = torch.tensor([self.low, self.high or self.rate / 2], dtype=torch.float64)
+        first, last = (2595 * torch.log10(1 + ends / 700)).tolist()
+        mels = torch.linspace(first, last, self.bands + 2, dtype=torch.float64)
+        peaks = 700 * (10 ** (mels / 2595) - 1)
+        hertz = torch.arange(size // 2 + 1, dtype=torch.float64).unsqueeze(1) * self.rate / size
+        rising = (hertz - peaks[:-2]) / (peaks[1:-1] - peaks[:-2])
+        falling = (peaks[2:] - hertz) / (peaks[2:] - peaks[1:-1])
+        return torch.minimum(rising, falling).clamp(min=0).float()
+
+    def frames(self, sound: Sound) -> Float[Tensor, "T bands"]:
+        """The frames that lie inside a sound: none where it is shorter than one."""
+        samples = resampled(sound.samples, sound.rate, self.rate)
+        if len(samples) < self.width:
+            return samples.new_zeros(0, self.bands)
+        cut = samples.unfold(0, self.width, self.step) * torch.hann_window(self.width)
+        power = torch.fft.rfft(cut, _power_of_two(self.width)).abs().square() / self.width
+        bands = power @ self.filters()
+        logs: Tensor = bands.clamp(min=max(_SILENCE, _QUIET * float(bands.max()))).log()
+        if not self.normalise:
+            return logs
+        centred = logs - logs.mean(0)
+        normed: Tensor = centred / centred.square().mean(0).sqrt().clamp(min=1e-3)
+        return normed
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()

@@ -1,0 +1,194 @@
+"""What a run that recognises speech is, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.architectures.frames import FrameEncoderConfig, FrameTransformerConfig
+from heedful.recipes.generation import BeamConfig, GenerationConfig, SamplingConfig
+from heedful.recipes.recipe import DataConfig, Recipe
+from heedful.recipes.section import Count, Mark, Section, kind_from, misfit
+from heedful.recipes.text import Column, FileConfig, Name, TokenizerConfig
+from heedful.recipes.training import Positive, WritingTrainingConfig
+
+if TYPE_CHECKING:
+    from heedful.data.sound import LogMel
+
+
+class TableConfig(FileConfig):
+    """A file of sound and what is said in it on each line, between tabs; plain or gzipped."""
+
+    read_by: ClassVar = "heedful.tasks.speech.data:tabled"
+
+    kind: Literal["tsv"] = "tsv"
+    sound_column: Column = 0
+    """column of the files of sound, counted from 0; the files are counted from the folder of the table"""
+    text_column: Column = 1
+    """column of what is said, counted from 0"""
+
+    @field_validator("text_column")
+    @classmethod
+    def _differs(cls, text_column: int, info: ValidationInfo) -> int:
+        if text_column == info.data.get("sound_column"):
+            raise ValueError("must be another column than sound_column")
+        return text_column
+
+
+class ListConfig(FileConfig):
+    """A JSON object on each line, plain or gzipped."""
+
+    read_by: ClassVar = "heedful.tasks.speech.data:listed"
+
+    kind: Literal["jsonl"] = "jsonl"
+    sound_field: Name = "sound"
+    """name of the field that holds the file of sound, counted from the folder of the list"""
+    text_field: Name = "text"
+    """name of the field that holds what is said"""
+
+
+class FoldersConfig(FileConfig):
+    """A folder in LibriSpeech's form; `path` is the folder."""
+
+    read_by: ClassVar = "heedful.tasks.speech.data:in_folders"
+
+    kind: Literal["librispeech"] = "librispeech"
+
+
+def _kind_of_recordings(table: Mapping[str, Any]) -> str:
+    """By the keys and the file's name; a folder has none that tells."""
+    name = str(table.get("path", "")).removesuffix(".gz")
+    if "sound_field" in table or "text_field" in table or name.endswith((".jsonl", ".ndjson")):
+        return "jsonl"
+    return "tsv"
+
+
+RecordingsConfig = Annotated[
+    TableConfig | ListConfig | FoldersConfig, Field(discriminator="kind"), kind_from(_kind_of_recordings)
+]
+
+
+class FramesConfig(Section):
+    """What a model hears of a sound: its power in some bands, which are as wide as the ear's, frame by frame."""
+
+    rate: Annotated[int, Field(ge=2000, le=192_000)] = 16000
+    """samples a second that all sounds are brought to"""
+    bands: Annotated[int, Field(ge=4)] = 40
+    """bands from 20 Hz to half the rate, evenly spaced on the mel scale"""
+    window: Annotated[float, Field(ge=5, le=200)] = 25.0
+    """milliseconds that a frame looks at"""
+    hop: Annotated[float, Field(ge=1, le=100)] = 10.0
+    """milliseconds from one frame to the next"""
+    normalise: bool = True
+    """whether each band has mean 0 and variance 1 over the frames of a sound"""
+
+    def front(self) -> LogMel:
+        """What makes frames."""
+        from heedful.data.sound import LogMel
+
+        return LogMel(**self.model_dump())
+
+
+class SpeechDataConfig(DataConfig):
+    """Recordings to train on, to choose the best checkpoint by, and to report errors of."""
+
+    train: RecordingsConfig
+    """the recordings to learn from"""
+    validation: RecordingsConfig
+    """the recordings that checkpoints are compared on"""
+    test: Annotated[RecordingsConfig | None, Mark.FREE] = None
+    """the recordings that `heedful evaluate` takes, instead of those of validation"""
+    frames: Annotated[FramesConfig, Mark.ENCODES] = FramesConfig()
+    """what a model hears of a sound"""
+    max_seconds: Annotated[Positive, Mark.ENCODES] = 20.0
+    """longest sound; longer ones are left out of training, and not transcribed"""
+    max_length: Annotated[Count, Mark.ENCODES] = 400
+    """longest text, in tokens with the one that ends it; longer ones are left out of training, and never written"""
+
+    @property
+    def slots(self) -> int:
+        """Of the longest sound in a model's memory."""
+        return int(self.max_seconds * 1000 / self.frames.hop) // 4 + 1
+
+
+class TranscriptTokenizerConfig(TokenizerConfig):
+    """How texts are cut into tokens; learned from the training part, always the same way."""
+
+    kind: Literal["bpe", "unigram", "characters", "words"] = "characters"
+    """single characters, words between spaces, byte-pair encoding or a unigram language model"""
+
+
+class SpeechTrainingConfig(WritingTrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    batch_tokens: Annotated[Count, Mark.FIXED] = 16_000
+    """frames in a batch, padding included"""
+    label_smoothing: Annotated[float, Field(ge=0, lt=1), Mark.FIXED] = 0.1
+    """of what attention writes: probability taken from the right token and spread over all"""
+    monitor: Annotated[Literal["loss", "exact"], Mark.FIXED] = "loss"
+    """what finds the best checkpoint on the validation part: the likelihood, or the share of texts without an error"""
+
+
+class SpeechRecipe(Recipe):
+    """What is said in sounds is written."""
+
+    made_by: ClassVar = "heedful.tasks.speech.run:KIND"
+    shown_by: ClassVar = "heedful.tasks.speech.demonstration:SpeechDemonstration"
+
+    task: Literal["speech"] = "speech"
+    """what is learned"""
+    data: SpeechDataConfig
+    """the table [data] names the recordings to train and validate on"""
+    tokenizer: TranscriptTokenizerConfig = TranscriptTokenizerConfig()
+    """how text is cut into tokens"""
+    model: FrameEncoderConfig = FrameTransformerConfig()
+    """the architecture"""
+    training: Annotated[SpeechTrainingConfig, Mark.FREE]
+    """the table [training] says at least when training ends, as in steps = 10000"""
+    generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
+    """how the finished model writes unless a command is told otherwise"""
+
+    @field_validator("training")
+    @classmethod
+    def _suits(cls, training: SpeechTrainingConfig, info: ValidationInfo) -> SpeechTrainingConfig:
+        model = info.data.get("model")
+        if model is None:
+            return training
+        draws = model.decoder is not None and model.decoder.draws
+        return training.suited(draws=draws, key="model.decoder.reading.weights")
+
+    @field_validator("model")
+    @classmethod
+    def _fits(cls, model: FrameEncoderConfig, info: ValidationInfo) -> FrameEncoderConfig:
+        data, longest, decoder = info.data.get("data"), model.longest, model.decoder
+        end = None if decoder is None else decoder.longest
+        if decoder is not None and decoder.d_slot not in (None, model.d_output):
+            raise misfit(
+                "model.decoder.d_model",
+                f"= {decoder.d_slot} must be {model.d_output}, the width of what the encoder says of each slot, for a "
+                f'decoder of kind "{decoder.kind}"',
+            )
+        if data is not None and end is not None and end.tokens < data.max_length:
+            key = end.key.replace("model.", "model.decoder.")
+            raise misfit(key, f"= {end.tokens} must be at least data.max_length = {data.max_length}")
+        if data is not None and longest is not None and longest.tokens < data.slots:
+            raise misfit(
+                longest.key,
+                f"= {longest.tokens} must be at least {data.slots}, a quarter of the frames of data.max_seconds = "
+                f"{data.max_seconds:g}",
+            )
+        return model
+
+    @field_validator("generation")
+    @classmethod
+    def _is_sure(cls, generation: GenerationConfig, info: ValidationInfo) -> GenerationConfig:
+        model = info.data.get("model")
+        if model is not None and model.ctc_weight == 1 and isinstance(generation, SamplingConfig):
+            raise misfit(
+                "generation.kind",
+                '= "sampling" draws token after token, and a model with model.ctc_weight = 1 writes all at once: set '
+                'generation.kind = "beam" or "greedy"',
+            )
+        return generation

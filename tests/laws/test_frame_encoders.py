@@ -1,0 +1,93 @@
+"""The laws that readers of frames obey, over the variants that a recipe can ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+from torch import nn
+
+from heedful.architectures.build import build_frame_encoder, build_memory_decoder
+from heedful.architectures.frames import FrameEncoderConfig
+from heedful.inspection.capture import Side, capture
+from heedful.models.interface import Encoder
+from heedful.values import SOURCE, Frames, Memory, Tokens, Vectors, join
+
+BANDS = 5
+VARIANTS: dict[str, dict[str, Any]] = {
+    "sinusoidal": {},
+    "rotary": {"positions": {"kind": "rotary"}},
+    "shaw": {"positions": {"kind": "shaw", "clip": 2}},
+    "learned": {"positions": {"kind": "learned", "length": 16}},
+    "unit interval": {"positions": {"kind": "unit_interval"}},
+    "window": {"visibility": {"kind": "window", "before": 1, "after": 2}},
+    "post-norm, scaled": {"residual": "post_norm", "scale_embedding": True},
+    "recurrent": {"kind": "recurrent"},
+    "recurrent, one way": {"kind": "recurrent", "bidirectional": False, "d_embedding": 6, "cell": "gru"},
+    "with masks": {"hide": {"frames": 2}},
+}
+
+
+def made(options: dict[str, Any]) -> tuple[Encoder[Vectors], Any]:
+    torch.manual_seed(3)
+    given = {"d_model": 8, "layers": 2, "dropout": 0.0, "ctc_weight": 1, "channels": 2, **options}
+    given |= {} if "kind" in options else {"heads": 2}
+    config = TypeAdapter(FrameEncoderConfig).validate_python(given)
+    encoder = build_frame_encoder(config, bands=BANDS, longest=16).double().eval()
+    for parameter in encoder.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return encoder, config
+
+
+def sound(length: int, *, before: int = 0, behind: int = 0) -> Vectors:
+    """A sound of its length alone, with rubbish where nothing is."""
+    frames = torch.randn(1, length, BANDS, generator=torch.Generator().manual_seed(length), dtype=torch.float64)
+    filled = nn.functional.pad(frames, (0, 0, before, behind), value=9.0)
+    return Vectors(filled, nn.functional.pad(torch.arange(length).unsqueeze(0), (before, behind), value=-1))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_padding_law(name: str) -> None:
+    """A sound is read the same whatever stands beside it and wherever its padding is."""
+    encoder, config = made(VARIANTS[name])
+    alone: Memory = encoder(sound(9))
+    assert alone.values.shape == (1, 3, config.d_output)
+    assert alone.shape == Frames(3)
+    assert alone.positions.tolist() == [[0, 1, 2]]
+    both = [sound(21), sound(9, before=3, behind=9)]
+    beside = encoder(Vectors(*(torch.cat([getattr(each, part) for each in both]) for part in ("vectors", "positions"))))
+    assert beside.positions[1].tolist() == [0, 1, 2, -1, -1, -1]
+    torch.testing.assert_close(beside.values[1, :3], alone.values[0])
+    torch.testing.assert_close(beside.summary[1], alone.summary[0])
+    torch.testing.assert_close(beside.values[:1], encoder(sound(21)).values)
+    assert beside.values.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["sinusoidal", "with masks"])
+def test_capture_law(name: str) -> None:
+    """Nothing changes because it is asked, and what the convolutions made is what the first layer reads."""
+    encoder, _ = made(VARIANTS[name])
+    with capture(nn.ModuleDict({"encoder": encoder}), sides={encoder: Side("encoder", SOURCE)}) as captured:
+        torch.testing.assert_close(encoder(sound(9)).values, encoder(sound(9)).values)
+    (summands,) = captured.embedded.values()
+    torch.testing.assert_close(summands.words, encoder.get_submodule("front")(sound(9)).vectors)
+    assert [each.look.role for each in captured.places.values()] == ["encoder", "encoder"]
+
+
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+def test_states_over_sounds_of_any_length_are_joined(kind: str) -> None:
+    encoder, _ = made({"kind": "recurrent", "d_model": 4})
+    config = TypeAdapter(FrameEncoderConfig).validate_python(
+        {"d_model": 8, "dropout": 0.0, "decoder": {"kind": kind, "dropout": 0.0}, "heads": 2}
+    )
+    decoder, _ = build_memory_decoder(config.decoder, vocabulary=7, slots={SOURCE: 8}, longest=20)
+    decoder.double().eval()
+    memories = [encoder(sound(length)) for length in (9, 21)]
+    assert memories[0].joined(memories[1:]).shape == Frames(6)
+    states = [decoder.begin(memory) for memory in memories]
+    read = Tokens(torch.tensor([[1, 4]]), torch.tensor([[0, 1]]))
+    alone = [decoder(read, state)[0] for state in states]
+    together, _ = decoder(Tokens(read.ids.expand(2, -1), read.positions.expand(2, -1)), join(states))
+    torch.testing.assert_close(together, torch.cat(alone))

@@ -1,0 +1,119 @@
+"""`heedful transcribe`, and what other commands do with recognisers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toned
+
+import heedful
+
+Say = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def recogniser(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that knows three tones, beside its recordings."""
+    folder = tmp_path_factory.mktemp("tones")
+    toned.write(folder, "train", 100, seed=1)
+    toned.write(folder, "validation", 6, seed=2)
+    (folder / "recipe.toml").write_text(toned.RECIPE, encoding="utf-8")
+    words = ["--output", str(folder / "run"), "--model.ctc_weight", "1", "--training.steps", "80"]
+    return heedful.train(heedful.load_recipe(folder / "recipe.toml", words), device="cpu").folder
+
+
+def rows(recogniser: Path) -> list[list[str]]:
+    lines = (recogniser.parent / "validation.tsv").read_text(encoding="utf-8").splitlines()
+    return [[str(recogniser.parent / name), text] for name, text in (line.split("\t") for line in lines)]
+
+
+def test_sounds_become_lines_in_their_order(say: Say, recogniser: Path, tmp_path: Path) -> None:
+    known = rows(recogniser)
+    said = say("transcribe", recogniser, *(name for name, _ in known))
+    assert (said.code, said.lines) == (0, [text for _, text in known])
+    names = "".join(f"{name}\n" for name, _ in known)
+    (tmp_path / "names.txt").write_text(names)
+    assert say("transcribe", recogniser, "--input", tmp_path / "names.txt").out == said.out
+    assert say("transcribe", recogniser, stdin=names).out == said.out
+    assert say("predict", recogniser, "--text", *(name for name, _ in known)).out == said.out
+    assert say("transcribe", recogniser, "--output", tmp_path / "o.txt", known[0][0]).code == 0
+    assert (tmp_path / "o.txt").read_text() == f"{known[0][1]}\n"
+
+
+def test_several_texts_and_json(say: Say, recogniser: Path) -> None:
+    (name, text), *_ = rows(recogniser)
+    lines = [line.split("\t") for line in say("transcribe", recogniser, name, "--n-best", 2).lines]
+    assert [line[0] for line in lines] == ["1", "1"]
+    assert lines[0][1] == text
+    assert float(lines[0][2]) > float(lines[1][2])
+    found = json.loads(say("transcribe", recogniser, name, "--format", "jsonl", "--beam", 3).out)
+    assert (found["sound"], found["text"], len(found["candidates"])) == (name, text, 1)
+    assert found["candidates"][0]["tokens"]
+
+
+def test_a_page_shows_one_sound(say: Say, recogniser: Path, tmp_path: Path) -> None:
+    (name, text), (other, _), *_ = rows(recogniser)
+    page = tmp_path / "p.html"
+    said = say("transcribe", recogniser, name, "--page", page)
+    assert (said.out, said.err) == (f"{text}\n", f"written: {page}\n")
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert say("transcribe", recogniser, name, other, "--page", page).complaint == (
+        "--page: shows one sound, and 2 are given; name one"
+    )
+    assert say("inspect", recogniser, "--source", name, "--output", page).code == 0
+
+
+def test_recognisers_are_measured_and_compared(say: Say, recogniser: Path, tmp_path: Path) -> None:
+    said = say("evaluate", recogniser, "--samples", 5, "--format", "json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["metrics"]["exact"]["value"] == 100.0
+    said = say("evaluate", recogniser, "--samples", 5, "--data", recogniser.parent / "train.tsv", "--beam", 2)
+    assert re.match(r".*train\.tsv, 100 recordings of \d+ s together, heard in .*\n\nmetric", said.out)
+    assert "\nword errors          0.00  0.00 to 0.00\n" in said.out
+    (tmp_path / "t.tsv").write_text("gone.wav\tlow\n")
+    assert say("evaluate", recogniser, "--data", tmp_path / "t.tsv").complaint.endswith(
+        "gone.wav: there is no such file; mend the line or bring the file"
+    )
+    other = shutil.copytree(recogniser, tmp_path / "other")
+    said = say("compare", recogniser, other, "--samples", 5, "--html", tmp_path / "c.html")
+    assert said.code == 0, said.err
+    assert "2 runs of speech on 6 recordings" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("{run} nowhere.wav", "nowhere.wav: there is no such file; check the path"),
+        ("{run} {table}", "{table}: is no sound that can be read"),
+        ("{run} {sound} --input {table}", "--sounds and --input: give one of them"),
+        ("{run} {sound} --n-best 0", "--n-best: 0; must be at least 1"),
+        ("{run} {sound} --search sampling", "sampling: draws token after token"),
+        ("{run} {sound} --temperature 2 --search beam", "--temperature: does not fit --search beam"),
+    ],
+)
+def test_wrong_words(say: Say, recogniser: Path, words: str, complaint: str) -> None:
+    places = {"run": recogniser, "table": recogniser.parent / "train.tsv", "sound": rows(recogniser)[0][0]}
+    assert say("transcribe", *words.format(**places).split()).complaint.startswith(complaint.format(**places))
+
+
+def test_other_runs_hear_nothing(say: Say, trained: Path, recogniser: Path) -> None:
+    complaint = say("transcribe", trained, rows(recogniser)[0][0]).complaint
+    assert complaint.endswith("is a translator and none that transcribes; name another model")
+
+
+def test_the_quick_start_in_a_few_steps(say: Say, here: Path) -> None:
+    said = say("quickstart", "speech", "--output", here / "q", "--size", 30, "--tests", 6, "--steps", 2)
+    assert said.code == 0, said.err
+    assert "6 strings of four digits in voices that it never heard:" in said.out
+    assert said.out.count("  -> ") == 5
+    assert (here / "q/heard.html").stat().st_size > 1000
+    parts = {part: (here / f"q/{part}.tsv").read_text().splitlines() for part in ("train", "validation", "test")}
+    texts = {part: {line.split("\t")[1] for line in lines} for part, lines in parts.items()}
+    assert not texts["train"] & (texts["validation"] | texts["test"])
+    assert not texts["validation"] & texts["test"]

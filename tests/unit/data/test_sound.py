@@ -1,0 +1,174 @@
+"""Sound files, resampling, and log-mel frames beside the same in plain loops."""
+
+from __future__ import annotations
+
+import math
+import sys
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from scipy.signal import resample_poly
+
+from heedful.data.sound import LogMel, Sound, read_sound, resampled
+from heedful.errors import DataError, MissingExtraError
+
+RATE = 8000
+
+
+def sine(hertz: float, rate: int, seconds: float = 0.5) -> torch.Tensor:
+    return torch.sin(2 * math.pi * hertz * torch.arange(round(rate * seconds), dtype=torch.float64) / rate).float()
+
+
+@pytest.mark.parametrize("kind", ["PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "ULAW"])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_files_hold_the_mean_of_their_channels(tmp_path: Path, kind: str, channels: int) -> None:
+    """Python's own reader and soundfile's agree, whichever is asked."""
+    sound = np.stack([0.5 * sine(300.0 * (n + 1), RATE).numpy() for n in range(channels)], 1)
+    path = tmp_path / "a.wav"
+    soundfile.write(path, sound, RATE, subtype=kind)
+    found = read_sound(path)
+    expected, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    assert (found.rate, rate) == (RATE, RATE)
+    np.testing.assert_allclose(found.samples, expected.mean(1), atol=1e-6)
+    # the coarsest kinds have eight bits
+    np.testing.assert_allclose(found.samples, sound.mean(1), atol=0.02 if kind in ("PCM_U8", "ULAW") else 1e-4)
+
+
+def test_flac_is_read_by_soundfile_and_its_absence_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.flac"
+    soundfile.write(path, sine(300, RATE).numpy(), RATE)
+    assert len(read_sound(path).samples) == 4000
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    with pytest.raises(MissingExtraError, match=r"a\.flac: .*pip install heedful\[audio\]"):
+        read_sound(path)
+
+
+def test_what_is_no_sound_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    with pytest.raises(DataError, match=r"a\.wav: there is no such file; check the path"):
+        read_sound(path)
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match=r"a\.wav: is no sound that can be read .*; convert it"):
+        read_sound(path)
+    path.write_bytes(b"RIFF of nothing at all")
+    with pytest.raises(DataError, match=r"a\.wav: is no sound that can be read"):
+        read_sound(path)
+    soundfile.write(path, np.zeros(0), RATE)
+    with pytest.raises(DataError, match=r"a\.wav: holds no sound; record it again"):
+        read_sound(path)
+    soundfile.write(path, np.array([0.0, np.nan, 0.1], np.float32), RATE, subtype="FLOAT")
+    with pytest.raises(DataError, match=r"a\.wav: holds samples that are no numbers"):
+        read_sound(path)
+
+
+def test_of_a_file_that_was_cut_the_rest_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setparams((2, 2, RATE, 0, "NONE", ""))
+        file.writeframes(np.full(200, 1000, "<i2").tobytes())
+    path.write_bytes(path.read_bytes()[:-101])
+    found = read_sound(path).samples
+    assert 70 <= len(found) < 100
+    torch.testing.assert_close(found, torch.full_like(found, 1000 / 2**15))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(44100, 16000), (8000, 16000), (16000, 8000), (11025, 8000), (8001, 8000)]
+)
+def test_a_resampled_sine_is_the_sine(before: int, after: int) -> None:
+    found = resampled(sine(440, before), before, after)
+    assert len(found) == math.ceil(round(0.5 * before) * after / before)
+    # away from the ends, beyond which there is silence; 16 zero crossings leave ripples of a few ten-thousandths
+    torch.testing.assert_close(found[200:-200], sine(440, after)[200 : len(found) - 200], atol=2e-3, rtol=0)
+
+
+def test_what_the_lower_rate_cannot_hold_is_left_out_and_the_rest_is_as_scipy_has_it() -> None:
+    high = resampled(sine(6000, 16000), 16000, 8000)[100:-100]
+    assert high.abs().max() < 1e-3
+    mixed = sine(300, 16000) + 0.5 * sine(2500, 16000)
+    expected = resample_poly(mixed.numpy(), 1, 2)
+    np.testing.assert_allclose(resampled(mixed, 16000, 8000)[100:-100], expected[100:-100], atol=0.02)
+
+
+def test_a_long_sound_is_resampled_in_parts_as_if_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = resampled(sine(440, 11025), 11025, 8000)
+    monkeypatch.setattr("heedful.data.sound._AT_A_TIME", 777)
+    torch.testing.assert_close(resampled(sine(440, 11025), 11025, 8000), whole)
+
+
+def longhand(samples: list[float], front: LogMel) -> list[list[float]]:
+    """Frame by frame, frequency by frequency, in plain loops."""
+    width, step, size = front.width, front.step, 1
+    while size < width:
+        size *= 2
+
+    def mel(hertz: float) -> float:
+        return 2595 * math.log10(1 + hertz / 700)
+
+    def hertz(of_mel: float) -> float:
+        return 700 * (10 ** (of_mel / 2595) - 1)
+
+    low, high = mel(front.low), mel(front.high or front.rate / 2)
+    peaks = [hertz(low + (high - low) * k / (front.bands + 1)) for k in range(front.bands + 2)]
+    found: list[list[float]] = []
+    for start in range(0, len(samples) - width + 1, step):
+        power = []
+        for k in range(size // 2 + 1):
+            real = imaginary = 0.0
+            for n in range(width):
+                x = samples[start + n] * (0.5 - 0.5 * math.cos(2 * math.pi * n / width))
+                real += x * math.cos(2 * math.pi * k * n / size)
+                imaginary -= x * math.sin(2 * math.pi * k * n / size)
+            power.append((real**2 + imaginary**2) / width)
+        row = []
+        for left, peak, right in zip(peaks, peaks[1:], peaks[2:], strict=False):
+            total = 0.0
+            for k, each in enumerate(power):
+                at = k * front.rate / size
+                if left < at <= peak:
+                    total += each * (at - left) / (peak - left)
+                elif peak < at < right:
+                    total += each * (right - at) / (right - peak)
+            row.append(total)
+        found.append(row)
+    least = max(1e-10, 1e-8 * max(map(max, found)))
+    logs = [[math.log(max(each, least)) for each in row] for row in found]
+    if not front.normalise:
+        return logs
+    columns = []
+    for column in zip(*logs, strict=True):
+        mean = sum(column) / len(column)
+        deviation = math.sqrt(sum((each - mean) ** 2 for each in column) / len(column))
+        columns.append([(each - mean) / max(deviation, 1e-3) for each in column])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+def test_frames_are_those_of_plain_loops(normalise: bool) -> None:
+    front = LogMel(rate=1000, bands=7, window=25, hop=10, normalise=normalise)
+    samples = torch.randn(88) * 0.1 + sine(100, 1000, 0.088)
+    found = front.frames(Sound(samples, 1000))
+    assert found.shape == (7, 7)
+    # single precision beside double, behind a logarithm
+    torch.testing.assert_close(found, torch.tensor(longhand(samples.tolist(), front)), atol=2e-3, rtol=2e-3)
+
+
+def test_loudness_and_silence_leave_no_trace() -> None:
+    front, samples = LogMel(rate=RATE), sine(500, RATE) + 0.1 * torch.randn(4000)
+    one, other = (front.frames(Sound(loud * samples, RATE)) for loud in (1.0, 0.01))
+    # the floor of what is told apart moves with the loudness
+    torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-3)
+    assert front.frames(Sound(torch.zeros(4000), RATE)).abs().max() == 0
+    assert front.frames(Sound(torch.ones(199), RATE)).shape == (0, 40)
+    assert front.frames(Sound(torch.ones(200), RATE)).shape == (1, 40)
+
+
+def test_a_sine_sounds_in_the_band_that_it_is_in() -> None:
+    front = LogMel(rate=RATE, normalise=False)
+    bands = [int(front.frames(Sound(sine(hertz, RATE), RATE)).mean(0).argmax()) for hertz in (150, 500, 1500, 3500)]
+    assert bands == sorted(set(bands))
+    assert (front.filters().sum(0) > 0).all(), "a band that no frequency reaches"

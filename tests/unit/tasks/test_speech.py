@@ -1,0 +1,438 @@
+"""Recognising speech: what is read, what is lost, what is found, and what is told."""
+
+from __future__ import annotations
+
+import wave
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import toned
+import torch
+from torch import Tensor
+
+import heedful
+from heedful.data.corpus import Corpus
+from heedful.data.sound import LogMel
+from heedful.errors import DataError, RecipeError
+from heedful.generation.ctc import ctc_loss
+from heedful.recipes.generation import BeamConfig, GreedyConfig, SamplingConfig
+from heedful.recipes.load import recipe_from
+from heedful.runs.load import open_run, trained
+from heedful.tasks.exam import Asking
+from heedful.tasks.faces import Asked
+from heedful.tasks.inspecting import Scope
+from heedful.tasks.kind import kind_of
+from heedful.tasks.speech import digits
+from heedful.tasks.speech.data import in_folders, listed, spoken_encoding, stacked, tabled
+from heedful.tasks.speech.face import Recogniser
+from heedful.tasks.speech.problem import spoken
+from heedful.values import Frames
+
+LAS = ("--model.kind", "recurrent", "--model.ctc_weight", "0", "--model.decoder.kind", "recurrent",
+       "--model.decoder.d_model", "24")  # fmt: skip
+KINDS = {"ctc": ("--model.ctc_weight", "1"), "joint": (), "las": LAS}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("tones")
+    toned.write(place, "train", 150, seed=1)
+    toned.write(place, "validation", 20, seed=2)
+    (place / "recipe.toml").write_text(toned.RECIPE, encoding="utf-8")
+    return place
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Callable[[str], Path]:
+    """A finished run of each kind, to be read only."""
+
+    @cache
+    def one(kind: str) -> Path:
+        shape = () if kind == "las" else ("--model.decoder.heads", "2")
+        words = (*KINDS[kind], *(() if kind == "ctc" else shape), "--output", str(folder / kind))
+        return heedful.train(heedful.load_recipe(folder / "recipe.toml", words), device="cpu").folder
+
+    return one
+
+
+@pytest.fixture(scope="module")
+def sounds(folder: Path) -> list[tuple[Path, str]]:
+    lines = (folder / "validation.tsv").read_text(encoding="utf-8").splitlines()
+    return [(folder / name, text) for name, text in (line.split("\t") for line in lines)]
+
+
+def load(run: Callable[[str], Path], kind: str) -> Recogniser:
+    return heedful.load(run(kind), device="cpu")
+
+
+# --- readers ----------------------------------------------------------------------------------------------
+
+
+def silence(path: Path, samples: int = 2000) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(digits.wav(np.zeros(samples, "<i2")))
+    return path
+
+
+def test_tables_lists_and_folders_name_the_same_recordings(tmp_path: Path) -> None:
+    one, two = silence(tmp_path / "1" / "1-1.wav"), silence(tmp_path / "1" / "1-2.wav")
+    (tmp_path / "t.tsv").write_text("x\t1/1-1.wav\tone \n\nx\t1/1-2.wav\ttwo two\n")
+    (tmp_path / "t.jsonl").write_text(
+        '{"file": "1/1-1.wav", "said": "one"}\n{"file": "1/1-2.wav", "said": " two two"}\n'
+    )
+    (tmp_path / "1" / "1.trans.txt").write_text("1-1 one\n1-2 two two\n")
+    found = [
+        tabled(tmp_path / "t.tsv", sound_column=1, text_column=2),
+        listed(tmp_path / "t.jsonl", sound_field="file", text_field="said"),
+        in_folders(tmp_path),
+    ]
+    for reader in found:
+        assert [(each.sound, each.text) for each in reader] == [(one, "one"), (two, "two two")]
+        assert set(reader.paths[1:]) == {one, two}, "what was heard is what was learned from"
+    assert [each.place.rpartition("/")[2] for reader in found for each in reader] == [
+        "t.tsv:1", "t.tsv:3", "t.jsonl:1", "t.jsonl:2", "1.trans.txt:1", "1.trans.txt:2",
+    ]  # fmt: skip
+
+
+def test_broken_transcripts_are_named(tmp_path: Path) -> None:
+    table = tmp_path / "t.tsv"
+    for content, told in (
+        ("a.wav\n", r"t\.tsv:1: 1 tab-separated column where 2 are needed"),
+        ("\tone\n", r"t\.tsv:1: no file is named; mend the line"),
+        ("a.wav\tone\n", r"t\.tsv:1: .*a\.wav: there is no such file; mend the line or bring the file"),
+    ):
+        table.write_text(content)
+        with pytest.raises(DataError, match=told):
+            tabled(table)
+    with pytest.raises(DataError, match=r"no file \*\.trans\.txt in this folder"):
+        in_folders(tmp_path)
+    with pytest.raises(DataError, match=r"nowhere: there is no such folder"):
+        in_folders(tmp_path / "nowhere")
+
+
+def test_sounds_that_no_model_can_learn_from_are_left_out(tmp_path: Path, folder: Path, run: Any) -> None:
+    tokenizer = open_run(run("ctc")).tokenizer
+    front = LogMel(rate=8000, bands=5)
+
+    def encoded(samples: int, text: str, **how: Any) -> Any:
+        utterance = next(iter(tabled(_table(tmp_path, samples, text))))
+        options = {"seconds": 1.0, "max_length": 6, "aligned": True, **how}
+        ids, frames = spoken_encoding(tokenizer, front, **options).encode(utterance)
+        return None if ids is None else (len(ids), len(frames))  # type: ignore[arg-type]  # both or none
+
+    assert encoded(8000, "low mid") == (3, 98)
+    assert encoded(8400, "low") is None, "longer than a second"
+    assert encoded(8000, "low " * 5) == (6, 98)
+    assert encoded(8000, "low " * 6) is None, "more tokens than may be"
+    assert encoded(100, "low") == (2, 0), "shorter than a frame: empty"
+    assert encoded(8000, "") == (0, 98)
+    # two slots of four frames hold two different tokens, but no token twice
+    assert encoded(640, "low mid") == (3, 6)
+    assert encoded(640, "low low") is None
+    assert encoded(640, "low low", aligned=False) == (3, 6)
+    (tmp_path / "a.wav").write_bytes(b"no sound")
+    with pytest.raises(DataError, match=r"t\.tsv:1: .*a\.wav: is no sound that can be read"):
+        spoken_encoding(tokenizer, front, seconds=1.0, max_length=6, aligned=True).encode(
+            next(iter(tabled(tmp_path / "t.tsv")))
+        )
+
+
+def _table(folder: Path, samples: int, text: str) -> Path:
+    silence(folder / "a.wav", samples)
+    (folder / "t.tsv").write_text(f"a.wav\t{text}\n")
+    return folder / "t.tsv"
+
+
+# --- what is minimised ------------------------------------------------------------------------------------
+
+
+def corpus_of(run: Path, part: str) -> Corpus:
+    return Corpus.open(run / "data" / part)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_are_those_of_each_recording_alone(run: Any, kind: str) -> None:
+    """Padding and neighbours change nothing, and losses are sums."""
+    opened = open_run(run(kind))
+    model, text = trained(opened, device=torch.device("cpu")).double(), corpus_of(run(kind), "validation")
+    task = opened.kind.problem(opened, text, text, device=torch.device("cpu"))
+    special, weight = opened.tokenizer.special, opened.recipe.model.ctc_weight
+    task.batch_tokens = 300
+    total, count = 0.0, 0
+    for row in range(len(text)):
+        batch = task.batch(np.array([row]))
+        ids = text["text"][row].tolist()
+        assert batch.source.vectors.shape == (1, len(text["frames"][row]), 12)
+        with torch.no_grad():
+            memory = model.encoder(batch.source)
+        assert memory.shape == Frames(-(-len(text["frames"][row]) // 4))
+        written = said = 0.0
+        if weight > 0:
+            log_probabilities, slots = model.labels(memory)
+            said = ctc_loss(log_probabilities, slots, torch.tensor([ids[:-1]]), blank=special.bos).item()
+        if weight < 1:
+            hidden, _ = model.decoder(batch.target, model.decoder.begin(memory))
+            logs = model.output(hidden)[0].log_softmax(-1)
+            smooth = opened.recipe.training.label_smoothing
+            for at, token in enumerate(ids):
+                written -= ((1 - smooth) * logs[at, token] + smooth * logs[at].mean()).item()
+        total += (1 - weight) * written + weight * said
+        count += len(ids) - (weight == 1)
+    with torch.no_grad():
+        losses = [task.loss(model, task.batch(rows)) for rows in task.plan(0)]
+    assert len(losses) > 1
+    assert max(len(rows) for rows in task.plan(0)) > 1
+    assert sum(float(loss.total) for loss in losses) == pytest.approx(total, rel=1e-6)
+    assert sum(loss.count for loss in losses) == count
+    assert {frozenset(loss.parts) for loss in losses} == {task.parts}
+
+
+def test_batches_are_planned_by_frames(run: Any) -> None:
+    opened, text = open_run(run("ctc")), corpus_of(run("ctc"), "train")
+    task = opened.kind.problem(opened, text, text, device=torch.device("cpu"))
+    for rows in task.plan(0):
+        lengths = text["frames"].lengths[rows]
+        assert len(rows) * lengths.max() <= 1500
+        assert lengths.max() - lengths.min() <= 40, "sounds of like length stand together"
+
+
+def test_labels_have_no_ends() -> None:
+    assert spoken(torch.tensor([[4, 5, 2], [4, 2, -1]]), ends=2).tolist() == [[4, 5, -1], [4, -1, -1]]
+
+
+@pytest.mark.parametrize("kind", ["ctc", "joint"])
+def test_the_same_seed_gives_the_same_bytes_with_masks_too(folder: Path, tmp_path: Path, kind: str) -> None:
+    digests = []
+    for number, steps in enumerate(((6,), (3, 6))):  # at once, and in two sittings
+        for end in steps:
+            words = (*KINDS[kind], "--model.hide.frames", "6", "--model.dropout", "0.1", "--training.steps", str(end),
+                     "--data.train.path", str(folder / "validation.tsv"), "--training.evaluate_every", "3",
+                     "--output", str(tmp_path / str(number)))  # fmt: skip
+            made = heedful.train(heedful.load_recipe(folder / "recipe.toml", words), device="cpu").folder
+        digests.append((made / "model.safetensors").read_bytes())
+    assert digests[0] == digests[1]
+
+
+# --- what is found ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tones_are_learned(run: Any, sounds: Any, kind: str) -> None:
+    found = load(run, kind).transcribe([path for path, _ in sounds])
+    right = sum(each.text == text for each, (_, text) in zip(found, sounds, strict=True))
+    assert right >= (20 if kind == "ctc" else 12)
+    assert [each.sound for each in found] == [str(path) for path, _ in sounds]
+    with wave.open(str(sounds[0][0])) as file:
+        assert found[0].seconds == pytest.approx(file.getnframes() / 8000, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sound_is_heard_the_same_alone_and_among_others(run: Any, sounds: Any, kind: str) -> None:
+    face, paths = load(run, kind), [path for path, _ in sounds]
+    together = face.transcribe(paths, n_best=2)
+    for number in (0, 7):
+        (alone,) = face.transcribe(paths[number : number + 1], n_best=2)
+        assert [each.ids for each in alone.candidates] == [each.ids for each in together[number].candidates]
+        assert alone.text == together[number].text
+        # other kernels at other sizes
+        assert alone.candidates[0].score == pytest.approx(together[number].candidates[0].score, abs=1e-4)
+
+
+def test_hybrids_rank_by_both(run: Any, sounds: Any) -> None:
+    face, path = load(run, "joint"), sounds[3][0]
+    plain = BeamConfig(width=4, length_penalty=0.0)
+    (found,) = face.transcribe([path], generation=plain, n_best=4)
+    assert len(found.candidates) == 4
+    source = stacked([face._heard(path, 1).frames])
+    with torch.inference_mode():
+        said, slots = face.model.labels(face.model.encoder(source))
+        for each in found.candidates:
+            labels = torch.tensor([each.ids]) if each.ids else torch.tensor([[-1]])
+            other = -float(ctc_loss(said, slots, labels, blank=face.target.tokenizer.special.bos))
+            assert each.score == pytest.approx(0.7 * each.log_probability + 0.3 * max(other, -1e6), rel=1e-4)
+    scores = [each.score for each in found.candidates]
+    assert scores == sorted(scores, reverse=True)
+    (fewer,) = face.transcribe([path], generation=plain, n_best=1)
+    assert [each.ids for each in fewer.candidates] == [found.candidates[0].ids]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_keep_to_their_limits(run: Any, sounds: Any, kind: str) -> None:
+    short = BeamConfig(width=2, max_ratio=0.0, max_extra=2)
+    for each in load(run, kind).transcribe([path for path, _ in sounds[:6]], generation=short):
+        assert all(len(candidate.ids) <= 2 for candidate in each.candidates)
+
+
+def test_sampling_and_greedy_search_know_what_they_can(run: Any, sounds: Any) -> None:
+    paths = [path for path, _ in sounds[:3]]
+    joint, ctc = load(run, "joint"), load(run, "ctc")
+    drawn = [joint.transcribe(paths, generation=SamplingConfig(), seed=seed) for seed in (1, 1)]
+    assert drawn[0] == drawn[1]
+    assert [each.text for each in ctc.transcribe(paths, generation=GreedyConfig())] == [text for _, text in sounds[:3]]
+    with pytest.raises(RecipeError, match=r"sampling: draws token after token"):
+        ctc.transcribe(paths, generation=SamplingConfig())
+    for face in (ctc, joint):
+        with pytest.raises(RecipeError, match=r"n-best 2: .*; use a beam"):
+            face.transcribe(paths, generation=GreedyConfig(), n_best=2)
+
+
+def test_sounds_that_cannot_be_heard_are_named(run: Any, tmp_path: Path) -> None:
+    face = load(run, "ctc")
+    assert face.transcribe([]) == []
+    with pytest.raises(DataError, match=r"short\.wav: has 12 ms, and a frame needs 25; give a longer sound"):
+        face.transcribe([silence(tmp_path / "short.wav", 100)])
+    with pytest.raises(DataError, match=r"long\.wav: has 4\.0 s, this model reads at most 3; split it"):
+        face.transcribe([silence(tmp_path / "long.wav", 32_000)])
+    assert face.transcribe([silence(tmp_path / "quiet.wav", 8000)])[0].seconds == 1.0
+
+
+# --- what is looked at ------------------------------------------------------------------------------------
+
+
+def test_a_record_shows_what_was_looked_at_beside_the_sound(run: Any, sounds: Any) -> None:
+    face, (path, text) = load(run, "joint"), sounds[3]
+    slots = -(-len(face._heard(path, 1).frames) // 4)
+    record = face.look(Asked(str(path), text, scope=Scope(padding=2)))
+    axis = record.axis("source")
+    assert axis.kind == "frames"
+    assert len(axis.tokens) == slots + 2
+    assert axis.pictures is not None
+    assert axis.pictures.shape == (1, 12, 4 * (slots + 2), 3)
+    across = record.find("cross", layer=0)
+    assert across.weights.shape == (2, len(text.split()) + 1, slots + 2)
+    assert across.weights[:, :, slots:].max() == 0, "nobody looks at padding"
+    assert [each.token for each in record.written] == [*(f"{word}" for word in _pieces(face, text)), "</s>"]
+    found = face.look(Asked(str(path), beam=3))
+    assert [each.token for each in found.written][:-1] == list(face.transcribe([path])[0].candidates[0].tokens)
+
+
+def _pieces(face: Recogniser, text: str) -> list[str]:
+    tokenizer = face.target.tokenizer
+    return tokenizer.pieces(tokenizer.encode(text))
+
+
+def test_slots_say_what_they_say(run: Any, sounds: Any) -> None:
+    face, (path, text) = load(run, "ctc"), sounds[3]
+    record = face.inspect(path)
+    said = [answer.said for answer in record.answers]
+    assert len(said) == len(record.axis("source").tokens)
+    words = [word for word, before in zip(said, ["∅", *said], strict=False) if word not in ("∅", before)]
+    assert words == _pieces(face, text)
+    assert record.find("encoder", layer=0).queries == "source"
+    with pytest.raises(RecipeError, match="--target: this model reads no text"):
+        face.look(Asked(str(path), text))
+
+
+# --- what is measured -------------------------------------------------------------------------------------
+
+
+def test_an_exam_counts_errors(run: Any, folder: Path, sounds: Any) -> None:
+    recipe = open_run(run("ctc")).recipe
+    exam = kind_of(recipe).exam(recipe, Asking())
+    assert exam.size == 20
+    answers = exam.answers(load(run, "ctc"), recipe)
+    assert {name: metric.value for name, metric in exam.metrics(answers).items()} == {
+        "word errors": 0.0, "character errors": 0.0, "exact": 100.0,
+    }  # fmt: skip
+    assert answers.sound == pytest.approx(
+        sum(each.seconds for each in load(run, "ctc").transcribe([p for p, _ in sounds]))
+    )
+    assert kind_of(recipe).exam(recipe, Asking()).unlike(exam) is None
+
+
+@pytest.mark.parametrize("kind", ["ctc", "joint"])
+def test_the_share_of_exact_texts_may_be_monitored(
+    folder: Path, tmp_path: Path, run: Any, sounds: Any, kind: str
+) -> None:
+    opened = open_run(run(kind))
+    recipe = opened.recipe.model_copy(
+        update={"training": opened.recipe.training.model_copy(update={"monitor": "exact"})}
+    )
+    text = corpus_of(run(kind), "validation")
+    watched = open_run(run(kind), recipe)
+    task = watched.kind.problem(watched, text, text, device=torch.device("cpu"))
+    with torch.no_grad():
+        measured = task.evaluate(trained(opened, device=torch.device("cpu")))
+    greedy = load(run, kind).transcribe([path for path, _ in sounds], generation=GreedyConfig())
+    assert set(measured) == task.metrics
+    assert measured["exact"] == sum(a.text == b for a, (_, b) in zip(greedy, sounds, strict=True)) / 20
+
+
+# --- recipes ----------------------------------------------------------------------------------------------
+
+
+def recipe(**model: Any) -> Any:
+    table = {
+        "task": "speech",
+        "output": "x",
+        "data": {"train": {"path": "a.tsv"}, "validation": {"path": "b.jsonl"}},
+        "model": model,
+        "training": {"steps": 1},
+    }
+    return recipe_from(table, place="r")
+
+
+def test_recipes_say_what_does_not_fit() -> None:
+    assert recipe().model.decoder.d_model == 256
+    assert recipe(ctc_weight=1).model.decoder is None
+    assert recipe().data.validation.kind == "jsonl"
+    for model, told in (
+        ({"ctc_weight": 1, "decoder": {"layers": 1}}, "model.decoder writes nothing with model.ctc_weight = 1"),
+        ({"d_model": 64}, ""),
+        ({"d_model": 64, "decoder": {"d_model": 32}}, "model.decoder.d_model = 32 must be 64"),
+        ({"kind": "recurrent", "d_model": 32}, "model.decoder.d_model = 32 must be 64"),
+        ({"kind": "recurrent", "d_model": 32, "decoder": {"d_model": 64}}, ""),
+        ({"d_model": 64, "decoder": {"layers": 1}}, ""),
+        ({"decoder": {"kind": "recurrent", "reading": {"weights": "sampled"}}}, "learns by REINFORCE alone"),
+        ({"positions": {"kind": "learned", "length": 100}}, "model.positions.length = 100 must be at least 501"),
+        (
+            {"decoder": {"positions": {"kind": "learned", "length": 100}}},
+            "model.decoder.positions.length = 100 must be at least data.max_length = 400",
+        ),
+    ):
+        if told:
+            with pytest.raises(RecipeError) as error:
+                recipe(**model)
+            assert told in str(error.value)
+        else:
+            recipe(**model)
+
+
+# --- made-up speech ---------------------------------------------------------------------------------------
+
+
+def test_spoken_digits_are_the_same_each_time_and_of_their_part() -> None:
+    made = {part: list(digits.sayings(part, 12, seed=1)) for part in digits.PARTS}
+    assert made["train"] == list(digits.sayings("train", 12, seed=1))
+    assert made["train"] != list(digits.sayings("train", 12, seed=2))
+    for part, said in made.items():
+        for each in said:
+            string = [digits.WORDS.index(word) for word in each.text.split()]
+            assert 1 <= len(string) <= digits.LONGEST
+            assert digits.part_of(string) == part
+    voices = [{digits.Voice.of(part, n, seed=1) for n in range(count)} for part, count in digits.VOICES.items()]
+    assert len(set.union(*voices)) == sum(digits.VOICES.values()), "no voice speaks in two parts"
+    fours = list(digits.sayings("test", 5, seed=1, digits=4))
+    assert {len(each.text.split()) for each in fours} == {4}
+
+
+def test_digits_sound_different_and_alike_when_said_again() -> None:
+    """In one voice each digit is nearer to itself, said anew, than to any other, by the mean of its frames' bands."""
+    voice, front = digits.Voice.of("train", 3, seed=1), LogMel(rate=digits.RATE, normalise=False)
+
+    def heard(digit: int, seed: str) -> Tensor:
+        from heedful.data.sound import Sound
+
+        samples = torch.from_numpy(digits.spoken([digit], voice, seed=seed).astype(np.float32) / 2**15)
+        assert samples.abs().max() > 0.1
+        frames = front.frames(Sound(samples, digits.RATE))
+        loud = frames[frames.mean(1) > frames.mean(1).median()]
+        return loud.mean(0) - loud.mean()
+
+    first, again = ([heard(digit, f"{name} {digit}") for digit in range(10)] for name in ("a", "b"))
+    nearest = [int(torch.stack([(one - other).norm() for other in first]).argmin()) for one in again]
+    assert sum(one == digit for digit, one in enumerate(nearest)) >= 8
