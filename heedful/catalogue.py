@@ -29,6 +29,7 @@ _OWN: Final[Mapping[str, str]] = {
     "classification": "heedful.tasks.classification.recipe:ClassificationRecipe",
     "spans": "heedful.tasks.spans.recipe:SpansRecipe",
     "captioning": "heedful.tasks.captioning.recipe:CaptioningRecipe",
+    "matching": "heedful.tasks.matching.recipe:MatchingRecipe",
     "multitask": "heedful.tasks.multitask.recipe:MultitaskRecipe",
     "glimpses": "heedful.tasks.glimpses.recipe:GlimpsesRecipe",
 }

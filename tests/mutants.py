@@ -65,6 +65,7 @@ ATTEND = "tests/reference/test_show_attend_tell.py"
 CAPTIONS = "tests/unit/metrics/test_captions.py"
 CTC = "tests/unit/generation/test_ctc.py"
 SPEECH = "tests/unit/tasks/test_speech.py"
+MATCHING = "tests/unit/tasks/test_matching.py"
 LIKELIHOOD = "tests/reference/test_likelihood.py"
 LOOPS = "tests/reference/test_multihead.py"
 PENALTIES = "tests/reference/test_penalties.py"
@@ -2082,10 +2083,52 @@ PRETRAINING = (
         (PRETRAINED,),
     ),
     Mutant(
+        "pairs with a text in common are told from each other",
+        "tasks/matching/problem.py",
+        ".masked_fill(alike, -torch.inf)",
+        "",
+        (f"{MATCHING}::test_the_loss_is_that_of_the_papers_in_plain_loops",),
+    ),
+    Mutant(
+        "texts are compared in the order of their lengths",
+        "tasks/matching/problem.py",
+        "np.argsort(np.concatenate(plan))",
+        "np.concatenate(plan)",
+        (f"{MATCHING}::test_a_batch_that_is_read_in_pieces_is_the_batch",),
+    ),
+    Mutant(
+        "only one side is told from the others",
+        "tasks/matching/problem.py",
+        'logits.T, right, reduction="sum"',
+        'logits, right, reduction="sum"',
+        (f"{MATCHING}::test_the_loss_is_that_of_the_papers_in_plain_loops",),
+    ),
+    Mutant(
+        "the margin is measured too",
+        "tasks/matching/problem.py",
+        "total += float(contrast(source, target, batch.alike, scale=model.scale))",
+        "total += float(contrast(source, target, batch.alike, scale=model.scale, margin=self.margin))",
+        (f"{MATCHING}::test_what_is_measured_is_what_is_lost",),
+    ),
+    Mutant(
+        "who says the same of all finds everything",
+        "metrics/ranking.py",
+        "(cosines >= cosines[:, rows].diagonal()[:, None] - _ROUNDING)",
+        "(cosines > cosines[:, rows].diagonal()[:, None] + _ROUNDING)",
+        (f"{MATCHING}::test_who_says_the_same_of_all_finds_nothing",),
+    ),
+    Mutant(
+        "the target is cut as the source is",
+        "tasks/translation/run.py",
+        "config.written.learn(",
+        "config.learn(",
+        ("tests/unit/tasks/test_translation.py::test_the_target_may_be_cut_in_another_way",),
+    ),
+    Mutant(
         "the mean of a text is over the batch's longest",
-        "tasks/embedder.py",
-        "(memory.values * real).sum(1) / real.sum(1)",
-        "(memory.values * real).sum(1) / real.size(1)",
+        "models/encoders.py",
+        "(hidden * real).sum(1) / real.sum(1).clamp(min=1)",
+        "(hidden * real).sum(1) / real.size(1)",
         (PRETRAINED,),
     ),
     Mutant(

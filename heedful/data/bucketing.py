@@ -33,16 +33,25 @@ def plan_batches(
     if not len(lengths):
         return []
     padded = -(-lengths.astype(np.int64) // pad_to) * pad_to
-    # Raw bits, because numpy promises those for good, but not what `shuffle` makes of them.
-    random = np.random.Philox(np.random.SeedSequence([seed, epoch]))
-    shuffled = np.argsort(random.random_raw(len(lengths)), kind="stable")
+    random = _chance(seed, epoch)
+    shuffled = _shuffled(len(lengths), random)
     per_pool = max(1, int(_POOL * tokens / max(1.0, float(padded[:, 1].mean()))))
     source, target = padded[shuffled].T
     # Sources rise and fall in turn, so that a batch across two target lengths finds like sources at the seam.
     rising = np.where(target // pad_to % 2, source, -source)
     order = shuffled[np.lexsort((rising, target, np.arange(len(shuffled)) // per_pool))]
     batches = _cut(order, padded, tokens=tokens, per_pool=per_pool)
-    return [batches[i] for i in np.argsort(random.random_raw(len(batches)), kind="stable")]
+    return [batches[i] for i in _shuffled(len(batches), random)]
+
+
+def plan_at_random(count: int, *, rows: int, seed: int, epoch: int) -> list[Integer[np.ndarray, " B"]]:
+    """The batches of one epoch whatever the lengths: all examples shuffled, in as many equal parts as `rows` asks.
+
+    A function of these arguments alone. Every example occurs once; no batch has more than `rows`, and their sizes
+    differ by one at most.
+    """
+    _require_positive(rows=rows)
+    return np.array_split(_shuffled(count, _chance(seed, epoch)), -(-count // rows)) if count else []
 
 
 def plan_by_length(lengths: Integer[np.ndarray, " N"], *, tokens: int, rows: int) -> list[Integer[np.ndarray, " B"]]:
@@ -77,6 +86,16 @@ def _cut(
         batches.append(order[start : start + count])
         start += count
     return batches
+
+
+def _chance(seed: int, epoch: int) -> np.random.Philox:
+    """Of an epoch of a run."""
+    return np.random.Philox(np.random.SeedSequence([seed, epoch]))
+
+
+def _shuffled(count: int, random: np.random.Philox) -> Integer[np.ndarray, " N"]:
+    """Whole numbers below `count`; by raw bits, which numpy promises for good, but not what `shuffle` makes of them."""
+    return np.argsort(random.random_raw(count), kind="stable")
 
 
 def _require_positive(**numbers: int) -> None:

@@ -11,13 +11,23 @@ from heedful.metrics.translation import check_pairs
 
 
 def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """The fewest items to put in, take out or exchange so that one becomes the other (Levenshtein 1966)."""
-    row = list(range(len(other) + 1))
-    for number, item in enumerate(one, 1):
-        above, row = row, [number]
-        for column, against in enumerate(other):
-            row.append(min(above[column + 1] + 1, row[-1] + 1, above[column] + (item != against)))
-    return row[-1]
+    """The fewest items to put in, take out or exchange so that one becomes the other (Levenshtein 1966).
+
+    Columns of the table are whole numbers, a bit for each difference between neighbours (Hyyrö 2003, figure 3).
+    """
+    places: dict[Hashable, int] = {}
+    for place, item in enumerate(one):
+        places[item] = places.get(item, 0) | 1 << place
+    every, last = (1 << len(one)) - 1, 1 << len(one) >> 1
+    up, down, distance = every, 0, len(one)
+    for item in other:
+        same = places.get(item, 0)
+        diagonal = (((same & up) + up) ^ up) | same | down
+        right, left = down | ~(diagonal | up), diagonal & up
+        distance += bool(right & last) - bool(left & last) if one else 1
+        right, left = right << 1 | 1, left << 1
+        up, down = (left | ~(diagonal | right)) & every, right & diagonal & every
+    return distance
 
 
 def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Ratio:

@@ -41,17 +41,22 @@ class Summary(nn.Module, ABC):
         """
 
 
+def mean_of_tokens(hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B d_model"]:
+    """The mean over all tokens, special ones too; a text without any has zeros."""
+    real = (positions >= 0).unsqueeze(-1)
+    mean: Tensor = (hidden * real).sum(1) / real.sum(1).clamp(min=1)
+    return mean
+
+
 @final
 class MeanOfTokens(Summary):
-    """The mean over all tokens; a text without any has zeros."""
+    """See `mean_of_tokens`."""
 
     def forward(
         self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
     ) -> Float[Tensor, "B d_model"]:
         """Special tokens count as well."""
-        real = (positions >= 0).unsqueeze(-1)
-        mean: Tensor = (hidden * real).sum(1) / real.sum(1).clamp(min=1)
-        return mean
+        return mean_of_tokens(hidden, positions)
 
 
 @final

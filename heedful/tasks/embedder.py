@@ -15,6 +15,7 @@ from heedful.data.sequences import joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Record
+from heedful.models.encoders import mean_of_tokens
 from heedful.models.interface import Encoder
 from heedful.tasks.faces import Asked, Face, TextLines, in_batches
 from heedful.tasks.inspecting import Scope, encoded
@@ -103,8 +104,7 @@ class Embedder(Face):
 
     def _means(self, rows: list[list[int]]) -> Float[np.ndarray, "B d_model"]:
         memory = self.encoder(self.tokens(rows))
-        real = (memory.positions >= 0).unsqueeze(-1)
-        means: np.ndarray = ((memory.values * real).sum(1) / real.sum(1)).float().cpu().numpy()
+        means: np.ndarray = mean_of_tokens(memory.values, memory.positions).float().cpu().numpy()
         return means
 
     def lines(self) -> EmbedLines:

@@ -94,11 +94,12 @@ class LabelledReport(Report):
 
     def table(self) -> str:
         """A line for each metric, without a heading."""
-        lines = [f"{'metric':<14}  {'value':>8}  always {self.exam.always}"]
+        width = max(14, *map(len, self.metrics))
+        lines = [f"{'metric':<{width}}  {'value':>8}  always {self.exam.always}"]
         baseline = self._baseline
         for name, metric in self.metrics.items():
             base = f"{baseline[name]:.4f}" if name in baseline else ""
-            lines.append(f"{name:<14}  {metric.value:>8.4f}  {base}".rstrip())
+            lines.append(f"{name:<{width}}  {metric.value:>8.4f}  {base}".rstrip())
         return "\n".join(lines)
 
     def content(self) -> dict[str, Any]:

@@ -457,6 +457,12 @@ RUNS: Final[dict[str, Golden]] = {
             MEASURE,
         ],
     ),
+    "matching": Golden(
+        'task = "matching"\n' + TRANSLATION + WORDS + ENCODER + sitting("pairs = 8", "margin = 0.1", "keep = 1"),
+        parallel(),
+        [{"call": "embed", "asked": [NEW]}, {"call": "inspect", "asked": [NEW[0]]}],
+        [["embed", "run", "--text", *NEW], MEASURE],
+    ),
     "multitask": Golden(
         'task = "multitask"\n'
         + '\n[tasks.kind-of-thing]\n'

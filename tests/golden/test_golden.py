@@ -84,7 +84,7 @@ def test_there_is_a_run_of_each_task_and_family() -> None:
     assert kinds >= {("tagging", kind) for kind in ("transformer", "recurrent")}
     assert kinds >= {("classification", kind) for kind in ("transformer", "recurrent", "conditional")}
     assert ("glimpses", "glimpses") in kinds
-    assert kinds >= {(task, "transformer") for task in ("pretraining", "spans", "multitask")}
+    assert kinds >= {(task, "transformer") for task in ("pretraining", "spans", "matching", "multitask")}
     assert len(COMPLETE) >= 4
 
 

@@ -25,3 +25,14 @@ def test_quickstart_translates_sentences_it_has_never_seen(tmp_path: Path) -> No
     assert float(found[1]) >= 95
     assert float(found[2]) >= 95
     assert (tmp_path / "quickstart-en-de/alignment.svg").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_a_question_in_one_language_finds_what_says_the_same_in_another(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "heedful", "quickstart", "matching", "--output", str(tmp_path / "found")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"the right one: (\d+\.\d) %", done.stdout)
+    assert found is not None, done.stdout
+    assert float(found[1]) >= 95
+    assert "<table>" in (tmp_path / "found-de-en/found.html").read_text(encoding="utf-8")

@@ -73,7 +73,7 @@ def smaller(recipe: Recipe) -> dict[str, object]:
         }
     options: dict[str, object] = TINY | TINIER[recipe.model.kind]
     if not isinstance(recipe, LanguageRecipe):
-        size = 20 if recipe.tokenizer.kind == "words" else 40
+        size = 20 if recipe.tokenizer.kind in ("words", "characters") else 40
         tables = [data_table(name) for name in recipe.datasets]
         options |= {"tokenizer.size": size}
         options |= {
@@ -140,6 +140,8 @@ def test_two_updates(path: Path, workshop: Path) -> None:
             assert len(model.look_at([np.zeros(model.shape, dtype=np.uint8)])[0].path) == recipe.model.draws
         case "captioning":
             assert len(model.caption([next(scenes("test", 1)).picture])) == 1
+        case "matching":
+            assert len(model.embed(["a dog", ""])) == 2
         case "multitask":
             assert model.names == tuple(recipe.tasks)
             assert len(model.head("sst-2").classify(["a dog"])) == 1
@@ -151,7 +153,7 @@ def sources(text: Path, part: str) -> list[list[str]]:
 
 
 def parallel(text: Path, stem: str) -> list[str]:
-    if stem == "tatoeba-en-de":
+    if any(path.stem == stem and recipe.data.train.kind == "tsv" for path, recipe in RECIPES.items()):
         return [word for part in ("train", "validation") for word in (f"--data.{part}.path", f"{text}/{part}.tsv")]
     places: list[str] = []
     for part in ("train", "validation"):
@@ -276,6 +278,7 @@ WRITERS = {
     "spans": questions,
     "captioning": pictured,
     "speech": recordings,
+    "matching": parallel,
     "multitask": several,
 }
 

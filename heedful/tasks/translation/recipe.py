@@ -2,100 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.recipes.generation import BeamConfig, GenerationConfig
+from heedful.recipes.parallel import ParallelTextConfig
 from heedful.recipes.recipe import DataConfig, Recipe
-from heedful.recipes.section import InputPath, Mark, Section, kind_from, misfit
-from heedful.recipes.text import Column, Name, TokenizerConfig
+from heedful.recipes.section import Mark, misfit
+from heedful.recipes.text import TokenizerConfig
 from heedful.recipes.training import Weight, WritingTrainingConfig
-
-if TYPE_CHECKING:
-    from heedful.data.readers import Pair, Reader
-
-
-def _other_than(key: str, what: str) -> AfterValidator:
-    """Both languages do not stand in one place."""
-
-    def check(value: Any, info: ValidationInfo) -> Any:
-        if value == info.data.get(key):
-            raise ValueError(f"must be another {what} than {key}")
-        return value
-
-    return AfterValidator(check)
-
-
-class LinesConfig(Section):
-    """Two files whose lines translate each other, plain or gzipped."""
-
-    kind: Literal["lines"] = "lines"
-    source: InputPath
-    """the file of source sentences, one a line"""
-    target: Annotated[InputPath, _other_than("source", "file")]
-    """the file of their translations, one a line"""
-
-    def reader(self) -> Reader[Pair]:
-        """Line by line."""
-        from heedful.data.readers import LineAligned
-
-        return LineAligned(self.source, self.target)
-
-
-class TsvConfig(Section):
-    """One file of tab-separated columns, plain or gzipped."""
-
-    kind: Literal["tsv"] = "tsv"
-    path: InputPath
-    """the file"""
-    source_column: Column = 0
-    """column of the source sentences, counted from 0"""
-    target_column: Annotated[Column, _other_than("source_column", "column")] = 1
-    """column of their translations, counted from 0"""
-
-    def reader(self) -> Reader[Pair]:
-        """A pair for each line."""
-        from heedful.data.readers import TabSeparated
-
-        return TabSeparated(self.path, source_column=self.source_column, target_column=self.target_column)
-
-
-class JsonlConfig(Section):
-    """One file with a JSON object on each line, plain or gzipped."""
-
-    kind: Literal["jsonl"] = "jsonl"
-    path: InputPath
-    """the file"""
-    source_field: Name
-    """name of the field that holds the source sentence"""
-    target_field: Annotated[Name, _other_than("source_field", "field")]
-    """name of the field that holds its translation"""
-
-    def reader(self) -> Reader[Pair]:
-        """A pair for each line."""
-        from heedful.data.readers import JsonLines
-
-        return JsonLines(self.path, source_field=self.source_field, target_field=self.target_field)
-
-
-def _kind_of_text(table: Mapping[str, Any]) -> str | None:
-    """The kind that the keys belong to; a file's name tells JSONL from TSV where only `path` is given."""
-    if "source" in table or "target" in table:
-        return "lines"
-    if "source_field" in table or "target_field" in table:
-        return "jsonl"
-    if "path" not in table:
-        return None
-    name = str(table["path"]).removesuffix(".gz")
-    return "jsonl" if name.endswith((".jsonl", ".ndjson")) and "source_column" not in table else "tsv"
-
-
-ParallelTextConfig = Annotated[
-    LinesConfig | TsvConfig | JsonlConfig, Field(discriminator="kind"), kind_from(_kind_of_text)
-]
 
 
 class TranslationDataConfig(DataConfig):
@@ -114,8 +31,22 @@ class TranslationDataConfig(DataConfig):
 class PairTokenizerConfig(TokenizerConfig):
     """How both languages are cut into tokens; learned from the training text, always the same way."""
 
-    joint: bool = True
-    """one vocabulary for both languages, or one for each"""
+    target: TokenizerConfig | None = None
+    """how the language that is written is cut, where it is otherwise: letters that become phonemes between spaces"""
+    joint: bool = Field(default_factory=lambda given: given.get("target") is None)
+    """one vocabulary for both languages, or one for each; true if not given, unless there is a `target`"""
+
+    @field_validator("joint")
+    @classmethod
+    def _one_way(cls, joint: bool, info: ValidationInfo) -> bool:
+        if joint and info.data.get("target") is not None:
+            raise ValueError("must be false where tokenizer.target cuts one of the languages in another way")
+        return joint
+
+    @property
+    def written(self) -> TokenizerConfig:
+        """How the target is cut."""
+        return self.target or self
 
 
 class TranslationTrainingConfig(WritingTrainingConfig):

@@ -12,6 +12,7 @@ from heedful.inspection.page import Table
 from heedful.inspection.plots import Line, line_plot
 from heedful.metrics.bootstrap import Interval, intervals
 from heedful.metrics.counted import CorpusBLEU
+from heedful.metrics.edits import character_error_rate, word_error_rate
 from heedful.metrics.metric import Metric
 from heedful.metrics.report import Report as Scored
 from heedful.metrics.report import evaluate
@@ -63,6 +64,14 @@ class TranslationReport(Report):
         return [found.signature, chrf(texts, references, lowercase=lowercase).signature]
 
     @cached_property
+    def error_rates(self) -> dict[str, float]:
+        """Edits of words and of characters, in percent of those of the references."""
+        fold = str.lower if self.exam.asking.lowercase else str
+        texts, references = ([*map(fold, side)] for side in (self.answers.texts, self.exam.references))
+        rates = {"WER": word_error_rate(texts, references), "CER": character_error_rate(texts, references)}
+        return {name: rate.value for name, rate in rates.items()}
+
+    @cached_property
     def lengths(self) -> list[int]:
         """Words in each source."""
         return [len(pair.source.split()) for pair in self.exam.pairs]
@@ -89,6 +98,10 @@ class TranslationReport(Report):
         for score in self.scored.scores:
             shown = span(known[score.name], 2) if score.name in known else ""
             lines.append(f"{score.name:<{width}}  {score.value:>7.2f}  {shown:<16}  {score.signature}")
+        for name, what in (("WER", "words"), ("CER", "characters")):
+            lines.append(
+                f"{name:<{width}}  {self.error_rates[name]:>7.2f}  {'':<16}  edits per 100 {what} of the references"
+            )
         if self.perplexity is not None:
             lines.append(f"{'perplexity':<{width}}  {self.perplexity:>7.3f}  {'':<16}  of the references, per token")
         lines += ["", "BLEU by words in the source"]
@@ -105,6 +118,7 @@ class TranslationReport(Report):
             "perplexity": self.perplexity,
             "scores": [asdict(score) for score in self.scored.scores],
             "intervals": [asdict(interval) for interval in self.scored.intervals],
+            "error_rates": self.error_rates,
             "bleu_by_length": self.banded(),
         }
 

@@ -56,7 +56,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
             joint = config.learn(text for pair in reader for text in (pair.source, pair.target))
             return {SOURCE: joint, TARGET: joint}
         source = config.learn(pair.source for pair in reader)
-        return {SOURCE: source, TARGET: config.learn(pair.target for pair in reader)}
+        return {SOURCE: source, TARGET: config.written.learn(pair.target for pair in reader)}
 
     def load(self, recipe: TranslationRecipe, folder: Path) -> Vocabularies:
         """Both languages', the same one twice where they share it."""
@@ -145,7 +145,7 @@ def _validation_bleu(run: TranslationRun) -> Score:
         known = [pair for pair in pairs if len(source.encode(pair.source)) < translator.max_source]
         found = translator.translate([pair.source for pair in known], search=greedy, length=Length(1.5, 10))
         references = [pair.target for pair in known]
-        value = bleu([each.text for each in found], references, lowercase=run.recipe.tokenizer.lowercase).value
-        return {"bleu": value}
+        lowercase = run.recipe.tokenizer.written.lowercase
+        return {"bleu": bleu([each.text for each in found], references, lowercase=lowercase).value}
 
     return Score(frozenset({"bleu"}), measure)

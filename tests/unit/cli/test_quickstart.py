@@ -36,6 +36,24 @@ def test_the_whole_way_in_a_few_steps(say: Say, here: Path, monkeypatch: pytest.
     assert say("evaluate", folder / "run", "--samples", 2).code == 0
 
 
+def test_matching_in_a_few_steps(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question, what is found, and where to go next."""
+    monkeypatch.setattr("heedful.tasks.matching.demonstration.phrasebook", partial(phrasebook, held_out=30))
+    said = say("quickstart", "matching", "--output", here / "a<b", "--size", 200, "--steps", 3)
+    assert said.code == 0, said.err
+    folder = here / "a<b-de-en"
+    assert re.search(r"right one: \d+\.\d %   among the first five: \d+\.\d %   by chance: 3\.3 %", said.out)
+    page = (folder / "found.html").read_text(encoding="utf-8")
+    assert page.count("<table>") == 8
+    assert page.count("<td>right</td>") <= 8
+    passages = (folder / "text/passages.txt").read_text(encoding="utf-8").splitlines()
+    test = [line.split("\t")[1] for line in (folder / "text/test.tsv").read_text(encoding="utf-8").splitlines()]
+    assert passages == test
+    commands = [line.strip() for line in said.out.splitlines() if line.strip().startswith("heedful ")]
+    assert [command.split()[1] for command in commands] == ["evaluate", "index", "search"]
+    assert say(*commands[0].split()[1:]).code == 0
+
+
 def test_languages_are_listed(say: Say) -> None:
     said = say("quickstart", "--languages")
     assert (said.code, said.out.split()) == (0, list(languages()))

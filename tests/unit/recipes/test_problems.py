@@ -148,6 +148,11 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
             "--model.shared_key_value",
             "model.heads = 3 gives each head 9 numbers, but rotary positions turn pairs",
         ),
+        (
+            "--tokenizer.target.kind words --tokenizer.joint true",
+            "tokenizer.joint = true must be false where tokenizer.target cuts one of the languages in another way",
+        ),
+        ("--tokenizer.target.kind words", 'model.tie = "three_way" needs one vocabulary'),
         ("--tokenizer.joint false", 'model.tie = "three_way" needs one vocabulary'),
         ("--tokenizer.kind words --tokenizer.character_coverage 0.99", "= 0.99 has no meaning for"),
         ("--tokenizer.size none", 'must be a number for tokenizer.kind = "bpe", as in size = 8000'),

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import heedful
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.data.batches import PairBatch, collate
@@ -173,3 +174,15 @@ def test_epochs_are_planned_from_the_seed(corpus: Corpus) -> None:
     plans = [[rows.tolist() for rows in task.plan(epoch)] for epoch in (0, 1, 0)]
     assert plans[0] == plans[2] != plans[1]
     assert sorted(row for rows in plans[0] for row in rows) == list(range(PAIRS))
+
+
+def test_the_target_may_be_cut_in_another_way(small: Path) -> None:
+    """Letters become words between spaces."""
+    words = ["--tokenizer.kind", "characters", "--tokenizer.target.kind", "words", "--model.tie", "two_way"]
+    recipe = heedful.load_recipe(small, [*words, "--data.max_length", "40", "--training.steps", "2"])
+    assert not recipe.tokenizer.joint
+    run = heedful.train(recipe, device="cpu")
+    face = heedful.load(run.folder, device="cpu")
+    assert face.source.pieces(face.source.encode("12 3")) == ["1", "2", "▁", "3"]
+    assert face.target.pieces(face.target.encode("eins zwei")) == ["eins", "zwei"]
+    assert len(face.translate(["1 2"])) == 1

@@ -1,0 +1,43 @@
+"""An encoder whose vectors of texts are compared."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from heedful.models.encoders import mean_of_tokens
+from heedful.models.interface import Encoder
+from heedful.values import Tokens
+
+SHARPEST: Final = 100.0
+"""What cosines are multiplied by at most (Radford et al. 2021, 2.5)."""
+
+
+class TextMatcher(nn.Module):
+    """The mean of what one encoder says of a text's tokens, of length 1, and how sharply such vectors are compared.
+
+    Args:
+        encoder: reads the texts of both sides.
+        temperature: what cosines are divided by, at the start.
+        learned: whether that changes with training.
+    """
+
+    def __init__(self, encoder: Encoder[Tokens], *, temperature: float, learned: bool) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)), requires_grad=learned)
+
+    @property
+    def scale(self) -> Float[Tensor, ""]:
+        """1 / temperature."""
+        return self.log_scale.float().exp().clamp(max=SHARPEST)
+
+    def forward(self, tokens: Tokens) -> Float[Tensor, "B d_output"]:
+        """In single precision."""
+        memory = self.encoder(tokens)
+        return functional.normalize(mean_of_tokens(memory.values, memory.positions).float(), dim=-1)

@@ -1,0 +1,166 @@
+"""Sequence to sequence beyond translation: how text is made, what is measured, and a corrector of spelling."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import heedful
+from heedful.metrics.edits import edit_distance
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def study() -> Iterator[SimpleNamespace]:
+    """Its names, and those of the file that it imports."""
+    sys.path.insert(0, str(ROOT / "studies"))
+    try:
+        import spelling  # type: ignore[import-not-found]  # beside the study
+
+        yield SimpleNamespace(**runpy.run_path(str(ROOT / "studies/beyond_translation.py")), spelling=spelling)
+    finally:
+        sys.path.remove(str(ROOT / "studies"))
+
+
+def options(study: SimpleNamespace, task: str, folder: Path, *data: Path, **more: Any) -> Any:
+    return study.Options(task, data=data, output=folder / "out", **more)
+
+
+def written(study: SimpleNamespace, given: Any) -> dict[str, list[tuple[str, str]]]:
+    study.main(given)
+    return {
+        path.relative_to(given.output).with_suffix("").as_posix(): study.read_pairs(path)
+        for path in sorted(given.output.rglob("*.tsv"))
+    }
+
+
+def test_pronunciations_of_a_word_are_in_one_part(study: SimpleNamespace, tmp_path: Path) -> None:
+    dice = random.Random(1)
+    words = ["".join(dice.choices("abcdefgh", k=5)) for _ in range(600)]
+    lines = [f"{word}{suffix} AA1 B{' # of a name' * (not suffix)}" for word in words for suffix in ("", "(2)")]
+    with gzip.open(tmp_path / "c.gz", "wt") as file:
+        file.write("\n".join(["it's IH1 T S", ";;; nothing", "a.d. EY1", *lines, "", ""]))
+    parts = written(study, options(study, "g2p", tmp_path, tmp_path / "c.gz"))
+    held = {part: {word for word, _ in pairs} for part, pairs in parts.items()}
+    assert held["train"] | held["validation"] | held["test"] == set(words)
+    assert sum(map(len, held.values())) == len(set(words)), "no word is in two parts"
+    assert {pair for pairs in parts.values() for pair in pairs} == {(word, "AA1 B") for word in words}
+    assert 30 <= len(held["test"]) <= 90
+    assert 3 <= len(held["validation"]) <= 30
+
+
+def test_the_closest_pronunciation_counts(study: SimpleNamespace) -> None:
+    pairs = [("a", "AH0"), ("a", "EY1"), ("bee", "B IY1"), ("tomato", "T AH0 M")]
+    said = {"a": "EY0", "bee": "B IY1", "tomato": "T AH0 M EY1"}
+    found = {name: each.value for name, each in study.FIELDS["g2p"].metrics(pairs, said).items()}
+    assert found["word error"] == pytest.approx(100 * 2 / 3)
+    assert found["word error, no stress"] == pytest.approx(100 * 1 / 3), "EY0 and EY1 differ in stress alone"
+    assert found["phoneme error"] == pytest.approx(100 * 2 / 6)
+    assert found["phoneme error, no stress"] == pytest.approx(100 * 1 / 6)
+
+
+def test_commands_and_their_splits(study: SimpleNamespace, tmp_path: Path) -> None:
+    for split in ("simple", "length"):
+        train = [f"IN: walk {n} and run OUT: I_WALK I_RUN" for n in range(100)]
+        (tmp_path / f"tasks_train_{split}.txt").write_text("\n".join(train) + "\n")
+        (tmp_path / f"tasks_test_{split}.txt").write_text("IN: jump OUT: I_JUMP\n")
+    parts = written(study, options(study, "scan", tmp_path, tmp_path))
+    assert [*parts] == [f"{split}/{part}" for split in ("length", "simple") for part in ("test", "train", "validation")]
+    assert parts["simple/test"] == [("jump", "I_JUMP")]
+    assert len(parts["length/train"]) + len(parts["length/validation"]) == 100
+    assert parts["length/validation"][0][1] == "I_WALK I_RUN"
+
+
+def test_misspellings_are_wrong_near_and_always_the_same(study: SimpleNamespace) -> None:
+    counts = {"believe": 8, "friend": 2, "cat": 1024, "i": 5, "a": 3}
+    made = list(study.spelling.misspellings(counts, seed=1))
+    assert made == list(study.spelling.misspellings(dict(reversed(counts.items())), seed=1))
+    assert made != list(study.spelling.misspellings(counts, seed=2))
+    assert [pair for pair in made if pair[0] == pair[1]] == [(word, word) for word in sorted(counts)]
+    assert all(wrong == right or wrong not in counts for wrong, right in made)
+    assert all(wrong and edit_distance(wrong, right) <= 4 for wrong, right in made)
+    assert sum(right == "cat" for _, right in made) > sum(right == "friend" for _, right in made)
+
+
+def test_keys_beside_each_other(study: SimpleNamespace) -> None:
+    assert set(study.spelling.KEYS["g"]) == set("fhtyvb")
+    assert set(study.spelling.KEYS["q"]) == set("wa")
+    assert all(key in study.spelling.KEYS[near] for key, nears in study.spelling.KEYS.items() for near in nears)
+
+
+def test_each_mistake_by_hand(study: SimpleNamespace) -> None:
+    dice = random.Random(1)
+    made = {kind.__name__: {kind("abc", dice) for _ in range(200)} for kind in study.spelling.MISTAKES}
+    assert made["dropped"] == {"bc", "ac", "ab"}
+    assert made["doubled"] == {"aabc", "abbc", "abcc"}
+    assert made["swapped"] == {"bac", "acb"}
+    assert made["misheard"] == {f"{vowel}bc" for vowel in "eiouy"}
+    assert {len(each) for each in made["missed"]} == {3}
+    assert {len(each) for each in made["brushed"]} == {4}
+    assert "sbc" in made["missed"]
+    assert "asbc" in made["brushed"]
+
+
+def test_the_corrector_prefers_few_edits_then_frequent_words(study: SimpleNamespace) -> None:
+    """Norvig's own examples, and his order: known words first, then one edit, then two."""
+    corrector = study.spelling.Corrector({"spelling": 3, "the": 900, "then": 90, "bicycle": 2})
+    assert corrector.correct("speling") == "spelling", "put in"
+    assert corrector.correct("bycycle") == "bicycle", "exchanged"
+    assert corrector.correct("hte") == "the", "swapped"
+    assert corrector.correct("thhen") == "then", "one edit, though `the` is more frequent and two away"
+    assert corrector.correct("then") == "then", "known, though a more frequent word is near"
+    assert corrector.correct("quintessential") == "quintessential", "nothing near"
+    assert corrector.correct("sppeling") == "spelling", "two edits"
+
+
+def test_one_edit_is_all_that_norvig_counts(study: SimpleNamespace) -> None:
+    """n deletions, n - 1 swaps, 26 n exchanges and 26 (n + 1) insertions, before they are made one set."""
+    assert study.spelling.edits("a") >= {"", "b", "ba", "ab", "a"}
+    assert len(study.spelling.edits("somthing")) == 442, "as his essay says"
+
+
+def test_a_run_is_measured_beside_the_corrector(
+    study: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.txt").write_text("the cat sat on the mat and the dog sat on the cat and the mat\n" * 2)
+    (tmp_path / "real.tsv").write_text("teh\tthe\nmta\tmat\nIt's\tits\n")
+    given = options(study, "spelling", tmp_path, tmp_path / "t.txt", misspellings=(tmp_path / "real.tsv",))
+    parts = written(study, given)
+    assert {right for _, right in parts["train"]} == {"the", "cat", "sat", "on", "mat", "and", "dog"}
+    study.write_pairs([("hte", "the"), ("the", "the")], given.output / "test.tsv")
+    (tmp_path / "r.toml").write_text(
+        'data.train.path = "out/train.tsv"\ndata.validation.path = "out/train.tsv"\ntokenizer.kind = "characters"\n'
+        "model = { d_model = 8, heads = 2, d_ff = 8, layers = 1 }\ntraining = { steps = 2, threads = 1 }\n"
+        "generation = { width = 2 }\n"
+    )
+    run = heedful.train(heedful.load_recipe(tmp_path / "r.toml", ["--output", str(tmp_path / "run")]), device="cpu")
+    capsys.readouterr()
+    table = study.measure(given, study.FIELDS["spelling"], run.folder)
+    assert [(row[0], row[1], row[2]) for row in table.rows] == [
+        ("run", "made up", "1"), ("Norvig's corrector", "made up", "1"),
+        ("run", "real", "2"), ("Norvig's corrector", "real", "2"),
+    ]  # fmt: skip
+    assert table.rows[3][3].startswith("100.00 ")
+
+
+def test_tags_are_counted_in_their_places(study: SimpleNamespace, tmp_path: Path) -> None:
+    conllu = "1\tdogs\t_\tNOUN\t_\t_\t_\t_\t_\t_\n2\tbark\t_\tVERB\t_\t_\t_\t_\t_\t_\n\n"
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.conllu").write_text(conllu * 2)
+    given = options(study, "tagging", tmp_path, *(tmp_path / f"{name}.conllu" for name in "abc"))
+    assert written(study, given)["test"] == [("dogs bark", "NOUN VERB")] * 2
+    pairs = [("dogs bark", "NOUN VERB"), ("a dog", "DET NOUN")]
+    found = study.FIELDS["tagging"].metrics(pairs, {"dogs bark": "NOUN", "a dog": "DET NOUN X"})
+    assert found["right tags"].value == pytest.approx(75)
+    assert found["right sentences"].value == 0
+    _, answer = study.FIELDS["tagging"].baseline(given)
+    assert answer(["bark new dogs"]) == ["VERB NOUN NOUN"]
