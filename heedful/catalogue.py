@@ -30,6 +30,7 @@ _OWN: Final[Mapping[str, str]] = {
     "spans": "heedful.tasks.spans.recipe:SpansRecipe",
     "captioning": "heedful.tasks.captioning.recipe:CaptioningRecipe",
     "matching": "heedful.tasks.matching.recipe:MatchingRecipe",
+    "stories": "heedful.tasks.stories.recipe:StoriesRecipe",
     "multitask": "heedful.tasks.multitask.recipe:MultitaskRecipe",
     "glimpses": "heedful.tasks.glimpses.recipe:GlimpsesRecipe",
 }

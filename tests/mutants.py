@@ -80,6 +80,9 @@ STORAGE = "tests/unit/attention/test_storage.py"
 VISIBILITY = "tests/unit/attention/test_visibility.py"
 BUILD = "tests/unit/recipes/test_build.py"
 BATCHES = "tests/unit/data/test_batches.py"
+CHAIN = "tests/unit/attention/test_chain.py"
+MEMORY_NETWORK = "tests/reference/test_memory_network.py"
+STORIES = "tests/unit/tasks/test_stories.py"
 STRUCTURED = "tests/unit/attention/test_structured.py"
 HARD = "tests/unit/attention/test_hard.py"
 CHOICE = "tests/unit/attention/test_choice.py"
@@ -2772,6 +2775,62 @@ MEMORIES = (
         "if inside.is_symlink() and inside.is_dir():",
         "if inside.is_symlink() and not inside.exists():",
         ("tests/unit/runs/test_training_run.py::test_what_a_link_leads_to_is_left_alone",),
+    ),
+    Mutant(
+        "what a chain hears from behind knows no links",
+        "attention/chain.py",
+        "after.append((links[:, step - 1] + (single",
+        "after.append((0 * links[:, step - 1] + (single",
+        (f"{CHAIN}::test_marginals_are_those_of_all_paths",),
+    ),
+    Mutant(
+        "a chain stays where it is",
+        "attention/chain.py",
+        "links.to(wide.dtype).masked_fill(torch.eye(keys, dtype=torch.bool, device=links.device), never / 2)",
+        "links.to(wide.dtype)",
+        (f"{CHAIN}::test_marginals_are_those_of_all_paths",),
+    ),
+    Mutant(
+        "a word's place is counted from the end of the longest sentence",
+        "models/memory_network.py",
+        "there.sum(1, keepdim=True).clamp(min=1)",
+        "there.size(1)",
+        (f"{MEMORY_NETWORK}::test_logits_are_those_of_the_equations",),
+    ),
+    Mutant(
+        "a resumed run begins its linear start again",
+        "tasks/stories/problem.py",
+        'self.done = int(tensors["done"])',
+        "self.done = 0",
+        (f"{STORIES}::test_a_run_that_is_cut_in_its_linear_start_ends_as_one_that_is_not",),
+    ),
+    Mutant(
+        "empty memories make newer facts older, not those before them",
+        "tasks/stories/problem.py",
+        "gaps.flip(1).cumsum(1).flip(1)",
+        "gaps.cumsum(1)",
+        (f"{STORIES}::test_gaps_make_facts_older_and_keep_their_order",),
+    ),
+    Mutant(
+        "supporting facts are counted by lines, among which questions stand",
+        "tasks/stories/data.py",
+        "numbers[match[1]] = len(facts)",
+        "numbers[match[1]] = int(match[1]) - 1",
+        (f"{STORIES}::test_babi_is_read_from_a_folder_and_from_an_archive",),
+    ),
+    Mutant(
+        "one of two supporting facts is enough",
+        "tasks/stories/exam.py",
+        "bool(want) and want <= set(each.looked)",
+        "bool(want & set(each.looked))",
+        (f"{STORIES}::test_what_answers_are_worth",),
+    ),
+    Mutant(
+        "facts of a long story are counted from the first that is read",
+        "tasks/stories/face.py",
+        "int(place) + row.first for place",
+        "int(place) for place",
+        (f"{STORIES}::test_of_a_long_story_the_last_facts_are_read",),
     ),
 )
 

@@ -25,7 +25,8 @@ class Explained:
         weights: of the values.
         context: the weighted sums.
         scale: what the plain score was multiplied by.
-        bias: what relative positions add to the scaled score; None where they add nothing.
+        bias: what relative positions add to the scaled score, or the rest of a chain; None where nothing is added.
+        edges: of queries that form a chain, how probable it is that one chooses a key and the next one another.
     """
 
     query: Float[Tensor, "B H Q d_k"]
@@ -37,6 +38,7 @@ class Explained:
     context: Float[Tensor, "B H Q d_v"]
     scale: float = 1.0
     bias: Float[Tensor, "#B H Q K"] | None = None
+    edges: Float[Tensor, "B H steps K K"] | None = None
 
 
 class Explaining(nn.Module, ABC):

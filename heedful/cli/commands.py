@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, Command] = {
     "look": Command("heedful.cli.look", "tell the classes of pictures, glimpse by glimpse"),
     "caption": Command("heedful.cli.caption", "say in words what pictures show, with a trained captioner"),
     "transcribe": Command("heedful.cli.transcribe", "write what is said in files of sound, with a trained model"),
+    "ask": Command("heedful.cli.ask", "answer questions about a story, and tell what was looked at"),
     "predict": Command("heedful.cli.predict", "what the model of any task says of lines"),
     "index": Command("heedful.cli.index", "make an index of passages, by their words and by an encoder"),
     "search": Command("heedful.cli.search", "find the passages of an index that answer questions, and measure that"),

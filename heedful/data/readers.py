@@ -174,6 +174,10 @@ class Record:
         items = self._list(name, "a list of texts", of=str)
         return tuple(Record({name: item}, place=self.place).text(name) for item in items)
 
+    def integers(self, name: str) -> list[int]:
+        """A list of whole numbers."""
+        return self._list(name, "a list of whole numbers", of=int)
+
     def inner(self, name: str) -> Record:
         """An object."""
         return Record(self._value(name, "an object", dict), place=self.place)

@@ -106,6 +106,7 @@ class Captured:
             weights=_array(weights[0]),
             visible=torch.cat([each.visible for each in self.explained[path]], 1)[0].cpu().numpy(),
             walk=self._walk(path) if walks else None,
+            edges=None if (edges := self.explained[path][0].edges) is None else _array(edges[0]),
         )
 
     def _walk(self, path: str) -> Walk:

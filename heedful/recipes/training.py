@@ -28,6 +28,17 @@ class AdamConfig(Section):
     """share of each matrix, times the learning rate, that a step takes away; vectors are spared"""
 
 
+class SgdConfig(Section):
+    """Steps against the gradient itself (Robbins and Monro 1951)."""
+
+    kind: Literal["sgd"] = "sgd"
+    weight_decay: Weight = 0.0
+    """share of each matrix, times the learning rate, that a step takes away; vectors are spared"""
+
+
+OptimizerConfig = Annotated[AdamConfig | SgdConfig, Field(discriminator="kind"), default_kind("adam")]
+
+
 class NoamConfig(Section):
     """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), the rate of Vaswani et al. 2017, 5.3."""
 
@@ -121,7 +132,7 @@ class TrainingConfig(Section):
     """tokens in a batch, padding included; of translations, those of the target"""
     accumulate: Annotated[Count, Mark.FIXED] = 1
     """batches whose gradients make one update"""
-    optimizer: Annotated[AdamConfig, Mark.FIXED] = AdamConfig()
+    optimizer: Annotated[OptimizerConfig, Mark.FIXED] = AdamConfig()
     """how gradients become steps"""
     schedule: ScheduleConfig = NoamConfig()
     """the learning rate of each step"""

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, assert_never
 
-from torch import nn
+from torch import Tensor, nn
 
 from heedful.errors import RecipeError
 from heedful.models.depth import depths
 from heedful.recipes.training import (
+    AdamConfig,
     ConstantConfig,
     CosineConfig,
     FineTuningConfig,
     InverseSqrtConfig,
     LinearConfig,
     NoamConfig,
+    SgdConfig,
     TrainingConfig,
 )
 from heedful.runs.checkpoints import Checkpoints
@@ -23,7 +25,7 @@ from heedful.tasks.kind import Run
 from heedful.tasks.task import Task
 from heedful.training.distributed import World
 from heedful.training.listeners import Listener
-from heedful.training.optimizers import Adam, MovingAverage
+from heedful.training.optimizers import Adam, MovingAverage, Optimizer, Sgd
 from heedful.training.precision import Exact, Half, has_fast_bf16
 from heedful.training.schedules import Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
 from heedful.training.trainer import Habits, Limits, Trainer
@@ -40,17 +42,10 @@ def build_trainer(
     precision = Half(model) if half else Exact(model)
     least = config.min_steps if isinstance(config, FineTuningConfig) else None
     limits = Limits(config.steps, config.epochs, config.minutes, config.patience, least or 0)
-    adam = config.optimizer
     return Trainer(
         model,
         task,
-        optimizer=Adam(
-            precision.trainable,
-            betas=(adam.beta1, adam.beta2),
-            epsilon=adam.epsilon,
-            weight_decay=adam.weight_decay,
-            factors=rate_factors(model, config),
-        ),
+        optimizer=_optimizer(config, precision.trainable, factors=rate_factors(model, config)),
         precision=precision,
         schedule=_schedule(config, d_model=run.recipe.model.d_model, steps=_steps(config, task, limits)),
         world=world,
@@ -67,6 +62,17 @@ def build_trainer(
         keeper=Checkpoints(run.folder, keep=config.keep),
         average=MovingAverage(precision.masters, config.ema) if config.ema is not None else None,
     )
+
+
+def _optimizer(config: TrainingConfig, parameters: Mapping[str, Tensor], *, factors: Mapping[str, float]) -> Optimizer:
+    """How gradients become steps."""
+    decay = config.optimizer.weight_decay
+    match config.optimizer:
+        case SgdConfig():
+            return Sgd(parameters, weight_decay=decay, factors=factors)
+        case AdamConfig(beta1=beta1, beta2=beta2, epsilon=epsilon):
+            return Adam(parameters, betas=(beta1, beta2), epsilon=epsilon, weight_decay=decay, factors=factors)
+    assert_never(config.optimizer)
 
 
 def _steps(config: TrainingConfig, task: Task[Any], limits: Limits) -> int | None:

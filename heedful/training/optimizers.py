@@ -1,9 +1,11 @@
-"""Adam over the masters, and the running average of weights."""
+"""Optimizers over the masters, and the running average of weights."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import final
 
 import torch
 from torch import Tensor
@@ -21,18 +23,81 @@ class _Group:
     weight_decay: float
 
 
-class Adam:
-    """Adam with decoupled weight decay (Kingma & Ba 2015; Loshchilov & Hutter 2019), as torch computes it.
+class Optimizer(ABC):
+    """Steps of parameters by their gradients, with decoupled weight decay.
 
-    Vectors (biases, gains) are never decayed, matrices are. Moments are read and restored as plain tensors, so a
-    checkpoint needs no pickle.
+    Vectors (biases, gains) are never decayed, matrices are.
 
     Args:
         parameters: by name, fp32.
-        betas: decay of the first and second moment; (0.9, 0.98) in Vaswani et al. 2017, 5.3.
-        epsilon: added to the root of the second moment; 1e-9 in the same place.
         weight_decay: share of a matrix that goes, per unit of learning rate.
         factors: what the learning rate of a parameter is multiplied by; 1 for those that are not named.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        *,
+        weight_decay: float = 0.0,
+        factors: Mapping[str, float] | None = None,
+    ) -> None:
+        self._parameters = dict(parameters)
+        grouped: dict[tuple[float, bool], list[str]] = {}
+        for name, parameter in self._parameters.items():
+            grouped.setdefault(((factors or {}).get(name, 1.0), parameter.dim() > 1), []).append(name)
+        self._groups = [
+            _Group(tuple(names), factor, weight_decay if matrices else 0.0)
+            for (factor, matrices), names in grouped.items()
+        ]
+
+    @final
+    def update(self, rate: float) -> None:
+        """One step against the gradients, which are then dropped."""
+        with torch.no_grad():
+            for group in self._groups:
+                self._step(group, rate * group.factor)
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    @abstractmethod
+    def _step(self, group: _Group, rate: float) -> None: ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What it remembers of gradients, by parameter and name; most remember something after the first update."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor], *, place: str = "moments", prefix: str = "") -> None:
+        """Takes up what `tensors` gave; the file `place` has it with a prefix before its names.
+
+        Raises:
+            RunError: something is missing, unknown, or not like its parameter.
+        """
+        require_alike(tensors, {}, place=place, prefix=prefix)
+
+
+@final
+class Sgd(Optimizer):
+    """w - rate g (Robbins & Monro 1951); it remembers nothing."""
+
+    def _step(self, group: _Group, rate: float) -> None:
+        for name in group.names:
+            parameter = self._parameters[name]
+            if parameter.grad is not None:
+                parameter.mul_(1 - rate * group.weight_decay).add_(parameter.grad, alpha=-rate)
+
+
+@final
+class Adam(Optimizer):
+    """Adam with decoupled weight decay (Kingma & Ba 2015; Loshchilov & Hutter 2019), as torch computes it.
+
+    Moments are read and restored as plain tensors, so a checkpoint needs no pickle.
+
+    Args:
+        parameters: see `Optimizer`.
+        betas: decay of the first and second moment; (0.9, 0.98) in Vaswani et al. 2017, 5.3.
+        epsilon: added to the root of the second moment; 1e-9 in the same place.
+        weight_decay: see `Optimizer`.
+        factors: likewise.
     """
 
     _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -46,24 +111,9 @@ class Adam:
         weight_decay: float = 0.0,
         factors: Mapping[str, float] | None = None,
     ) -> None:
-        self._parameters = dict(parameters)
+        super().__init__(parameters, weight_decay=weight_decay, factors=factors)
         self._betas, self._epsilon = betas, epsilon
         self._moments: dict[str, dict[str, Tensor]] = {}
-        grouped: dict[tuple[float, bool], list[str]] = {}
-        for name, parameter in self._parameters.items():
-            grouped.setdefault(((factors or {}).get(name, 1.0), parameter.dim() > 1), []).append(name)
-        self._groups = [
-            _Group(tuple(names), factor, weight_decay if matrices else 0.0)
-            for (factor, matrices), names in grouped.items()
-        ]
-
-    def update(self, rate: float) -> None:
-        """One step against the gradients, which are then dropped."""
-        with torch.no_grad():
-            for group in self._groups:
-                self._step(group, rate * group.factor)
-        for parameter in self._parameters.values():
-            parameter.grad = None
 
     def _step(self, group: _Group, rate: float) -> None:
         """By the function behind `torch.optim.AdamW`, whose class takes as long to call it as a small model's step."""

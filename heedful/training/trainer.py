@@ -19,7 +19,7 @@ from heedful.tasks.task import Batch, Loss, Rows, Task
 from heedful.training.distributed import World
 from heedful.training.interruption import interruption
 from heedful.training.listeners import Evaluation, Keeper, Listener, Progress, Snapshot, Update
-from heedful.training.optimizers import Adam, MovingAverage
+from heedful.training.optimizers import MovingAverage, Optimizer
 from heedful.training.precision import Precision
 from heedful.training.restoring import require_alike
 from heedful.training.schedules import Schedule
@@ -82,7 +82,7 @@ class Trainer(Generic[Batch]):
     model: nn.Module
     task: Task[Batch]
     _: KW_ONLY
-    optimizer: Adam
+    optimizer: Optimizer
     precision: Precision
     schedule: Schedule
     world: World

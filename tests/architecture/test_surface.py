@@ -69,6 +69,7 @@ def test_commands_are_frozen() -> None:
             "look",
             "caption",
             "transcribe",
+            "ask",
             "predict",
             "index",
             "search",

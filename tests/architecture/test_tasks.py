@@ -33,6 +33,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.answer": ("spans",),
     "cli.look": ("glimpses",),
     "cli.caption": ("captioning",),
+    "cli.ask": ("stories",),
     "cli.search": ("spans",),
     "cli.found": ("spans",),
     # which of our tasks a model of somebody else's is for

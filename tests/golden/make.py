@@ -158,6 +158,18 @@ def questions() -> dict[str, str]:
     return parted(rows, train="train.jsonl", validation="validation.jsonl")
 
 
+def told() -> dict[str, str]:
+    """Who perceives something, after some sentences of which one says it."""
+    rows = []
+    for n, ((s, _), (v, _), (o, _)) in enumerate(product(SUBJECTS, VERBS, OBJECTS)):
+        facts = [SENTENCES[(n * 13 + 6 * k) % len(SENTENCES)] for k in range(n % 4)]
+        facts.insert(n % (len(facts) + 1), f"{s.capitalize()} {v} {o}.")
+        asked = {"facts": facts, "question": f"Who {v} {o}?", "answer": s, "supporting": [n % len(facts)]}
+        rows.append(json.dumps(asked | {"task": v}))
+    story = "".join(f"{number} {fact}\n" for number, fact in enumerate(SENTENCES[:3], 1))
+    return {**parted(rows, train="train.jsonl", validation="validation.jsonl"), "story.txt": story}
+
+
 def two_tasks() -> dict[str, str]:
     """The files of a classifier and of a tagger."""
     named = (("labels", labelled()), ("tags", columns()))
@@ -282,6 +294,13 @@ ASKED_SPANS = [
     ["Who like?", "My friend hears a bird. The cat likes the sea."],  # an answer, if the silence learned were 0
 ]
 
+ASKED_STORIES = [
+    [["The dog sees the sea.", "My friend hears a bird."], "Who hears a bird?"],
+    [["A child likes a zebra."], "Who likes a zebra?"],
+    [[], "Who sleeps?"],
+    [SENTENCES[:6], "Who sees the sea?"],
+]
+
 
 @dataclass(frozen=True)
 class Golden:
@@ -362,6 +381,24 @@ RUNS: Final[dict[str, Golden]] = {
         documents(),
         [{"call": "detect", "asked": [[*SENTENCES[:2], "The dog sees friend bird.", ""]]}, EMBEDDED],
         [["embed", "run", "--text", *SENTENCES[:2], "--normalise"], MEASURE],
+    ),
+    "stories": Golden(
+        'task = "stories"\n' + paths("jsonl", "memory = 4") + "\n[model]\nd_model = 8\nhops = 2\n"
+        + sitting("linear_start = 4", "noise = 0.1", batch_tokens=8),
+        told(),
+        [
+            {"call": "answer", "asked": [ASKED_STORIES]},
+            {"call": "inspect", "asked": ASKED_STORIES[0], "given": {"supporting": [1]}},
+        ],
+        [["ask", "run", "story.txt", "Who sees a bird?", "--format", "jsonl"], MEASURE], complete=True,
+    ),
+    "stories-chain": Golden(
+        'task = "stories"\n' + paths("jsonl") + WORDS
+        + '\n[model]\nd_model = 8\nhops = 2\nattention = "binary_chain"\ntie = "layer_wise"\n'
+        + sitting('optimizer = { kind = "sgd" }', batch_tokens=8),
+        told(),
+        [{"call": "answer", "asked": [ASKED_STORIES]}, {"call": "inspect", "asked": ASKED_STORIES[3]}],
+        [MEASURE],
     ),
     "tagging-transformer": Golden(
         'task = "tagging"\n' + paths("tsv", "max_length = 16") + CHARACTERS.replace("characters", "words")

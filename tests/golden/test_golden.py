@@ -85,6 +85,7 @@ def test_there_is_a_run_of_each_task_and_family() -> None:
     assert kinds >= {("classification", kind) for kind in ("transformer", "recurrent", "conditional")}
     assert ("glimpses", "glimpses") in kinds
     assert kinds >= {(task, "transformer") for task in ("pretraining", "spans", "matching", "multitask")}
+    assert ("stories", "memory_network") in kinds
     assert len(COMPLETE) >= 4
 
 

@@ -106,6 +106,20 @@ threads = 1
 
 
 @pytest.fixture(scope="session")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run that answers questions about stories, to be read only; recipe and stories lie above it."""
+    from heedful import load_recipe, train
+    from heedful.tasks.stories import demonstration
+
+    folder = tmp_path_factory.mktemp("told")
+    with pytest.MonkeyPatch.context() as fewer:
+        fewer.setattr(demonstration, "_HELD_OUT", 100)
+        recipe = demonstration.StoriesDemonstration(output=folder, steps=400, size=900).write()
+    small = ["--model.d_model", "12", "--training.linear_start", "3", "--training.evaluate_every", "200"]
+    return train(load_recipe(recipe, [*small, "--training.threads", "1"]), device="cpu").folder
+
+
+@pytest.fixture(scope="session")
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished pre-training run that knows the words for digits, to be read only."""
     from heedful import load_recipe, train

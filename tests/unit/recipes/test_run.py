@@ -36,6 +36,7 @@ steps = 10
         for task in ("language_modelling", "pretraining", "tagging", "classification", "spans", "glimpses")
         for task in ("language_modelling", "pretraining", "tagging", "classification", "spans", "captioning")
     },
+    "stories": 'task = "stories"\ndata.train.path = "a.jsonl"\ndata.validation.path = "b.jsonl"\ntraining.steps = 10\n',
     "multitask": 'task = "multitask"\n[training]\nsteps = 10\n',
 }
 Draw = Callable[[int], Recipe]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from heedful.errors import RunError
-from heedful.training.optimizers import Adam, MovingAverage
+from heedful.training.optimizers import Adam, MovingAverage, Sgd
 
 RATES = (0.1, 0.03, 0.2, 0.01, 0.3)
 
@@ -59,6 +59,25 @@ def test_adam_is_the_papers_and_decays_matrices_only(decay: float) -> None:
     for name, share in (("matrix", decay), ("bias", 0.0)):
         expected = longhand(starts[name], gradients[name], decay=share)
         np.testing.assert_allclose(weights[name].detach().numpy(), expected, atol=1e-5)
+
+
+def test_plain_steps_go_against_the_gradient_and_remember_nothing() -> None:
+    weights = parameters()
+    expected = {name: p.detach().clone() for name, p in weights.items()}
+    sgd = Sgd(weights, weight_decay=0.3, factors={"bias": 0.5})
+    for step, rate in enumerate(RATES):
+        give(weights, step)
+        for name, p in weights.items():
+            if p.grad is not None:
+                decay, factor = (0.3, 1.0) if name == "matrix" else (0.0, 0.5 if name == "bias" else 1.0)
+                expected[name] = expected[name] * (1 - rate * decay) - factor * rate * p.grad
+        sgd.update(rate)
+    for name, p in weights.items():
+        torch.testing.assert_close(p.detach(), expected[name])
+    assert sgd.tensors() == {}
+    sgd.restore({})
+    with pytest.raises(RunError):
+        sgd.restore({"matrix.exp_avg": torch.zeros(3, 4)})
 
 
 def test_factors_multiply_the_rate_of_their_parameters_alone() -> None:

@@ -1,0 +1,34 @@
+"""From the table of a memory network to the model."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from heedful.architectures.memory import MemoryNetworkConfig
+from heedful.models.memory_network import Adjacent, Hopping, LayerWise, Linked, MemoryNetwork, Sentences, Tying
+
+
+def memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answers: int, facts: int) -> MemoryNetwork:
+    """A freshly initialised one.
+
+    Args:
+        config: the table.
+        vocabulary: words, answers before all others.
+        answers: how many there are.
+        facts: most of them in a story.
+    """
+    width, hops = config.d_model, config.hops
+    tying: Tying = Adjacent(hops) if config.tie == "adjacent" else LayerWise()
+    model = MemoryNetwork(
+        Sentences(vocabulary, width, tying.tables, ordered=config.sentences == "positions"),
+        tying,
+        Hopping(hops, width, mapped=tying.mapped)
+        if config.attention == "hops"
+        else Linked(hops, width, linked=config.attention == "binary_chain"),
+        answers=answers,
+        hops=hops,
+        ages=facts if config.temporal else 0,
+    )
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=config.deviation)
+    return model

@@ -1,0 +1,36 @@
+"""Memory networks, as data."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from heedful.recipes.recipe import Architecture
+from heedful.recipes.section import Count
+
+Positive = Annotated[float, Field(gt=0)]
+Hops = Annotated[int, Field(ge=1, le=32)]
+
+
+class MemoryNetworkConfig(Architecture):
+    """A question looks at facts again and again (Sukhbaatar et al. 2015)."""
+
+    built_by: ClassVar = "heedful.architectures.build_memory:memory_network"
+
+    kind: Literal["memory_network"] = "memory_network"
+    d_model: Count = 50
+    """width of embeddings: 20 for one bAbI task in the paper, 50 for all of them together"""
+    hops: Hops = 3
+    """how often facts are looked at"""
+    attention: Literal["hops", "unary_chain", "binary_chain"] = "hops"
+    """how: hop after hop, by a softmax; or all at once, by the marginals of a chain whose steps are independent (unary)
+    or depend on the step before (binary; Kim et al. 2017)"""
+    sentences: Literal["positions", "bag"] = "positions"
+    """what a sentence is: its words weighed by their places (position encoding), or a bag of words"""
+    tie: Literal["adjacent", "layer_wise"] = "adjacent"
+    """which tables of embeddings are one: what a hop reads and what the next one looks for, or those of all hops"""
+    temporal: bool = True
+    """whether facts have a vector that tells how old they are"""
+    deviation: Positive = 0.1
+    """of all parameters at first: normal numbers; 0.3 suits chains (Kim et al.'s code)"""

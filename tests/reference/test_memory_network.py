@@ -1,0 +1,151 @@
+"""Memory networks against their equations in plain loops (Sukhbaatar et al. 2015, 2.1, 2.2 and 4.1)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from heedful.architectures.build_memory import memory_network
+from heedful.architectures.memory import MemoryNetworkConfig
+from heedful.inspection.capture import places
+from heedful.inspection.watch import watch
+from heedful.models.memory_network import MemoryNetwork, Story
+
+FACTS = [[[1, 4, 5], [2, 6], [3, 4, 7, 8]], [[5], [1, 2]], []]
+QUESTIONS = [[9, 1], [6, 7, 2], [3]]
+VOCABULARY, ANSWERS, AGES, WIDTH = 10, 4, 2, 6
+
+
+def network(**keys: object) -> MemoryNetwork:
+    torch.manual_seed(1)
+    config = MemoryNetworkConfig(d_model=WIDTH, **keys)  # type: ignore[arg-type]  # keys of a table
+    model = memory_network(config, vocabulary=VOCABULARY, answers=ANSWERS, facts=AGES).double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
+    return model
+
+
+def story(rows: range = range(3), *, slots: int = 3, words: int = 5) -> Story:
+    """Those stories in one batch, facts on the left."""
+    facts = torch.full((len(rows), slots, words), -1)
+    ages = torch.full((len(rows), slots), -1)
+    question = torch.full((len(rows), words), -1)
+    for line, row in enumerate(rows):
+        for place, fact in enumerate(FACTS[row]):
+            facts[line, place, : len(fact)] = torch.tensor(fact)
+            ages[line, place] = len(FACTS[row]) - 1 - place
+        question[line, : len(QUESTIONS[row])] = torch.tensor(QUESTIONS[row])
+    return Story(facts, ages, question)
+
+
+def embedded(table: Tensor, words: list[int], *, ordered: bool) -> Tensor:
+    """sum_j l_j * A x_j, element by element."""
+    found = torch.zeros(WIDTH, dtype=torch.float64)
+    for j, word in enumerate(words, 1):
+        for k in range(1, WIDTH + 1):
+            weight = 2 * ((1 - j / len(words)) - (k / WIDTH) * (1 - 2 * j / len(words))) if ordered else 1.0
+            found[k - 1] += weight * table[word, k - 1]
+    return found
+
+
+def by_hand(model: MemoryNetwork, row: int, *, hops: int, adjacent: bool, ordered: bool, temporal: bool) -> Tensor:
+    """Logits of one story."""
+    tables = model.sentences.weight.detach().split(WIDTH, 1)
+    times = model.times.detach().split(WIDTH, 1) if model.times is not None else ()
+    keys, values = ([*range(hops)], [*range(1, hops + 1)]) if adjacent else ([0] * hops, [1] * hops)
+    first, last = (0, hops) if adjacent else (2, 3)
+    u = embedded(tables[first], QUESTIONS[row], ordered=ordered)
+    for a, c in zip(keys, values, strict=True):
+        memories = {a: [], c: []}
+        for table, made in memories.items():
+            for place, fact in enumerate(FACTS[row]):
+                age = min(len(FACTS[row]) - 1 - place, AGES - 1)
+                made.append(embedded(tables[table], fact, ordered=ordered) + (times[table][age] if temporal else 0))
+        found = torch.zeros(WIDTH, dtype=torch.float64)
+        if memories[a]:
+            p = torch.stack([u @ m for m in memories[a]]).softmax(0)
+            found = sum((p[i] * memories[c][i] for i in range(len(p))), found)
+        weight = None if model.looking.map is None else model.looking.map.weight.detach()
+        u = (u if weight is None else weight @ u) + found
+    return tables[last][:ANSWERS] @ u
+
+
+@pytest.mark.parametrize("hops", [1, 3])
+@pytest.mark.parametrize("tie", ["adjacent", "layer_wise"])
+@pytest.mark.parametrize("sentences", ["positions", "bag"])
+@pytest.mark.parametrize("temporal", [True, False])
+def test_logits_are_those_of_the_equations(hops: int, tie: str, sentences: str, temporal: bool) -> None:
+    model = network(hops=hops, tie=tie, sentences=sentences, temporal=temporal)
+    with torch.no_grad():
+        found = model(story())
+    how = {"adjacent": tie == "adjacent", "ordered": sentences == "positions", "temporal": temporal}
+    expected = torch.stack([by_hand(model, row, hops=hops, **how) for row in range(3)])
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("keys", [{}, {"attention": "binary_chain"}, {"attention": "unary_chain"}], ids=str)
+def test_neighbours_and_padding_change_nothing(keys: dict[str, str]) -> None:
+    model = network(hops=2, **keys)
+    with torch.no_grad():
+        together = model(story(slots=6, words=9))
+        for row in range(3):
+            torch.testing.assert_close(model(story(range(row, row + 1)))[0], together[row])
+
+
+def test_without_a_softmax_weights_are_scores() -> None:
+    """Linear start, and nothing else changes: with one fact whose score is 1 both are the same."""
+    model = network(hops=1, temporal=False)
+    one = Story(torch.tensor([[[1, 2], [-1, -1]]]), torch.tensor([[0, -1]]), torch.tensor([[3, 4]]))
+    memory = model.memories(one)[0]
+    score = memory.summary[0] @ memory.keys[0, 0]
+    table = model.sentences.table(1, 2)[:ANSWERS]
+    torch.testing.assert_close(model(one, linear=True)[0], table @ (memory.summary[0] + score * memory.values[0, 0]))
+    torch.testing.assert_close(model(one)[0], table @ (memory.summary[0] + memory.values[0, 0]))
+
+
+def test_queries_of_a_chain_do_not_wait_for_what_is_found() -> None:
+    """u^2 = Q u, or sum_i m_i^2 (m_i^1 . u); the answer is W (u^2 + o^1 + o^2)."""
+    for kind in ("binary_chain", "unary_chain"):
+        model = network(hops=2, attention=kind)
+        read = story(range(1))
+        first, second = model.memories(read)
+        with torch.no_grad(), watch(model) as watched:
+            found = model(read)[0]
+            u = first.summary[0]
+            if kind == "binary_chain":
+                u = model.looking.maps[0](u)
+            else:
+                u = sum((second.keys[0, i] * float(first.keys[0, i] @ u) for i in range(3)), torch.zeros_like(u))
+            (weights,) = watched["looking.chain"]
+            o = weights[0, 0] @ first.values[0] + weights[0, 1] @ second.values[0]
+            torch.testing.assert_close(found, model.sentences.table(2, 3)[:ANSWERS] @ (u + o))
+
+
+def test_each_hop_is_an_attention_of_the_question_to_facts() -> None:
+    found = places(network(hops=3))
+    assert [(each.look.role, each.layer, each.heads) for each in found.values()] == [("cross", n, 1) for n in range(3)]
+    (chain,) = places(network(hops=3, attention="binary_chain")).values()
+    assert (chain.look.queries, chain.look.keys, chain.heads) == ("steps", "facts", 1)
+
+
+def test_gradients_are_those_of_differences() -> None:
+    for keys in ({"hops": 2}, {"hops": 2, "attention": "binary_chain"}, {"hops": 2, "tie": "layer_wise"}):
+        model = network(**keys)
+        read = story()
+
+        def loss(model: MemoryNetwork = model, read: Story = read) -> Tensor:
+            total: Tensor = model(read).log_softmax(1)[:, 0].sum()
+            return total
+
+        parameters = list(model.parameters())
+        for parameter, gradient in zip(parameters, torch.autograd.grad(loss(), parameters), strict=True):
+            place = int(gradient.abs().argmax())
+            with torch.no_grad():
+                flat, step = parameter.view(-1), 1e-6
+                flat[place] += step
+                up = float(loss())
+                flat[place] -= 2 * step
+                down = float(loss())
+                flat[place] += step
+            assert float(gradient.flatten()[place]) == pytest.approx((up - down) / (2 * step), rel=1e-5)
