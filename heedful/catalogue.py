@@ -22,6 +22,7 @@ DEFAULT: Final = "translation"
 """The task of a recipe that names none."""
 _OWN: Final[Mapping[str, str]] = {
     "translation": "heedful.tasks.translation.recipe:TranslationRecipe",
+    "conversation": "heedful.tasks.conversation.recipe:ConversationRecipe",
     "language_modelling": "heedful.tasks.language.recipe:LanguageRecipe",
     "pretraining": "heedful.tasks.pretraining.recipe:PretrainingRecipe",
     "speech": "heedful.tasks.speech.recipe:SpeechRecipe",

@@ -45,6 +45,7 @@ class Mutant:
 
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
+KNESER_NEY = "tests/unit/metrics/test_kneser_ney.py"
 FACES = "tests/unit/tasks/test_faces.py"
 LOOKING = "tests/unit/inspection/test_looking.py"
 UNROLLED = "tests/unit/inspection/test_unrolled.py"
@@ -1451,8 +1452,57 @@ GENERATION = (
         ("tests/unit/tasks/test_pieces.py::test_every_token_is_predicted_once_behind_enough_others",),
     ),
     Mutant(
+        "an n-gram of a lower order counts as often as it occurs",
+        "metrics/kneser_ney.py",
+        "kinds = Counter(gram[1:] for gram in raw[n])",
+        "kinds = Counter(raw[n - 1])",
+        (f"{KNESER_NEY}::test_probabilities_are_those_of_the_paper",),
+    ),
+    Mutant(
+        "n-grams that begin a text have nothing before them, and so do not count",
+        "metrics/kneser_ney.py",
+        "adjusted.append(kinds | begun)",
+        "adjusted.append(kinds)",
+        (f"{KNESER_NEY}::test_probabilities_are_those_of_the_paper",),
+    ),
+    Mutant(
+        "an answer counts its positions from 0 behind its prompt too",
+        "models/decoder_only.py",
+        "tokens.positions + first.unsqueeze(1)",
+        "tokens.positions",
+        ("tests/unit/models/test_decoder_only.py",),
+    ),
+    Mutant(
+        "a reply reads the oldest turns of its window that fit",
+        "tasks/conversation/data.py",
+        "if len(ids) > room and any(found):\n                break",
+        "if len(ids) > room and any(found):\n                continue",
+        ("tests/unit/tasks/test_dialogues.py::test_behind_a_turn_that_does_not_fit_none_is_read",),
+    ),
+    Mutant(
+        "a turn that does not fit loses its newer end",
+        "tasks/conversation/data.py",
+        "*ids[max(1, len(ids) - room + 1) :]",
+        "*ids[1:room]",
+        ("tests/unit/tasks/test_dialogues.py::test_of_what_does_not_fit_the_newest_is_read",),
+    ),
+    Mutant(
+        "speakers may be written as words",
+        "tasks/conversation/data.py",
+        "others = own.others | frozenset(range(self.tokenizer.size, self.size))",
+        "others = own.others",
+        ("tests/unit/tasks/test_partner.py::test_no_speaker_is_ever_said",),
+    ),
+    Mutant(
+        "wrong advice helps where a ticket follows",
+        "tasks/conversation/helpdesk.py",
+        "self.helped = self.advised and self.stubborn",
+        "self.helped = True",
+        ("tests/unit/tasks/test_helpdesk.py",),
+    ),
+    Mutant(
         "the beginning of a stop string is shown",
-        "tasks/language/stop_strings.py",
+        "tasks/stop_strings.py",
         "kept[: len(kept) - max(begun, default=0)]",
         "kept",
         ("tests/unit/tasks/test_stop_strings.py::test_what_is_certain_of_a_growing_text_never_changes",),

@@ -10,6 +10,7 @@ from torch import nn
 from heedful.architectures.frames import FrameEncoderArchitecture
 from heedful.architectures.interface import (
     ClassifierArchitecture,
+    ConditionalArchitecture,
     EncoderArchitecture,
     LanguageArchitecture,
     MemoryDecoderArchitecture,
@@ -18,6 +19,7 @@ from heedful.architectures.interface import (
 )
 from heedful.blocks.linear import xavier_linear
 from heedful.catalogue import find
+from heedful.models.conditional import Conditional
 from heedful.models.interface import Decoder, Encoder
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
@@ -48,6 +50,12 @@ def build_memory_decoder(
     """
     built: tuple[Decoder, nn.Linear] = _built(config, vocabulary=vocabulary, slots=slots, longest=longest)
     return built
+
+
+def build_conditional(config: ConditionalArchitecture, sizes: Sizes) -> Conditional[Tokens]:
+    """A freshly initialised model that writes given a text, whichever way it reads that; see above."""
+    model: Conditional[Tokens] = _built(config, sizes)
+    return model
 
 
 def build_language_model(config: LanguageArchitecture, *, vocabulary: int, longest: int = _LONGEST) -> LanguageModel:

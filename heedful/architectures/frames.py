@@ -47,6 +47,8 @@ class FrameEncoderArchitecture(Architecture):
     memories, in slots. What writes belongs to the task.
     """
 
+    d_model: Count = 256
+    """width of what stands between the layers"""
     ctc_weight: Annotated[float, Field(ge=0, le=1)] = 0.3
     """share of connectionist temporal classification in what is minimised, and in what texts are ranked by (Watanabe et
     al. 2017): 0 writes by attention alone, 1 by CTC alone, without a decoder"""

@@ -28,7 +28,23 @@ class Sizes:
     max_length: int
 
 
-class TranslationArchitecture(Layered, Architecture):
+class ConditionalArchitecture(Architecture):
+    """What writes given a source; `built_by(config, sizes)` gives a `Conditional`."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether attention is left to chance, so that it must learn by REINFORCE."""
+        return False
+
+    one_text: ClassVar[bool] = False
+    """Whether source and target are read as one text."""
+
+    def places(self, source: int, target: int) -> int:
+        """How many places positions must have for a source and a target of so many tokens."""
+        return source + target if self.one_text else max(source, target)
+
+
+class TranslationArchitecture(Layered, ConditionalArchitecture):
     """An encoder and a decoder; `built_by(config, sizes)` gives a `SequenceToSequence`."""
 
     has_heads: ClassVar[bool] = False

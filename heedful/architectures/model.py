@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from heedful.architectures.attention import (
     CausalConfig,
@@ -15,6 +18,7 @@ from heedful.architectures.classifiers import ConditionalConfig, EncoderClassifi
 from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.architectures.interface import (
     ClassifierArchitecture,
+    ConditionalArchitecture,
     EncoderArchitecture,
     LanguageArchitecture,
     MemoryDecoderArchitecture,
@@ -29,7 +33,7 @@ from heedful.architectures.recurrent import (
     RecurrentMemoryDecoderConfig,
 )
 from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig, TransformerMemoryDecoderConfig
-from heedful.recipes.section import Count
+from heedful.recipes.section import Count, Longest
 
 
 class TransformerConfig(StackConfig, TiedArchitecture):
@@ -71,4 +75,44 @@ else:
     )
     MemoryDecoderConfig = one_of(
         MemoryDecoderArchitecture, TransformerMemoryDecoderConfig, RecurrentMemoryDecoderConfig
+    )
+
+
+class DecoderOnlyConfig(ConditionalArchitecture):
+    """A language model that reads source and target as one text (Liu et al. 2018)."""
+
+    built_by: ClassVar = "heedful.architectures.build_decoder_only:decoder_only"
+    one_text: ClassVar[bool] = True
+
+    kind: Literal["decoder_only"] = "decoder_only"
+    decoder: LanguageModelConfig = DecoderConfig()
+    """the language model"""
+
+    @property
+    def d_model(self) -> int:
+        """The language model's."""
+        return self.decoder.d_model
+
+    @property
+    def longest(self) -> Longest | None:
+        """The language model's."""
+        found = self.decoder.longest
+        return found and replace(found, key=found.key.replace("model.", "model.decoder.", 1))
+
+    @property
+    def word_vectors(self) -> Mapping[str, Path]:
+        """The language model's."""
+        return {f"decoder.{key}": path for key, path in self.decoder.word_vectors.items()}
+
+    @property
+    def frozen_vectors(self) -> bool:
+        """Whether words that have such a vector keep it."""
+        return self.decoder.frozen_vectors
+
+
+if TYPE_CHECKING:
+    ConditionalModelConfig = ConditionalArchitecture
+else:
+    ConditionalModelConfig = one_of(
+        ConditionalArchitecture, TransformerConfig, RecurrentConfig, ConvolutionalConfig, DecoderOnlyConfig
     )

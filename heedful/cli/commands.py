@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, Command] = {
     "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
     "align": Command("heedful.cli.align", "which words of translations belong to which words of their sources"),
     "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
+    "chat": Command("heedful.cli.chat", "talk to a model of conversation in the terminal"),
     "fill": Command("heedful.cli.fill", "fill the gaps of texts with a pre-trained encoder"),
     "detect": Command("heedful.cli.detect", "find replaced tokens with a pre-trained detector"),
     "embed": Command("heedful.cli.embed", "make vectors of texts with an encoder"),

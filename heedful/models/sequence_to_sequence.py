@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from heedful.models.conditional import Conditional
 from heedful.models.encoders import Encoders
 from heedful.models.interface import Decoder, Encoder, State
 from heedful.values import Tokens
@@ -15,7 +15,7 @@ from heedful.values import Tokens
 Source = TypeVar("Source")
 
 
-class SequenceToSequence(nn.Module, Generic[Source]):
+class SequenceToSequence(Conditional[Source]):
     """p(y | x) as a product over tokens: the encoder reads x, the decoder writes y (Sutskever et al. 2014, eq. 1).
 
     Args:
@@ -30,11 +30,6 @@ class SequenceToSequence(nn.Module, Generic[Source]):
         self.decoder = decoder
         self.output = output
 
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return self.output.weight.device
-
     def begin(self, source: Source) -> State:
         """The decoder's state before its first token."""
         return self.decoder.begin(self.encoder(source))
@@ -43,6 +38,10 @@ class SequenceToSequence(nn.Module, Generic[Source]):
         """Logits of what follows each token, and the state after them."""
         hidden, state = self.decoder(tokens, state)
         return self.output(hidden), state
+
+    def whole(self, source: Source, target: Tokens) -> tuple[Float[Tensor, "B T d_model"], Tokens]:
+        """Of the target: the source is the encoder's."""
+        return self(source, target), target
 
     def forward(self, source: Source, target: Tokens) -> Float[Tensor, "B T d_model"]:
         """Hidden vectors of the whole target; `output` makes logits of them, or a loss that needs no logits does."""

@@ -34,7 +34,12 @@ class Architecture(Section):
     built_by: ClassVar[str]
 
     kind: str
-    d_model: int
+
+    if TYPE_CHECKING:  # a key of most families; others know it of a table inside
+
+        @property
+        def d_model(self) -> int:
+            """See above."""
 
     @property
     def longest(self) -> Longest | None:

@@ -71,11 +71,6 @@ class Layered(Section):
         layers = dict.fromkeys(cls.shorthands["layers"], table["layers"])
         return layers | {key: value for key, value in table.items() if key != "layers"}
 
-    @property
-    def draws(self) -> bool:
-        """Whether attention is left to chance, so that it must learn by REINFORCE."""
-        return False
-
 
 def misfit(key: str, message: str) -> PydanticCustomError:
     """What a validator raises about another key than its own: `key` is complete, as in `model.tie`."""

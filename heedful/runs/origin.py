@@ -33,5 +33,9 @@ def open_origin(folder: Path, *, step: int | None = None) -> Origin:
             f"{folder}: its model is of the kind {config.kind}; only Transformers are carried over to another run"
         )
     tokenizers = tuple(each for each in run.vocabularies.values() if isinstance(each, Tokenizer))
+    if isinstance(config, TransformerConfig) and len(tokenizers) != 2:
+        raise RunError(
+            f"{folder}: encoder and decoder read more than two texts, as no other model does; name another run"
+        )
     tokenizer = tokenizers[0] if len(tokenizers) == 1 else (tokenizers[0], tokenizers[1])
     return Origin(folder, config, tokenizer, read_weights(folder, step=step))

@@ -15,7 +15,7 @@ from heedful.attention.probe import SOURCE, WRITTEN
 from heedful.data.batches import PairBatch
 from heedful.inspection.capture import places
 from heedful.inspection.watch import watch
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.conditional import Conditional
 from heedful.recipes.training import WritingTrainingConfig
 from heedful.tasks.decorrelation import decorrelation
 from heedful.tasks.likelihood import cross_entropy, log_likelihoods
@@ -30,7 +30,7 @@ class Criterion(ABC):
     """The names that the parts of its losses have."""
 
     @abstractmethod
-    def loss(self, model: SequenceToSequence[Any], batch: PairBatch[Any]) -> Loss:
+    def loss(self, model: Conditional[Any], batch: PairBatch[Any]) -> Loss:
         """What is minimised."""
 
     def learned(self, nll: float) -> None:
@@ -59,7 +59,7 @@ class Likelihood(Criterion):
     def __init__(self, smoothing: float = 0.0) -> None:
         self.smoothing = smoothing
 
-    def loss(self, model: SequenceToSequence[Any], batch: PairBatch[Any]) -> Loss:
+    def loss(self, model: Conditional[Any], batch: PairBatch[Any]) -> Loss:
         """Of all labels."""
         return self.judge(model(batch.source, batch.target), batch, output=model.output)
 
@@ -90,7 +90,7 @@ class Decorrelated(Criterion):
         self.likelihood = likelihood
         self.weight = weight
 
-    def loss(self, model: SequenceToSequence[Tokens], batch: PairBatch[Tokens]) -> Loss:
+    def loss(self, model: Conditional[Tokens], batch: PairBatch[Tokens]) -> Loss:
         """The sum of both."""
         with watch(model, detach=False) as weights:
             likelihood = self.likelihood.loss(model, batch)
@@ -123,7 +123,7 @@ class DoublyStochastic(Criterion):
         self.weight = weight
         self.parts = other.parts | {"unread"}
 
-    def loss(self, model: SequenceToSequence[Any], batch: PairBatch[Any]) -> Loss:
+    def loss(self, model: Conditional[Any], batch: PairBatch[Any]) -> Loss:
         """The sum of both."""
         with watch(model, detach=False) as seen:
             loss = self.other.loss(model, batch)
@@ -175,7 +175,7 @@ class Reinforced(Criterion):
         self.entropy = entropy
         self.baseline = MovingBaseline(decay=decay)
 
-    def loss(self, model: SequenceToSequence[Any], batch: PairBatch[Any]) -> Loss:
+    def loss(self, model: Conditional[Any], batch: PairBatch[Any]) -> Loss:
         """The likelihood, with the gradients of expected reward and entropy added to its own."""
         with watch(model, detach=False) as seen:
             hidden = model(batch.source, batch.target)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +28,14 @@ Said = TypeVar("Said")
 
 _MOST_NUMBERS = 400_000
 """Of all walks of a record, unless they were asked for: half precision makes a page of one megabyte of them."""
+
+
+class Naming(Protocol):
+    """Whoever knows what ids are called, as a tokenizer does."""
+
+    def pieces(self, ids: Iterable[int], /) -> list[str]:
+        """Each id as something to look at."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -142,7 +150,7 @@ def best_options(
 
 
 def written(
-    logits: Float[Tensor, "1 T V"], ids: Sequence[int], *, tokenizer: Tokenizer, alternatives: int
+    logits: Float[Tensor, "1 T V"], ids: Sequence[int], *, tokenizer: Naming, alternatives: int
 ) -> tuple[Written, ...]:
     """Each token with its log-probability and the most probable ones in its place."""
     log_probabilities = logits[0].float().log_softmax(-1)

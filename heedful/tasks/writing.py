@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.conditional import Conditional
 from heedful.tasks.criteria import Criterion, Likelihood
 from heedful.tasks.task import CorpusTask, Loss, Rows
 
@@ -54,7 +54,7 @@ class Writing(CorpusTask[PairBatch[Any]]):
         """See `paired`."""
         return self.paired(corpus, rows)
 
-    def loss(self, model: SequenceToSequence[Any], batch: PairBatch[Any]) -> Loss:
+    def loss(self, model: Conditional[Any], batch: PairBatch[Any]) -> Loss:
         """The criterion's."""
         return self.criterion.loss(model, batch)
 
@@ -72,7 +72,7 @@ class Writing(CorpusTask[PairBatch[Any]]):
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """On the validation part."""
-        assert isinstance(model, SequenceToSequence)
+        assert isinstance(model, Conditional)
         total, count, plain = 0.0, 0, Likelihood()
         for batch in self.measured():
             loss = plain.loss(model, batch)

@@ -58,6 +58,7 @@ def test_commands_are_frozen() -> None:
             "score",
             "align",
             "generate",
+            "chat",
             "fill",
             "detect",
             "embed",

@@ -25,6 +25,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.align": ("translation",),
     "cli.inspected": ("translation",),
     "cli.generate": ("language",),
+    "cli.chat": ("conversation",),
     "cli.fill": ("pretraining",),
     "cli.detect": ("pretraining",),
     "cli.tag": ("tagging",),

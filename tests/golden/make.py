@@ -146,6 +146,15 @@ def alternatives() -> dict[str, str]:
     return parted(rows, train="train.jsonl", validation="val.jsonl")
 
 
+def dialogues() -> dict[str, str]:
+    """Somebody says in German what he is told in English, and says it again."""
+    rows = []
+    for source, target in PAIRS:
+        said = (("user", source), ("system", target), ("user", "again ?"), ("system", target))
+        rows.append(json.dumps({"turns": [{"speaker": speaker, "text": text} for speaker, text in said]}))
+    return parted(rows, train="train.jsonl", validation="validation.jsonl")
+
+
 def questions() -> dict[str, str]:
     """Who does something, in two sentences; nobody does in each third case."""
     rows = []
@@ -280,6 +289,12 @@ WRITE = [
     ["generate", "run", "--prompt", *PROMPTS, "--search", "greedy", "--tokens", "12", "--format", "jsonl"],
     ["evaluate", "run", "--format", "json"],
 ]
+SAID = ["the dog hears the sea .", "a child likes a bird .\tein Kind mag einen Vogel .\tagain ?", ""]
+CHAT = [
+    ["predict", "run", "--text", *SAID],
+    ["predict", "run", "--text", *SAID, "--format", "jsonl"],
+    ["evaluate", "run", "--format", "json"],
+]
 GAPS = ["The dog [MASK] the sea.", "[MASK] friend hears a [MASK]."]
 EMBEDDED = {"call": "embed", "asked": [[*SENTENCES[:3], "", "An unknown cat."]]}
 WORDS_ASKED = [["my", "friend", "sees", "the", "sea", "."], [], ["a", "zebra", "likes", "a", "dog"]]
@@ -363,6 +378,19 @@ RUNS: Final[dict[str, Golden]] = {
         + sitting("ema = 0.8", "keep = 1", "truncation = 8", "accumulate = 2")
         + '\n[generation]\nkind = "greedy"\ntokens = 15\nstop = ["sea"]\n',
         documents(), WRITTEN, WRITE, complete=True,
+    ),
+    "conversation-transformer": Golden(
+        'task = "conversation"\n' + paths("jsonl", "window = 2", "max_length = 16")
+        + WORDS + SMALL + 'dropout = 0.0\nresidual = "pre_norm"\n' + sitting("average = 2", "keep = 2"),
+        dialogues(), [], CHAT,
+    ),
+    "conversation-decoder-only": Golden(
+        'task = "conversation"\n'
+        + paths("jsonl", "window = 3", "max_length = 40", 'learned = "dialogues"') + WORDS
+        + '\n[model]\nkind = "decoder_only"\n[model.decoder]\nkind = "recurrent"\n'
+        + 'cell = "gru"\nd_model = 8\nlayers = 1\n'
+        + "dropout = 0.0\n" + sitting("ema = 0.8", "keep = 1") + "\n[generation]\ntokens = 9\n",
+        dialogues(), [], CHAT, complete=True,
     ),
     "pretraining-hidden-tokens": Golden(
         'task = "pretraining"\n' + paths("txt", "max_length = 32") + LOWER + ENCODER

@@ -86,6 +86,7 @@ def test_there_is_a_run_of_each_task_and_family() -> None:
     assert ("glimpses", "glimpses") in kinds
     assert kinds >= {(task, "transformer") for task in ("pretraining", "spans", "matching", "multitask")}
     assert ("stories", "memory_network") in kinds
+    assert kinds >= {("conversation", kind) for kind in ("transformer", "decoder_only")}
     assert len(COMPLETE) >= 4
 
 

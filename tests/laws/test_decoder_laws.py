@@ -19,8 +19,8 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
-from heedful.architectures.model import LanguageModelConfig, ModelConfig
+from heedful.architectures.build import Sizes, build_conditional, build_language_model, build_sequence_to_sequence
+from heedful.architectures.model import ConditionalModelConfig, LanguageModelConfig, ModelConfig
 from heedful.attention import kernels
 from heedful.attention.explained import Explaining
 from heedful.attention.probe import Probe
@@ -206,7 +206,12 @@ ENGINES: dict[str, Callable[[], Engine[Any]]] = {
 """What is no module, but obeys the laws of `begin` and `step`."""
 WITHOUT_SOURCE = (*LANGUAGE_MODELS, "windowed", "windowed-recurrent")
 """Their states have no rows before they have read something."""
-NAMES = (*VARIANTS, *LANGUAGE_MODELS, *SEVERAL, *ENGINES)
+DECODERS_ONLY: dict[str, dict[str, Any]] = {
+    f"decoder_only-{name}": {"kind": "decoder_only", "decoder": LANGUAGE_MODELS[name]}
+    for name in ("gpt-rotary", "language-gru")
+}
+"""Language models whose source is a prompt."""
+NAMES = (*VARIANTS, *DECODERS_ONLY, *LANGUAGE_MODELS, *SEVERAL, *ENGINES)
 
 
 @dataclass(frozen=True)
@@ -323,6 +328,9 @@ def _built(name: str) -> nn.Module:
     if name in LANGUAGE_MODELS:
         config = TypeAdapter(LanguageModelConfig).validate_python(LANGUAGE_MODELS[name])
         return Unconditional(build_language_model(config, vocabulary=VOCABULARY))
+    if name in DECODERS_ONLY:
+        prompted = TypeAdapter(ConditionalModelConfig).validate_python(DECODERS_ONLY[name])
+        return build_conditional(prompted, Sizes(VOCABULARY, VOCABULARY, 24))
     config = TypeAdapter(ModelConfig).validate_python(VARIANTS[name])
     return build_sequence_to_sequence(config, Sizes(VOCABULARY, VOCABULARY, 24))
 
@@ -529,7 +537,7 @@ def test_cause_law(case: Case) -> None:
 
 
 @again
-@of_those(lambda name: name not in ENGINES)
+@of_those(lambda name: name not in (*ENGINES, *DECODERS_ONLY))
 def test_gradients_come_from_what_is_seen(case: Case) -> None:
     """Of one output: from its own row, from the past as far as windows reach, from the source without its padding."""
     row, at, reach = 1, 5, REACH.get(case.name, 5)
@@ -610,7 +618,7 @@ def test_branch_law(case: Case) -> None:
 
 
 @again
-@of_those(lambda name: name not in ENGINES)
+@of_those(lambda name: name not in (*ENGINES, *DECODERS_ONLY))
 def test_watch_law(case: Case) -> None:
     plain = case.logits((0, 7))
     with watch(case.model) as weights:
@@ -627,7 +635,7 @@ def test_watch_law(case: Case) -> None:
             assert (each >= 0).all()
 
 
-@of_those(lambda name: name not in ENGINES)
+@of_those(lambda name: name not in (*ENGINES, *DECODERS_ONLY))
 def test_capture_law(case: Case) -> None:
     """What an attention says of itself is what it does."""
     plain = case.logits((0, 7))

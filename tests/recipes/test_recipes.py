@@ -78,6 +78,10 @@ def smaller(recipe: Recipe) -> dict[str, object]:
     kind = recipe.model.kind
     options: dict[str, object] = TINY | TINIER[kind]
     options = {key: value for key, value in options.items() if key not in UNLIKE.get(kind, ())}
+    inner = getattr(recipe.model, "decoder", recipe.model)
+    options: dict[str, object] = TINY | TINIER[inner.kind]
+    if inner is not recipe.model:
+        options = {key.replace("model.", "model.decoder."): value for key, value in options.items()}
     if not isinstance(recipe, LanguageRecipe):
         size = 20 if recipe.tokenizer.kind in ("words", "characters") else 40
         tables = [data_table(name) for name in recipe.datasets]
@@ -150,6 +154,8 @@ def test_two_updates(path: Path, workshop: Path) -> None:
             assert len(model.embed(["a dog", ""])) == 2
         case "stories":
             assert model.ask("a dog", "what is it").answer in ("odd", "even")
+        case "conversation":
+            assert len(model.reply([[], model.turns(["a dog"])])) == 2
         case "multitask":
             assert model.names == tuple(recipe.tasks)
             assert len(model.head("sst-2").classify(["a dog"])) == 1
@@ -265,6 +271,12 @@ def asked(text: Path, _stem: str) -> list[str]:
                 out.write(f"1 {pair[0]}\n2 what is it\t{'odd' if len(pair[0]) % 2 else 'even'}\t1\n")
     each = [("path", str(text)), ("tasks", "[2]")]
     return [word for part in ("train", "validation") for key, value in each for word in (f"--data.{part}.{key}", value)]
+def dialogues(text: Path, _stem: str) -> list[str]:
+    """As CamRest's file."""
+    file = text / "camrest.json"
+    said = [{"usr": {"transcript": pair[0]}, "sys": {"sent": pair[1]}} for pair in sources(text, "train")]
+    file.write_text(json.dumps([{"dial": said[at : at + 3]} for at in range(0, len(said), 3)]), encoding="utf-8")
+    return ["--data.train.path", str(file), "--data.validation.path", str(file)]
 
 
 def several(text: Path, _stem: str) -> list[str]:
@@ -288,6 +300,7 @@ WRITERS = {
     "glimpses": digits,
     "translation": parallel,
     "language_modelling": lines,
+    "conversation": dialogues,
     "pretraining": documents,
     "tagging": tagged,
     "classification": labelled,

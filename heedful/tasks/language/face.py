@@ -20,7 +20,7 @@ from heedful.models.language_model import LanguageModel
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
 from heedful.tasks.faces import Asked, Face, TextLines
 from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
-from heedful.tasks.language.stop_strings import AtString, Ends, Following, complete
+from heedful.tasks.stop_strings import AtString, Ends, Following, complete, growing_text
 from heedful.values import Tokens, move
 
 
@@ -159,17 +159,7 @@ class Writer(Face):
             limit=limit or self.limit,
             penalties=search.penalties,
         )
-        ids: list[int] = []
-        shown = ""
-        for column in columns:
-            ids.append(int(column.ids[0, 0]))
-            text = ends.certain(following.text(ids))
-            if len(text) > len(shown):
-                yield text[len(shown) :]
-                shown = text
-        rest = ends.cut(complete(following.text(ids)))[0][len(shown) :]
-        if rest:
-            yield rest
+        return growing_text((int(column.ids[0, 0]) for column in columns), following=following, ends=ends)
 
     def lines(self) -> WriteLines:
         """A prompt a line."""

@@ -17,7 +17,7 @@ from heedful.generation import Forbid, Multinomial
 from heedful.generation.search import Greedy, Sampling
 from heedful.models.language_model import LanguageModel
 from heedful.tasks.language.face import Writer
-from heedful.tasks.language.stop_strings import Ends, Following, complete
+from heedful.tasks.stop_strings import Ends, Following, complete
 
 LETTERS = Characters("abcdefg \n", lowercase=False, verbatim=True)
 SILENT = Forbid((*LETTERS.special.unspeakable, 3))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -110,3 +110,18 @@ def complete(text: str) -> str:
     """The text without a character at its end of which some bytes have not come."""
     broken = len(text) - len(text.rstrip(_BROKEN))
     return text[: len(text) - min(broken, _LONGEST_BROKEN)]
+
+
+def growing_text(ids: Iterable[int], *, following: Following, ends: Ends) -> Iterator[str]:
+    """A text as its ids come, in pieces; what may be a part of a stop string or of a character waits."""
+    seen: list[int] = []
+    shown = ""
+    for number in ids:
+        seen.append(number)
+        text = ends.certain(following.text(seen))
+        if len(text) > len(shown):
+            yield text[len(shown) :]
+            shown = text
+    rest = ends.cut(complete(following.text(seen)))[0][len(shown) :]
+    if rest:
+        yield rest

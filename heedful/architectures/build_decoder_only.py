@@ -1,0 +1,15 @@
+"""From the table of a language model that answers to the model."""
+
+from __future__ import annotations
+
+from heedful.architectures.build import build_language_model
+from heedful.architectures.interface import Sizes
+from heedful.architectures.model import DecoderOnlyConfig
+from heedful.models.decoder_only import DecoderOnly
+
+
+def decoder_only(config: DecoderOnlyConfig, sizes: Sizes) -> DecoderOnly:
+    """A freshly initialised one; source and target have one vocabulary, that of the target."""
+    longest = config.places(sizes.max_length, sizes.max_length)
+    model = build_language_model(config.decoder, vocabulary=sizes.target, longest=longest)
+    return DecoderOnly(model.decoder, output=model.output)

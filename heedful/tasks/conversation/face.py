@@ -1,0 +1,276 @@
+"""A trained model as somebody to talk to: the turns of a dialogue in, the next one out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, final
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from heedful.attention.probe import READ, SOURCE, WRITTEN
+from heedful.data.batches import PairBatch
+from heedful.errors import DataError, RecipeError
+from heedful.generation import AnyOf, AtToken, Hypothesis, Stop, sample, score
+from heedful.generation.search import Greedy, Sampling, Search
+from heedful.inspection.record import Axis, Record
+from heedful.models.conditional import Conditional
+from heedful.recipes.generation import ContinuationConfig
+from heedful.tasks.conversation.data import Exchange, Script, Turn
+from heedful.tasks.faces import Asked, Face, TextLines, in_batches
+from heedful.tasks.inspecting import Scope, recorded, written
+from heedful.tasks.searches import build_continuation
+from heedful.tasks.stop_strings import AtString, Ends, Following, complete, growing_text
+from heedful.values import Tokens, move
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model says next.
+
+    Attributes:
+        speaker: as whom.
+        text: what was written, before a stop string.
+        tokens: everything that was written as pieces of text.
+        log_probability: of the tokens, and of the end if it came, in nats.
+        finished: whether the turn ended by itself.
+    """
+
+    speaker: str
+    text: str
+    tokens: tuple[str, ...]
+    log_probability: float
+    finished: bool
+
+
+@dataclass(frozen=True)
+class ScoredReply:
+    """How probable a given reply is: the log-probability of each of its tokens, the one that ends it included."""
+
+    tokens: tuple[str, ...]
+    token_log_probabilities: tuple[float, ...]
+
+    @property
+    def nats(self) -> float:
+        """The negative log-likelihood."""
+        return -sum(self.token_log_probabilities)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The ids of a context, and its number."""
+
+    ids: list[int]
+    number: int
+
+
+class Partner(Face):
+    """A model with its vocabulary, that speaks as one of those whose dialogues it learned.
+
+    Args:
+        model: in evaluation mode.
+        script: how turns become ids.
+        speaker: as whom it speaks.
+        generation: how it writes unless a call says otherwise.
+    """
+
+    def __init__(
+        self, model: Conditional[Tokens], *, script: Script, speaker: str, generation: ContinuationConfig
+    ) -> None:
+        self.model = model
+        self.script = script
+        self.speaker = speaker
+        self.generation = generation
+        self.device = model.device
+        search, self.limit = build_continuation(generation, script.special)
+        self.search: Search = search
+        self.stop = tuple(generation.stop)
+
+    @property
+    def other(self) -> str:
+        """Who talks to it; `RecipeError` where the dialogues have more than two speakers."""
+        others = [name for name in self.script.speakers.names if name != self.speaker]
+        if len(others) != 1:
+            raise RecipeError(
+                f"the dialogues that were learned have {len(others) + 1} speakers, so who speaks must be said"
+            )
+        return others[0]
+
+    def turns(self, texts: Sequence[str]) -> tuple[Turn, ...]:
+        """Texts as turns by both in turn, of which the last is the other's; empty ones are left out."""
+        both = (self.other, self.speaker)
+        named = ((both[number % 2], text) for number, text in enumerate(reversed(texts)))
+        return tuple(Turn(speaker, text) for speaker, text in named if text.strip())[::-1]
+
+    def reply(
+        self,
+        dialogues: Sequence[Sequence[Turn]],
+        *,
+        search: Search | None = None,
+        limit: int | None = None,
+        batch_tokens: int = 4096,
+        first: int = 1,
+    ) -> list[Reply]:
+        """What the model says next in each dialogue, in their order; in one without turns it begins.
+
+        Args:
+            dialogues: so far.
+            search: instead of its own way; the best of what it finds is said.
+            limit: most tokens of a reply, likewise.
+            batch_tokens: padded tokens of contexts that are read at one time.
+            first: number of the first dialogue, which decides its chance when sampling.
+
+        Raises:
+            DataError: a speaker is unknown.
+        """
+        asked = [_Asked(self.script.read(turns), number) for number, turns in enumerate(dialogues, first)]
+
+        def say(batch: list[_Asked]) -> Iterator[Reply]:
+            ends, following = Ends(self.stop), [Following(self.script.tokenizer, ()) for _ in batch]
+            prompt, most = self._prompt(len(batch), limit=limit)
+            found = (search or self.search)(
+                self.model.step,
+                self.model.begin(self._sources([each.ids for each in batch])),
+                prompt,
+                limit=most,
+                prefix=None,
+                streams=torch.tensor([each.number for each in batch], device=self.device),
+                stop=AtString(ends, following) if ends.strings else None,
+            )
+            return (self._reply(hypotheses[0], ends) for hypotheses in found)
+
+        return in_batches(asked, say, size=lambda each: len(each.ids), tokens=batch_tokens, rows=64)
+
+    def stream(self, turns: Sequence[Turn], *, search: Greedy | Sampling, number: int = 1) -> Iterator[str]:
+        """The reply to one dialogue as it is written, in pieces of text; `number` decides its chance."""
+        ends, following = Ends(self.stop), Following(self.script.tokenizer, ())
+        at_end: Stop = AtToken(search.eos)
+        prompt, limit = self._prompt(1, limit=None)
+        with torch.no_grad():  # whoever asks for columns decides whether gradients are recorded then
+            state = self.model.begin(self._sources([self.script.read(turns)]))
+        columns = sample(
+            self.model.step,
+            state,
+            prompt,
+            pick=search.pick,
+            stop=AnyOf((at_end, AtString(ends, [following]))) if ends.strings else at_end,
+            limit=limit,
+            penalties=search.penalties,
+            streams=torch.tensor([number], device=self.device),
+        )
+        return growing_text((int(column.ids[0, 0]) for column in columns), following=following, ends=ends)
+
+    def score(self, exchanges: Sequence[Exchange], *, batch_tokens: int = 4096) -> list[ScoredReply]:
+        """Log-probabilities of given replies behind given turns, in order.
+
+        Raises:
+            DataError: a reply is longer than the model can read, or a speaker is unknown.
+        """
+        pairs = [(self.script.read(each.context), self._target(each.reply)) for each in exchanges]
+        return in_batches(pairs, self._scores, size=lambda pair: max(map(len, pair)), tokens=batch_tokens, rows=256)
+
+    def inspect(
+        self, turns: Sequence[Turn], reply: str | None = None, *, limit: int | None = None, scope: Scope | None = None
+    ) -> Record:
+        """Everything the model attends to while it reads turns and says what comes next, or what is given.
+
+        Args:
+            turns: so far.
+            reply: instead of its own.
+            limit: most tokens of its own.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: the reply is too long.
+            RecipeError: no such layer or head.
+        """
+        scope = scope or Scope()
+        said = self.reply([turns], limit=limit)[0].text if reply is None else reply
+        source, target = self.script.read(turns), self._target(Turn(self.speaker, said))
+        batch = self._batch([source], [target])
+
+        def whole() -> tuple[Tensor, Tokens]:
+            hidden, read = self.model.whole(scope.padded(batch.source), batch.target)
+            return self.model.output(hidden), read
+
+        with torch.inference_mode():
+            ids = whole()[1].ids[0].tolist()
+        names, spans, wrote = self.script.pieces, self.script.spans, [*ids[1:], target[-1]]
+        axes = (
+            Axis(SOURCE, scope.named(names(source)), spans=spans(source)),
+            Axis(READ, tuple(names(ids)), spans=spans(ids)),
+            Axis(WRITTEN, tuple(names(wrote)), spans=spans(wrote)),
+        )
+        title = "\n".join(f"{turn.speaker}: {turn.text}" for turn in (*turns, Turn(self.speaker, said)))
+        record, (logits, _) = recorded(self.model, whole, scope=scope, axes=axes, title=title)
+        used = {name for each in record.maps for name in (each.queries, each.keys)}
+        return replace(
+            record,
+            axes=tuple(axis for axis in axes if axis.name in used),
+            written=written(logits, wrote, tokenizer=self.script, alternatives=scope.alternatives),
+        )
+
+    def lines(self) -> ReplyLines:
+        """A dialogue a line."""
+        return ReplyLines(self)
+
+    def look(self, asked: Asked) -> Record:
+        """See `inspect`; turns stand between tabs, the last is the other's."""
+        if asked.beam is not None:
+            raise RecipeError("--beam: this model does not search with a beam; leave it out")
+        turns = self.turns(asked.source.split("\t"))
+        return self.inspect(turns, asked.target, limit=asked.tokens, scope=asked.scope)
+
+    def _target(self, reply: Turn) -> list[int]:
+        ids = self.script.turn(reply) or [self.script.speaker(reply.speaker), self.script.tokenizer.special.eos]
+        if len(ids) > self.script.max_length:
+            most = self.script.max_length
+            raise DataError(f"the reply {reply.text[:40]!r} has {len(ids)} tokens; this model reads at most {most}")
+        return ids
+
+    def _scores(self, pairs: list[tuple[list[int], list[int]]]) -> Iterator[ScoredReply]:
+        batch = self._batch(*map(list, zip(*pairs, strict=True)))
+        found = score(self.model.step, self.model.begin(batch.source), batch.target, labels=batch.labels)
+        for (_, target), each in zip(pairs, found.token_log_probabilities.tolist(), strict=True):
+            yield ScoredReply(tuple(self.script.pieces(target[1:])), tuple(each[: len(target) - 1]))
+
+    def _reply(self, found: Hypothesis, ends: Ends) -> Reply:
+        text, _ = ends.cut(complete(self.script.tokenizer.decode(found.ids)))
+        pieces = tuple(self.script.pieces(found.ids))
+        return Reply(self.speaker, text, pieces, found.log_probability, found.finished)
+
+    def _prompt(self, rows: int, *, limit: int | None) -> tuple[Tokens, Int[Tensor, " B"]]:
+        """Who speaks, and how much he may say."""
+        batch = self._batch([[]] * rows, [[self.script.speaker(self.speaker)] * 2] * rows)
+        most = min(limit or self.limit, self.script.max_length - 2)
+        return batch.target, torch.full((rows,), most, device=self.device)
+
+    def _sources(self, contexts: Sequence[Sequence[int]]) -> Tokens:
+        return self._batch(contexts, [[]] * len(contexts)).source
+
+    def _batch(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch[Tokens]:
+        return move(self.script.batch(sources, targets), self.device)
+
+
+@final
+@dataclass(frozen=True)
+class ReplyLines(TextLines[Reply]):
+    """A dialogue a line, its turns between tabs by both in turn, the last by the other; the reply to it."""
+
+    partner: Partner
+    search: Search | None = None
+
+    def answers(self, inputs: Sequence[str], *, first: int) -> list[Reply]:
+        """Replies."""
+        dialogues = [self.partner.turns(line.split("\t")) for line in inputs]
+        return self.partner.reply(dialogues, search=self.search, first=first)
+
+    def record(self, answer: Reply) -> Any:
+        """With tokens and log-probability."""
+        return asdict(answer)
+
+    def text(self, answer: Reply) -> str:
+        """What is said."""
+        return f"{answer.text}\n"

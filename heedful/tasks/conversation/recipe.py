@@ -1,0 +1,139 @@
+"""What a run of conversation is, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.architectures.model import ConditionalModelConfig, TransformerConfig
+from heedful.recipes.generation import GreedyContinuationConfig, SampledContinuationConfig
+from heedful.recipes.recipe import DataConfig, Recipe
+from heedful.recipes.section import Mark, default_kind, kind_from, misfit
+from heedful.recipes.text import FileConfig, Name, TokenizerConfig
+from heedful.recipes.training import Below1, WritingTrainingConfig
+
+if TYPE_CHECKING:
+    from heedful.data.readers import Reader
+    from heedful.tasks.conversation.data import Dialogue, Exchanges
+
+
+class JsonlDialoguesConfig(FileConfig):
+    """One file with a JSON object on each line whose `turns` have a `speaker` and a `text` each; plain or gzipped."""
+
+    read_by: ClassVar = "heedful.tasks.conversation.data:JsonlDialogues"
+
+    kind: Literal["jsonl"] = "jsonl"
+
+
+class CamRestConfig(FileConfig):
+    """The file of CamRest676, plain or gzipped, whose speakers are called user and system."""
+
+    read_by: ClassVar = "heedful.tasks.conversation.data:CamRest"
+
+    kind: Literal["camrest"] = "camrest"
+    part: Literal["train", "validation", "test"]
+    """of the dialogues in the order of the file the first three fifths, the fourth or the last"""
+
+
+def _kind_of_dialogues(table: Mapping[str, Any]) -> str:
+    """CamRest is cut into parts."""
+    return "camrest" if "part" in table else "jsonl"
+
+
+DialoguesConfig = Annotated[
+    JsonlDialoguesConfig | CamRestConfig, Field(discriminator="kind"), kind_from(_kind_of_dialogues)
+]
+
+
+ReplyingConfig = Annotated[
+    GreedyContinuationConfig | SampledContinuationConfig, Field(discriminator="kind"), default_kind("greedy")
+]
+
+
+class ConversationDataConfig(DataConfig):
+    """Dialogues to train on, to choose the best checkpoint by, and to report a perplexity of."""
+
+    train: DialoguesConfig
+    """the dialogues to learn from"""
+    validation: DialoguesConfig
+    """the dialogues that checkpoints are compared on"""
+    test: Annotated[DialoguesConfig | None, Mark.FREE] = None
+    """the dialogues that `heedful evaluate` takes"""
+    replier: Name = "system"
+    """whose turns are measured and written"""
+    learned: Literal["replier", "everybody", "dialogues"] = "replier"
+    """whose turns are learned; or whole dialogues as one text each, which is fast: for models of kind "decoder_only",
+    and dialogues that fit into max_length"""
+    window: Annotated[int, Field(ge=0), Mark.ENCODES] = 6
+    """turns before a reply that are read, at most; 0 replies to nothing"""
+    max_length: Annotated[int, Field(ge=4), Mark.ENCODES] = 128
+    """longest context, and longest reply, in tokens with those of speakers and ends; of longer contexts the oldest
+    turns are not read, longer replies are left out of training"""
+
+    def reader(self, part: str) -> Exchanges:
+        """Turns behind those that are read before them; `DataError` where a file is missing."""
+        from heedful.tasks.conversation.data import Exchanges
+
+        config: JsonlDialoguesConfig | CamRestConfig = getattr(self, part)
+        learned = self.learned if part == "train" else "replier"
+        dialogues: Reader[Dialogue] = config.reader()
+        replier = self.replier if learned == "replier" else None
+        return Exchanges(dialogues, window=self.window, replier=replier, whole=learned == "dialogues")
+
+
+class ConversationTrainingConfig(WritingTrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    label_smoothing: Annotated[Below1, Mark.FIXED] = 0.0
+    """probability taken from the right token and spread over all"""
+    monitor: Annotated[Literal["loss"], Mark.FIXED] = "loss"
+    """what finds the best checkpoint on the validation dialogues: the likelihood"""
+
+
+class ConversationRecipe(Recipe):
+    """The next turn of a dialogue is written."""
+
+    made_by: ClassVar = "heedful.tasks.conversation.run:KIND"
+    shown_by: ClassVar = "heedful.tasks.conversation.demonstration:ConversationDemonstration"
+
+    task: Literal["conversation"] = "conversation"
+    """what is learned"""
+    data: ConversationDataConfig
+    """the table [data] names the dialogues to train and validate on"""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    """how turns are cut into tokens"""
+    model: ConditionalModelConfig = TransformerConfig()
+    """the architecture: an encoder and a decoder, or a language model that reads context and reply as one text"""
+    training: Annotated[ConversationTrainingConfig, Mark.FREE]
+    """the table [training] says at least when training ends, as in steps = 10000"""
+    generation: Annotated[ReplyingConfig, Mark.FREE] = GreedyContinuationConfig()
+    """how the finished model replies unless a command is told otherwise"""
+
+    @field_validator("training")
+    @classmethod
+    def _suits(cls, training: ConversationTrainingConfig, info: ValidationInfo) -> ConversationTrainingConfig:
+        model = info.data.get("model")
+        return training if model is None else training.suited(draws=model.draws, key="model.reading.weights")
+
+    @field_validator("model")
+    @classmethod
+    def _fits(cls, model: ConditionalModelConfig, info: ValidationInfo) -> ConditionalModelConfig:
+        data, longest = info.data.get("data"), model.longest
+        if data is not None and data.learned == "dialogues" and not model.one_text:
+            raise misfit(
+                "data.learned",
+                f'= "dialogues" leaves nothing for the encoder of a model of kind "{model.kind}" to read: set it to '
+                '"everybody", or model.kind = "decoder_only"',
+            )
+        if data is None or longest is None:
+            return model
+        needed = model.places(data.max_length, data.max_length)
+        if longest.tokens < needed:
+            raise misfit(
+                longest.key,
+                f"= {longest.tokens} must be at least {needed}, which is what a context and a reply of "
+                f"data.max_length = {data.max_length} need",
+            )
+        return model
