@@ -119,6 +119,35 @@ def test_it_describes_itself(path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert f"parameters  {expected:,} " in capsys.readouterr().out
 
 
+def _heads(model: Any, recipe: Any, _text: Path) -> bool:
+    assert len(model.head("sst-2").classify(["a dog"])) == 1
+    assert [len(tags) for tags in model.head("ewt").tag([["a", "dog"], []])] == [2, 0]
+    return model.names == tuple(recipe.tasks)
+
+
+# What a trained model of each task does: given the model, its recipe and the folder of its text.
+USES: dict[str, Callable[[Any, Any, Path], bool]] = {
+    "translation": lambda model, *_: len(model.translate(["a dog", "two cats"])) == 2,
+    "language_modelling": lambda model, *_: len(model.write(["a dog", ""], limit=5)) == 2,
+    "pretraining": lambda model, *_: len(model.fill(["a [MASK]"])) == 1,
+    "tagging": lambda model, *_: [len(tags) for tags in model.tag([["a", "dog"], []])] == [2, 0],
+    "classification": lambda model, *_: (
+        len(model.classify([("a dog", "a cat"), ("a dog", "")])) == 2
+        and (model.paired or len(model.classify(["a dog"])) == 1)
+    ),
+    "speech": lambda model, _, text: len(model.transcribe([text / "spoken/0.wav"])) == 1,
+    "spans": lambda model, *_: model.answer("a dog", "").text == "",
+    "glimpses": lambda model, recipe, _: (
+        len(model.look_at([np.zeros(model.shape, dtype=np.uint8)])[0].path) == recipe.model.draws
+    ),
+    "captioning": lambda model, *_: len(model.caption([next(scenes("test", 1)).picture])) == 1,
+    "matching": lambda model, *_: len(model.embed(["a dog", ""])) == 2,
+    "stories": lambda model, *_: model.ask("a dog", "what is it").answer in ("odd", "even"),
+    "conversation": lambda model, *_: len(model.reply([[], model.turns(["a dog"])])) == 2,
+    "multitask": _heads,
+}
+
+
 @pytest.mark.parametrize("path", firsts())
 def test_two_updates(path: Path, workshop: Path) -> None:
     recipe = heedful.load_recipe(path)
@@ -130,36 +159,7 @@ def test_two_updates(path: Path, workshop: Path) -> None:
     assert (final["kind"], final["step"]) == ("final", 2)
     assert final["loss"] > 0.5
     model = heedful.load(outcome.folder)
-    match recipe.task:
-        case "translation":
-            assert len(model.translate(["a dog", "two cats"])) == 2
-        case "language_modelling":
-            assert len(model.write(["a dog", ""], limit=5)) == 2
-        case "pretraining":
-            assert len(model.fill(["a [MASK]"])) == 1
-        case "tagging":
-            assert [len(tags) for tags in model.tag([["a", "dog"], []])] == [2, 0]
-        case "classification":
-            assert len(model.classify([("a dog", "a cat"), ("a dog", "")])) == 2
-            assert model.paired or len(model.classify(["a dog"])) == 1
-        case "speech":
-            assert len(model.transcribe([workshop / "runs/tiny-text/spoken/0.wav"])) == 1
-        case "spans":
-            assert model.answer("a dog", "").text == ""
-        case "glimpses":
-            assert len(model.look_at([np.zeros(model.shape, dtype=np.uint8)])[0].path) == recipe.model.draws
-        case "captioning":
-            assert len(model.caption([next(scenes("test", 1)).picture])) == 1
-        case "matching":
-            assert len(model.embed(["a dog", ""])) == 2
-        case "stories":
-            assert model.ask("a dog", "what is it").answer in ("odd", "even")
-        case "conversation":
-            assert len(model.reply([[], model.turns(["a dog"])])) == 2
-        case "multitask":
-            assert model.names == tuple(recipe.tasks)
-            assert len(model.head("sst-2").classify(["a dog"])) == 1
-            assert [len(tags) for tags in model.head("ewt").tag([["a", "dog"], []])] == [2, 0]
+    assert USES[recipe.task](model, recipe, workshop / "runs/tiny-text")
 
 
 def sources(text: Path, part: str) -> list[list[str]]:
@@ -252,6 +252,8 @@ def pictured(text: Path, _stem: str) -> list[str]:
     (text / "captions.tsv").write_text("".join(told), encoding="utf-8")
     keys = {"path": text / "captions.tsv", "pictures": text, "only": "none"}
     return [f"--data.{part}.{key}={at}" for part in ("train", "validation") for key, at in keys.items()]
+
+
 def recordings(text: Path, _stem: str) -> list[str]:
     """LibriSpeech's form; each text is a third of a second of noise."""
     folder = text / "spoken"
@@ -263,6 +265,8 @@ def recordings(text: Path, _stem: str) -> list[str]:
         (folder / f"{number}.wav").write_bytes(wav(samples))
     (folder / "all.trans.txt").write_text("".join(f"{n} {text}\n" for n, text in enumerate(texts)), encoding="utf-8")
     return ["--data.train.path", str(folder), "--data.validation.path", str(folder)]
+
+
 def asked(text: Path, _stem: str) -> list[str]:
     """Whether a text has an odd number of characters, as bAbI asks it."""
     for part in ("train", "valid"):
@@ -271,6 +275,8 @@ def asked(text: Path, _stem: str) -> list[str]:
                 out.write(f"1 {pair[0]}\n2 what is it\t{'odd' if len(pair[0]) % 2 else 'even'}\t1\n")
     each = [("path", str(text)), ("tasks", "[2]")]
     return [word for part in ("train", "validation") for key, value in each for word in (f"--data.{part}.{key}", value)]
+
+
 def dialogues(text: Path, _stem: str) -> list[str]:
     """As CamRest's file."""
     file = text / "camrest.json"
