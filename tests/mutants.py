@@ -2959,10 +2959,10 @@ CAPTIONED = (
         (f"{CAPTIONING}::test_a_picture_is_stored_once_and_shared_by_its_captions",),
     ),
     Mutant(
-        "attention points to the corner of a region",
+        "attention points to the right where it should point down",
         "tasks/captioning/exam.py",
-        "point = ((column + 0.5) / grid.shape[1], (row + 0.5) / grid.shape[0])",
-        "point = (column / grid.shape[1], row / grid.shape[0])",
+        "return (column + 0.5) / spread.shape[1], (row + 0.5) / spread.shape[0]",
+        "return (row + 0.5) / spread.shape[0], (column + 0.5) / spread.shape[1]",
         (f"{CAPTIONING}::test_the_pointing_game_is_won_by_who_looks_at_what_is_named",),
     ),
     Mutant(

@@ -23,6 +23,8 @@ from heedful.tasks.labelled import LabelledExam
 _MOST: Final = 2000
 """Pictures of the training part that the nearest one is looked for in."""
 _ALIKE: Final = 400
+_FINENESS: Final = 5
+"""Places along a region that attention may point to, its middle among them."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def _answers(user: Captioner, pictures: Sequence[Captioned], train: Sequence[Cap
 def _pointed(user: Captioner, picture: Captioned, caption: str, look: Looked) -> Iterator[tuple[int, int]]:
     """Of each name in a caption whether it looked at a box of that name, and 1: the pointing game (Zhang et al. 2016).
 
-    Attention is the mean over the pieces of the name; it points to the middle of the region that has most of it.
+    Attention is the mean over the pieces of the name; see `_peak` for where it points to.
     """
     boxes: dict[str, list[Box]] = {}
     for box in picture.boxes:
@@ -134,10 +136,20 @@ def _pointed(user: Captioner, picture: Captioned, caption: str, look: Looked) ->
             rows = [n for n, (start, stop) in enumerate(pieces) if start < found.end() and stop > found.start()]
             if not rows:
                 continue
-            grid = look.weights[rows].mean(0)
-            row, column = np.unravel_index(int(grid.argmax()), grid.shape)
-            point = ((column + 0.5) / grid.shape[1], (row + 0.5) / grid.shape[0])
+            point = _peak(look.weights[rows].mean(0))
             yield int(any(_inside(user, point, box, height=height, width=width) for box in places)), 1
+
+
+def _peak(grid: Float[np.ndarray, "rows columns"]) -> tuple[float, float]:
+    """Where attention is highest, from 0 to 1, if each region's spreads around its middle (Xu et al. 2015, 5.4)."""
+
+    def bell(regions: int) -> Float[np.ndarray, "places regions"]:
+        places = (np.arange(_FINENESS * regions) + 0.5) / _FINENESS
+        return np.asarray(np.exp(-0.5 * (places[:, None] - np.arange(regions) - 0.5) ** 2))
+
+    spread = bell(grid.shape[0]) @ grid @ bell(grid.shape[1]).T
+    row, column = np.unravel_index(int(spread.argmax()), spread.shape)
+    return (column + 0.5) / spread.shape[1], (row + 0.5) / spread.shape[0]
 
 
 def _inside(user: Captioner, point: tuple[float, float], box: Box, *, height: int, width: int) -> bool:
