@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heedful.generation.search import Search
-from heedful.inspection.figures import VIEWS, figure
+from heedful.inspection.figures import figure
 from heedful.inspection.page import html_page, page_text
 from heedful.inspection.svg import photograph
 from heedful.tasks.captioning.face import Captioner, Shown
@@ -56,5 +56,4 @@ def _drawing(captioner: Captioner, picture: Shown, caption: str) -> str:
     shown = f'<img alt="" src="{photograph(square, longest=_LONGEST)}" width="{_WIDTH}"/>'
     if not captioner.attentive:
         return shown
-    view = "regions" if "regions" in VIEWS else "alignment"
-    return shown + figure(captioner.inspect(square, caption, scope=Scope(walks=False)), view=view)
+    return shown + figure(captioner.inspect(square, caption, scope=Scope(walks=False)), view="regions")
