@@ -28,7 +28,7 @@ picture_size = 48
 
 [model]
 d_model = 128
-pictures = {{ kind = "convolutional", widths = [32, 64, 128] }}
+pictures = {{ kind = "convolutional", widths = [32, 64] }}
 decoder = {{ kind = "recurrent", start = "mlp", readout = "maxout", reading = {{ gate = true }} }}
 
 [training]
