@@ -46,6 +46,7 @@ from heedful.data.pictures import png
 from heedful.recipes.load import recipe_from
 from heedful.runs.load import open_run
 from heedful.store import MANIFEST, digest
+from heedful.tasks.captioning.scenes import coco, scenes
 from heedful.tasks.glimpses.digits import idx
 
 HERE: Final = Path(__file__).parent
@@ -195,6 +196,15 @@ def dots() -> dict[str, bytes]:
     found = {f"{name}.idx": idx(shown[part]) for name, part in parts.items()}
     found |= {f"{name}-labels.idx": idx(labels[part].astype(np.uint8)) for name, part in parts.items()}
     return found | {f"{n}.png": png(np.repeat(shown[n, :, :, None], 3, axis=2)) for n in (48, 49)}
+
+
+def drawn() -> dict[str, str | bytes]:
+    """Scenes of one or two shapes with their captions and boxes."""
+    found: dict[str, str | bytes] = {}
+    for part, count in (("train", 24), ("validation", 6)):
+        pictures, table = coco(scenes(part, count, size=16), stem=part[0])
+        found |= {**pictures, f"{part}.json": table}
+    return found
 
 
 # --- recipes ----------------------------------------------------------------------------------------------
@@ -563,6 +573,15 @@ RUNS: Final[dict[str, Golden]] = {
         + '\n[model]\nd_model = 12\nd_glimpse = 8\nglimpses = 3\npatch = 4\nscales = 2\n'
         + sitting("copies = 2", "warp = { shift = 0.5 }", batch_tokens=24) + "\n[looking]\ncopies = 3\n",
         dots(), [], [["look", "run", "48.png", "49.png", "--format", "jsonl"], MEASURE], complete=True,
+    ),
+    "captioning": Golden(
+        'task = "captioning"\n' + paths("json", "picture_size = 16", "max_length = 24")
+        + '\n[model]\nd_model = 8\npictures = { widths = [4, 8] }\n'
+        + 'decoder = { kind = "recurrent", dropout = 0.0, start = "mlp", reading = { gate = true } }\n'
+        + sitting("doubly_stochastic = 0.1", "keep = 1") + BEAM,
+        drawn(), [],
+        [["caption", "run", "v00000.png", "v00001.png", "v00002.png", "--format", "jsonl", "--n-best", "2"], MEASURE],
+        complete=True,
     ),
 }  # fmt: skip
 
