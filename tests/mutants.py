@@ -2953,7 +2953,7 @@ CAPTIONED = (
     ),
     Mutant(
         "a caption is of the next picture",
-        "tasks/captioning/data.py",
+        "tasks/captions.py",
         "np.searchsorted(corpus[CAPTIONS].stops, stops)",
         'np.minimum(np.searchsorted(corpus[CAPTIONS].stops, stops, side="right"), len(corpus) - 1)',
         (f"{CAPTIONING}::test_a_picture_is_stored_once_and_shared_by_its_captions",),
@@ -2974,7 +2974,64 @@ CAPTIONED = (
     ),
 )
 
+CLIP_FILES = "tests/unit/data/test_clips.py"
+CLIP_MODELS = "tests/unit/models/test_clips.py"
+VIDEO = "tests/unit/tasks/test_video.py"
+
+CLIPS = (
+    Mutant(
+        name="clips: padding between layers is looked at",
+        file="models/clips.py",
+        old="torch.where(real[:, :, None, None, None], normed, 0).transpose(1, 2)",
+        new="normed.transpose(1, 2)",
+        tests=(CLIP_MODELS,),
+    ),
+    Mutant(
+        name="clips: padding counts in the mean",
+        file="models/clips.py",
+        old="summary = self.summary(slots, source.positions)",
+        new="summary = slots.mean(1)",
+        tests=(CLIP_MODELS,),
+    ),
+    Mutant(
+        name="clips: parts by their beginnings",
+        file="data/clips.py",
+        old="(np.arange(most) + 0.5 + _ROUNDING)",
+        new="(np.arange(most) + _ROUNDING)",
+        tests=(CLIP_FILES,),
+    ),
+    Mutant(
+        name="clips: playlists are followed",
+        file="data/clips.py",
+        old=', "format_whitelist": _FORMATS}',
+        new="}",
+        tests=(CLIP_FILES,),
+    ),
+    Mutant(
+        name="clips: events among the frames that were taken",
+        file="tasks/video/exam.py",
+        old="return ((event.start <= clip.numbers) & (clip.numbers < event.stop)).astype(np.float64)",
+        new="return np.array([event.start <= n < event.stop for n in range(len(clip.numbers))], np.float64)",
+        tests=(VIDEO,),
+    ),
+    Mutant(
+        name="clips: padding is a frame",
+        file="tasks/video/data.py",
+        old="positions = np.full(block.shape[:2], -1)",
+        new="positions = np.full(block.shape[:2], 0)",
+        tests=(VIDEO,),
+    ),
+    Mutant(
+        name="clips: one chance for each chunk",
+        file="tasks/caption_writer.py",
+        old="enumerate(part, first + len(found))",
+        new="enumerate(part, first)",
+        tests=(VIDEO,),
+    ),
+)
+
 MUTANTS = (
+    *CLIPS,
     *ATTENTION,
     *MODELS,
     *MEMORIES,

@@ -1,4 +1,4 @@
-"""`heedful caption`: pictures in, what they show in words out."""
+"""`heedful caption`: pictures or clips in, what they show in words out."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _SHOWN = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RunOptions):
-    """Say in words what pictures show; their files stand on the command line, or one a line in a file."""
+    """Say in words what pictures or clips show; their files stand on the command line, or one a line in a file."""
 
-    pictures: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """files of pictures"""
+    shown: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """files of pictures, or of clips: whatever the run learned from"""
     format: Literal["text", "jsonl"] = "text"
     """file and caption between tabs, or JSON with scores"""
     searching: SearchOptions = field(default_factory=SearchOptions)
     n_best: int = 1
-    """captions of each picture; as text they come as lines of: file, caption, score, between tabs"""
+    """captions of each; as text they come as lines of: file, caption, score, between tabs"""
     seed: int = 1
     """of sampling"""
     page: MaybePath = None
-    """page (HTML) of the pictures, with what was looked at word by word"""
-    inline: ClassVar[str] = "pictures"
+    """page (HTML) of what was seen, with what was looked at word by word"""
+    inline: ClassVar[str] = "shown"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -39,13 +39,14 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful caption")
     require_least(given, n_best=1)
 
-    from heedful.tasks.captioning.face import Captioner
+    from heedful.tasks.caption_writer import CaptionWriter
     from heedful.tasks.searches import build_length, build_search
 
-    names = list(given.pictures or given.read())
+    names = list(given.shown or given.read())
     if given.page is not None and len(names) > _SHOWN:
-        raise RecipeError(f"--page: {len(names):,} pictures are too many for one; give at most {_SHOWN}")
-    captioner = given.load(Captioner, use="says what pictures show")
+        raise RecipeError(f"--page: {len(names):,} files are too many for one; give at most {_SHOWN}")
+    use = "says what pictures or clips show"
+    captioner = given.load(CaptionWriter, use=use)  # type: ignore[type-abstract]  # nothing is made of it here
     config = given.searching.config(captioner.generation)
     lines = replace(
         captioner.lines(),
@@ -53,11 +54,11 @@ def run(arguments: Sequence[str]) -> int:
         length=build_length(config),
         several=given.n_best > 1,
     )
-    told = lines.inputs(iter(names), name="pictures" if given.pictures else given.place)
+    told = lines.inputs(iter(names), name="shown" if given.shown else given.place)
     code = answer(lines, told, output=given.output, as_json=given.format == "jsonl")
     if given.page is not None:
         from heedful.inspection.page import write_page
-        from heedful.tasks.captioning.page import caption_page
+        from heedful.tasks.caption_page import caption_page
 
         write_page(caption_page(captioner, names, search=lines.search), given.page)
     return code

@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, Command] = {
     "classify": Command("heedful.cli.classify", "a class or a number for each text, with a trained classifier"),
     "answer": Command("heedful.cli.answer", "answer questions by parts of texts, with a trained model"),
     "look": Command("heedful.cli.look", "tell the classes of pictures, glimpse by glimpse"),
-    "caption": Command("heedful.cli.caption", "say in words what pictures show, with a trained captioner"),
+    "caption": Command("heedful.cli.caption", "say what pictures or clips show, with a trained captioner"),
     "transcribe": Command("heedful.cli.transcribe", "write what is said in files of sound, with a trained model"),
     "ask": Command("heedful.cli.ask", "answer questions about a story, and tell what was looked at"),
     "predict": Command("heedful.cli.predict", "what the model of any task says of lines"),

@@ -33,7 +33,6 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.classify": ("classification",),
     "cli.answer": ("spans",),
     "cli.look": ("glimpses",),
-    "cli.caption": ("captioning",),
     "cli.ask": ("stories",),
     "cli.search": ("spans",),
     "cli.found": ("spans",),

@@ -24,6 +24,7 @@ from heedful.tasks.pretraining.recipe import PretrainingRecipe
 from heedful.tasks.pretraining.run import build_pretrained
 from heedful.tasks.speech.digits import wav
 from heedful.tasks.translation.recipe import TranslationRecipe
+from heedful.tasks.video.recipe import VideoRecipe
 
 ROOT = Path(__file__).parents[2]
 RECIPES = {path: heedful.load_recipe(path) for path in sorted((ROOT / "recipes").rglob("*.toml"))}
@@ -71,6 +72,18 @@ def smaller(recipe: Recipe) -> dict[str, object]:
             "model.decoder.d_embedding": 8,
             "model.pictures": '{ kind = "convolutional", widths = [4, 8, 8] }',
             "data.picture_size": 24,
+            "tokenizer.size": 20,
+            "data.test": "none",
+        }
+    if isinstance(recipe, VideoRecipe):
+        training = {key: value for key, value in TINY.items() if key.startswith("training.")}
+        return training | {
+            "model.d_model": 16,
+            "model.decoder.d_model": 16,
+            "model.decoder.d_embedding": 8,
+            "model.frames.widths": [4],
+            "model.motion.widths": [4],
+            "data.frame_size": 8,
             "tokenizer.size": 20,
             "data.test": "none",
         }
@@ -160,6 +173,35 @@ def test_two_updates(path: Path, workshop: Path) -> None:
     assert final["loss"] > 0.5
     model = heedful.load(outcome.folder)
     assert USES[recipe.task](model, recipe, workshop / "runs/tiny-text")
+    match recipe.task:
+        case "translation":
+            assert len(model.translate(["a dog", "two cats"])) == 2
+        case "language_modelling":
+            assert len(model.write(["a dog", ""], limit=5)) == 2
+        case "pretraining":
+            assert len(model.fill(["a [MASK]"])) == 1
+        case "tagging":
+            assert [len(tags) for tags in model.tag([["a", "dog"], []])] == [2, 0]
+        case "classification":
+            assert len(model.classify([("a dog", "a cat"), ("a dog", "")])) == 2
+            assert model.paired or len(model.classify(["a dog"])) == 1
+        case "speech":
+            assert len(model.transcribe([workshop / "runs/tiny-text/spoken/0.wav"])) == 1
+        case "spans":
+            assert model.answer("a dog", "").text == ""
+        case "glimpses":
+            assert len(model.look_at([np.zeros(model.shape, dtype=np.uint8)])[0].path) == recipe.model.draws
+        case "matching":
+            assert len(model.embed(["a dog", ""])) == 2
+        case "stories":
+            assert model.ask("a dog", "what is it").answer in ("odd", "even")
+        case "captioning" | "video":
+            shown = {"captioning": next(scenes("test", 1)).picture, "video": workshop / "runs/tiny-text/a.npz"}
+            assert len(model.caption([shown[recipe.task]])) == 1
+        case "multitask":
+            assert model.names == tuple(recipe.tasks)
+            assert len(model.head("sst-2").classify(["a dog"])) == 1
+            assert [len(tags) for tags in model.head("ewt").tag([["a", "dog"], []])] == [2, 0]
 
 
 def sources(text: Path, part: str) -> list[list[str]]:
@@ -302,6 +344,14 @@ def digits(text: Path, stem: str) -> list[str]:
             for word in (place, str(value))]  # fmt: skip
 
 
+def clips(text: Path, _stem: str) -> list[str]:
+    """One clip, of which everything is said."""
+    np.savez(text / "a.npz", frames=np.zeros((3, 8, 8, 3), np.uint8))
+    file = text / "clips.tsv"
+    file.write_text("".join(f"a.npz\t{pair[0]}\n" for pair in sources(text, "train")), encoding="utf-8")
+    return [word for part in ("train", "validation") for word in (f"--data.{part}", f'{{ path = "{file}" }}')]
+
+
 WRITERS = {
     "glimpses": digits,
     "translation": parallel,
@@ -315,6 +365,7 @@ WRITERS = {
     "speech": recordings,
     "matching": parallel,
     "stories": asked,
+    "video": clips,
     "multitask": several,
 }
 

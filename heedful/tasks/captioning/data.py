@@ -1,33 +1,26 @@
-"""Pictures with their captions: files that name them, and how both become arrays.
-
-A picture is stored once, however many captions it has: an example of a corpus is a picture with all of them, each with
-its end, one behind the other. What training plans are captions (`by_caption`), which share the pictures.
-"""
+"""Pictures with their captions: files that name them, and batches."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, final
+from typing import final
 
 import numpy as np
 import torch
+from jaxtyping import Shaped
 from torch import Tensor
 
 from heedful.data.batches import PairBatch, pair_batch
-from heedful.data.corpus import CHARACTERS_PER_TOKEN, Corpus, Encoding, Items, Report, Side
+from heedful.data.corpus import Corpus
 from heedful.data.pictures import Framing, read_picture
 from heedful.data.readers import Reader, Record, columns, json_file, placed_lines, read_lines
-from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
-from heedful.tasks.captioning.sight import Sight
+from heedful.tasks.captions import CAPTIONS, SEEN
+from heedful.tasks.sight import Sight
 from heedful.tasks.task import Rows
-
-NUMBERS: Final = "numbers"
-PICTURES: Final = "pictures"
-CAPTIONS: Final = "captions"
 
 
 @dataclass(frozen=True)
@@ -184,53 +177,12 @@ def _inners(whole: Record, name: str) -> list[Record]:
     return whole.inners(name) if name in whole else []
 
 
-def caption_encoding(
-    tokenizer: Tokenizer, *, framing: Framing, sight: Sight, longest: int
-) -> Encoding[tuple[int, Captioned]]:
-    """A picture once, its number among all that were read, and each of its captions with its end.
-
-    Captions with more than `longest` tokens are left out, and so are pictures of which no caption is left, or that
-    cannot be read (see `unreadable`).
-    """
-
-    def encode(example: tuple[int, Captioned]) -> tuple[list[int], list[Any], list[int] | None]:
-        number, captioned = example
-        short = [text for text in captioned.captions if len(text) <= CHARACTERS_PER_TOKEN * longest]
-        found = [ids for text in short if 0 < len(ids := tokenizer.encode(text)) < longest]
-        if captioned.captions and not found:
-            return [number], [number], None  # of a picture that is left out for its captions, not for itself
-        ids = [token for caption in found for token in (*caption, tokenizer.special.eos)]
-        try:
-            return [number], [sight(framing(read_picture(captioned.picture)))], ids
-        except DataError:
-            return [number], [], ids
-
-    return Encoding({NUMBERS: Items("<i8"), PICTURES: sight.items, CAPTIONS: tokenizer.size}, encode)
-
-
-def unreadable(examples: Sequence[Captioned], corpus: Corpus) -> Iterator[str]:
-    """Why pictures are not in a corpus, in a sentence for each."""
-    there = set(corpus[NUMBERS].stream.tolist())
-    for number, captioned in enumerate(examples):
-        if number in there:
-            continue
-        try:
-            read_picture(captioned.picture)
-        except DataError as error:
-            yield str(error)
-
-
-def by_caption(corpus: Corpus, *, eos: int) -> Corpus:
-    """The same corpus with an example for each caption; those of one picture share its items."""
-    stream = np.asarray(corpus[CAPTIONS].stream)
-    stops = np.flatnonzero(stream == eos) + 1
-    starts = np.concatenate([[0], stops[:-1]])
-    picture = np.searchsorted(corpus[CAPTIONS].stops, stops)
-    sides = {PICTURES: corpus[PICTURES].picked(picture), CAPTIONS: Side(stream, starts, stops)}
-    return Corpus(corpus.folder, Report(len(stops), corpus.report.empty, corpus.report.too_long), sides)
+def seen_by(sight: Sight, framing: Framing) -> Callable[[Captioned], Shaped[np.ndarray, "1 ..."]]:
+    """What is kept of an example's picture, its only item; raises `DataError` where it cannot be read."""
+    return lambda example: sight(framing(read_picture(example.picture)))[None]
 
 
 def collate_captions(corpus: Corpus, rows: Rows, *, bos: int) -> PairBatch[Tensor]:
     """Pictures and their captions, of what `by_caption` gave."""
-    pictures, _ = corpus[PICTURES].block(rows)
+    pictures, _ = corpus[SEEN].block(rows)
     return pair_batch(torch.from_numpy(pictures[:, 0]), corpus[CAPTIONS].padded(rows), bos=bos)

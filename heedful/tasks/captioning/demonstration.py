@@ -86,9 +86,9 @@ class CaptioningDemonstration(Demonstration):
     def show(self, face: Captioner, run: Path) -> None:
         """Scores, some captions, and a page of where the model looked."""
         from heedful.inspection.page import write_page
+        from heedful.tasks.caption_page import caption_page
         from heedful.tasks.captioning.data import CocoCaptions
         from heedful.tasks.captioning.exam import caption_exam
-        from heedful.tasks.captioning.page import caption_page
 
         test, train = (
             list(CocoCaptions(self.output / f"{part}.json", pictures=self.output / "pictures"))

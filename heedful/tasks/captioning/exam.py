@@ -16,8 +16,9 @@ from heedful.data.pictures import read_picture
 from heedful.errors import DataError
 from heedful.metrics.captions import ORDERS, CaptionBLEU, cider_d, words
 from heedful.metrics.metric import Metric, Ratio, mean
+from heedful.tasks.caption_writer import Looked
 from heedful.tasks.captioning.data import Box, Captioned
-from heedful.tasks.captioning.face import Captioner, Looked
+from heedful.tasks.captioning.face import Captioner
 from heedful.tasks.labelled import LabelledExam
 
 _MOST: Final = 2000

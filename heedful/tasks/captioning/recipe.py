@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.model import MemoryDecoderConfig
+from heedful.architectures.looking import LookingArchitecture
 from heedful.architectures.pictures import AnyVisionConfig, ConvolutionalVisionConfig
-from heedful.architectures.stack import TransformerMemoryDecoderConfig
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.recipes.recipe import Architecture, DataConfig, Recipe
-from heedful.recipes.section import Count, InputPath, Longest, Mark, kind_from, misfit
+from heedful.recipes.recipe import DataConfig, Recipe
+from heedful.recipes.section import InputPath, Mark, kind_from, misfit
 from heedful.recipes.text import Column, FileConfig, TokenizerConfig
 from heedful.recipes.training import Weight, WritingTrainingConfig
 
@@ -96,41 +95,12 @@ class CaptioningDataConfig(DataConfig):
         return Framing(self.picture_size, self.fit)
 
 
-class CaptionerConfig(Architecture):
+class CaptionerConfig(LookingArchitecture):
     """A network that looks at pictures, and a decoder that writes of them."""
 
     kind: Literal["captioner"] = "captioner"
-    d_model: Count = 256
-    """width of the regions as the decoder reads them, and of the decoder unless model.decoder.d_model is given"""
     pictures: AnyVisionConfig = ConvolutionalVisionConfig()
     """what looks at pictures"""
-    decoder: MemoryDecoderConfig = TransformerMemoryDecoderConfig()
-    """what writes"""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_width(cls, table: Any) -> Any:
-        if not isinstance(table, dict) or not isinstance(table.get("decoder", {}), dict):
-            return table
-        width = table.get("d_model", cls.model_fields["d_model"].default)
-        return {**table, "decoder": {"d_model": width, **table.get("decoder", {})}}
-
-    @field_validator("decoder")
-    @classmethod
-    def _reads(cls, decoder: MemoryDecoderConfig, info: ValidationInfo) -> MemoryDecoderConfig:
-        width = info.data.get("d_model")
-        if decoder.d_slot is not None and width is not None and decoder.d_slot != width:
-            raise misfit(
-                "model.decoder.d_model",
-                f"= {decoder.d_slot} must be model.d_model = {width}, the width of the regions that it reads",
-            )
-        return decoder
-
-    @property
-    def longest(self) -> Longest | None:
-        """The decoder's."""
-        found = self.decoder.longest
-        return None if found is None else Longest(found.key.replace("model.", "model.decoder.", 1), found.tokens)
 
 
 class CaptioningTrainingConfig(WritingTrainingConfig):

@@ -14,23 +14,25 @@ from torch import Tensor, nn
 from heedful.architectures.build import build_memory_decoder
 from heedful.architectures.build_pictures import build_regions, build_vision, load_trained
 from heedful.data.corpus import Corpus, Encoding
+from heedful.data.pictures import read_picture
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
-from heedful.metrics.captions import CaptionBLEU, cider_d
 from heedful.models.pictures import PictureEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
-from heedful.tasks.captioning.data import Captioned, by_caption, caption_encoding, collate_captions, unreadable
+from heedful.tasks.caption_writer import caption_score
+from heedful.tasks.captioning.data import Captioned, collate_captions, seen_by
 from heedful.tasks.captioning.exam import caption_exam
 from heedful.tasks.captioning.face import Captioner
 from heedful.tasks.captioning.recipe import CaptioningRecipe
-from heedful.tasks.captioning.sight import FrozenVision, Pixels, Sight
+from heedful.tasks.captions import by_caption, caption_encoding, unseen
 from heedful.tasks.criteria import DoublyStochastic, build_criterion
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, learned, placed
 from heedful.tasks.labelled import LabelledComparison, LabelledExam, LabelledReport
 from heedful.tasks.searches import build_length, build_search
+from heedful.tasks.sight import FrozenVision, Pixels, Sight
 from heedful.tasks.writing import Score, Writing
 from heedful.values import SOURCE
 
@@ -70,7 +72,8 @@ class CaptioningKind(Kind[CaptioningRecipe, Model]):
     def encoding(self, run: CaptioningRun) -> Encoding[tuple[int, Captioned]]:
         """Each picture with its captions."""
         sight, data = _sight(run), run.recipe.data
-        return caption_encoding(run.tokenizer, framing=data.framing, sight=sight, longest=data.max_length)
+        see = seen_by(sight, data.framing)
+        return caption_encoding(run.tokenizer, items=sight.items, see=see, longest=data.max_length)
 
     def prepared(self, run: CaptioningRun, examples: Iterable[Captioned]) -> Iterable[tuple[int, Captioned]]:
         """With their numbers, so that it can be told which were left out."""
@@ -78,8 +81,8 @@ class CaptioningKind(Kind[CaptioningRecipe, Model]):
 
     def remarks(self, run: CaptioningRun, corpus: Corpus) -> Sequence[str]:
         """Which pictures cannot be read."""
-        part = corpus.folder.name
-        return [f"left out: {said}" for said in unreadable(list(run.examples(part)), corpus)]
+        missing = unseen(run.examples(corpus.folder.name), corpus, see=lambda each: read_picture(each.picture))
+        return [f"left out: {said}" for said in missing]
 
     def require(self, recipe: CaptioningRecipe) -> None:
         """Looks for weights of trained networks too."""
@@ -166,15 +169,7 @@ def _score(run: CaptioningRun) -> Score:
 
     def measure(model: nn.Module) -> Mapping[str, float]:
         assert isinstance(model, SequenceToSequence)
-        captioner = KIND.face(run, model)
-        squares, references = [], []
-        for each in run.examples("validation"):
-            try:
-                squares.append(captioner.frame(each.picture))
-            except DataError:
-                continue
-            references.append(each.captions)
-        texts = [found.text for found in captioner.caption(squares, search=greedy)]
-        return {"bleu": CaptionBLEU(texts, references).value, "cider": cider_d(texts, references).value}
+        examples = ((each.picture, each.captions) for each in run.examples("validation"))
+        return caption_score(KIND.face(run, model), examples, search=greedy)
 
     return Score(frozenset({"bleu", "cider"}), measure)

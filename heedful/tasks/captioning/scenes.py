@@ -9,48 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import UInt8
 
 from heedful.data.pictures import png
+from heedful.data.shapes import COLOURS, SHAPES
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, width and height, in pixels."""
-Plane: TypeAlias = Float[np.ndarray, "size size"]
 
-COLOURS: Final[Mapping[str, tuple[int, int, int]]] = {
-    "red": (220, 40, 40),
-    "green": (40, 190, 60),
-    "blue": (50, 90, 235),
-    "yellow": (235, 215, 50),
-    "purple": (165, 60, 200),
-    "white": (240, 240, 240),
-}
 CELLS: Final = 3
 _ROWS: Final = ("top", "middle", "bottom")
 _COLUMNS: Final = ("left", "centre", "right")
 _SHARES: Final = {"train": (0, 80), "validation": (80, 90), "test": (90, 100)}
 """Of a hundred captions, by a hash of theirs."""
-
-
-def _cross(x: Plane, y: Plane, r: float) -> Plane:
-    lying, standing = (np.maximum(abs(a) - r, abs(b) - 0.36 * r) for a, b in ((x, y), (y, x)))
-    return np.asarray(np.minimum(lying, standing))
-
-
-SHAPES: Final[Mapping[str, Callable[[Plane, Plane, float], Plane]]] = {
-    "circle": lambda x, y, r: np.hypot(x, y) - r,
-    "square": lambda x, y, r: np.maximum(abs(x), abs(y)) - 0.88 * r,
-    "diamond": lambda x, y, r: (abs(x) + abs(y) - 1.1 * r) / np.sqrt(2),
-    "triangle": lambda x, y, r: np.maximum(0.87 * abs(x) - 0.5 * y, y) - 0.6 * r,
-    "cross": _cross,
-}
-"""Distances from the edge in pixels, negative inside, of a shape of radius r around the origin."""
 
 
 @dataclass(frozen=True)

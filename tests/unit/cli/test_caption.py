@@ -68,10 +68,10 @@ def test_a_page_shows_pictures_and_words(made: Path, say: Say, tmp_path: Path) -
     ("words", "said"),
     [
         (["none.png"], "none.png: there is no such picture; check the path"),
-        ([""], "pictures:1: names no picture; leave the line out"),
-        (["a.png", "--input", "list.txt"], "--pictures and --input: give one of them"),
+        ([""], "shown:1: names no picture; leave the line out"),
+        (["a.png", "--input", "list.txt"], "--shown and --input: give one of them"),
         (["a.png", "--n-best", "0"], "--n-best: 0; must be at least 1"),
-        (["a.png"] * 101 + ["--page", "p.html"], "--page: 101 pictures are too many for one"),
+        (["a.png"] * 101 + ["--page", "p.html"], "--page: 101 files are too many for one"),
         (["a.png", "--beam", "3", "--search", "greedy"], "--beam: does not fit --search greedy"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_damaged_picture_is_named(made: Path, say: Say, tmp_path: Path) -> Non
 
 
 def test_other_runs_say_nothing_of_pictures(trained: Path, say: Say) -> None:
-    assert "none that says what pictures show" in say("caption", trained, "a.png").complaint
+    assert "none that says what pictures or clips show" in say("caption", trained, "a.png").complaint
 
 
 def test_a_captioner_is_evaluated_compared_and_inspected(made: Path, say: Say, tmp_path: Path) -> None:

@@ -26,25 +26,22 @@ from heedful.models.pictures import ResNet
 from heedful.recipes.load import load_recipe
 from heedful.runs.examine import answers_of, exam_of
 from heedful.runs.load import open_run
+from heedful.tasks.caption_writer import Looked
 from heedful.tasks.captioning.data import (
-    CAPTIONS,
-    NUMBERS,
-    PICTURES,
     Box,
     CaptionColumns,
     Captioned,
     CocoCaptions,
-    by_caption,
-    caption_encoding,
     collate_captions,
-    unreadable,
+    seen_by,
 )
 from heedful.tasks.captioning.exam import Told, caption_exam
-from heedful.tasks.captioning.face import Captioner, Looked
+from heedful.tasks.captioning.face import Captioner
 from heedful.tasks.captioning.scenes import coco, scenes
-from heedful.tasks.captioning.sight import Pixels
+from heedful.tasks.captions import CAPTIONS, NUMBERS, SEEN, by_caption, caption_encoding, unseen
 from heedful.tasks.exam import PLAIN
 from heedful.tasks.faces import Asked
+from heedful.tasks.sight import Pixels
 
 
 def grey(folder: Path, *names: str, size: int = 8) -> None:
@@ -140,7 +137,8 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
 
 def encoded(folder: Path, examples: list[Captioned], *, longest: int = 5) -> tuple[Corpus, Words]:
     tokenizer = words(*(caption for each in examples for caption in each.captions))
-    encoding = caption_encoding(tokenizer, framing=Framing(8), sight=Pixels(8), longest=longest)
+    sight = Pixels(8)
+    encoding = caption_encoding(tokenizer, items=sight.items, see=seen_by(sight, Framing(8)), longest=longest)
     return write_corpus(folder / "corpus", enumerate(examples), encoding=encoding), tokenizer
 
 
@@ -152,15 +150,15 @@ def test_a_picture_is_stored_once_and_shared_by_its_captions(tmp_path: Path) -> 
         Captioned(tmp_path / "c.png", ("z z z", "x x", "y y")),
     ]
     corpus, tokenizer = encoded(tmp_path, examples)
-    assert corpus[PICTURES].stream.shape == (3, 8, 8, 3)
+    assert corpus[SEEN].stream.shape == (3, 8, 8, 3)
     special = tokenizer.special
     captions = by_caption(corpus, eos=special.eos)
     assert len(captions) == 6
-    assert captions[PICTURES].stream is corpus[PICTURES].stream
+    assert captions[SEEN].stream is corpus[SEEN].stream
     told = [(each, text) for each in examples for text in each.captions]
     for row, (each, text) in enumerate(told):
         assert captions[CAPTIONS][row].tolist() == [*tokenizer.encode(text), special.eos]
-        assert np.array_equal(captions[PICTURES][row][0], read_picture(each.picture))
+        assert np.array_equal(captions[SEEN][row][0], read_picture(each.picture))
     rows = np.array([5, 0, 3])
     batch = collate_captions(captions, rows, bos=special.bos)
     for place, row in enumerate(rows):
@@ -188,7 +186,7 @@ def test_what_cannot_be_used_is_left_out_and_named(tmp_path: Path) -> None:
     assert (corpus.report.kept, corpus.report.empty, corpus.report.too_long) == (2, 3, 1)
     captions = by_caption(corpus, eos=tokenizer.special.eos)
     assert [len(captions[CAPTIONS][row]) for row in range(3)] == [2, 5, 2], "too long ones alone are left out"
-    said = list(unreadable(examples, corpus))
+    said = list(unseen(examples, corpus, see=lambda each: read_picture(each.picture)))
     assert len(said) == 2
     assert "b.png: is no picture" in said[0]
     assert "c.png: there is no such picture" in said[1]
@@ -277,7 +275,7 @@ def test_files_arrays_and_batches_give_the_same_captions(captioner: Captioner, f
     assert [captioner.caption([path])[0].text for path in paths] == [each.text for each in together]
     assert [each.text for each in captioner.caption(paths, together=2)] == [each.text for each in together]
     assert captioner.caption([]) == []
-    assert together[0].picture == str(paths[0])
+    assert together[0].name == str(paths[0])
     other = Image.open(paths[0]).convert("RGBA").resize((50, 50))
     assert isinstance(captioner.caption([np.array(other.convert("RGB"))])[0].text, str), "any size is framed"
 
@@ -447,8 +445,8 @@ def test_a_frozen_network_is_a_file_of_the_run(folder: Path, weights: Path) -> N
     opened = open_run(run)
     assert (run / "tokenizer/pictures").is_file()
     corpus = Corpus.open(run / "data/train")
-    assert corpus[PICTURES].stream.shape == (39, 4, 4, 128)
-    assert corpus[PICTURES].stream.dtype == np.float16
+    assert corpus[SEEN].stream.shape == (39, 4, 4, 128)
+    assert corpus[SEEN].stream.dtype == np.float16
     weights.rename(weights.with_suffix(".gone"))  # the run needs nothing but itself
     try:
         captioner = heedful.load(run, device="cpu")

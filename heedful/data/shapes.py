@@ -1,0 +1,35 @@
+"""Plain shapes and colours, of which generated pictures and clips are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+
+Plane: TypeAlias = Float[np.ndarray, "size size"]
+
+COLOURS: Final[Mapping[str, tuple[int, int, int]]] = {
+    "red": (220, 40, 40),
+    "green": (40, 190, 60),
+    "blue": (50, 90, 235),
+    "yellow": (235, 215, 50),
+    "purple": (165, 60, 200),
+    "white": (240, 240, 240),
+}
+
+
+def _cross(x: Plane, y: Plane, r: float) -> Plane:
+    lying, standing = (np.maximum(abs(a) - r, abs(b) - 0.36 * r) for a, b in ((x, y), (y, x)))
+    return np.asarray(np.minimum(lying, standing))
+
+
+SHAPES: Final[Mapping[str, Callable[[Plane, Plane, float], Plane]]] = {
+    "circle": lambda x, y, r: np.hypot(x, y) - r,
+    "square": lambda x, y, r: np.maximum(abs(x), abs(y)) - 0.88 * r,
+    "diamond": lambda x, y, r: (abs(x) + abs(y) - 1.1 * r) / np.sqrt(2),
+    "triangle": lambda x, y, r: np.maximum(0.87 * abs(x) - 0.5 * y, y) - 0.6 * r,
+    "cross": _cross,
+}
+"""Distances from the edge in pixels, negative inside, of a shape of radius r around the origin."""

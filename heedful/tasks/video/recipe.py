@@ -1,0 +1,199 @@
+"""What a run is that says what happens in clips, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from heedful.architectures.clips import MotionConfig
+from heedful.architectures.looking import LookingArchitecture
+from heedful.architectures.pictures import AnyVisionConfig, ConvolutionalVisionConfig
+from heedful.recipes.generation import BeamConfig, GenerationConfig
+from heedful.recipes.recipe import DataConfig, Recipe
+from heedful.recipes.section import Count, InputPath, Mark, kind_from, misfit
+from heedful.recipes.text import Column, FileConfig, TokenizerConfig
+from heedful.recipes.training import WritingTrainingConfig
+
+if TYPE_CHECKING:
+    from heedful.data.clips import Clip
+
+
+class ClipFileConfig(FileConfig):
+    """A file of captions beside a folder of clips; abstract."""
+
+    clips: InputPath | None = None
+    """folder of the clips; that of the file if not given"""
+
+
+class TsvClipsConfig(ClipFileConfig):
+    """A clip and a caption on each line, between tabs; plain or gzipped."""
+
+    read_by: ClassVar = "heedful.tasks.video.data:ClipColumns"
+
+    kind: Literal["tsv"] = "tsv"
+    clip_column: Column = 0
+    """column of the clips, counted from 0; a clip may stand on several lines"""
+    caption_column: Column = 1
+    """column of the captions, counted from 0"""
+    header: bool = False
+    """whether the first line names the columns"""
+
+    @field_validator("caption_column")
+    @classmethod
+    def _differs(cls, caption_column: int, info: ValidationInfo) -> int:
+        if caption_column == info.data.get("clip_column"):
+            raise ValueError("must be another column than clip_column")
+        return caption_column
+
+
+class JsonlClipsConfig(ClipFileConfig):
+    """A JSON object on each line: `clip`, `captions`, and maybe `events`, each with `phrase`, `start` and `stop`."""
+
+    read_by: ClassVar = "heedful.tasks.video.data:ClipRecords"
+
+    kind: Literal["jsonl"] = "jsonl"
+
+
+def _kind_of_clips(table: Mapping[str, Any]) -> str:
+    """By the file's name."""
+    return "jsonl" if str(table.get("path", "")).removesuffix(".gz").endswith(".jsonl") else "tsv"
+
+
+ClipsConfig = Annotated[TsvClipsConfig | JsonlClipsConfig, Field(discriminator="kind"), kind_from(_kind_of_clips)]
+
+
+class VideoDataConfig(DataConfig):
+    """Captioned clips to train on, to choose the best checkpoint by, and to report scores of."""
+
+    train: ClipsConfig
+    """the clips to learn from"""
+    validation: ClipsConfig
+    """the clips that checkpoints are compared on"""
+    test: Annotated[ClipsConfig | None, Mark.FREE] = None
+    """the clips that `heedful evaluate` takes, instead of those of validation"""
+    frames: Annotated[Count, Mark.ENCODES] = 26
+    """frames that are taken of a clip, even in time; shorter clips are taken whole"""
+    frame_size: Annotated[int, Field(ge=8, le=2048), Mark.ENCODES] = 112
+    """pixels along each side, as the model sees frames"""
+    fit: Annotated[Literal["crop", "stretch", "pad"], Mark.ENCODES] = "crop"
+    """what becomes of frames that are no squares: their middle is taken, they are drawn out, or grey is put beside"""
+    features: Annotated[Count | None, Mark.ENCODES] = None
+    """how many numbers others made of each frame: clips are then safetensors files with `features` [frames, numbers]"""
+    max_length: Annotated[int, Field(ge=2), Mark.ENCODES] = 64
+    """longest caption, in tokens with the one that ends it; longer ones are left out of training"""
+
+    def see(self, clip: Path) -> Clip:
+        """What is kept of a clip; `DataError` where it cannot be read."""
+        from heedful.data.clips import read_clip, read_features
+        from heedful.data.pictures import Framing
+
+        if self.features is not None:
+            return read_features(clip, width=self.features, most=self.frames)
+        return read_clip(clip, framing=Framing(self.frame_size, self.fit), most=self.frames)
+
+
+class VideoCaptionerConfig(LookingArchitecture):
+    """A network that looks at frames, one that looks at their neighbours too, and a decoder that writes of them.
+
+    Yao et al. 2015 compare four of them, whose decoder.kind is "recurrent": without `local` and with
+    decoder.reading.kind = "context" (Basic), with one of `local` and temporal attention, which is "bahdanau", or with
+    both.
+    """
+
+    kind: Literal["video_captioner"] = "video_captioner"
+    frames: AnyVisionConfig = ConvolutionalVisionConfig()
+    """what looks at each frame, the mean over its regions; left out where data.features is given"""
+    local: bool = True
+    """whether space-time convolutions look at what moves between neighbouring frames (section 3.1)"""
+    motion: MotionConfig = MotionConfig()
+    """these convolutions"""
+    times: bool = True
+    """whether frames are told apart by when they are shown too, in sinusoids"""
+
+    @field_validator("local")
+    @classmethod
+    def _has_pixels(cls, local: bool, info: ValidationInfo) -> bool:
+        frames = info.data.get("frames")
+        if local and frames is not None and frames.apart:
+            raise misfit(
+                "model.local",
+                "= true looks at pixels, and of frames that a frozen network looks at once none are kept: set "
+                "model.local or model.frames.frozen to false",
+            )
+        return local
+
+    @field_validator("times")
+    @classmethod
+    def _even(cls, times: bool, info: ValidationInfo) -> bool:
+        width = info.data.get("d_model", 0)
+        if times and width % 2:
+            raise misfit("model.d_model", f"= {width} must be even where model.times = true: sinusoids come in pairs")
+        return times
+
+
+class VideoTrainingConfig(WritingTrainingConfig):
+    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    monitor: Annotated[Literal["loss", "bleu", "cider"], Mark.FIXED] = "loss"
+    """what finds the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy captions"""
+
+
+class VideoRecipe(Recipe):
+    """What happens in clips is told in words."""
+
+    made_by: ClassVar = "heedful.tasks.video.run:KIND"
+    shown_by: ClassVar = "heedful.tasks.video.demonstration:VideoDemonstration"
+
+    task: Literal["video"] = "video"
+    """what is learned"""
+    data: VideoDataConfig
+    """the table [data] names the clips to train and validate on"""
+    tokenizer: TokenizerConfig = TokenizerConfig(kind="words")
+    """how captions are cut into tokens"""
+    model: VideoCaptionerConfig = VideoCaptionerConfig()
+    """the architecture"""
+    training: Annotated[VideoTrainingConfig, Mark.FREE]
+    """the table [training] says at least when training ends, as in steps = 10000"""
+    generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
+    """how the finished model writes unless a command is told otherwise; a clip counts as one token"""
+
+    @field_validator("model")
+    @classmethod
+    def _sees(cls, model: VideoCaptionerConfig, info: ValidationInfo) -> VideoCaptionerConfig:
+        data = info.data.get("data")
+        if data is not None and data.features is not None and model.local:
+            raise misfit(
+                "model.local",
+                "= true looks at pixels, and data.features has none: set model.local = false; put what was made of "
+                "motion beside the other numbers of each frame",
+            )
+        longest = model.longest
+        if data is not None and longest is not None and longest.tokens <= data.max_length:
+            raise misfit(
+                longest.key,
+                f"= {longest.tokens} must be above data.max_length = {data.max_length}, the token that begins or ends "
+                "a caption takes a place too",
+            )
+        return model
+
+    @property
+    def features(self) -> int | None:
+        """How many numbers are kept of each frame; None where its pixels are."""
+        frames = self.model.frames
+        return frames.d_annotation if self.data.features is None and frames.apart else self.data.features
+
+    @property
+    def looks_once(self) -> bool:
+        """Whether a frozen network makes them."""
+        return self.data.features is None and self.model.frames.apart
+
+    @field_validator("training")
+    @classmethod
+    def _suits(cls, training: VideoTrainingConfig, info: ValidationInfo) -> VideoTrainingConfig:
+        model = info.data.get("model")
+        if model is None:
+            return training
+        return training.suited(draws=model.decoder.draws, key="model.decoder.reading.weights")
