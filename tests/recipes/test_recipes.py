@@ -87,12 +87,10 @@ def smaller(recipe: Recipe) -> dict[str, object]:
             "tokenizer.size": 20,
             "data.test": "none",
         }
-    options: dict[str, object] = TINY | TINIER[recipe.model.kind]
-    kind = recipe.model.kind
-    options: dict[str, object] = TINY | TINIER[kind]
-    options = {key: value for key, value in options.items() if key not in UNLIKE.get(kind, ())}
-    inner = getattr(recipe.model, "decoder", recipe.model)
+    own = "d_model" in type(recipe.model).model_fields
+    inner = recipe.model if own else getattr(recipe.model, "decoder", recipe.model)
     options: dict[str, object] = TINY | TINIER[inner.kind]
+    options = {key: value for key, value in options.items() if key not in UNLIKE.get(inner.kind, ())}
     if inner is not recipe.model:
         options = {key.replace("model.", "model.decoder."): value for key, value in options.items()}
     if not isinstance(recipe, LanguageRecipe):
