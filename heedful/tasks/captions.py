@@ -17,7 +17,8 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 
 NUMBERS: Final = "numbers"
-SEEN: Final = "seen"
+SEEN: Final = "pictures"
+"""What is seen: one picture, or the frames of a clip."""
 CAPTIONS: Final = "captions"
 
 
