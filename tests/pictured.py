@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from inspected import judged, made_up
 
 from heedful.attention.probe import READ, SOURCE, WRITTEN
 from heedful.blocks.levels import Level
@@ -161,3 +162,18 @@ def leveled(words: Sequence[str] = ("A", "red", "ball", "</s>")) -> Record:
     decoder = Level("GRU", carries=("forward",), starts="summary", fed=True, side="decoder", axis=READ)
     top = Level("attention", across=(SOURCE,), side="decoder", axis=READ)
     return replace(record, axes=axes, maps=(), levels=(encoder, encoder, decoder, top))
+
+
+def holding(view: str, tokens: Sequence[str], *, layers: int, heads: int) -> Record:
+    """A record with what the view shows, whose tokens are these."""
+    makers: dict[str, Callable[[], Record]] = {
+        "answers": lambda: judged(tokens),
+        "regions": lambda: captioned(tokens, heads=heads),
+        "frames": lambda: filmed(words=tokens),
+        "glimpses": lambda: glimpsed(tokens),
+        "hops": lambda: told(facts=tokens),
+        "chain": lambda: chained(heads=heads, facts=tokens),
+        "turns": lambda: spoken(tokens),
+        "unrolled": lambda: leveled(tokens),
+    }
+    return makers[view]() if view in makers else made_up(layers, heads, source=tokens, written=tokens)

@@ -8,14 +8,14 @@ import re
 import struct
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from inspected import GERMAN, dirichlet, judged, made_up
-from pictured import captioned, chained, filmed, glimpsed, leveled, spoken, told
+from pictured import holding
 
 from heedful.attention.probe import Role
 from heedful.errors import DataError, RecipeError
@@ -84,21 +84,6 @@ def places(node: ElementTree.Element, x: float = 0, y: float = 0) -> Iterator[tu
         yield node, x + float(node.attrib.get("x", 0)), y + float(node.attrib.get("y", 0))
     for child in node:
         yield from places(child, x, y)
-
-
-def holding(view: str, tokens: Sequence[str], *, layers: int, heads: int) -> Record:
-    """A record with what the view shows, whose tokens are these."""
-    makers: dict[str, Callable[[], Record]] = {
-        "answers": lambda: judged(tokens),
-        "regions": lambda: captioned(tokens, heads=heads),
-        "frames": lambda: filmed(words=tokens),
-        "glimpses": lambda: glimpsed(tokens),
-        "hops": lambda: told(facts=tokens),
-        "chain": lambda: chained(heads=heads, facts=tokens),
-        "turns": lambda: spoken(tokens),
-        "unrolled": lambda: leveled(tokens),
-    }
-    return makers[view]() if view in makers else made_up(layers, heads, source=tokens, written=tokens)
 
 
 @pytest.mark.parametrize("view", VIEWS)

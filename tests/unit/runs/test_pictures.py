@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inspected import judged, made_up
+from inspected import made_up
+from pictured import holding
 
 from heedful.errors import MissingExtraError, RecipeError, TrainingError
 from heedful.inspection.figures import VIEWS, figure
@@ -33,7 +34,7 @@ def test_svg_is_written_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_becomes_a_page(view: str, tmp_path: Path) -> None:
     pytest.importorskip("typst")
-    record = judged() if view == "answers" else made_up(1, 2, written=["a", "b", "c"])
+    record = holding(view, ["a", "b", "c", "d"], layers=1, heads=2)
     write_figure(figure(record, view=view), tmp_path / "a.pdf")
     content = (tmp_path / "a.pdf").read_bytes()
     assert content.startswith(b"%PDF-")
