@@ -21,7 +21,9 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "quickstart": Command("heedful.cli.quickstart", "train a small Transformer on made-up text and watch it learn"),
+    "quickstart": Command(
+        "heedful.cli.quickstart", "watch a small model learn a task from made-up data"
+    ),
     "recipes": Command("heedful.cli.recipes", "the recipes that come with heedful, and copies of them to begin with"),
     "train": Command("heedful.cli.train", "train a model as a recipe says, or go on with a run"),
     "translate": Command("heedful.cli.translate", "translate text with a trained model"),

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.recipes.section import AnyPath, InputPath, Longest, Mark, Section, misfit
 from heedful.recipes.text import GivenTokenizerConfig, TokenizerConfig
-from heedful.recipes.training import TrainingConfig
+from heedful.recipes.training import TrainingConfig, WritingTrainingConfig
 
 if TYPE_CHECKING:
     from heedful.data.readers import Reader
@@ -126,6 +126,25 @@ class Recipe(Section):
     def drawn(self, part: str) -> int | None:
         """How many of the examples of a part are taken, by chance; None where all are."""
         return None
+
+
+class MemoryRecipe(Recipe):
+    """A run whose `model.decoder` writes of a memory.
+
+    Abstract: who makes the memory belongs to the task.
+    """
+
+    if TYPE_CHECKING:
+        training: WritingTrainingConfig
+
+    @field_validator("training", check_fields=False)
+    @classmethod
+    def _suits(cls, training: WritingTrainingConfig, info: ValidationInfo) -> WritingTrainingConfig:
+        model: Any = info.data.get("model")
+        if model is None:
+            return training
+        draws = model.decoder is not None and model.decoder.draws
+        return training.suited(draws=draws, key="model.decoder.reading.weights")
 
 
 class TunedRecipe(Recipe):

@@ -101,6 +101,15 @@ class Longest:
     key: str
     tokens: int
 
+    def require(self, max_length: int, what: str) -> None:
+        """Raises where a text of data.max_length tokens, `what`, has no place for each with the one that begins it."""
+        if self.tokens <= max_length:
+            raise misfit(
+                self.key,
+                f"= {self.tokens} must be above data.max_length = {max_length}, the token that begins or ends {what} "
+                "takes a place too",
+            )
+
 
 class Anchor:
     """Marks paths that are counted from the recipe's folder (on a command line from the current one)."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from heedful.errors import TrainingError
+from heedful.data.phrasebook import Phrasebook, phrasebook
+from heedful.errors import RecipeError, TrainingError
 
 say = partial(print, flush=True)
 """To the user, at once."""
@@ -49,6 +50,38 @@ class Demonstration(ABC):
             face: the trained model.
             run: its folder.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhrasebookDemonstration(Demonstration):
+    """The same, of sentences about dates, times and numbers that Babel and num2words write in two languages.
+
+    Abstract: what is learned of them belongs to the task, and so do the languages to begin with.
+    """
+
+    source: str
+    """first language"""
+    target: str
+    """second language"""
+    size: int = 20_000
+    """training pairs"""
+
+    @cached_property
+    def book(self) -> Phrasebook:
+        """The sentences."""
+        if self.source == self.target:
+            raise RecipeError(f"--target: {self.target} is --source too; choose another")
+        return phrasebook(self.source, self.target, seed=self.seed, size=self.size)
+
+    @property
+    def folder(self) -> Path:
+        """Where everything goes: the languages are appended."""
+        return self.output.with_name(f"{self.output.name}-{self.source}-{self.target}")
+
+    def texts(self) -> dict[str, str]:
+        """The parts as TSV, by their files."""
+        parts = {"train": self.book.train, "validation": self.book.validation, "test": self.book.test}
+        return {f"text/{name}.tsv": "".join(f"{a}\t{b}\n" for a, b in pairs) for name, pairs in parts.items()}
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:

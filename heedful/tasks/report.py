@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, final
 
 from heedful.inspection.page import Table, html_page
 from heedful.inspection.plots import Line, line_plot
+from heedful.inspection.scales import LOGARITHMIC
 from heedful.metrics.bootstrap import Interval, PairedTest, Sampling, intervals, paired_tests
 from heedful.metrics.metric import Metric
 from heedful.recipes.recipe import Recipe
@@ -184,6 +185,23 @@ class Comparison(ABC):
     def remarks(self) -> Iterable[str]:
         """Notes below the results."""
         return ()
+
+    def by_size(self, metric: str, *, title: str, y_name: str) -> str:
+        """A metric of each run, with its interval, over the number of its parameters."""
+        lines = []
+        for report in self.reports:
+            found = report.intervals[metric]
+            points = ((report.system.told.parameters, found.value),)
+            lines.append(Line(report.system.label, points, spread=((found.low, found.high),)))
+        sizes = sorted({report.system.told.parameters for report in self.reports})
+        return line_plot(
+            lines,
+            title=f"{title} by parameters",
+            x_name="parameters",
+            y_name=y_name,
+            x_ticks=[(size, f"{size:,}") for size in sizes],
+            x_scale=LOGARITHMIC,
+        )
 
     @final
     def text(self) -> str:

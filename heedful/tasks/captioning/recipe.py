@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from heedful.architectures.looking import LookingArchitecture
 from heedful.architectures.pictures import AnyVisionConfig, ConvolutionalVisionConfig
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.recipes.recipe import DataConfig, Recipe
+from heedful.recipes.recipe import DataConfig, MemoryRecipe
 from heedful.recipes.section import InputPath, Mark, kind_from, misfit
 from heedful.recipes.text import Column, FileConfig, TokenizerConfig
 from heedful.recipes.training import Weight, WritingTrainingConfig
@@ -113,7 +113,7 @@ class CaptioningTrainingConfig(WritingTrainingConfig):
     """what finds the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy captions"""
 
 
-class CaptioningRecipe(Recipe):
+class CaptioningRecipe(MemoryRecipe):
     """Pictures are told in words."""
 
     made_by: ClassVar = "heedful.tasks.captioning.run:KIND"
@@ -145,20 +145,6 @@ class CaptioningRecipe(Recipe):
                 "model.pictures",
             )
         longest = model.longest
-        if longest is not None and longest.tokens <= data.max_length:
-            raise misfit(
-                longest.key,
-                f"= {longest.tokens} must be above data.max_length = {data.max_length}, the token that begins or ends "
-                "a caption takes a place too",
-            )
+        if longest is not None:
+            longest.require(data.max_length, "a caption")
         return model
-
-    @field_validator("training")
-    @classmethod
-    def _suits(cls, training: CaptioningTrainingConfig, info: ValidationInfo) -> CaptioningTrainingConfig:
-        model = info.data.get("model")
-        return (
-            training
-            if model is None
-            else training.suited(draws=model.decoder.draws, key="model.decoder.reading.weights")
-        )

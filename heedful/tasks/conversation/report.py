@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 from heedful.inspection.page import Table
-from heedful.inspection.plots import Line, line_plot
-from heedful.inspection.scales import LOGARITHMIC
 from heedful.tasks.conversation.exam import ORDER, ReplyExam, Surprised
 from heedful.tasks.report import Comparison, Report, number, span
 
@@ -95,20 +93,7 @@ class ConversationComparison(Comparison):
 
     def pictures(self) -> list[str]:
         """Perplexity by size, and how the runs learned."""
-        lines = []
-        for report in self.reports:
-            found = report.intervals[_MAIN]
-            points = ((report.system.told.parameters, found.value),)
-            lines.append(Line(report.system.label, points, spread=((found.low, found.high),)))
-        sizes = sorted({report.system.told.parameters for report in self.reports})
-        plot = line_plot(
-            lines,
-            title="Perplexity per word by parameters",
-            x_name="parameters",
-            y_name="perplexity per word, with its 95 % interval",
-            x_ticks=[(size, f"{size:,}") for size in sizes],
-            x_scale=LOGARITHMIC,
-        )
+        plot = self.by_size(_MAIN, title="Perplexity per word", y_name="perplexity per word, with its 95 % interval")
         return [plot, *self.curves()]
 
     def content(self) -> dict[str, Any]:

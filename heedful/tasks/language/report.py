@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 from heedful.inspection.page import Table
-from heedful.inspection.plots import Line, line_plot
-from heedful.inspection.scales import LOGARITHMIC
 from heedful.metrics.metric import Metric
 from heedful.tasks.language.exam import Surprised, TextExam
 from heedful.tasks.report import Comparison, Report, number, span
@@ -149,20 +147,7 @@ class LanguageComparison(Comparison):
 
     def pictures(self) -> list[str]:
         """Bits by size, and how the runs learned."""
-        lines = []
-        for report in self.reports:
-            found = report.intervals[_MAIN]
-            points = ((report.system.told.parameters, found.value),)
-            lines.append(Line(report.system.label, points, spread=((found.low, found.high),)))
-        sizes = sorted({report.system.told.parameters for report in self.reports})
-        plot = line_plot(
-            lines,
-            title="Bits per byte by parameters",
-            x_name="parameters",
-            y_name="bits per byte, with their 95 % interval",
-            x_ticks=[(size, f"{size:,}") for size in sizes],
-            x_scale=LOGARITHMIC,
-        )
+        plot = self.by_size(_MAIN, title="Bits per byte", y_name="bits per byte, with their 95 % interval")
         return [plot, *self.curves()]
 
     def content(self) -> dict[str, Any]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
-from heedful.data.phrasebook import Phrasebook, phrasebook
-from heedful.errors import RecipeError
 from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, say, write_files
+from heedful.tasks.demonstration import PhrasebookDemonstration, say, write_files
 
 if TYPE_CHECKING:
     from heedful.tasks.embedder import Embedder
@@ -57,7 +54,7 @@ _SHOWN: Final = 3
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class MatchingDemonstration(Demonstration):
+class MatchingDemonstration(PhrasebookDemonstration):
     """Train a small encoder of two languages on dates, times and numbers in words, and search in one by the other.
 
     Everything needed is on this machine: the sentences are written by Babel and num2words.
@@ -71,29 +68,14 @@ class MatchingDemonstration(Demonstration):
     """folder for the text, the recipe and the run; the languages are appended"""
     steps: int = 400
     """updates; less than a minute on two cores"""
-    size: int = 20_000
-    """training pairs"""
-
-    @cached_property
-    def book(self) -> Phrasebook:
-        """The sentences."""
-        if self.source == self.target:
-            raise RecipeError(f"--target: {self.target} is the language of the questions too; choose another")
-        return phrasebook(self.source, self.target, seed=self.seed, size=self.size)
 
     def write(self) -> Path:
         """Pairs as TSV files, the recipe beside them, and the passages as `heedful index` reads them."""
-        book = self.book
-        folder = self.output.with_name(f"{self.output.name}-{self.source}-{self.target}")
+        book, folder = self.book, self.folder
         recipe = folder / "recipe.toml"
-        parts = {"train": book.train, "validation": book.validation, "test": book.test}
-        texts = {
-            f"text/{name}.tsv": "".join(f"{source}\t{target}\n" for source, target in pairs)
-            for name, pairs in parts.items()
-        }
         passages = "".join(f"{target}\n" for _, target in book.test)
         content = _RECIPE.format(recipe=recipe, run=value(str(folder / "run")), seed=self.seed, steps=self.steps)
-        write_files(folder, {**texts, "text/passages.txt": passages, recipe.name: content})
+        write_files(folder, {**self.texts(), "text/passages.txt": passages, recipe.name: content})
         say(f"{len(book.train):,} pairs such as")
         for source, target in book.train[:3]:
             say(f"  {source}\n  {target}\n")

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.frames import FrameEncoderConfig, FrameTransformerConfig
 from heedful.recipes.generation import BeamConfig, GenerationConfig, SamplingConfig
-from heedful.recipes.recipe import DataConfig, Recipe
+from heedful.recipes.recipe import DataConfig, MemoryRecipe
 from heedful.recipes.section import Count, Mark, Section, kind_from, misfit
 from heedful.recipes.text import Column, FileConfig, Name, TokenizerConfig
 from heedful.recipes.training import Positive, WritingTrainingConfig
@@ -131,7 +131,7 @@ class SpeechTrainingConfig(WritingTrainingConfig):
     """what finds the best checkpoint on the validation part: the likelihood, or the share of texts without an error"""
 
 
-class SpeechRecipe(Recipe):
+class SpeechRecipe(MemoryRecipe):
     """What is said in sounds is written."""
 
     made_by: ClassVar = "heedful.tasks.speech.run:KIND"
@@ -149,15 +149,6 @@ class SpeechRecipe(Recipe):
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
     """how the finished model writes unless a command is told otherwise"""
-
-    @field_validator("training")
-    @classmethod
-    def _suits(cls, training: SpeechTrainingConfig, info: ValidationInfo) -> SpeechTrainingConfig:
-        model = info.data.get("model")
-        if model is None:
-            return training
-        draws = model.decoder is not None and model.decoder.draws
-        return training.suited(draws=draws, key="model.decoder.reading.weights")
 
     @field_validator("model")
     @classmethod

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, final
 
 import tyro
 
-from heedful.data.phrasebook import Phrasebook, languages, phrasebook
-from heedful.errors import RecipeError
+from heedful.data.phrasebook import languages
 from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, say, write_files
+from heedful.tasks.demonstration import PhrasebookDemonstration, say, write_files
 
 if TYPE_CHECKING:
     from heedful.tasks.translation.face import Translator
@@ -54,7 +52,7 @@ kind = "greedy"
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TranslationDemonstration(Demonstration):
+class TranslationDemonstration(PhrasebookDemonstration):
     """Train a small Transformer on dates, times and numbers in words, and see what it learned.
 
     Everything needed is on this machine: the sentences are written by Babel and num2words.
@@ -68,33 +66,18 @@ class TranslationDemonstration(Demonstration):
     """folder for the text, the recipe and the run; the languages are appended"""
     steps: int = 700
     """updates; about two minutes on two cores"""
-    size: int = 20_000
-    """training pairs"""
     languages: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """list the languages there are, and stop"""
-
-    @cached_property
-    def book(self) -> Phrasebook:
-        """The sentences."""
-        if self.source == self.target:
-            raise RecipeError(f"--target: {self.target} is the source language too; choose another")
-        return phrasebook(self.source, self.target, seed=self.seed, size=self.size)
 
     def write(self) -> Path | None:
         """The text as TSV files and the recipe beside them, as a user would have them."""
         if self.languages:
             print(" ".join(languages()))
             return None
-        book = self.book
-        folder = self.output.with_name(f"{self.output.name}-{self.source}-{self.target}")
+        book, folder = self.book, self.folder
         recipe = folder / "recipe.toml"
-        parts = {"train": book.train, "validation": book.validation, "test": book.test}
-        texts = {
-            f"text/{name}.tsv": "".join(f"{source}\t{target}\n" for source, target in pairs)
-            for name, pairs in parts.items()
-        }
         content = _RECIPE.format(recipe=recipe, run=value(str(folder / "run")), seed=self.seed, steps=self.steps)
-        write_files(folder, {**texts, recipe.name: content})
+        write_files(folder, {**self.texts(), recipe.name: content})
         say(f"{len(book.train):,} sentences such as")
         for source, target in book.train[:3]:
             say(f"  {source}\n  {target}\n")

@@ -12,7 +12,7 @@ from heedful.architectures.clips import MotionConfig
 from heedful.architectures.looking import LookingArchitecture
 from heedful.architectures.pictures import AnyVisionConfig, ConvolutionalVisionConfig
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.recipes.recipe import DataConfig, Recipe
+from heedful.recipes.recipe import DataConfig, MemoryRecipe
 from heedful.recipes.section import Count, InputPath, Mark, kind_from, misfit
 from heedful.recipes.text import Column, FileConfig, TokenizerConfig
 from heedful.recipes.training import WritingTrainingConfig
@@ -141,7 +141,7 @@ class VideoTrainingConfig(WritingTrainingConfig):
     """what finds the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy captions"""
 
 
-class VideoRecipe(Recipe):
+class VideoRecipe(MemoryRecipe):
     """What happens in clips is told in words."""
 
     made_by: ClassVar = "heedful.tasks.video.run:KIND"
@@ -171,12 +171,8 @@ class VideoRecipe(Recipe):
                 "motion beside the other numbers of each frame",
             )
         longest = model.longest
-        if data is not None and longest is not None and longest.tokens <= data.max_length:
-            raise misfit(
-                longest.key,
-                f"= {longest.tokens} must be above data.max_length = {data.max_length}, the token that begins or ends "
-                "a caption takes a place too",
-            )
+        if data is not None and longest is not None:
+            longest.require(data.max_length, "a caption")
         return model
 
     @property
@@ -189,11 +185,3 @@ class VideoRecipe(Recipe):
     def looks_once(self) -> bool:
         """Whether a frozen network makes them."""
         return self.data.features is None and self.model.frames.apart
-
-    @field_validator("training")
-    @classmethod
-    def _suits(cls, training: VideoTrainingConfig, info: ValidationInfo) -> VideoTrainingConfig:
-        model = info.data.get("model")
-        if model is None:
-            return training
-        return training.suited(draws=model.decoder.draws, key="model.decoder.reading.weights")

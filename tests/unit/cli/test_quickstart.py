@@ -18,7 +18,7 @@ Say = Callable[..., Any]
 
 def test_the_whole_way_in_a_few_steps(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not long enough to learn anything, and in a folder whose name must be escaped in TOML and SVG."""
-    monkeypatch.setattr("heedful.tasks.translation.demonstration.phrasebook", partial(phrasebook, held_out=30))
+    monkeypatch.setattr("heedful.tasks.demonstration.phrasebook", partial(phrasebook, held_out=30))
     folder = here / 'a"b&<c>-en-de'
     said = say("quickstart", "--output", here / 'a"b&<c>', "--size", 200, "--steps", 3)
     assert said.code == 0, said.err
@@ -38,7 +38,7 @@ def test_the_whole_way_in_a_few_steps(say: Say, here: Path, monkeypatch: pytest.
 
 def test_matching_in_a_few_steps(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A question, what is found, and where to go next."""
-    monkeypatch.setattr("heedful.tasks.matching.demonstration.phrasebook", partial(phrasebook, held_out=30))
+    monkeypatch.setattr("heedful.tasks.demonstration.phrasebook", partial(phrasebook, held_out=30))
     said = say("quickstart", "matching", "--output", here / "a<b", "--size", 200, "--steps", 3)
     assert said.code == 0, said.err
     folder = here / "a<b-de-en"
@@ -64,7 +64,7 @@ def test_languages_are_listed(say: Say) -> None:
     [
         ("--source xx", "no phrasebook for the language 'xx': It knows am, ar,"),
         ("--target german", "no phrasebook for the language 'german': did you mean de"),
-        ("--target en", "--target: en is the source language too; choose another"),
+        ("--target en", "--target: en is --source too; choose another"),
         ("--size 0", "a phrasebook of 0 and 500 held-out pairs: each must be at least 1"),
         ("--steps 0 --size 40", "{here}/runs/quickstart-en-de/recipe.toml: training.steps = 0 must be at least 1"),
         ("--output a/b --size 40", "a/b-en-de: cannot be written (Not a directory); choose another --output"),
