@@ -21,9 +21,7 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "quickstart": Command(
-        "heedful.cli.quickstart", "watch a small model learn a task from made-up data"
-    ),
+    "quickstart": Command("heedful.cli.quickstart", "watch a small model learn a task from made-up data"),
     "recipes": Command("heedful.cli.recipes", "the recipes that come with heedful, and copies of them to begin with"),
     "train": Command("heedful.cli.train", "train a model as a recipe says, or go on with a run"),
     "translate": Command("heedful.cli.translate", "translate text with a trained model"),
