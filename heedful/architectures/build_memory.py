@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from torch import nn
 
-from heedful.architectures.memory import MemoryNetworkConfig
+from heedful.architectures.memory import MemoryNetworkConfig, MemoryNetworkDecoderConfig
+from heedful.models.language_model import LanguageModel
 from heedful.models.memory_network import Adjacent, Hopping, LayerWise, Linked, MemoryNetwork, Sentences, Tying
+from heedful.models.memory_network_decoder import MemoryNetworkDecoder
 
 
 def memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answers: int, facts: int) -> MemoryNetwork:
@@ -29,6 +31,27 @@ def memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answers: int
         hops=hops,
         ages=facts if config.temporal else 0,
     )
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=config.deviation)
+    return model
+
+
+def memory_network_language_model(
+    config: MemoryNetworkDecoderConfig,
+    *,
+    vocabulary: int,
+    longest: int = 0,  # noqa: ARG001 - it has ages, and no positions
+) -> LanguageModel:
+    """A freshly initialised one, for texts of any length."""
+    decoder = MemoryNetworkDecoder(
+        vocabulary,
+        config.d_model,
+        hops=config.hops,
+        memory=config.memory,
+        rectified=config.rectified,
+        dropout=config.dropout,
+    )
+    model = LanguageModel(decoder, output=nn.Linear(config.d_model, vocabulary, bias=False))
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=config.deviation)
     return model

@@ -6,8 +6,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from heedful.architectures.interface import LanguageArchitecture
 from heedful.recipes.recipe import Architecture
 from heedful.recipes.section import Count
+from heedful.recipes.training import Below1
 
 Positive = Annotated[float, Field(gt=0)]
 Hops = Annotated[int, Field(ge=1, le=32)]
@@ -34,3 +36,24 @@ class MemoryNetworkConfig(Architecture):
     """whether facts have a vector that tells how old they are"""
     deviation: Positive = 0.1
     """of all parameters at first: normal numbers; 0.3 suits chains (Kim et al.'s code)"""
+
+
+class MemoryNetworkDecoderConfig(LanguageArchitecture):
+    """A language model whose facts are the last words that it read (Sukhbaatar et al. 2015, 5)."""
+
+    built_by: ClassVar = "heedful.architectures.build_memory:memory_network_language_model"
+    endless: ClassVar[bool] = True
+
+    kind: Literal["memory_network"] = "memory_network"
+    d_model: Count = 150
+    """width of embeddings"""
+    hops: Hops = 6
+    """how often the last words are looked at"""
+    memory: Count = 100
+    """how many of them there are"""
+    rectified: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """share of the numbers that go through a ReLU behind each hop"""
+    dropout: Below1 = 0.0
+    """probability of dropping a number of what is remembered, a weight of attention, and what the output reads"""
+    deviation: Positive = 0.05
+    """of all parameters at first: normal numbers"""

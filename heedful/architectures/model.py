@@ -26,6 +26,7 @@ from heedful.architectures.interface import (
     TranslationArchitecture,
     one_of,
 )
+from heedful.architectures.memory import MemoryNetworkDecoderConfig
 from heedful.architectures.recurrent import (
     RecurrentConfig,
     RecurrentDecoderConfig,
@@ -68,7 +69,9 @@ if TYPE_CHECKING:
     MemoryDecoderConfig = MemoryDecoderArchitecture
 else:
     ModelConfig = one_of(TranslationArchitecture, TransformerConfig, RecurrentConfig, ConvolutionalConfig)
-    LanguageModelConfig = one_of(LanguageArchitecture, DecoderConfig, RecurrentDecoderConfig)
+    LanguageModelConfig = one_of(
+        LanguageArchitecture, DecoderConfig, RecurrentDecoderConfig, MemoryNetworkDecoderConfig
+    )
     TaggerConfig = one_of(EncoderArchitecture, EncoderConfig, RecurrentEncoderConfig)
     ClassifierConfig = one_of(
         ClassifierArchitecture, EncoderClassifierConfig, RecurrentClassifierConfig, ConditionalConfig

@@ -169,7 +169,99 @@ class Projection(Aggregation):
         return mixed
 
 
-class MultiHeadAttention(Explaining):
+class HeadedAttention(Explaining):
+    """Several attentions side by side, whose queries, keys and values are there already; who makes them is a child's
+    business.
+
+    Args:
+        heads: number of heads.
+        d_k: width of a query and of a key.
+        d_v: width of a value.
+        relative: what attention does with positions; nothing unless given.
+        weigher: how queries weigh keys; the softmax of scaled dot products unless given.
+        dropout: probability of dropping a weight.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        *,
+        d_k: int,
+        d_v: int,
+        relative: RelativePosition | None = None,
+        weigher: Weigher | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.heads, self.d_k, self.d_v = heads, d_k, d_v
+        self.relative = relative or Unaware()
+        self.weigher = weigher or ScaledSoftmax()
+        self.dropout = Dropout(dropout)
+
+    def _explained(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> Explained:
+        """All that lies between queries and contexts, where everybody's sight is whole."""
+        scores, bias = self._scores(query, memory, sight=sight)
+        weights = self.weigher.choose(scores.clone(), sight=sight)
+        visible = torch.ones_like(scores[:, 0], dtype=torch.bool) if sight.visible is None else sight.visible[:, 0]
+        return Explained(
+            query=query,
+            key=memory.key,
+            value=memory.value,
+            scale=self.weigher.scale(self.d_k),
+            bias=bias,
+            scores=scores,
+            visible=visible,
+            weights=weights,
+            context=self._combined(weights, memory, sight=sight),
+        )
+
+    def _attend(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> Tensor:
+        if sight.band is not None:
+            return self._attend_nearby(query, memory, sight=sight, band=sight.band)
+        fusable = self.weigher.fusable and not self.relative.touches_scores and not self.probe.watched
+        dropout = self.dropout.p if self.training else 0.0
+        if fusable and kernels.prefer_fused(query, memory.key, dropout):
+            return kernels.fused(
+                query, memory.key, value=memory.value, visible=sight.visible, blind=sight.blind, dropout=dropout
+            )
+        if fusable and kernels.learning(query):
+            return kernels.explicit(
+                query,
+                memory.key,
+                value=memory.value,
+                scale=self.weigher.scale(self.d_k),
+                hidden=sight.hidden,
+                blind=sight.blind,
+                factors=self.dropout.factors((*query.shape[:3], memory.key.size(2)), like=query),
+            )
+        scores, _ = self._scores(query, memory, sight=sight)
+        weights = self.weigher.choose(scores, sight=sight)
+        if self.probe.watched:
+            weights = self.probe(weights)
+        if self.training:
+            weights = self.dropout(weights)
+        return self._combined(weights, memory, sight=sight)
+
+    def _scores(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> tuple[Tensor, Tensor | None]:
+        """Fresh scores, and the bias that is in them."""
+        scores = self.weigher.score(query, memory.key)
+        bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
+        return (scores if bias is None else scores + bias), bias
+
+    def _combined(self, weights: Tensor, memory: KeyValues, *, sight: Sight) -> Tensor:
+        context = kernels.combined(weights, memory.value)
+        shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
+        return context if shift is None else context + shift
+
+    def _attend_nearby(self, query: Tensor, memory: KeyValues, *, sight: Sight, band: Band) -> Tensor:
+        """Block by block, unless somebody wants to see the weights, which are then those of all keys."""
+        if self.probe.watched:
+            return self._attend(query, memory, sight=sight.whole())
+        near = KeyValues(band.cut_keys(memory.key), band.cut_keys(memory.value))
+        return band.join(self._attend(band.cut_queries(query), near, sight=band.blocks))
+
+
+class MultiHeadAttention(HeadedAttention):
     """Several attentions side by side, by scaled dot products unless told otherwise (Vaswani et al. 2017, 3.2.2).
 
     The projections of all heads are one matrix for queries and one for keys with values; these are initialised as if
@@ -201,19 +293,15 @@ class MultiHeadAttention(Explaining):
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
-        super().__init__()
         assert d_model % heads == 0, f"{heads} heads do not divide d_model={d_model}"
-        self.heads = heads
-        self.d_v = d_model if isinstance(aggregation, Mean) else d_model // heads
-        self.d_k = self.d_v if shared_key_value else d_model // heads
+        d_v = d_model if isinstance(aggregation, Mean) else d_model // heads
+        d_k = d_v if shared_key_value else d_model // heads
+        super().__init__(heads, d_k=d_k, d_v=d_v, relative=relative, weigher=weigher, dropout=dropout)
         self.shared_key_value = shared_key_value
         width = self.d_k if shared_key_value else self.d_k + self.d_v
         self.query = nn.Linear(d_model, heads * self.d_k, bias=bias)
         self.key_value = nn.Linear(d_memory or d_model, heads * width, bias=bias)
         self.aggregation = aggregation or Projection(d_model, bias=bias)
-        self.relative = relative or Unaware()
-        self.weigher = weigher or ScaledSoftmax()
-        self.dropout = Dropout(dropout)
         self._initialise()
 
     def _initialise(self) -> None:
@@ -260,65 +348,7 @@ class MultiHeadAttention(Explaining):
         """All that lies between the queries and their contexts, which are those of `forward`."""
         sight = sight.whole()
         query = self.relative.rotate(self._split(self.query(x), self.d_k), sight.positions)
-        scores, bias = self._scores(query, memory, sight=sight)
-        weights = self.weigher.choose(scores.clone(), sight=sight)
-        visible = torch.ones_like(scores[:, 0], dtype=torch.bool) if sight.visible is None else sight.visible[:, 0]
-        return Explained(
-            query=query,
-            key=memory.key,
-            value=memory.value,
-            scale=self.weigher.scale(self.d_k),
-            bias=bias,
-            scores=scores,
-            visible=visible,
-            weights=weights,
-            context=self._combined(weights, memory, sight=sight),
-        )
+        return self._explained(query, memory, sight=sight)
 
     def _split(self, x: Tensor, width: int) -> Tensor:
         return x.view(x.size(0), x.size(1), self.heads, width).transpose(1, 2)
-
-    def _attend(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> Tensor:
-        if sight.band is not None:
-            return self._attend_nearby(query, memory, sight=sight, band=sight.band)
-        fusable = self.weigher.fusable and not self.relative.touches_scores and not self.probe.watched
-        dropout = self.dropout.p if self.training else 0.0
-        if fusable and kernels.prefer_fused(query, memory.key, dropout):
-            return kernels.fused(
-                query, memory.key, value=memory.value, visible=sight.visible, blind=sight.blind, dropout=dropout
-            )
-        if fusable and kernels.learning(query):
-            return kernels.explicit(
-                query,
-                memory.key,
-                value=memory.value,
-                scale=self.weigher.scale(self.d_k),
-                hidden=sight.hidden,
-                blind=sight.blind,
-                factors=self.dropout.factors((*query.shape[:3], memory.key.size(2)), like=query),
-            )
-        scores, _ = self._scores(query, memory, sight=sight)
-        weights = self.weigher.choose(scores, sight=sight)
-        if self.probe.watched:
-            weights = self.probe(weights)
-        if self.training:
-            weights = self.dropout(weights)
-        return self._combined(weights, memory, sight=sight)
-
-    def _scores(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> tuple[Tensor, Tensor | None]:
-        """Fresh scores, and the bias that is in them."""
-        scores = self.weigher.score(query, memory.key)
-        bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
-        return (scores if bias is None else scores + bias), bias
-
-    def _combined(self, weights: Tensor, memory: KeyValues, *, sight: Sight) -> Tensor:
-        context = kernels.combined(weights, memory.value)
-        shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
-        return context if shift is None else context + shift
-
-    def _attend_nearby(self, query: Tensor, memory: KeyValues, *, sight: Sight, band: Band) -> Tensor:
-        """Block by block, unless somebody wants to see the weights, which are then those of all keys."""
-        if self.probe.watched:
-            return self._attend(query, memory, sight=sight.whole())
-        near = KeyValues(band.cut_keys(memory.key), band.cut_keys(memory.value))
-        return band.join(self._attend(band.cut_queries(query), near, sight=band.blocks))

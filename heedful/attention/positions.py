@@ -155,25 +155,23 @@ class Rotary(RelativePosition):
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
 
 
-class Shaw(RelativePosition):
-    """Trained vectors for the clipped distance of key and query, added to keys and values (Shaw et al. 2018, eq. 3-5).
+class LearnedDistances(RelativePosition):
+    """Trained vectors for how far a key is from a query, added to keys and values; shared by all heads of a layer.
 
-    Shared by all heads of a layer. Scores need one product with the 2 clip + 1 vectors and a lookup by distance, never
-    a tensor of B Q K d_k.
+    Scores need one product with the vectors and a lookup by distance, never a tensor of B Q K d_k.
 
     Args:
+        count: vectors there are.
         d_k: width of a key.
-        d_v: width of a value; None leaves the values alone (the paper's keys-only ablation).
-        clip: distances beyond are treated as this one.
+        d_v: width of a value; None leaves the values alone.
     """
 
     touches_scores = True
 
-    def __init__(self, d_k: int, d_v: int | None, *, clip: int) -> None:
+    def __init__(self, count: int, d_k: int, d_v: int | None) -> None:
         super().__init__()
-        self.clip = clip
-        self.key = nn.Parameter(torch.empty(2 * clip + 1, d_k))
-        self.value = nn.Parameter(torch.empty(2 * clip + 1, d_v)) if d_v is not None else None
+        self.key = nn.Parameter(torch.empty(count, d_k))
+        self.value = nn.Parameter(torch.empty(count, d_v)) if d_v is not None else None
         nn.init.xavier_uniform_(self.key)
         if self.value is not None:
             nn.init.xavier_uniform_(self.value)
@@ -184,9 +182,9 @@ class Shaw(RelativePosition):
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "B H Q K"]:
-        """q . w_key[distance] / sqrt(d_k)."""
-        distance = self._distance(positions, key_positions).unsqueeze(1).expand(-1, query.size(1), -1, -1)
-        return (query @ self.key.T / math.sqrt(query.size(-1))).gather(-1, distance)
+        """q . w_key[distance], scaled as q . k is."""
+        row = self._row(positions, key_positions).unsqueeze(1).expand(-1, query.size(1), -1, -1)
+        return self._scaled(query @ self.key.T).gather(-1, row)
 
     def value_bias(
         self,
@@ -197,12 +195,55 @@ class Shaw(RelativePosition):
         """Sum over keys of weight times w_value[distance]."""
         if self.value is None:
             return None
-        distance = self._distance(positions, key_positions).unsqueeze(1).expand(-1, weights.size(1), -1, -1)
-        by_distance = weights.new_zeros(*weights.shape[:-1], self.value.size(0)).scatter_add(-1, distance, weights)
+        row = self._row(positions, key_positions).unsqueeze(1).expand(-1, weights.size(1), -1, -1)
+        by_distance = weights.new_zeros(*weights.shape[:-1], self.value.size(0)).scatter_add(-1, row, weights)
         return by_distance @ self.value
 
-    def _distance(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
+    @abstractmethod
+    def _row(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
+        """Which vector each query takes for each key; any where there is no token."""
+
+    @abstractmethod
+    def _scaled(self, products: Float[Tensor, "B H Q count"]) -> Float[Tensor, "B H Q count"]:
+        """Products as scores want them."""
+
+
+class Shaw(LearnedDistances):
+    """Trained vectors for the clipped distance of key and query (Shaw et al. 2018, eq. 3-5).
+
+    Args:
+        d_k: width of a key.
+        d_v: width of a value; None leaves the values alone (the paper's keys-only ablation).
+        clip: distances beyond are treated as this one.
+    """
+
+    def __init__(self, d_k: int, d_v: int | None, *, clip: int) -> None:
+        super().__init__(2 * clip + 1, d_k, d_v)
+        self.clip = clip
+
+    def _row(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
         return (key_positions[:, None, :] - positions[:, :, None]).clamp(-self.clip, self.clip) + self.clip
+
+    def _scaled(self, products: Float[Tensor, "B H Q count"]) -> Float[Tensor, "B H Q count"]:
+        return products / math.sqrt(self.key.size(1))
+
+
+class Ages(LearnedDistances):
+    """Trained vectors for how many tokens ago a key was read (temporal encoding; Sukhbaatar et al. 2015, 4.1).
+
+    Args:
+        width: of keys and values, whose inner products are not scaled.
+        count: ages that are told apart; older ones count as the oldest.
+    """
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__(count, width, width)
+
+    def _row(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
+        return (positions[:, :, None] - key_positions[:, None, :]).clamp(0, self.key.size(0) - 1)
+
+    def _scaled(self, products: Float[Tensor, "B H Q count"]) -> Float[Tensor, "B H Q count"]:
+        return products
 
 
 class Quadratic(RelativePosition):

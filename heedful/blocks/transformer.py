@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from heedful.attention.explained import declare
@@ -65,6 +65,13 @@ class StackState:
     memories: Mapping[str, Slots]
     layers: tuple[LayerState, ...]
     width: int = 1
+
+    def read(self, positions: Int[Tensor, "G wQ"]) -> Slots:
+        """Where keys are once those at `positions` are read, the rows of a group side by side."""
+        past = self.past
+        if past is None:
+            past = Slots(positions.new_empty(len(positions), 0), width=self.width)
+        return past.extend(positions)
 
     def rearrange(self, rows: Rows) -> StackState:
         """With other rows."""
@@ -247,7 +254,7 @@ class TransformerStack(nn.Module):
         groups = rows // state.width
         x = x.view(groups, state.width * length, x.size(-1))
         positions = tokens.positions.reshape(groups, state.width * length)
-        past = self._past(state, groups, positions).extend(positions)
+        past = state.read(positions)
         sight = past.sight(positions, self.visibility)
         across = {name: slots.sight(positions, everything) for name, slots in state.memories.items()}
         layers = []
@@ -262,9 +269,3 @@ class TransformerStack(nn.Module):
         for layer in self.layers:
             assert isinstance(layer, TransformerLayer)
             yield layer
-
-    @staticmethod
-    def _past(state: StackState, groups: int, positions: Tensor) -> Slots:
-        if state.past is not None:
-            return state.past
-        return Slots(torch.empty(groups, 0, dtype=positions.dtype, device=positions.device), width=state.width)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from heedful.attention.multihead import MultiHeadAttention
+from heedful.attention.multihead import HeadedAttention
 
 _FILLING: Final = frozenset({"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "zero_", "fill_", "copy_"})
 """Random numbers for memory that is not there would load torch's compiler, which takes seconds."""
@@ -102,7 +102,7 @@ def measure(model: nn.Module, *, length: int = 25) -> Size:
     attention = sum(
         length * module.heads * (module.d_k + module.d_v)
         for module in model.modules()
-        if isinstance(module, MultiHeadAttention)
+        if isinstance(module, HeadedAttention)
     )
     return Size(tuple(_parts(model)), 2 * (products + attention), length)
 

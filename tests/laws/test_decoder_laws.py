@@ -148,6 +148,7 @@ CONVOLUTIONAL: dict[str, dict[str, Any]] = {
     "convolutional-dilated": {"dilation": 2, "encoder_layers": 3, "decoder_layers": 3},
 }
 REACH = dict.fromkeys(("windows", "convolutional", "convolutional-location", "convolutional-chain", "gpt-window"), 4)
+REACH["language-memory"] = 3
 """How far back decoders of two layers see that do not see everything."""
 CHAINS = ("bahdanau-chain", "convolutional-chain", "heads-general-linear_chain")
 """Neighbours in a chain are those whose columns are, and its weights do not sum to 1."""
@@ -184,6 +185,10 @@ DECODERS: dict[str, dict[str, Any]] = {
 LANGUAGE_MODELS |= {
     name: {"kind": "transformer", "d_model": WIDTH, "heads": 2, "layers": 2, **options}
     for name, options in DECODERS.items()
+}
+LANGUAGE_MODELS |= {
+    "language-memory": {"kind": "memory_network", "d_model": WIDTH, "hops": 3, "memory": 4, "deviation": 0.5},
+    "language-memory-long": {"kind": "memory_network", "d_model": 5, "hops": 1, "rectified": 1.0, "deviation": 0.5},
 }
 SEVERAL_STACKS: dict[str, Callable[..., nn.Module]] = {
     "two-memories": several_memories.transformer,

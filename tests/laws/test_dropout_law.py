@@ -40,7 +40,11 @@ SEQUENCES: dict[str, dict[str, Any]] = {
     "luong-without-feeding": {**RECURRENT, "reading": {"kind": "luong", "input_feeding": False}},
     "convolutional": {"kind": "convolutional", **DEEP},
 }
-LANGUAGE: dict[str, dict[str, Any]] = {"gpt": STACK, "recurrent-language": RECURRENT}
+LANGUAGE: dict[str, dict[str, Any]] = {
+    "gpt": STACK,
+    "recurrent-language": RECURRENT,
+    "memory-language": {"kind": "memory_network", "d_model": 16, "hops": 2, "dropout": 0.25},
+}
 CLASSIFIERS: dict[str, dict[str, Any]] = {
     "bert": {**STACK, "d_hidden": 16},
     "recurrent-classifier": {**RECURRENT, "summary": {"kind": "mean"}},
