@@ -1,4 +1,4 @@
-"""Sequence to sequence beyond translation: words to sounds, commands to actions, misspellings to words, words to tags.
+"""Sequence to sequence beyond translation: sounds of words, actions of commands, spelling, tags, and headlines of news.
 
 Data in their own formats become parallel text, which an ordinary recipe of `task = "translation"` learns from; what it
 reaches is then measured as each field does, beside what needs no such model.
@@ -25,6 +25,7 @@ from typing import Literal
 
 import numpy as np
 import tyro
+from headlines import lead, rouge_l, rouge_n, stories, words_in
 from spelling import Corrector, misspellings, words_of
 
 import heedful
@@ -45,11 +46,12 @@ FEWEST = 2
 class Options:
     """Makes parallel text of data in their own formats; with --run, measures a run that learned from it."""
 
-    task: tyro.conf.Positional[Literal["g2p", "scan", "spelling", "tagging"]]
-    """words to phonemes (CMUdict), commands to actions (SCAN), misspellings to words, or words to parts of speech"""
+    task: tyro.conf.Positional[Literal["g2p", "scan", "spelling", "tagging", "summaries"]]
+    """words to phonemes (CMUdict), commands to actions (SCAN), misspellings to words, words to parts of speech, or news
+    stories to headlines (AG News)"""
     data: tuple[Path, ...]
-    """CMUdict's file; SCAN's folder; any texts to learn words from; or CoNLL-U files of training, validation and test.
-    Each may be gzipped"""
+    """CMUdict's file; SCAN's folder; any texts to learn words from; CoNLL-U files of training, validation and test; or
+    AG News's tables. Each may be gzipped"""
     output: Path
     """folder for the parallel text"""
     run: Path | None = None
@@ -235,8 +237,31 @@ class Tagging(Field):
         return "each word's tag", lambda texts: [" ".join(best.get(w, usual) for w in text.split()) for text in texts]
 
 
+class Summaries(Field):
+    """AG News: what a story tells, and its headline."""
+
+    def prepare(self, options: Options) -> Mapping[str, Pairs]:
+        """All stories under one headline are in one part."""
+        found = stories(line for path in options.data for line in lines_of(path))
+        return parted(found, lambda pair: pair[1], test=10, validation=4)
+
+    def metrics(self, pairs: Sequence[tuple[str, str]], answers: Mapping[str, str]) -> dict[str, Metric]:
+        """Mean F1 of what a headline shares with the right one: words, pairs of words, and words in their order."""
+        texts = [(words_in(answers[source]), words_in(target)) for source, target in pairs]
+        return {
+            "ROUGE-1": mean([100 * rouge_n(*both, 1) for both in texts]),
+            "ROUGE-2": mean([100 * rouge_n(*both, 2) for both in texts]),
+            "ROUGE-L": mean([100 * rouge_l(*both) for both in texts]),
+        }
+
+    def baseline(self, options: Options) -> tuple[str, Answer]:
+        """The story's first words, as many as the median headline has."""
+        length = int(np.median([len(target.split()) for _, target in read_pairs(options.output / "train.tsv")]))
+        return f"first {length} words", lambda texts: [lead(text, length) for text in texts]
+
+
 FIELDS: Mapping[str, Field] = {
-    "g2p": GraphemeToPhoneme(), "scan": Scan(), "spelling": Spelling(), "tagging": Tagging(),
+    "g2p": GraphemeToPhoneme(), "scan": Scan(), "spelling": Spelling(), "tagging": Tagging(), "summaries": Summaries(),
 }  # fmt: skip
 
 

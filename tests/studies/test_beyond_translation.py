@@ -1,4 +1,4 @@
-"""Sequence to sequence beyond translation: how text is made, what is measured, and a corrector of spelling."""
+"""Sequence to sequence beyond translation: how text is made, what is measured, a corrector of spelling, and ROUGE."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ def study() -> Iterator[SimpleNamespace]:
     """Its names, and those of the file that it imports."""
     sys.path.insert(0, str(ROOT / "studies"))
     try:
-        import spelling  # type: ignore[import-not-found]  # beside the study
+        import headlines  # type: ignore[import-not-found]  # beside the study
+        import spelling  # type: ignore[import-not-found]
 
-        yield SimpleNamespace(**runpy.run_path(str(ROOT / "studies/beyond_translation.py")), spelling=spelling)
+        names = runpy.run_path(str(ROOT / "studies/beyond_translation.py"))
+        yield SimpleNamespace(**names, spelling=spelling, headlines=headlines)
     finally:
         sys.path.remove(str(ROOT / "studies"))
 
@@ -164,3 +166,91 @@ def test_tags_are_counted_in_their_places(study: SimpleNamespace, tmp_path: Path
     assert found["right sentences"].value == 0
     _, answer = study.FIELDS["tagging"].baseline(given)
     assert answer(["bark new dogs"]) == ["VERB NOUN NOUN"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "clean"),
+    [
+        (r"a second\team of\\  rocketeers", "a second team of rocketeers"),
+        (r"a \$8 billion deal, US\$9", "a $8 billion deal, US$9"),
+        ("they won #39;t pay  #36;10", "they won't pay $10"),
+        ("said  quot;so, quot; AT amp;T", 'said "so," AT&T'),
+        ("shares fall; oil up", "shares fall; oil up"),
+        ("Broadcom &lt;BRCM.O&gt;, &lt;b&gt;...&lt;/b&gt;", "Broadcom , ..."),
+        ('Intel &lt;A HREF="http://a.b/FullQuote.aspx?t=I"&gt;INTC.O&lt;/A&gt; cut', "Intel cut"),
+        ('&lt;a href="http://news.com"&gt;Nokia joins&lt;/a&gt; &lt;font size=-1', "Nokia joins"),
+    ],
+)
+def test_what_is_left_of_pages_goes(study: SimpleNamespace, raw: str, clean: str) -> None:
+    assert study.headlines.readable(raw) == clean
+
+
+@pytest.mark.parametrize(
+    ("description", "title", "story", "headline"),
+    [
+        ("AP - A dog barks.", "Dog Barks (AP)", "A dog barks.", "Dog Barks"),
+        ("SPACE.com - TORONTO, Canada -- A rocket.", "Up (SPACE.com)", "A rocket.", "Up"),
+        ("A dog barks.", "Dog Barks (Update1)", "A dog barks.", "Dog Barks (Update1)"),
+        ("NEW YORK (Reuters) - Stocks fell.", "Stocks Fall", "Stocks fell.", "Stocks Fall"),
+        ("Athens, Greece (Sports Network) -- The team won.", "Won", "The team won.", "Won"),
+        ("ST. LOUIS, Oct. 2 - Pedro won.", "Won", "Pedro won.", "Won"),
+        ("IBM - the maker of computers - fell.", "IBM", "IBM - the maker of computers - fell.", "IBM"),
+        ("Einstein was right -- again.", "Right", "Einstein was right -- again.", "Right"),
+        ("A first - The judge said no.", "No", "A first - The judge said no.", "No"),
+    ],
+)
+def test_who_reported_it_and_where_goes(
+    study: SimpleNamespace, description: str, title: str, story: str, headline: str
+) -> None:
+    assert study.headlines.unsigned(description, title) == (story, headline)
+
+
+def test_stories_of_a_headline_are_in_one_part(study: SimpleNamespace, tmp_path: Path) -> None:
+    rows = [f'"3","Headline {n % 200}","AP - What ""{n}"" tells, at length."' for n in range(400)]
+    rows += ['"3","Another (AP)","What ""7"" tells, at length."', '"1","Empty","&lt;p&gt;"']
+    with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
+        file.write("\n".join([*rows, ""]))
+    parts = written(study, options(study, "summaries", tmp_path, tmp_path / "a.csv.gz"))
+    pairs = [pair for part in parts.values() for pair in part]
+    assert len(pairs) == len({story for story, _ in pairs})
+    held = {part: {headline for _, headline in pairs} for part, pairs in parts.items()}
+    assert sum(map(len, held.values())) == len(set.union(*held.values())), "no headline is in two parts"
+    assert 8 <= len(held["test"]) <= 40
+    assert 2 <= len(held["validation"]) <= 20
+
+
+def test_of_a_story_that_is_there_twice_one_headline_is_taken(study: SimpleNamespace) -> None:
+    rows = ['1,b,"It is told."', "1,a,It  is told.", "1,c,AP - It is told."]
+    for each in (rows, rows[::-1]):
+        assert [*study.headlines.stories(each)] == [("It is told.", "a")]
+
+
+@pytest.mark.parametrize(
+    ("summary", "reference", "scores"),
+    [
+        ("police kill the gunman", "police killed the gunman", (3 / 4, 1 / 3, 3 / 4)),
+        ("the gunman kill police", "police killed the gunman", (3 / 4, 1 / 3, 2 / 4)),
+        ("the the the", "the cat", (2 / 5, 0, 2 / 5)),
+        ("a b a b", "a b a", (6 / 7, 4 / 5, 6 / 7)),
+        ("a x b y c", "c b a", (6 / 8, 0, 2 / 8)),
+        ("Oil hits $46!", "OIL HITS 46", (1, 1, 1)),
+        ("word", "word", (1, 0, 1)),
+        ("", "word", (0, 0, 0)),
+        ("!", "?", (0, 0, 0)),
+    ],
+)
+def test_rouge_by_hand(
+    study: SimpleNamespace, summary: str, reference: str, scores: tuple[float, float, float]
+) -> None:
+    """Scores are ROUGE-1, ROUGE-2 and ROUGE-L; the first two summaries are of Lin 2004 (3.1)."""
+    found = study.FIELDS["summaries"].metrics([("story", reference)], {"story": summary})
+    assert [*found] == ["ROUGE-1", "ROUGE-2", "ROUGE-L"]
+    assert [each.value for each in found.values()] == pytest.approx([100 * score for score in scores])
+
+
+def test_the_lead_is_as_long_as_the_median_headline(study: SimpleNamespace, tmp_path: Path) -> None:
+    given = options(study, "summaries", tmp_path)
+    study.write_pairs([("a", "x"), ("b", "x y z"), ("c", "1 2 3 4 5 6")], given.output / "train.tsv")
+    name, answer = study.FIELDS["summaries"].baseline(given)
+    assert name == "first 3 words"
+    assert answer(["A dog barks at night.", "A dog"]) == ["A dog barks", "A dog"]
