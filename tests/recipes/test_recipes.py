@@ -43,7 +43,7 @@ TINIER = {
     "recurrent": {"model.d_embedding": 8},
     "convolutional": {},
     "conditional": {"model.d_embedding": 8},
-    "memory_network": {"training.linear_start": 1},
+    "memory_network": {},
 }
 UNLIKE = {"memory_network": ("model.layers",)}
 """Keys that models of a kind lack."""
@@ -91,9 +91,13 @@ def smaller(recipe: Recipe) -> dict[str, object]:
     inner = recipe.model if own else getattr(recipe.model, "decoder", recipe.model)
     options: dict[str, object] = TINY | TINIER[inner.kind]
     options = {key: value for key, value in options.items() if key not in UNLIKE.get(inner.kind, ())}
+    if "linear_start" in type(recipe.training).model_fields:
+        options["training.linear_start"] = 1
     if inner is not recipe.model:
         options = {key.replace("model.", "model.decoder."): value for key, value in options.items()}
-    if not isinstance(recipe, LanguageRecipe):
+    if isinstance(recipe, LanguageRecipe):
+        options |= {} if recipe.tokenizer.kind == "characters" else {"tokenizer.size": 20}
+    else:
         size = 20 if recipe.tokenizer.kind in ("words", "characters") else 40
         tables = [data_table(name) for name in recipe.datasets]
         options |= {"tokenizer.size": size}
