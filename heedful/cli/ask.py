@@ -60,6 +60,8 @@ def run(arguments: Sequence[str]) -> int:
     if not facts:
         raise DataError(f"{place}: has no sentence; write one on each line")
     reader = given.computing.load(StoryReader, given.run, use="answers questions about stories")
+    if unknown := reader.unknown((*facts, *given.question)):
+        say(f"training never saw these words, so they count for nothing: {', '.join(unknown)}")
     lines = StoryLines(reader, explained=True)
     code = answer(lines, [(facts, question) for question in given.question], as_json=given.format == "jsonl")
     if given.page is not None:

@@ -37,7 +37,7 @@ class _Options:
     min_p: MaybeFloat = None
     """sample only tokens at least so many times as probable as the most probable one"""
 
-    def _changed(self, recipe: Any, config: Any, *, shared: tuple[str, ...], by: str) -> Any:
+    def _changed(self, recipe: Any, config: Any, *, shared: tuple[str, ...]) -> Any:
         """A recipe's way with what was given; where the kind changes, nothing of it but what is shared is kept."""
         from pydantic import TypeAdapter, ValidationError
 
@@ -54,7 +54,7 @@ class _Options:
             name = next(str(part) for part in reversed(first["loc"]) if isinstance(part, str))
             option = name.replace("_", "-").replace("width", "beam")
             odd = "is no option of it" if first["type"] == "extra_forbidden" else first["msg"].lower()
-            raise RecipeError(f"--{option}: does not fit --search {kind} ({odd}); see heedful {by} --help") from None
+            raise RecipeError(f"--{option}: does not fit --search {kind} ({odd}); see --help") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class SearchOptions(_Options):
         from heedful.recipes.generation import GenerationConfig
 
         shared = ("max_ratio", "max_extra")
-        changed: GenerationConfig = self._changed(recipe, GenerationConfig, shared=shared, by="translate")
+        changed: GenerationConfig = self._changed(recipe, GenerationConfig, shared=shared)
         return changed
 
 
@@ -107,7 +107,7 @@ class WritingOptions(_Options):
         from heedful.recipes.generation import ContinuationConfig
 
         shared = ("tokens", "repetition_penalty", "stop")
-        changed: ContinuationConfig = self._changed(recipe, ContinuationConfig, shared=shared, by="generate")
+        changed: ContinuationConfig = self._changed(recipe, ContinuationConfig, shared=shared)
         return changed
 
 

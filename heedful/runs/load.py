@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -150,7 +151,7 @@ def load_as(
             "embed), and a recipe may begin from it (init)"
         )
     if not isinstance(user, kind):
-        found = type(user).__name__.lower()
+        found = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(user).__name__).lower()
         article = "an" if found[0] in "aeiou" else "a"
         raise RunError(f"{folder}: is {article} {found} and none that {use}; name another model")
     return user

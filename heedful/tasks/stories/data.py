@@ -195,14 +195,18 @@ class Words:
 
         None where they are more than `longest`.
         """
-        pieces = zip(self.tokenizer.surfaces(sentence), self.tokenizer.encode(sentence), strict=True)
-        unknown, first = self.tokenizer.special.unk, self.answers.size
-        found = [
-            self._numbers.get(word, -1 if number == unknown else first + number)
-            for word, number in pieces
-            if any(map(str.isalnum, word))
-        ]
+        found = [number for _, number in self._read(sentence)]
         return None if len(found) > self.longest else found or [-1]
+
+    def unknown(self, sentence: str) -> list[str]:
+        """The words that were never seen."""
+        return [word for word, number in self._read(sentence) if number < 0]
+
+    def _read(self, sentence: str) -> Iterator[tuple[str, int]]:
+        unknown, first = self.tokenizer.special.unk, self.answers.size
+        for word, number in zip(self.tokenizer.surfaces(sentence), self.tokenizer.encode(sentence), strict=True):
+            if any(map(str.isalnum, word)):
+                yield word, self._numbers.get(word, -1 if number == unknown else first + number)
 
     def encoding(self) -> Encoding[Asked]:
         """The words of all facts, how many each has, the question, and the answer; words count from 1, 0 is unknown.

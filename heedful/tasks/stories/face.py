@@ -106,6 +106,10 @@ class StoryReader(Face):
         rows = [self._read(facts, question) for facts, question in questions]
         return in_batches(rows, self._answers, size=lambda row: row.size, tokens=batch_tokens)
 
+    def unknown(self, sentences: Iterable[str]) -> tuple[str, ...]:
+        """Words that training never saw, which count for nothing."""
+        return tuple(dict.fromkeys(word for sentence in sentences for word in self.words.unknown(sentence)))
+
     def lines(self) -> StoryLines:
         """A JSON object with `facts` and `question` a line."""
         return StoryLines(self)

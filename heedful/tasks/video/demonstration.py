@@ -39,9 +39,9 @@ decoder = {{ kind = "recurrent", reading = {{ kind = "{reading}" }} }}
 
 [training]
 steps = {steps}
-batch_tokens = 400
+batch_tokens = 200
 label_smoothing = 0.0
-schedule = {{ kind = "cosine", rate = 2e-3, warmup = 100 }}
+schedule = {{ kind = "cosine", rate = 3e-3, warmup = 100 }}
 clip = 1.0
 evaluate_every = 250
 
@@ -64,9 +64,9 @@ class VideoDemonstration(Demonstration):
 
     output: Path = Path("runs/quickstart-video")
     """folder for the clips, the recipe and the run"""
-    steps: int = 1000
+    steps: int = 1500
     """updates; about three minutes on two cores"""
-    clips: int = 4000
+    clips: int = 8000
     """to learn from"""
     tests: int = 300
     """clips to be measured on, of which no caption was learned from"""

@@ -10,19 +10,24 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from jaxtyping import UInt8
 
-from heedful.data.shapes import COLOURS, SHAPES
+from heedful.data.shapes import COLOURS, SHAPES, Plane
 
 FRAMES: Final = (16, 20)
 """Frames of the shortest and of the longest clip."""
 SIZE: Final = 32
-_TURNED: Final = ("square", "triangle", "cross")
+_SHAPES: Final[Mapping[str, Callable[[Plane, Plane, float], Plane]]] = {
+    "bar": lambda x, y, r: np.maximum(abs(x) - r, abs(y) - 0.3 * r),
+    **{name: SHAPES[name] for name in ("circle", "triangle", "cross")},
+}
+"""Few pixels tell them apart however they are turned, which cannot be said of squares and circles."""
+_TURNED: Final = ("bar", "triangle", "cross")
 """Shapes that look otherwise when they are turned, so that one sees them spin."""
 _DIRECTIONS: Final[Mapping[str, tuple[int, int]]] = {
     "moves left": (-1, 0),
@@ -123,7 +128,7 @@ def files(found: Iterable[Moving], *, stem: str) -> dict[str, bytes]:
 
 def _deeds(dice: np.random.Generator) -> list[tuple[str, str, str]]:
     """Colours, shapes and what they do; a circle does not spin."""
-    shapes = [name for name in SHAPES if name in (*_TURNED, "circle")]
+    shapes = list(_SHAPES)
     kinds = dice.permutation(len(COLOURS) * len(shapes))[:2]
     pairs = [(list(COLOURS)[kind // len(shapes)], shapes[kind % len(shapes)]) for kind in kinds]
     return [(*pair, str(dice.choice(DEEDS if pair[1] in _TURNED else DEEDS[:-1]))) for pair in pairs]
@@ -150,9 +155,9 @@ def _draw(frames: UInt8[np.ndarray, "T size size 3"], deed: Deed, dice: np.rando
     count, size = len(frames), frames.shape[1]
     y, x = np.mgrid[0:size, 0:size] + 0.5
     time = np.linspace(-0.5, 0.5, count)
-    radius = size * (0.18 + 0.12 * _GROWTH.get(deed.done, 0.0) * time + dice.uniform(-0.02, 0.02))
+    radius = size * (0.24 + 0.14 * _GROWTH.get(deed.done, 0.0) * time + dice.uniform(-0.02, 0.02))
     across, down = _DIRECTIONS.get(deed.done, (0, 0))
-    way = size * dice.uniform(0.3, 0.4)
+    way = size * dice.uniform(0.3, 0.38)
     room = size / 2 - radius.max() - abs(np.array([across, down])) * way / 2
     centre = size / 2 + dice.uniform(-1, 1, 2) * room
     turned = dice.uniform(0, 2 * np.pi) + time * (dice.choice([-1, 1]) * 2.4 if deed.done == _SPIN else 0.0)
@@ -160,6 +165,6 @@ def _draw(frames: UInt8[np.ndarray, "T size size 3"], deed: Deed, dice: np.rando
     for frame, t, r, angle in zip(frames, time, radius, np.broadcast_to(turned, count), strict=True):
         left, up = x - centre[0] - across * way * t, y - centre[1] - down * way * t
         cosine, sine = np.cos(angle), np.sin(angle)
-        edge = SHAPES[deed.shape](cosine * left + sine * up, cosine * up - sine * left, float(r))
+        edge = _SHAPES[deed.shape](cosine * left + sine * up, cosine * up - sine * left, float(r))
         cover = np.clip(0.5 - edge, 0, 1)[:, :, None]
         frame[:] = np.clip(frame + cover * (colour - frame), 0, 255).astype(np.uint8)

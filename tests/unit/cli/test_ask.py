@@ -60,6 +60,13 @@ def test_wrong_words(say: Say, told: Path, story: Path, text: str, words: list[s
     assert complaint in say("ask", told, story, *words).complaint
 
 
+def test_words_that_training_never_saw_are_named(say: Say, told: Path, story: Path) -> None:
+    found = say("ask", told, story, "Where is the zebra?", "Where is the gnu, zebra?")
+    assert found.code == 0
+    assert "training never saw these words, so they count for nothing: zebra, gnu\n" in found.err
+    assert "never saw" not in say("ask", told, story, "Where is Ada?").err
+
+
 def test_a_story_that_is_not_there_and_a_run_of_another_task(say: Say, told: Path, trained: Path, story: Path) -> None:
     assert "there is no such file" in say("ask", told, "none.txt", "A?").complaint
     assert "answers questions about stories" in say("ask", trained, story, "A?").complaint
