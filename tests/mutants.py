@@ -83,6 +83,7 @@ BUILD = "tests/unit/recipes/test_build.py"
 BATCHES = "tests/unit/data/test_batches.py"
 CHAIN = "tests/unit/attention/test_chain.py"
 MEMORY_NETWORK = "tests/reference/test_memory_network.py"
+MEMORY_DECODER = "tests/reference/test_memory_network_decoder.py"
 STORIES = "tests/unit/tasks/test_stories.py"
 STRUCTURED = "tests/unit/attention/test_structured.py"
 HARD = "tests/unit/attention/test_hard.py"
@@ -318,8 +319,8 @@ ATTENTION = (
     Mutant(
         "the mean of heads with W_k = W_v is of narrow values",
         "attention/multihead.py",
-        "self.d_k = self.d_v if shared_key_value else d_model // heads",
-        "self.d_k = self.d_v = d_model // heads if shared_key_value else d_model // heads",
+        "d_k = d_v if shared_key_value else d_model // heads",
+        "d_k = d_v = d_model // heads if shared_key_value else d_model // heads",
         (f"{LOOPS}::test_equals_the_loops",),
     ),
     Mutant(
@@ -769,8 +770,8 @@ ATTENTION = (
     Mutant(
         "relative scores are not scaled",
         "attention/positions.py",
-        "(query @ self.key.T / math.sqrt(query.size(-1)))",
-        "(query @ self.key.T)",
+        "return products / math.sqrt(self.key.size(1))",
+        "return products",
         (f"{LOOPS}::test_equals_the_loops[project-False-shaw-keys]",),
     ),
     Mutant(
@@ -2839,6 +2840,41 @@ MEMORIES = (
         "links.to(wide.dtype).masked_fill(torch.eye(keys, dtype=torch.bool, device=links.device), never / 2)",
         "links.to(wide.dtype)",
         (f"{CHAIN}::test_marginals_are_those_of_all_paths",),
+    ),
+    Mutant(
+        "a memory network that writes remembers a word too many",
+        "models/memory_network_decoder.py",
+        "self.visibility = window(memory - 1, 0)",
+        "self.visibility = window(memory, 0)",
+        (MEMORY_DECODER,),
+    ),
+    Mutant(
+        "its keys are its values",
+        "models/memory_network_decoder.py",
+        "key, value = tables.chunk(2, -1)",
+        "value, key = tables.chunk(2, -1)",
+        (MEMORY_DECODER,),
+    ),
+    Mutant(
+        "its words are scaled as those of a Transformer",
+        "models/memory_network_decoder.py",
+        "scaled=False, ",
+        "",
+        (MEMORY_DECODER,),
+    ),
+    Mutant(
+        "the first half goes through the ReLU",
+        "models/memory_network_decoder.py",
+        "return torch.cat((straight, functional.relu(bent)), -1)",
+        "return torch.cat((functional.relu(straight), bent), -1)",
+        (MEMORY_DECODER,),
+    ),
+    Mutant(
+        "ages are counted from the oldest",
+        "attention/positions.py",
+        "(positions[:, :, None] - key_positions[:, None, :]).clamp(0, self.key.size(0) - 1)",
+        "(key_positions[:, None, :] + 0 * positions[:, :, None]).clamp(0, self.key.size(0) - 1)",
+        (MEMORY_DECODER,),
     ),
     Mutant(
         "a word's place is counted from the end of the longest sentence",
