@@ -48,6 +48,9 @@ from heedful.runs.load import open_run
 from heedful.store import MANIFEST, digest
 from heedful.tasks.captioning.scenes import coco, scenes
 from heedful.tasks.glimpses.digits import idx
+from heedful.tasks.speech.digits import sayings
+from heedful.tasks.video.moving import files as moving_files
+from heedful.tasks.video.moving import moving
 
 HERE: Final = Path(__file__).parent
 STEPS: Final = 80
@@ -204,6 +207,24 @@ def drawn() -> dict[str, str | bytes]:
     for part, count in (("train", 24), ("validation", 6)):
         pictures, table = coco(scenes(part, count, size=16), stem=part[0])
         found |= {**pictures, f"{part}.json": table}
+    return found
+
+
+def clips() -> dict[str, str | bytes]:
+    """Clips of two shapes with their captions and events."""
+    found: dict[str, str | bytes] = {}
+    for part, count in (("train", 12), ("validation", 4)):
+        found |= moving_files(moving(part, count, size=12), stem=part)
+    return found
+
+
+def heard() -> dict[str, str | bytes]:
+    """Two digits said, in a few voices."""
+    found: dict[str, str | bytes] = {}
+    for part, count in (("train", 8), ("validation", 3)):
+        said = list(sayings(part, count, seed=1, digits=2))
+        found |= {f"{part}{number}.wav": each.wav for number, each in enumerate(said)}
+        found[f"{part}.tsv"] = "".join(f"{part}{number}.wav\t{each.text}\n" for number, each in enumerate(said))
     return found
 
 
@@ -583,6 +604,29 @@ RUNS: Final[dict[str, Golden]] = {
         [["caption", "run", "v00000.png", "v00001.png", "v00002.png", "--format", "jsonl", "--n-best", "2"], MEASURE],
         complete=True,
     ),
+    "video": Golden(
+        'task = "video"\n' + paths("jsonl", "frames = 16", "frame_size = 12", "max_length = 16")
+        + '\n[model]\nd_model = 8\nframes = { widths = [4, 8] }\nmotion = { widths = [4] }\n'
+        + 'decoder = { kind = "recurrent", dropout = 0.0, reading = { kind = "bahdanau" } }\n'
+        + sitting("keep = 1", batch_tokens=60) + BEAM,
+        clips(), [],
+        [["caption", "run", *(f"validation/0000{n}.npz" for n in range(4)), "--format", "jsonl"], MEASURE],
+        complete=True,
+    ),
+    "speech": Golden(
+        'task = "speech"\n' + paths("tsv", "frames = { rate = 8000 }", "max_seconds = 4", "max_length = 8") + WORDS
+        + '\n[model]\nd_model = 8\nheads = 2\nlayers = 1\nd_ff = 16\nchannels = 4\nctc_weight = 0.5\n'
+        + "\n[model.decoder]\nlayers = 1\nheads = 2\nd_ff = 16\n"
+        + sitting("keep = 1", batch_tokens=400),
+        heard(), [],
+        [["transcribe", "run", *(f"validation{n}.wav" for n in range(3)), "--format", "jsonl"], MEASURE],
+    ),
+    "language-memory": Golden(
+        'task = "language_modelling"\n' + paths("txt", "length = 32", 'documents = "apart"')
+        + WORDS + '\n[model]\nkind = "memory_network"\nd_model = 8\nhops = 3\nmemory = 5\ndeviation = 0.3\n'
+        + sitting("keep = 1") + '\n[generation]\nkind = "greedy"\ntokens = 15\nstop = ["sea"]\n',
+        documents(), [*WRITTEN, {"call": "inspect", "asked": ["The cat"], "given": {"limit": 0}}], WRITE, complete=True,
+    ),
 }  # fmt: skip
 
 
@@ -617,6 +661,7 @@ def train(name: str, golden: Golden) -> Path:
     folder = HERE / name
     folder.mkdir()
     for file, text in golden.texts.items():
+        (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_bytes(text.encode() if isinstance(text, str) else text)
     (folder / "recipe.toml").write_text(golden.recipe, encoding="utf-8", newline="\n")
     os.chdir(folder)
