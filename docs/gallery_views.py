@@ -15,14 +15,7 @@ from heedful.inspection.figures import figure
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images" / "gallery"
-VIEWS = {
-    "regions": "captioned",
-    "frames": "filmed",
-    "glimpses": "glimpsed",
-    "hops": "told",
-    "chain": "chained",
-    "turns": "spoken",
-}
+VIEWS = {"chain": "chained", "turns": "spoken"}
 UNROLLED = {"luong": "recipes/road/luong.toml", "transformer": "recipes/multi30k-en-de.toml"}
 SIZE = ("--tokenizer.size", "10000")
 

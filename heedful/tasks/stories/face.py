@@ -152,7 +152,7 @@ class StoryReader(Face):
         )
         read = self._story([row])
         record, chances = recorded(
-            self.model, lambda: self._chances(read), scope=scope, axes=axes, title=f"{' '.join(told)} {question}"
+            self.model, lambda: self._chances(read), scope=scope, axes=axes, title=question
         )
         used = {name for each in record.maps for name in (each.queries, each.keys)}
         names = self.words.answers.names
