@@ -169,7 +169,7 @@ def test_a_run_that_was_pulled_the_plug_goes_on_as_if_nothing_happened(trained: 
     assert measured(found) == measured(trained)
 
 
-@pytest.mark.parametrize("at", [29, 75, 95])
+@pytest.mark.parametrize("at", [pytest.param(29, marks=pytest.mark.slow), 75, pytest.param(95, marks=pytest.mark.slow)])
 def test_lines_of_training_are_those_of_one_sitting(small: Path, another: Another, at: int) -> None:
     """Each line tells of fifty updates, whatever happened between them."""
     words = ("--training.steps", "105", "--training.evaluate_every", "30")
