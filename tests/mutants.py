@@ -129,6 +129,70 @@ OPTIMIZERS = "tests/unit/training/test_optimizers.py"
 PRECISION = "tests/unit/training/test_precision.py"
 SCHEDULES = "tests/unit/training/test_schedules.py"
 TRAINER = "tests/unit/training/test_trainer.py"
+FORECAST = "tests/unit/training/test_forecast.py"
+
+COSTS = (
+    Mutant(
+        "time left forgets that evaluations take time",
+        "training/forecast.py",
+        "updates * self.per_update + pauses * (self.pause or 0.0)",
+        "updates * self.per_update",
+        (FORECAST,),
+    ),
+    Mutant(
+        "time left goes by the last limit instead of the first",
+        "training/forecast.py",
+        "return min(found, key=lambda ending: ending.seconds, default=None)",
+        "return max(found, key=lambda ending: ending.seconds, default=None)",
+        (FORECAST,),
+    ),
+    Mutant(
+        "a run that goes on begins its epoch anew in the forecast",
+        "training/trainer.py",
+        "return Plan(self.progress, len(updates), min(done, len(updates)), sum(sizes), examples)",
+        "return Plan(self.progress, len(updates), 0, sum(sizes), examples)",
+        (FORECAST,),
+    ),
+    Mutant(
+        "losses part already where validation rises for once",
+        "training/trend.py",
+        "rising >= _RISING and _apart",
+        "rising and _apart",
+        ("tests/unit/training/test_trend.py",),
+    ),
+    Mutant(
+        "overfitting is told at every evaluation",
+        "training/trend.py",
+        "if before.parted is not None or low is None or now is None:",
+        "if low is None or now is None:",
+        ("tests/unit/training/test_trend.py",),
+    ),
+    Mutant(
+        "validation examples are sought by their sources alone",
+        "data/corpus.py",
+        "identity=lambda pair: (pair.source, pair.target),",
+        "identity=lambda pair: pair.source,",
+        ("tests/unit/data/test_corpus.py::test_examples_that_occur_in_another_corpus_are_counted",),
+    ),
+    Mutant(
+        "what is left out of a corpus has a digest there",
+        "data/corpus.py",
+        """        encoded = encode(example)
+""",
+        """        encoded = encode(example)
+        if digests is not None and any(items is None for items in encoded):
+            digests.add(example)
+""",
+        ("tests/unit/data/test_corpus.py",),
+    ),
+    Mutant(
+        "a curve draws the smoothed loss of training",
+        "runs/learning_curve.py",
+        'for name in ("nll", "loss") if',
+        'for name in ("loss", "nll") if',
+        ("tests/unit/runs/test_learning_curve.py",),
+    ),
+)
 
 ATTENTION = (
     Mutant(
@@ -3068,6 +3132,7 @@ CLIPS = (
 
 MUTANTS = (
     *CLIPS,
+    *COSTS,
     *ATTENTION,
     *MODELS,
     *MEMORIES,

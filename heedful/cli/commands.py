@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, Command] = {
     "quickstart": Command("heedful.cli.quickstart", "watch a small model learn a task from made-up data"),
     "recipes": Command("heedful.cli.recipes", "the recipes that come with heedful, and copies of them to begin with"),
     "train": Command("heedful.cli.train", "train a model as a recipe says, or go on with a run"),
+    "curve": Command("heedful.cli.curve", "draw how training and validation loss went, or go, by updates"),
     "translate": Command("heedful.cli.translate", "translate text with a trained model"),
     "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
     "align": Command("heedful.cli.align", "which words of translations belong to which words of their sources"),

@@ -7,11 +7,12 @@ import time
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from heedful.cli.output import say
-from heedful.recipes.training import TrainingConfig
-from heedful.training.listeners import Evaluation, Listener, Update
+from heedful.tasks.counted import Counted
+from heedful.training.forecast import Forecast
+from heedful.training.listeners import Evaluation, Listener, Plan, Update
 
 _LINE_EVERY = 20.0
 """Seconds between lines where there is no terminal."""
@@ -55,35 +56,45 @@ class Counting(_Bar):
 
 
 class TrainingProgress(_Bar, Listener):
-    """Rate, loss, and time left; one line for each evaluation. `config` tells when training ends."""
+    """Speed, loss, and time left; one line for each evaluation.
 
-    def __init__(self, config: TrainingConfig, console: Console) -> None:
+    Args:
+        forecast: of a training that has not begun.
+        console: where a bar is shown, if it is a terminal.
+        counted: what labels and examples are called.
+    """
+
+    def __init__(self, forecast: Forecast, console: Console, counted: Counted) -> None:
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TimeRemainingColumn(),
             TextColumn("{task.fields[numbers]}"),
         )
         super().__init__(Progress(*columns, console=console, transient=True, disable=not console.is_terminal))
-        self.config = config
-        self._task = self._bar.add_task("training", total=config.steps, numbers="")
-        self._began = time.monotonic()
-        self._labels = self._seconds = 0.0
+        self._forecast = forecast
+        self._counted = counted
+        self._task = self._bar.add_task("training", total=forecast.limits.steps, numbers="")
+
+    def planned(self, plan: Plan) -> None:
+        """Knows how many updates there will be."""
+        self._forecast = self._forecast.planned(plan)
+        self._bar.update(self._task, completed=plan.progress.step, total=self._forecast.last)
 
     def updated(self, update: Update) -> None:
         """Moves the bar, or writes a line now and then."""
-        self._labels = 0.98 * self._labels + update.labels
-        self._seconds = 0.98 * self._seconds + update.seconds
-        numbers = f"loss {update.loss:.3f}  {self._labels / self._seconds:,.0f} tokens/s"
+        self._forecast = known = self._forecast.updated(update)
+        speed = self._counted.speed(labels=known.labels_per_second, examples=known.examples_per_second)
+        numbers = "  ".join(filter(None, (f"loss {update.loss:.3f}", speed, known.left())))
         self._bar.update(self._task, completed=update.step, numbers=numbers)
         if self._wants_line():
-            total = f"/{self.config.steps}" if self.config.steps else ""
-            say(f"step {update.step}{total}  {numbers}{self._left(update.step)}")
+            total = "" if known.last is None else f"/{known.last}"
+            say(f"step {update.step}{total}  {numbers}")
 
     def evaluated(self, evaluation: Evaluation) -> None:
         """One line of metrics; a star marks the best so far."""
+        self._forecast = self._forecast.evaluated(evaluation)
         metrics = "  ".join(f"{name} {value:.3f}" for name, value in evaluation.metrics.items())
         minutes = evaluation.progress.seconds / 60
         star = " *" if evaluation.improved else ""
@@ -92,11 +103,3 @@ class TrainingProgress(_Bar, Listener):
             say(text)
         else:
             self._bar.console.print(text, highlight=False)
-
-    def _left(self, step: int) -> str:
-        self._first = getattr(self, "_first", step)
-        done = step - self._first
-        if not self.config.steps or not done:
-            return ""
-        left = (time.monotonic() - self._began) / done * (self.config.steps - step)
-        return f"  {left / 60:.1f} min left"

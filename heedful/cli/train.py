@@ -38,17 +38,19 @@ def run(arguments: Sequence[str]) -> int:
     from rich.console import Console
 
     from heedful.cli.progress import TrainingProgress
+    from heedful.runs.loop import limits_of
     from heedful.runs.train import train
+    from heedful.tasks.kind import kind_of
+    from heedful.training.forecast import Forecast
 
     console = Console(stderr=True, force_terminal=None if os.environ.get("RANK", "0") == "0" else False)
-    with TrainingProgress(recipe.training, console) as progress:
+    kind, forecast = kind_of(recipe), Forecast(limits_of(recipe.training), recipe.training.evaluate_every)
+    with TrainingProgress(forecast, console, kind.counted) as progress:
         outcome = train(recipe, listeners=[progress], say=say, device=given.device)
     if outcome.leads and outcome.signal:
         name = signal.Signals(outcome.signal).name
         say(f"{name}: saved; the same command goes on from here ({outcome.folder})")
     elif outcome.leads:
-        from heedful.tasks.kind import kind_of
-
-        following = kind_of(recipe).tried(recipe).replace("RUN", str(outcome.folder))
+        following = kind.tried(recipe).replace("RUN", str(outcome.folder))
         say(f"trained: {outcome.folder}\nnext: heedful {following}")
     return 128 + outcome.signal if outcome.signal else 0

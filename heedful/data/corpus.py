@@ -5,7 +5,7 @@ everything is on the disk: an interrupted write leaves no corpus, and the older 
 has a sequence on each side: the ids of source and target of a translation, words and their tags, or a document alone;
 or arrays of one shape, such as the features of a picture's regions. The folder holds for each side what all examples
 have, one after the other, and where each begins; `corpus.json` says how to read them, and by which sha256 a changed
-byte is noticed.
+byte is noticed. Where examples are texts there is a digest of each besides, by which those that occur twice are found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, SupportsIndex, TypeVar, final
 
 import numpy as np
-from jaxtyping import Bool, Int, Integer, Shaped
+from jaxtyping import Bool, Int, Integer, Shaped, UInt64
 
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer
@@ -35,6 +35,7 @@ Example = TypeVar("Example")
 _FORMAT = 2
 _DESCRIPTION = "corpus.json"
 _START = np.dtype("<i8")
+_DIGESTS, _DIGEST = "digests", np.dtype("<u8")
 
 
 @dataclass(frozen=True)
@@ -130,10 +131,13 @@ class Encoding(Generic[Example]):
         sizes: of each side, by its name; ids are below it. What the items of a side of arrays are.
         encode: the ids or items of an example on each side; none where there is nothing to read, None where they would
             be too many.
+        identity: texts and numbers that two examples share only if they are the same; None where nobody asks for
+            examples that occur twice, such as pictures.
     """
 
     sizes: Mapping[str, int | Items]
     encode: Callable[[Example], Sequence[Sequence[Any] | np.ndarray | None]]
+    identity: Callable[[Example], object] | None = None
 
 
 @final
@@ -145,11 +149,14 @@ class Corpus:
         folder: where it lies.
         report: what was kept and dropped when it was written.
         sides: the ids or arrays of all examples, by the side's name.
+        digests: a number for each example, equal for those that are the same; None where there are none, as in corpora
+            of older versions.
     """
 
     folder: Path
     report: Report
     sides: Mapping[str, Side]
+    digests: UInt64[np.ndarray, " N"] | None = None
 
     @classmethod
     def open(cls, folder: Path, *, fingerprint: str | None = None) -> Corpus:
@@ -175,9 +182,10 @@ class Corpus:
             sides = {name: _map(folder, name, count=report.kept, **side) for name, side in record["sides"].items()}
             if not sides:
                 raise ValueError("without sides")
+            digests = _map_digests(folder, record[_DIGESTS], count=report.kept) if _DIGESTS in record else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(f"{folder}: damaged corpus ({error}); encode the text again") from None
-        return cls(folder, report, sides)
+        return cls(folder, report, sides, digests)
 
     def __len__(self) -> int:
         return self.report.kept
@@ -189,6 +197,12 @@ class Corpus:
     def lengths(self) -> Int[np.ndarray, "N sides"]:
         """Ids of each example on each side."""
         return np.stack([side.lengths for side in self.sides.values()], axis=1)
+
+    def repeated(self, other: Corpus) -> int:
+        """How many of the examples occur in another corpus too; 0 where that is not known."""
+        if self.digests is None or other.digests is None:
+            return 0
+        return int(np.isin(self.digests, other.digests).sum())
 
 
 def pair_encoding(source: Tokenizer, target: Tokenizer, *, max_length: int) -> Encoding[Pair]:
@@ -205,6 +219,7 @@ def pair_encoding(source: Tokenizer, target: Tokenizer, *, max_length: int) -> E
     return Encoding(
         {"source": source.size, "target": target.size},
         lambda pair: (side(pair.source, source), side(pair.target, target)),
+        identity=lambda pair: (pair.source, pair.target),
     )
 
 
@@ -232,10 +247,13 @@ def write_corpus(
     with whole_folder(folder, use="write the corpus to", instead_of=_DESCRIPTION) as beside:
         with ExitStack() as files:
             growing = {name: _Growing(files, beside / name, size=size) for name, size in encoding.sizes.items()}
-            report = _encode(examples, encoding.encode, list(growing.values()))
+            digests = None if encoding.identity is None else _Digests(files, beside / _DIGESTS, of=encoding.identity)
+            report = _encode(examples, encoding.encode, list(growing.values()), digests)
             _require_some(report)
         sides = {name: side.about() for name, side in growing.items()}
         about = {"format": _FORMAT, "fingerprint": fingerprint, "report": asdict(report), "sides": sides}
+        if digests is not None:
+            about[_DIGESTS] = digests.sum.hexdigest()
         (beside / _DESCRIPTION).write_text(json.dumps(about, indent=1))
     return Corpus.open(folder)
 
@@ -283,13 +301,30 @@ class _Growing:
         self._files[name].write(content)
 
 
+class _Digests(Generic[Example]):
+    """The growing file of what tells examples from each other."""
+
+    def __init__(self, files: ExitStack, path: Path, *, of: Callable[[Example], object]) -> None:
+        self._of = of
+        self._file = files.enter_context(path.open("wb", buffering=2**20))
+        self.sum = hashlib.sha256()
+
+    def add(self, example: Example) -> None:
+        text = repr(self._of(example)).encode("utf-8", "surrogatepass")
+        content = hashlib.blake2b(text, digest_size=_DIGEST.itemsize).digest()
+        self.sum.update(content)
+        self._file.write(content)
+
+
 def _encode(
     examples: Iterable[Example],
     encode: Callable[[Example], Sequence[Sequence[Any] | np.ndarray | None]],
     sides: Sequence[_Growing],
+    digests: _Digests[Example] | None,
 ) -> Report:
     kept = empty = too_long = 0
-    for encoded in map(encode, examples):
+    for example in examples:
+        encoded = encode(example)
         if any(items is not None and len(items) == 0 for items in encoded):
             empty += 1
         elif any(items is None for items in encoded):
@@ -298,6 +333,8 @@ def _encode(
             kept += 1
             for items, side in zip(encoded, sides, strict=True):
                 side.add([] if items is None else items)
+            if digests is not None:
+                digests.add(example)
     return Report(kept, empty, too_long)
 
 
@@ -330,6 +367,12 @@ def _map(
     if starts[0] != 0 or starts[-1] != tokens or np.diff(starts).min(initial=1) < 1:
         raise ValueError(f"{side}.starts does not fit {side}.ids")
     return Side(ids, starts[:-1], starts[1:])
+
+
+def _map_digests(folder: Path, expected: str, *, count: int) -> UInt64[np.ndarray, " N"]:
+    if digest(folder / _DIGESTS) != expected:
+        raise ValueError(f"{_DIGESTS} is not what was written")
+    return _array(folder / _DIGESTS, dtype=_DIGEST, count=count)
 
 
 def _array(path: Path, *, dtype: np.dtype[Any], count: int, shape: Sequence[int] = ()) -> np.ndarray:

@@ -83,4 +83,4 @@ def document_encoding(tokenizer: Tokenizer) -> Encoding[Document]:
         ids = tokenizer.encode(document.text)
         return ([*ids, eos] if ids and document.ends else ids,)
 
-    return Encoding({"text": tokenizer.size}, encode)
+    return Encoding({"text": tokenizer.size}, encode, identity=lambda document: document.text)

@@ -31,6 +31,17 @@ def find_device(name: str | torch.device | None) -> torch.device:
     return device
 
 
+def peak_memory(device: torch.device) -> int | None:
+    """The most bytes that this process has used there so far, libraries included; None where nobody tells."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if not sys.platform.startswith(("linux", "darwin")):
+        return None
+    from resource import RUSAGE_SELF, getrusage
+
+    return getrusage(RUSAGE_SELF).ru_maxrss * (1024 if sys.platform.startswith("linux") else 1)
+
+
 def keep_pages() -> bool:
     """Tells glibc to keep freed pages instead of giving them back to the kernel.
 

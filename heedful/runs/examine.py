@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -19,6 +18,7 @@ from heedful.models.size import measure as measure_size
 from heedful.recipes.recipe import Recipe
 from heedful.runs.checkpoints import best_step
 from heedful.runs.device import find_device, keep_pages
+from heedful.runs.learning_curve import has, records
 from heedful.runs.load import trained
 from heedful.runs.loop import freeze
 from heedful.runs.prepare import open_corpus
@@ -91,13 +91,13 @@ def system(run: Run[Any, Any]) -> System:
     """
     manifest = read_manifest(run.folder)
     step = best_step(run.folder, replace(manifest, best=None) if manifest.finished else manifest)
-    records = list(_records(run.folder / "metrics.jsonl"))
-    speeds = [record["labels_per_second"] for record in records if _has(record, "training", "labels_per_second")]
-    timed = [record["seconds"] / 60 for record in records if _has(record, "validation", "seconds")]
+    lines = list(records(run.folder / "metrics.jsonl"))
+    speeds = [record["labels_per_second"] for record in lines if has(record, "training", "labels_per_second")]
+    timed = [record["seconds"] / 60 for record in lines if has(record, "validation", "seconds")]
     curve = (
         Point(record["step"], record["seconds"] / 60, record["loss"])
-        for record in records
-        if _has(record, "validation", "step", "seconds", "loss")
+        for record in lines
+        if has(record, "validation", "step", "seconds", "loss")
     )
     with imagined():
         model: nn.Module = run.build()
@@ -114,26 +114,6 @@ def system(run: Run[Any, Any]) -> System:
         curve=tuple(curve),
     )
     return System(str(run.folder), facts)
-
-
-def _records(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines that can be read: a kill may leave half a line."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict):
-            yield record
-
-
-def _has(record: Mapping[str, Any], kind: str, *names: str) -> bool:
-    """A record of this kind with numbers of these names; a loss that was infinite is none."""
-    return record.get("kind") == kind and all(isinstance(record.get(name), int | float) for name in names)
 
 
 def measure(

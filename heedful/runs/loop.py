@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, assert_never
 
+import torch
 from torch import Tensor, nn
 
 from heedful.errors import RecipeError
@@ -37,11 +38,8 @@ def build_trainer(
     run: Run[Any, Any], model: nn.Module, task: Task[Any], *, world: World, listener: Listener
 ) -> Trainer[Any]:
     """What trains a model as its recipe says, in bf16 where that is asked for or the hardware is fast at it."""
-    config = run.recipe.training
-    half = config.precision == "bf16" or (config.precision == "auto" and has_fast_bf16(world.device))
-    precision = Half(model) if half else Exact(model)
-    least = config.min_steps if isinstance(config, FineTuningConfig) else None
-    limits = Limits(config.steps, config.epochs, config.minutes, config.patience, least or 0)
+    config, limits = run.recipe.training, limits_of(run.recipe.training)
+    precision = Half(model) if in_half(config, world.device) else Exact(model)
     return Trainer(
         model,
         task,
@@ -62,6 +60,17 @@ def build_trainer(
         keeper=Checkpoints(run.folder, keep=config.keep),
         average=MovingAverage(precision.masters, config.ema) if config.ema is not None else None,
     )
+
+
+def limits_of(config: TrainingConfig) -> Limits:
+    """When training ends."""
+    least = config.min_steps if isinstance(config, FineTuningConfig) else None
+    return Limits(config.steps, config.epochs, config.minutes, config.patience, least or 0)
+
+
+def in_half(config: TrainingConfig, device: torch.device) -> bool:
+    """Whether training computes in bf16 there."""
+    return config.precision == "bf16" or (config.precision == "auto" and has_fast_bf16(device))
 
 
 def _optimizer(config: TrainingConfig, parameters: Mapping[str, Tensor], *, factors: Mapping[str, float]) -> Optimizer:

@@ -18,14 +18,17 @@ from torch import nn
 from heedful.data.corpus import Corpus, fingerprint
 from heedful.errors import RecipeError
 from heedful.recipes.problems import risks
-from heedful.recipes.recipe import Recipe
+from heedful.recipes.recipe import Recipe, data_table
 from heedful.runs.checkpoints import finish, resume
+from heedful.runs.costs import Costs
 from heedful.runs.device import find_device, keep_pages
 from heedful.runs.initial import fresh, resolved
+from heedful.runs.learning_curve import read_curve
 from heedful.runs.load import trained
 from heedful.runs.loop import build_trainer, freeze
 from heedful.runs.metrics_log import EventFiles, MetricsLog
 from heedful.runs.prepare import claimed, open_corpus, open_or_create, require_inputs
+from heedful.runs.remarks import Remarks
 from heedful.store import write_json
 from heedful.tasks.kind import Run
 from heedful.tasks.task import Task
@@ -114,12 +117,25 @@ def _corpora(run: Run[Any, Any], name: str, say: Callable[[str], None]) -> tuple
         for remark in member.kind.remarks(member, found[-1]):
             say(f"{called}{part}: {remark}")
     train_text, validation = found
-    report, *_, last = train_text.report, *train_text.sides.values()
+    report = train_text.report
     left_out = ""
     if report.empty or report.too_long:
         left_out = f" ({report.empty:,} empty and {report.too_long:,} too long ones left out)"
-    say(f"{called}{report.kept:,} training examples, {len(last.stream):,} tokens{left_out}")
+    say(f"{called}{member.kind.counted.size(train_text, 'training')}{left_out}")
+    if warning := _leaked(member.kind.counted.stored, train_text, validation, table=data_table(name)):
+        say(f"warning: {called}{warning}")
     return train_text, validation
+
+
+def _leaked(stored: str, train_text: Corpus, validation: Corpus, *, table: str) -> str:
+    """What is wrong with a validation part of which training knows the answers; nothing where it knows none."""
+    count, total = validation.repeated(train_text), len(validation)
+    if not count:
+        return ""
+    return (
+        f"{count:,} of {total:,} validation {stored} ({count / total:.1%}) are in the training text too, so validation "
+        f"looks better than it is; take them out of {table}.train or of {table}.validation"
+    )
 
 
 def _train(
@@ -148,7 +164,9 @@ def _train(
         told: list[Listener] = []
         if here.leads:
             log.rewind(progress, snapshot.gathered if snapshot else {})
-            told = [log, *listeners]
+            config = run.recipe.training
+            costs = Costs(config, model, say=say, device=here.device)
+            told = [log, costs, *listeners, Remarks(config, past=read_curve(log.path), say=say)]
             if run.recipe.training.tensorboard:
                 events = EventFiles(run.folder / "tensorboard", resumed_at=progress.step)
                 told.append(files.enter_context(closing(events)))

@@ -21,6 +21,7 @@ from heedful.errors import DataError, RunError
 from heedful.models.interface import Encoder
 from heedful.recipes.recipe import Recipe
 from heedful.recipes.text import TokenizerConfig
+from heedful.tasks.counted import Counted
 from heedful.tasks.exam import Asking, Exam
 from heedful.tasks.labelled import LabelledComparison, LabelledExam, LabelledReport
 from heedful.tasks.report import Comparison, Report
@@ -60,6 +61,7 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
     Attributes:
         words: files of the vocabularies of text.
         outputs: what of the text, besides its words, decides how many outputs a model has; None where nothing does.
+        counted: what its examples and labels are called.
         trial: how a trained model is tried first, behind `heedful`; the folder takes the place of RUN.
         understood: fields of `Asking` that say something to the task.
         reported: how what a model reaches in the task's exam is told; None where it has none, and a trained model is
@@ -69,6 +71,7 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
 
     words: ClassVar[tuple[str, ...]]
     outputs: ClassVar[str | None] = None
+    counted: ClassVar[Counted] = Counted()
     trial: ClassVar[str] = "evaluate RUN"
     understood: ClassVar[frozenset[str]] = frozenset()
     reported: ClassVar[type[Report] | None] = None

@@ -77,6 +77,8 @@ class Update:
     Attributes:
         task: which of several it learned from; empty where there is one.
         parts: all parts of its loss that something was counted for, `nll` among them.
+        examples: that it learned from, in all processes.
+        elapsed: seconds since training began when it was done, as in `Progress.seconds`.
     """
 
     step: int
@@ -89,6 +91,8 @@ class Update:
     seconds: float
     task: str = ""
     parts: Mapping[str, Sum] = field(default_factory=dict)
+    examples: int = 0
+    elapsed: float = 0.0
 
     @property
     def further(self) -> Mapping[str, Sum]:
@@ -96,6 +100,25 @@ class Update:
         if self.task:
             return {f"{self.task}/{name}": part for name, part in self.parts.items()}
         return {name: part for name, part in self.parts.items() if name != "nll"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an epoch holds, known before its first update, or before the one that a run goes on with.
+
+    Attributes:
+        progress: how far training is.
+        updates: those of the whole epoch.
+        done: those of it that are behind.
+        batches: that the whole epoch consists of.
+        examples: that they hold.
+    """
+
+    progress: Progress
+    updates: int
+    done: int
+    batches: int
+    examples: int
 
 
 @dataclass(frozen=True)
@@ -110,6 +133,10 @@ class Evaluation:
 
 class Listener(ABC):
     """Told about each update and evaluation; must not change the model."""
+
+    def planned(self, plan: Plan) -> None:
+        """Before the first update of each epoch, and where a run goes on in one."""
+        return
 
     @abstractmethod
     def updated(self, update: Update) -> None:
@@ -137,6 +164,11 @@ class Broadcast(Listener):
     """Several listeners as one."""
 
     listeners: Sequence[Listener] = field(default_factory=tuple)
+
+    def planned(self, plan: Plan) -> None:
+        """Tells them in order."""
+        for listener in self.listeners:
+            listener.planned(plan)
 
     def updated(self, update: Update) -> None:
         """Tells them in order."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import accumulate
 from signal import SIGTERM
 from typing import Any, Generic
 
@@ -18,7 +19,7 @@ from heedful.errors import TrainingError
 from heedful.tasks.task import Batch, Loss, Rows, Task
 from heedful.training.distributed import World
 from heedful.training.interruption import interruption
-from heedful.training.listeners import Evaluation, Keeper, Listener, Progress, Snapshot, Update
+from heedful.training.listeners import Evaluation, Keeper, Listener, Plan, Progress, Snapshot, Update
 from heedful.training.optimizers import MovingAverage, Optimizer
 from heedful.training.precision import Precision
 from heedful.training.restoring import require_alike
@@ -153,6 +154,7 @@ class Trainer(Generic[Batch]):
             updates = self.task.updates(self.progress.epoch, accumulate=self.habits.accumulate)
             if not updates:
                 raise TrainingError(f"epoch {self.progress.epoch}: there is nothing to learn from; give more text")
+            self.listener.planned(self._plan(updates))
             behind = 0
             for batches in updates:
                 if behind >= self.progress.position:
@@ -161,6 +163,12 @@ class Trainer(Generic[Batch]):
                     yield batches
                 behind += len(batches)
             self.progress = replace(self.progress, epoch=self.progress.epoch + 1, position=0)
+
+    def _plan(self, updates: Sequence[Sequence[Rows]]) -> Plan:
+        sizes = [len(batches) for batches in updates]
+        done = sum(behind < self.progress.position for behind in accumulate(sizes, initial=0))
+        examples = sum(len(rows) for batches in updates for rows in batches)
+        return Plan(self.progress, len(updates), min(done, len(updates)), sum(sizes), examples)
 
     def _finished(self) -> bool:
         limits, progress = self.limits, self.progress
@@ -202,7 +210,8 @@ class Trainer(Generic[Batch]):
         )
         seconds = time.perf_counter() - began
         done = Update(step, progress.epoch, loss.mean, nll, rate, norm, int(loss.count), seconds, member, parts)
-        self.listener.updated(done)
+        examples = sum(len(rows) for rows in batches)
+        self.listener.updated(replace(done, examples=examples, elapsed=self._elapsed()))
 
     def _seed_generators(self, step: int) -> None:
         """Dropout of an update; `torch.manual_seed` would look for every device there is, which takes its time."""

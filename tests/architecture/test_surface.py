@@ -54,6 +54,7 @@ def test_commands_are_frozen() -> None:
             "quickstart",
             "recipes",
             "train",
+            "curve",
             "translate",
             "score",
             "align",

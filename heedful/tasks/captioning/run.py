@@ -27,6 +27,7 @@ from heedful.tasks.captioning.exam import caption_exam
 from heedful.tasks.captioning.face import Captioner
 from heedful.tasks.captioning.recipe import CaptioningRecipe
 from heedful.tasks.captions import by_caption, caption_encoding, unseen
+from heedful.tasks.counted import Counted
 from heedful.tasks.criteria import DoublyStochastic, build_criterion
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, learned, placed
@@ -47,6 +48,7 @@ class CaptioningKind(Kind[CaptioningRecipe, Model]):
     """Captions of pictures are learned; a network that learns nothing is a file of the run, as a vocabulary is."""
 
     words: ClassVar = (CAPTIONS,)
+    counted: ClassVar = Counted(examples="captions", stored="pictures")
     trial: ClassVar = "caption RUN photo.jpg"
     reported: ClassVar = LabelledReport
     compared: ClassVar = LabelledComparison

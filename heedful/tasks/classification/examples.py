@@ -73,7 +73,7 @@ def example_encoding(
 
     said = Items("<f4") if answered == "number" else _NUMBERS
     sizes = {"lengths": max_length + 1, "first": max_length + 1, "cut": _NUMBERS, "tokens": tokenizer.size}
-    return Encoding({"label": said, **sizes}, encode)
+    return Encoding({"label": said, **sizes}, encode, identity=_identity)
 
 
 def collate_examples(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answered: Verdict) -> ExampleBatch:
@@ -98,6 +98,12 @@ def example_lengths(corpus: Corpus) -> Int[np.ndarray, "N 2"]:
     starts = np.concatenate(([0], np.cumsum(side.lengths)))[:-1]
     longest = np.maximum.reduceat(side.stream, starts).astype(np.int64) * side.lengths
     return np.stack([longest, longest], 1)
+
+
+def _identity(example: Labelled | Choice) -> object:
+    if isinstance(example, Choice):
+        return example.candidates, example.right
+    return example.texts, example.label
 
 
 def _label(example: Labelled | Choice, labels: Labels | None, *, answered: Verdict) -> list[int] | list[float]:

@@ -21,6 +21,7 @@ from heedful.tasks.classification.examples import example_encoding
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import METRICS, Classification
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
+from heedful.tasks.counted import Counted
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.values import Tokens
@@ -36,6 +37,7 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
 
     words: ClassVar = (TEXT,)
     outputs: ClassVar = "classes"
+    counted: ClassVar = Counted(labels="examples")
     trial: ClassVar = 'classify RUN --text "..."'
 
     def labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:

@@ -223,7 +223,11 @@ class Script:
                 reply = [number for turn in (exchange.reply, *exchange.further) for number in self.turn(turn)]
             return context, reply if len(reply) <= self.max_length else None
 
-        return Encoding({"source": self.size, "target": self.size}, encode)
+        def identity(exchange: Exchange) -> object:
+            turns = (*exchange.context, exchange.reply, *exchange.further)
+            return [(turn.speaker, turn.text) for turn in turns]
+
+        return Encoding({"source": self.size, "target": self.size}, encode, identity)
 
     def tokens(self, rows: Int[np.ndarray, "B T"]) -> Tokens:
         """Ids with -1 behind them as a model reads them; the segment of each is the number of who speaks."""

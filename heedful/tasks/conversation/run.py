@@ -21,6 +21,7 @@ from heedful.tasks.conversation.exam import ReplyExam
 from heedful.tasks.conversation.face import Partner
 from heedful.tasks.conversation.recipe import ConversationRecipe
 from heedful.tasks.conversation.report import ConversationComparison, ConversationReport
+from heedful.tasks.counted import Counted
 from heedful.tasks.criteria import build_criterion
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, learned, placed
@@ -39,6 +40,7 @@ class ConversationKind(Kind[ConversationRecipe, Model]):
 
     words: ClassVar = (TEXT,)
     outputs: ClassVar = "speakers"
+    counted: ClassVar = Counted(examples="replies")
     trial: ClassVar = "chat RUN"
     reported: ClassVar = ConversationReport
     compared: ClassVar = ConversationComparison

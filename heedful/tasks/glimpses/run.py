@@ -12,6 +12,7 @@ from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labels import Labels
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.picture_classifier import PictureClassifier
+from heedful.tasks.counted import Counted
 from heedful.tasks.exam import Asking
 from heedful.tasks.glimpses.data import Picture, picture_encoding
 from heedful.tasks.glimpses.exam import picture_exam
@@ -31,6 +32,7 @@ class GlimpsesKind(Kind[GlimpsesRecipe, PictureClassifier]):
 
     words: ClassVar = ()
     outputs: ClassVar = "classes"
+    counted: ClassVar = Counted(examples="pictures", labels="pictures", stored="pictures", side="")
     trial: ClassVar = "look RUN PICTURE"
     reported: ClassVar = LabelledReport
     compared: ClassVar = LabelledComparison

@@ -11,6 +11,7 @@ from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document, document_encoding
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.language_model import LanguageModel
+from heedful.tasks.counted import Counted
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned, placed
 from heedful.tasks.language.exam import TextExam, reading
@@ -28,6 +29,7 @@ class LanguageKind(Kind[LanguageRecipe, LanguageModel]):
     """How texts go on is learned."""
 
     words: ClassVar = (TEXT,)
+    counted: ClassVar = Counted(examples="pieces")
     trial: ClassVar = 'generate RUN --prompt "..."'
     understood: ClassVar = frozenset({"context", "stride"})
     reported: ClassVar = LanguageReport

@@ -13,6 +13,7 @@ from heedful.data.readers import Pair
 from heedful.data.sequences import frame
 from heedful.models.interface import Encoder
 from heedful.models.text_matcher import TextMatcher
+from heedful.tasks.counted import Counted
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.kind import Entries, FineTuningKind, Run, examples
 from heedful.tasks.labelled import LabelledExam
@@ -30,6 +31,7 @@ class MatchingKind(FineTuningKind[MatchingRecipe, TextMatcher]):
     """Which texts belong together is learned."""
 
     words: ClassVar = (TEXT,)
+    counted: ClassVar = Counted(examples="pairs", labels="pairs", stored="pairs")
     trial: ClassVar = "index INDEX PASSAGES --model RUN"
 
     def texts(self, recipe: MatchingRecipe) -> Iterator[str]:
@@ -43,7 +45,11 @@ class MatchingKind(FineTuningKind[MatchingRecipe, TextMatcher]):
         def side(text: str) -> tuple[int, ...]:
             return frame(tokenizer, (text,), max_length=length).ids if text else ()
 
-        return Encoding(dict.fromkeys(SIDES, run.tokenizer.size), lambda pair: (side(pair.source), side(pair.target)))
+        return Encoding(
+            dict.fromkeys(SIDES, run.tokenizer.size),
+            lambda pair: (side(pair.source), side(pair.target)),
+            identity=lambda pair: (pair.source, pair.target),
+        )
 
     def headed(self, recipe: MatchingRecipe, sizes: Entries, *, encoder: Encoder[Tokens] | None = None) -> TextMatcher:
         """An encoder, and a temperature."""

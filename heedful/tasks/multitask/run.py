@@ -15,6 +15,7 @@ from heedful.errors import RecipeError
 from heedful.models.interface import Encoder
 from heedful.models.multitask import Headed, MultitaskModel
 from heedful.recipes.recipe import data_table
+from heedful.tasks.counted import Counted
 from heedful.tasks.exam import Asking
 from heedful.tasks.fine_tuning import FineTuningRecipe
 from heedful.tasks.heads import Heads
@@ -40,6 +41,7 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
 
     words: ClassVar = (TEXT,)
     outputs: ClassVar = "classes"
+    counted: ClassVar = Counted(labels="labels")
     understood: ClassVar = frozenset({"task"})
     reported: ClassVar = TasksReport
     compared: ClassVar = LabelledComparison

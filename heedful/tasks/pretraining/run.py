@@ -19,6 +19,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.models.encoders import FirstToken, TransformerEncoder
 from heedful.models.masked_language_model import MaskedHead, MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
+from heedful.tasks.counted import Counted
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned, placed
 from heedful.tasks.pretraining.exam import PassageComparison, PassageExam, PassageReport
@@ -54,6 +55,7 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
     """Reading is learned from hidden tokens."""
 
     words: ClassVar = (TEXT,)
+    counted: ClassVar = Counted(examples="passages", labels="labels", stored="sentences")
     trial: ClassVar = 'fill RUN --text "..."'
     reported: ClassVar = PassageReport
     compared: ClassVar = PassageComparison

@@ -15,6 +15,7 @@ from heedful.data.questions import Question
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.store import stored, write_json
+from heedful.tasks.counted import Counted
 from heedful.tasks.kind import Entries, FineTuningKind, Run, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.spans.exam import question_exam
@@ -42,6 +43,7 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
     """Where the answers to questions stand is learned."""
 
     words: ClassVar = (TEXT,)
+    counted: ClassVar = Counted(examples="windows", labels="windows", stored="windows")
     trial: ClassVar = 'answer RUN --question "..." --context "..."'
 
     def texts(self, recipe: SpansRecipe) -> Iterator[str]:

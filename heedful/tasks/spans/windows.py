@@ -98,6 +98,7 @@ def target_encoding(tokenizer: Tokenizer, *, max_length: int) -> Encoding[Target
     return Encoding(
         sizes | {"tokens": tokenizer.size},
         lambda target: ([target.first], [target.last], [target.window.begin], list(target.window.ids)),
+        identity=lambda target: (target.window.ids, target.first, target.last),
     )
 
 

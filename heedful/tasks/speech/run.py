@@ -16,6 +16,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.models.recogniser import Hybrid, SlotLabeller, SlotLabels
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
+from heedful.tasks.counted import Counted
 from heedful.tasks.criteria import Likelihood, build_criterion
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, learned
@@ -40,6 +41,7 @@ class SpeechKind(Kind[SpeechRecipe, nn.Module]):
     """What is said is learned from recordings and their texts."""
 
     words: ClassVar = (WORDS,)
+    counted: ClassVar = Counted(examples="recordings", stored="recordings", side=TEXT)
     trial: ClassVar = "transcribe RUN sound.wav"
     understood: ClassVar = frozenset({"text", "search"})
     reported: ClassVar = SpeechReport

@@ -227,7 +227,7 @@ class Words:
 
         words = self.size + 1
         sizes = {"question": words, "answer": self.answers.size + 1, "sizes": self.longest + 1, "words": words}
-        return Encoding(sizes, encode)
+        return Encoding(sizes, encode, identity=lambda asked: (asked.facts, asked.question, asked.answer))
 
 
 def story_of(

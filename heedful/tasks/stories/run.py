@@ -13,6 +13,7 @@ from heedful.data.labels import Labels
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.memory_network import MemoryNetwork
+from heedful.tasks.counted import Counted
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, learned, placed
 from heedful.tasks.labelled import LabelledComparison, LabelledExam
@@ -33,6 +34,7 @@ class StoriesKind(Kind[StoriesRecipe, MemoryNetwork]):
 
     words: ClassVar = (WORDS,)
     outputs: ClassVar = "answers"
+    counted: ClassVar = Counted(examples="questions", labels="questions", stored="questions", contents="words")
     trial: ClassVar = 'ask RUN STORY "..."'
     reported: ClassVar = StoriesReport
     compared: ClassVar = LabelledComparison

@@ -216,7 +216,8 @@ def tagged_encoding(
             labels[begin] = numbers[tag if tags.id(tag) is not None else stand_in(tag)]
         return ids, labels
 
-    return Encoding({"tokens": tokenizer.size, "tags": len(numbers) + 1}, encode)
+    sizes = {"tokens": tokenizer.size, "tags": len(numbers) + 1}
+    return Encoding(sizes, encode, identity=lambda sentence: (sentence.words, sentence.tags))
 
 
 def collate_tagged(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> TaggedBatch:

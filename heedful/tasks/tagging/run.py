@@ -14,6 +14,7 @@ from heedful.data.labels import Labels
 from heedful.metrics.entities import are_entities
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.counted import Counted
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.tagging.data import TaggedSentence, tagged_encoding
@@ -34,6 +35,7 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
 
     words: ClassVar = (WORDS,)
     outputs: ClassVar = "tags"
+    counted: ClassVar = Counted(examples="sentences", labels="words")
     trial: ClassVar = 'tag RUN --text "..."'
 
     def labels(self, recipe: TaggingRecipe, folder: Path | None) -> Vocabularies:

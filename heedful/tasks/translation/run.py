@@ -21,6 +21,7 @@ from heedful.errors import RunError
 from heedful.metrics.translation import bleu
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
+from heedful.tasks.counted import Counted
 from heedful.tasks.criteria import Criterion, Decorrelated, Likelihood, build_criterion
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies
@@ -43,6 +44,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
     """Translations are learned from parallel text."""
 
     words: ClassVar = (SOURCE, TARGET)
+    counted: ClassVar = Counted(examples="sentences")
     trial: ClassVar = 'translate RUN --text "..."'
     understood: ClassVar = frozenset({"text", "lowercase", "tokenize", "search"})
     reported: ClassVar = TranslationReport

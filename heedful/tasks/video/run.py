@@ -25,6 +25,7 @@ from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.caption_writer import caption_score
 from heedful.tasks.captions import by_caption, caption_encoding, unseen
+from heedful.tasks.counted import Counted
 from heedful.tasks.criteria import build_criterion
 from heedful.tasks.exam import Asking
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, learned, placed
@@ -49,6 +50,7 @@ class VideoKind(Kind[VideoRecipe, Model]):
     """Captions of clips are learned; a network that learns nothing is a file of the run, as a vocabulary is."""
 
     words: ClassVar = (CAPTIONS,)
+    counted: ClassVar = Counted(examples="captions", stored="clips")
     trial: ClassVar = "caption RUN clip.mp4"
     reported: ClassVar = LabelledReport
     compared: ClassVar = LabelledComparison

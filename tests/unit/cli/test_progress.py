@@ -7,22 +7,27 @@ import pytest
 from rich.console import Console
 
 from heedful.cli.progress import TrainingProgress
-from heedful.recipes.training import TrainingConfig
-from heedful.training.listeners import Evaluation, Progress, Update
+from heedful.tasks.counted import Counted
+from heedful.training.forecast import Forecast
+from heedful.training.listeners import Evaluation, Plan, Progress, Update
+from heedful.training.trainer import Limits
+
+SENTENCES = Counted(examples="sentences")
 
 
 def update(step: int) -> Update:
-    return Update(step, 0, 2.5, 2.0, 0.1, 1.0, 100, 0.5)
+    return Update(step, 0, 2.5, 2.0, 0.1, 1.0, 100, 0.5, examples=20, elapsed=60.0 * step)
 
 
 def evaluation(step: int, *, improved: bool) -> Evaluation:
     return Evaluation(Progress(step=step, seconds=90), {"loss": 1.5, "bleu": 20.25}, improved)
 
 
-def follow(config: dict[str, Any], *, terminal: bool, steps: int = 6) -> str:
+def follow(limits: dict[str, Any], *, terminal: bool, steps: int = 6, counted: Counted = SENTENCES) -> str:
     stream = io.StringIO()
-    console = Console(file=stream, force_terminal=terminal, width=120)
-    with TrainingProgress(TrainingConfig.model_validate(config), console) as progress:
+    console = Console(file=stream, force_terminal=terminal, width=160)
+    with TrainingProgress(Forecast(Limits(**limits), 3), console, counted) as progress:
+        progress.planned(Plan(Progress(), updates=3, done=0, batches=3, examples=60))
         for step in range(1, steps + 1):
             progress.updated(update(step))
             if step % 3 == 0:
@@ -30,19 +35,20 @@ def follow(config: dict[str, Any], *, terminal: bool, steps: int = 6) -> str:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("config", [{"steps": 6}, {"minutes": 3.0}, {"epochs": 2}])
-def test_a_terminal_gets_a_bar_and_lines_that_stay(config: dict[str, Any]) -> None:
+@pytest.mark.parametrize("limits", [{"steps": 6}, {"minutes": 30.0}, {"epochs": 2}])
+def test_a_terminal_gets_a_bar_and_lines_that_stay(limits: dict[str, Any]) -> None:
     """Also where nobody knows how many steps there will be."""
-    shown = follow(config, terminal=True)
+    shown = follow(limits, terminal=True)
     assert "step 3  1.5 min  validation loss 1.500  bleu 20.250 *" in shown
     assert "step 6  1.5 min  validation loss 1.500  bleu 20.250" in shown
-    assert "loss 2.500  200 tokens/s" in shown
-    assert ("6/6" in shown) is ("steps" in config)
+    assert "loss 2.500  200 tokens/s  40 sentences/s" in shown
+    assert ("6/6" in shown) is ("minutes" not in limits), "the bar knows the updates of two epochs"
+    assert ("24 min left" in shown) is ("minutes" in limits)
 
 
-@pytest.mark.parametrize("config", [{"steps": 100}, {"minutes": 3.0}])
+@pytest.mark.parametrize("limits", [{"steps": 100}, {"minutes": 300.0}, {"steps": 100, "patience": 2}])
 def test_elsewhere_there_are_plain_lines_now_and_then(
-    config: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    limits: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
 
@@ -51,14 +57,23 @@ def test_elsewhere_there_are_plain_lines_now_and_then(
         return clock[0]
 
     monkeypatch.setattr("time.monotonic", monotonic)
-    assert follow(config, terminal=False, steps=40) == "", "everything goes to standard error as it is"
+    assert follow(limits, terminal=False, steps=40) == "", "everything goes to standard error as it is"
     told = capsys.readouterr().err.splitlines()
     steps = [line for line in told if "tokens/s" in line]
     assert 3 < len(steps) < 20
     assert all("\x1b" not in line for line in told)
     assert sum("validation" in line for line in told) == 13
-    if "steps" in config:
-        assert all(line.startswith("step ") and "/100  loss 2.500  200 tokens/s" in line for line in steps)
-        assert "min left" in steps[-1]
+    assert all(line.startswith("step ") and "loss 2.500  200 tokens/s  40 sentences/s" in line for line in steps)
+    assert all(("/100  loss" in line) is ("steps" in limits) for line in steps)
+    if limits.keys() == {"minutes"}:
+        assert steps[-1].endswith(" h 20 min left"), steps[-1]
     else:
-        assert "left" not in steps[-1]
+        assert all((line.endswith(" left (patience 0/2)")) is ("patience" in limits) for line in steps)
+
+
+def test_pictures_are_not_called_tokens(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.cli.progress._LINE_EVERY", 0.0)
+    follow({"steps": 9}, terminal=False, counted=Counted(examples="pictures", labels="pictures"))
+    told = capsys.readouterr().err
+    assert "loss 2.500  40 pictures/s  " in told
+    assert "tokens" not in told

@@ -34,6 +34,7 @@ COMMANDS: list[tuple[tuple[str, ...], int]] = [
     (("--version",), 0),
     (("trian",), 2),
     (("train", "--help"), 0),
+    (("curve", "--help"), 0),
     (("translate", "--help"), 0),
     (("score", "--help"), 0),
     (("evaluate", "--help"), 0),

@@ -20,6 +20,11 @@ def test_training_tells_what_it_does(say: Say, small: Path) -> None:
     assert (said.code, said.out) == (0, "")
     told = said.err.splitlines()
     assert re.fullmatch(r"learning the vocabulary\n120 training examples, \d+ tokens", "\n".join(told[:2]))
+    needs = (
+        r"training needs \S+ KiB for weights, gradients and the optimizer's moments, and very roughly \S+ [KM]iB for "
+    )
+    assert re.fullmatch(rf"[\d,]+ parameters; {needs}the activations of a batch", told[2])
+    assert re.fullmatch(r"\d+ updates an epoch, 12 in all \(\d+\.\d epochs\)", told[3])
     steps = [line for line in told if " min  validation loss " in line]
     assert [line.split()[1] for line in steps] == ["4", "8", "12"]
     assert any(line.endswith(" *") for line in steps)
@@ -44,6 +49,22 @@ def test_print_config_is_the_whole_recipe_and_touches_nothing(say: Say, small: P
     whole = small.parent / "whole.toml"
     whole.write_text(said.out)
     assert load_recipe(whole) == load_recipe(small, ["--model.d_ff", "99"])
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_validation_examples_that_are_learned_from_are_warned_of(say: Say, small: Path, count: int) -> None:
+    for side in ("en", "de"):
+        train, validation = (small.parent / f"{part}.{side}" for part in ("train", "validation"))
+        own = [f"{line} {line} {line}" for line in validation.read_text().splitlines()]  # whatever chance has repeated
+        validation.write_text("\n".join([*train.read_text().splitlines()[:count], *own[count:]]) + "\n")
+    said = say("train", small, "--device", "cpu", "--training.steps", "1", "--data.max_length", "60")
+    warnings = [line for line in said.err.splitlines() if line.startswith("warning: ")]
+    size = len((small.parent / "validation.en").read_text().splitlines())
+    told = (
+        f"warning: {count} of {size} validation examples ({count / size:.1%}) are in the training text too, so "
+        "validation looks better than it is; take them out of data.train or of data.validation"
+    )
+    assert warnings == ([told] if count else [])
 
 
 # --- text that is odd, but can be used --------------------------------------------------------------------

@@ -230,7 +230,7 @@ def test_a_missing_corpus_is_named(tmp_path: Path) -> None:
         Corpus.open(tmp_path / "gone")
 
 
-@pytest.mark.parametrize("name", ["source.ids", "source.starts", "target.ids", "target.starts"])
+@pytest.mark.parametrize("name", ["source.ids", "source.starts", "target.ids", "target.starts", "digests"])
 @pytest.mark.parametrize("damage", ["cut", "longer", "gone"])
 def test_a_damaged_array_is_refused(tmp_path: Path, name: str, damage: str) -> None:
     write(tmp_path / "c", make_pairs(9))
@@ -422,7 +422,7 @@ def test_a_picture_without_regions_is_left_out(tmp_path: Path) -> None:
     assert write_pictures(tmp_path / "corpus", [*pictures(3), empty]).report == Report(kept=3, empty=1, too_long=0)
 
 
-@pytest.mark.parametrize("name", ["source.ids", "target.ids", "source.starts"])
+@pytest.mark.parametrize("name", ["source.ids", "target.ids", "source.starts", "digests"])
 def test_a_changed_byte_is_noticed(tmp_path: Path, name: str) -> None:
     corpus = write(tmp_path / "corpus", make_pairs(50))
     content = bytearray((corpus.folder / name).read_bytes())
@@ -430,6 +430,55 @@ def test_a_changed_byte_is_noticed(tmp_path: Path, name: str) -> None:
     (corpus.folder / name).write_bytes(content)
     with pytest.raises(RunError, match=r"damaged corpus .*encode the text again"):
         Corpus.open(corpus.folder)
+
+
+def test_examples_that_occur_in_another_corpus_are_counted(tmp_path: Path) -> None:
+    """Both sides must be the same, each of several counts, and what was left out of either does not."""
+    train = [
+        Pair("abc", "ABC", "x:1"),
+        Pair("bcd", "BCD", "x:2"),
+        Pair("bcd", "BCD", "x:3"),
+        Pair("ab", "CAB", "x:4"),
+        Pair("a" * 40, "A", "x:5"),
+    ]
+    validation = [
+        Pair("abc", "ABC", "y:1"),
+        Pair("abc", "ABC", "y:2"),
+        Pair("bcd", "BCD", "y:3"),
+        Pair("abc", "BCD", "y:4"),
+        Pair("a", "bCAB", "y:5"),
+        Pair("a" * 40, "A", "y:6"),
+        Pair("", "ABC", "y:7"),
+    ]
+    first, second = (write(tmp_path / name, part, max_length=10) for name, part in (("t", train), ("v", validation)))
+    assert second.repeated(first) == 3
+    assert first.repeated(second) == 3, "the pair that stands twice in it counts twice"
+    assert first.repeated(first) == len(first) == 4
+
+
+def test_unknown_words_do_not_make_examples_the_same(tmp_path: Path) -> None:
+    words = Words(["a"], lowercase=False)
+    first, second = (
+        write_corpus(tmp_path / text, [Pair(text, "A", "x:1")], encoding=pair_encoding(words, CAPITALS, max_length=9))
+        for text in ("b", "c")
+    )
+    assert first["source"][0].tolist() == second["source"][0].tolist()
+    assert second.repeated(first) == 0
+
+
+def test_corpora_without_digests_are_read_and_nothing_is_known_of_them(tmp_path: Path) -> None:
+    """As older versions wrote them, and those of pictures."""
+    corpus = write(tmp_path / "corpus", make_pairs(50))
+    path = corpus.folder / "corpus.json"
+    about = json.loads(path.read_text())
+    del about["digests"]
+    path.write_text(json.dumps(about))
+    (corpus.folder / "digests").unlink()
+    older = Corpus.open(corpus.folder)
+    assert_holds(older, make_pairs(50))
+    assert (older.repeated(corpus), corpus.repeated(older)) == (0, 0)
+    seen = write_pictures(tmp_path / "pictures", pictures(3))
+    assert seen.digests is None
 
 
 def test_a_corpus_of_an_older_version_has_no_digests_and_is_read(tmp_path: Path) -> None:

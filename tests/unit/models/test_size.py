@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.published import PUBLISHED
+from heedful.architectures.recurrent import RecurrentConfig
 from heedful.cli.describe import published_size
-from heedful.models.size import measure
+from heedful.data.batches import pair_batch, tokens_of
+from heedful.models.size import TrainingMemory, measure, training_memory
+from heedful.tasks.criteria import Likelihood
 
 BASE = {"d_model": 512, "heads": 8, "d_ff": 2048, "layers": 6}
 
@@ -121,3 +124,65 @@ def test_gpt3_by_the_rule_of_twelve() -> None:
     expected = 12 * layers * d * d + 13 * layers * d + tables * d + 2 * d
     assert published_size("gpt-3", length=1).parameters == expected
     assert expected / 1e9 == pytest.approx(175, abs=0.5)
+
+
+# --- memory ------------------------------------------------------------------------------------------------
+
+
+def memory(model: nn.Module, **given: Any) -> TrainingMemory:
+    settings: dict[str, Any] = {"moments": 2, "half": False, "averaged": False, "tokens": 4096, "length": 25}
+    return training_memory(model, **settings | given)
+
+
+def test_training_needs_weights_gradients_and_moments() -> None:
+    model = on_paper()
+    count = measure(model).parameters
+    exact = memory(model)
+    assert (exact.weights, exact.gradients, exact.moments) == (4 * count, 4 * count, 8 * count)
+    assert exact.known == measure(model).training_bytes
+    half = memory(model, half=True, averaged=True)
+    assert (half.weights, half.gradients) == (10 * count, 6 * count), "bf16 beside fp32, and an average"
+    assert exact.activations is not None
+    assert half.activations == exact.activations // 2
+    assert memory(model, moments=0).moments == 0
+
+
+def test_what_stands_still_has_no_gradients() -> None:
+    model = nn.Sequential(nn.Linear(10, 10), nn.Linear(10, 5))
+    model[0].requires_grad_(False)
+    found = memory(model)
+    assert (found.weights, found.gradients, found.moments) == (4 * 165, 4 * 55, 8 * 55)
+
+
+def test_convolutions_over_pictures_are_not_guessed() -> None:
+    assert memory(nn.Conv2d(3, 8, 3)).activations is None
+
+
+CONFIGS = {
+    "transformer": TransformerConfig.model_validate({"d_model": 32, "heads": 4, "d_ff": 64, "layers": 2}),
+    "recurrent": RecurrentConfig.model_validate({"kind": "recurrent", "d_model": 32}),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("length", [8, 64])
+def test_activations_are_right_within_a_factor_of_three(name: str, length: int) -> None:
+    """What autograd keeps while the loss of a batch is made, besides parameters."""
+    model = build_sequence_to_sequence(CONFIGS[name], Sizes(500, 500, 100)).train()
+    ids = torch.randint(4, 500, (512 // length, length))
+    batch = pair_batch(tokens_of(ids.numpy()), ids.numpy(), bos=1)
+    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        if tensor.untyped_storage().data_ptr() not in own:
+            kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = Likelihood().loss(model, batch)
+    assert loss.count > 0
+    right = sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
+    guess = memory(model, tokens=512, length=length).activations
+    assert guess is not None
+    assert right / 3 < guess < right * 3

@@ -263,7 +263,7 @@ def shown(folder: Path, count: int = 6) -> list[Path]:
 
 def test_a_broken_picture_is_left_out_and_named(trained: tuple[Path, list[str]], folder: Path) -> None:
     assert [line for line in trained[1] if "train00003.png: is no picture" in line]
-    assert [line for line in trained[1] if "39 training examples" in line and "1 empty" in line]
+    assert [line for line in trained[1] if "39 training pictures" in line and "1 empty" in line]
 
 
 def test_files_arrays_and_batches_give_the_same_captions(captioner: Captioner, folder: Path) -> None:

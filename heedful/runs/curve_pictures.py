@@ -1,0 +1,92 @@
+"""Learning curves of runs: in a terminal, as SVG, and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from heedful.inspection.page import Table, html_page
+from heedful.inspection.plots import Line, line_plot
+from heedful.inspection.text_plot import text_plot
+from heedful.runs.learning_curve import LearningCurve
+from heedful.training.forecast import duration
+
+_TITLE = "Training and validation loss"
+_X, _Y = "updates", "nats per label"
+
+
+@dataclass(frozen=True)
+class CurvePictures:
+    """What there is to see of runs, by their names."""
+
+    curves: Mapping[str, LearningCurve]
+
+    @property
+    def lines(self) -> list[Line]:
+        """Two for each run; without its name where there is only one."""
+        found = []
+        for name, curve in self.curves.items():
+            called = f"{name}, " if len(self.curves) > 1 else ""
+            found.append(Line(f"{called}training", tuple((point.step, point.loss) for point in curve.training)))
+            found.append(Line(f"{called}validation", tuple((point.step, point.loss) for point in curve.validation)))
+        return found
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was measured by now."""
+        return not any(line.points for line in self.lines)
+
+    def text(self, *, width: int, height: int) -> str:
+        """For a terminal of so many columns and rows, with a line about each run."""
+        said = "".join(f"{_said(name, curve)}\n" for name, curve in self.curves.items())
+        if self.empty:
+            return said
+        rows = height - len(self.curves) - 1
+        return text_plot(self.lines, x_name=_X, y_name=_Y, width=width, height=rows) + "\n" + said
+
+    def svg(self) -> str:
+        """Both losses by updates."""
+        return line_plot(self.lines, title=_TITLE, x_name=_X, y_name=_Y)
+
+    def html(self) -> str:
+        """The same, validation by minutes, and a table."""
+        rows = [_row(name, curve) for name, curve in self.curves.items()]
+        columns = ("run", "updates", "time", "lowest validation", "at update", "validation", "training", "finished")
+        notes = ["Losses are negative log-likelihoods in nats per label; training is measured with dropout."]
+        timed = [
+            Line(name, tuple((point.seconds / 60, point.loss) for point in curve.validation))
+            for name, curve in self.curves.items()
+        ]
+        pictures = [self.svg()]
+        if any(line.points for line in timed):
+            pictures.append(line_plot(timed, title="Validation loss by time", x_name="minutes of training", y_name=_Y))
+        return html_page(_TITLE, tables=[Table("", columns, rows, notes)], pictures=pictures)
+
+
+def _row(name: str, curve: LearningCurve) -> list[str]:
+    """How far a run is, and what it has reached."""
+    steps = [*(point.step for point in curve.training), *(point.step for point in curve.validation)]
+    best = curve.best
+    return [
+        name,
+        f"{max(steps, default=0):,}",
+        duration(curve.validation[-1].seconds) if curve.validation else "-",
+        *(("-", "-") if best is None else (f"{best.loss:.4f}", f"{best.step:,}")),
+        f"{curve.validation[-1].loss:.4f}" if curve.validation else "-",
+        f"{curve.training[-1].loss:.4f}" if curve.training else "-",
+        "yes" if curve.finished else "not yet",
+    ]
+
+
+def _said(name: str, curve: LearningCurve) -> str:
+    """A line about a run."""
+    parts = []
+    if curve.best is not None:
+        last = curve.validation[-1]
+        parts.append(f"lowest validation loss {curve.best.loss:.4f} at update {curve.best.step:,}")
+        if last.step != curve.best.step:
+            parts.append(f"{last.loss:.4f} at update {last.step:,}")
+    if curve.training:
+        parts.append(f"training {curve.training[-1].loss:.4f} at update {curve.training[-1].step:,}")
+    parts.append("finished" if curve.finished else "not finished" if parts else "nothing was measured yet")
+    return f"{name}: {', '.join(parts)}"

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heedful.recipes.training import TrainingConfig
+from heedful.runs.learning_curve import Learned, LearningCurve, Validated, read_curve
+from heedful.runs.remarks import Remarks, trend_of
+from heedful.training.listeners import Evaluation, Progress, Update
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+def write(path: Path, *lines: dict[str, Any] | str) -> Path:
+    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+    return path
+
+
+def test_a_curve_has_both_losses(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "metrics.jsonl",
+        {"kind": "training", "step": 50, "loss": 4.0, "nll": 3.0, "rate": 0.1},
+        {"kind": "validation", "step": 60, "seconds": 30.0, "loss": 2.5, "bleu": 1.0},
+        {"kind": "training", "step": 100, "loss": 2.0},
+        {"kind": "validation", "step": 120, "seconds": 60.0, "loss": 2.6},
+    )
+    curve = read_curve(path)
+    assert curve.training == (Learned(50, 3.0), Learned(100, 2.0)), "nll, as validation measures it, where it is told"
+    assert curve.validation == (Validated(60, 30.0, 2.5), Validated(120, 60.0, 2.6))
+    assert (curve.best, curve.finished) == (Validated(60, 30.0, 2.5), False)
+
+
+def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    """Half a line, losses that were infinite or no numbers, and what is no record at all."""
+    path = write(
+        tmp_path / "metrics.jsonl",
+        {"kind": "validation", "step": 1, "loss": None},
+        '{"kind": "training", "step": 50, "nll": NaN}',
+        {"kind": "training", "step": 50, "nll": True},
+        {"kind": "training", "nll": 1.0},
+        "[]",
+        "7",
+        {"kind": "validation", "step": 2, "loss": 1.0},
+        {"kind": "final", "step": 2},
+        '{"kind": "training", "st',
+    )
+    assert read_curve(path) == LearningCurve((), (Validated(2, 0.0, 1.0),), finished=True)
+    assert read_curve(tmp_path / "nowhere") == LearningCurve()
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/run/metrics.jsonl")), ids=lambda path: path.parts[-3])
+def test_runs_of_older_versions_have_curves(path: Path) -> None:
+    curve = read_curve(path)
+    assert curve.finished
+    assert curve.best in curve.validation
+
+
+# --- remarks -----------------------------------------------------------------------------------------------
+
+
+def remarks(past: LearningCurve) -> tuple[Remarks, list[str]]:
+    said: list[str] = []
+    config = TrainingConfig.model_validate({"steps": 1000})
+    object.__setattr__(config, "monitor", "loss")
+    return Remarks(config, past=past, say=said.append), said
+
+
+def go_on(listener: Remarks, step: int, *, nll: float, loss: float, stale: int) -> None:
+    listener.updated(Update(step, 0, nll, nll, 0.1, 1.0, 10, 0.1))
+    progress = Progress(step=step, best=2.0, best_step=100, stale=stale)
+    listener.evaluated(Evaluation(progress, {"loss": loss}, stale == 0))
+
+
+def test_each_is_said_once() -> None:
+    listener, said = remarks(LearningCurve())
+    for number, (nll, loss) in enumerate([(2.5, 2.0), (2.0, 2.2), (1.5, 2.4), (1.0, 2.6), (0.5, 2.8), (0.4, 2.9)]):
+        go_on(listener, 100 * (number + 1), nll=nll, loss=loss, stale=number)
+    assert [text.partition(":")[0] for text in said] == [
+        "training and validation loss part (overfitting)",
+        "validation has stopped improving",
+    ]
+
+
+def test_a_sitting_that_goes_on_knows_what_was_measured_before() -> None:
+    learned = (Learned(50, 2.6), Learned(100, 2.4), Learned(150, 2.1), Learned(200, 1.9))
+    past = LearningCurve(learned, (Validated(100, 1.0, 2.0), Validated(200, 2.0, 2.3)))
+    trend = trend_of(past)
+    assert trend.lowest is not None
+    assert (trend.lowest.step, trend.lowest.training, trend.rising) == (100, pytest.approx(2.5), 1)
+    listener, said = remarks(past)
+    go_on(listener, 300, nll=1.5, loss=2.5, stale=2)
+    assert len(said) == 1
+    assert "since step 100 validation has risen from 2.000 to 2.500" in said[0]
+    again, silent = remarks(LearningCurve((*learned, Learned(300, 1.5)), (*past.validation, Validated(300, 3.0, 2.5))))
+    go_on(again, 400, nll=1.0, loss=2.7, stale=4)
+    assert silent == [], "it was said before"
