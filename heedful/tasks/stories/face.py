@@ -151,9 +151,7 @@ class StoryReader(Face):
             ),
         )
         read = self._story([row])
-        record, chances = recorded(
-            self.model, lambda: self._chances(read), scope=scope, axes=axes, title=question
-        )
+        record, chances = recorded(self.model, lambda: self._chances(read), scope=scope, axes=axes, title=question)
         used = {name for each in record.maps for name in (each.queries, each.keys)}
         names = self.words.answers.names
         options = best_options(chances[0], lambda ids: [names[number] for number in ids], most=scope.alternatives)
