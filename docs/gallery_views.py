@@ -30,7 +30,7 @@ def main() -> None:
         (IMAGES / f"{view}.svg").write_text(figure(getattr(pictured, make)(), view=view), encoding="utf-8")
     for name, recipe in UNROLLED.items():
         picture = IMAGES / f"unrolled-{name}.svg"
-        command = (sys.executable, "-m", "heedful", "describe", HERE.parent / recipe, *SIZE, "--diagram", picture)
+        command = (sys.executable, "-m", "heedful", "describe", HERE.parent / recipe, *SIZE, "--figure", picture)
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.catalogue import tasks
+from heedful.recipes import reference
 from heedful.recipes.load import json_schema
 
 Schema = Mapping[str, Any]
@@ -25,6 +26,7 @@ A recipe is a TOML file that says what differs from the defaults. Its first key 
 none is given. This page lists every key of each task; what tasks share is listed where it comes first. What the tasks
 are for is told by their own pages, which the [front page](index.md) lists.
 
+- `heedful recipe KEY` tells what this page says of a key, as in `heedful recipe training.schedule.rate`.
 - `heedful train recipe.toml --print-config` prints the recipe with all defaults filled in, and stops.
 - Every key is also an option of `heedful train` and `heedful describe`: `--training.steps 2000`,
   `--model.positions.kind rotary`. `-` and `_` are the same in an option, `none` takes an optional value away, and a
@@ -58,13 +60,13 @@ def _section(
     path: str, schema: Schema, definitions: Mapping[str, Schema], *, told: dict[str, str], task: str
 ) -> Iterator[str]:
     """A table of the recipe, and the tables inside it; `told` says which kinds were listed before, and where."""
-    kinds = [definitions[name] for name in _references(schema)] or [schema]
+    kinds = [definitions[name] for name in reference.tables_in(schema)] or [schema]
     yield f"{'###' if path.count('.') == 0 else '####'} {_title(path)}\n"
     if len(kinds) > 1:
         yield f"{_sentence(schema['description'])}\n"
     news = []
     for kind in kinds:
-        default = _is_default(kind, schema.get("default")) if len(kinds) > 1 else None
+        default = reference.is_default(kind, schema.get("default")) if len(kinds) > 1 else None
         before = told.setdefault(kind["title"], task)
         if before != task:
             yield f"{_kind_name(kind, default=default)}as for task `{before}`.\n"
@@ -74,7 +76,7 @@ def _section(
     inside = {key: inner for kind in reversed(news) for key, inner in kind["properties"].items()}
     for key in dict.fromkeys(key for kind in news for key in kind["properties"]):
         inner = inside[key]
-        if _references(inner):
+        if reference.tables_in(inner):
             deeper = f"{path}.{key}" if path else key
             if isinstance(inner.get("additionalProperties"), dict):
                 deeper += ".NAME"
@@ -86,15 +88,8 @@ def _section(
 def _kind_name(schema: Schema, *, default: bool | None) -> str:
     if default is None:
         return ""
-    shown = " or ".join(f'`kind = "{kind}"`' for kind in _kinds(schema))
+    shown = " or ".join(f'`kind = "{kind}"`' for kind in reference.kinds_in(schema))
     return f"**{shown}**{' (default)' if default else ''}: "
-
-
-def _kinds(schema: Schema) -> list[str]:
-    """The words in `kind` that choose a table, its default first."""
-    kind = schema["properties"].get("kind", {})
-    first = [kind["default"]] if "default" in kind else []
-    return list(dict.fromkeys((*first, *kind.get("enum", ()), *([kind["const"]] if "const" in kind else ()))))
 
 
 def _title(path: str) -> str:
@@ -111,79 +106,13 @@ def _kind(schema: Schema, definitions: Mapping[str, Schema], *, default: bool | 
     about = " ".join(schema.get("description", "").split())
     yield f"{_kind_name(schema, default=default)}{about}\n"
     rows = [
-        f"| `{key}` | {_type(inner, definitions)} | {_default(key, inner, schema)} | {_range(inner)} "
-        f"| {_cell(inner.get('description', 'there is only this kind so far'))} |"
+        f"| `{key}` | {reference.type_of(inner, definitions)} | {reference.default_of(key, inner, schema)} "
+        f"| {reference.range_of(inner)} | {_cell(inner.get('description', 'there is only this kind so far'))} |"
         for key, inner in schema["properties"].items()
         if default is None or key != "kind" or "enum" in inner
     ]
     if rows:
         yield "\n".join(["| key | type | default | range | meaning |", "|---|---|---|---|---|", *rows, ""])
-
-
-def _is_default(schema: Schema, default: Schema | None) -> bool:
-    """Whether a table is of this kind unless it says otherwise."""
-    return (default or {}).get("kind") in _kinds(schema)
-
-
-def _references(schema: Schema) -> list[str]:
-    """Names of the tables that may stand here; none where a plain value does."""
-    inside = schema.get("additionalProperties")
-    if isinstance(inside, dict):
-        return _references(inside)
-    options = [schema, *schema.get("oneOf", ()), *schema.get("anyOf", ())]
-    for option in schema.get("anyOf", ()):
-        options += option.get("oneOf", ())
-    return [option["$ref"].rpartition("/")[2] for option in options if "$ref" in option]
-
-
-def _type(schema: Schema, definitions: Mapping[str, Schema]) -> str:
-    if isinstance(schema.get("additionalProperties"), dict):
-        return "tables with names"
-    if names := _references(schema):
-        kinds = [kind for name in names for kind in _kinds(definitions[name])]
-        return f"table: {', '.join(f'`{kind}`' for kind in kinds)}" if len(names) > 1 else "table"
-    plain = _plain(schema)
-    choices = [schema["const"]] if "const" in schema else schema.get("enum") or plain.get("enum")
-    if choices:
-        return ", ".join(f"`{json.dumps(choice)}`" for choice in choices)
-    names_of_types = {"integer": "whole number", "number": "number", "boolean": "truth value", "string": "text"}
-    if plain["type"] == "array":
-        return f"list of {names_of_types[plain['items']['type']]}s"
-    return "path" if plain.get("format") == "path" else names_of_types[plain["type"]]
-
-
-def _plain(schema: Schema) -> Schema:
-    """The value that an optional key has when it has one."""
-    return next((option for option in schema.get("anyOf", ()) if option.get("type") != "null"), schema)
-
-
-def _default(key: str, schema: Schema, table: Schema) -> str:
-    if "default" not in schema:
-        derived = key in ("output", "layers") or key not in table.get("required", ())
-        return "see meaning" if derived else "**must be given**"
-    default = schema["default"]
-    if default is None:
-        return "none"
-    return f"`{default['kind']}`" if isinstance(default, dict) and "kind" in default else _value(default)
-
-
-def _value(default: Any) -> str:
-    return "its defaults" if isinstance(default, dict) else f"`{json.dumps(default)}`"
-
-
-def _range(schema: Schema) -> str:
-    plain = _plain(schema)
-    words = (
-        ("minimum", "at least"),
-        ("exclusiveMinimum", "above"),
-        ("maximum", "at most"),
-        ("exclusiveMaximum", "below"),
-    )
-    return ", ".join(f"{word} {_number(plain[name])}" for name, word in words if name in plain)
-
-
-def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 def _cell(text: str) -> str:

@@ -6,9 +6,8 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from difflib import get_close_matches
 
-from heedful.cli.commands import COMMANDS
+from heedful.cli.commands import COMMANDS, GROUPS
 from heedful.errors import HeedfulError
 from heedful.version import __version__
 
@@ -55,8 +54,10 @@ def _run(arguments: Sequence[str]) -> int:
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
-        near = get_close_matches(name, COMMANDS, n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"known commands: {', '.join(COMMANDS)}"
+        from heedful.words import near  # which takes as long as all of the help
+
+        meant = near(name, COMMANDS)
+        remedy = f"did you mean {meant}?" if meant else f"known commands: {', '.join(COMMANDS)}"
         _tell(f"{name!r} is no command; {remedy}")
         return _MISUSED
     try:
@@ -68,15 +69,11 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _help() -> str:
     width = max(len(name) for name in COMMANDS)
-    lines = [
-        "usage: heedful COMMAND [arguments]",
-        "",
-        "Train, evaluate, inspect and serve attention models.",
-        "",
-        *(f"  {name:<{width}}  {command.about}" for name, command in COMMANDS.items()),
-        "",
-        "heedful COMMAND --help tells more about one of them; heedful --version prints the version.",
-    ]
+    lines = ["usage: heedful COMMAND [arguments]", "", "Train, evaluate and inspect attention models."]
+    for group in GROUPS:
+        lines += ["", f"{group.title}, as in: {group.example}"]
+        lines += [f"  {name:<{width}}  {command.about}" for name, command in group.commands.items()]
+    lines += ["", "heedful COMMAND --help tells more about one of them; heedful --version prints the version."]
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final
 
 from heedful.errors import RecipeError
+from heedful.words import near
 
 if TYPE_CHECKING:
     from heedful.recipes.recipe import Recipe
@@ -36,6 +37,27 @@ _OWN: Final[Mapping[str, str]] = {
     "multitask": "heedful.tasks.multitask.recipe:MultitaskRecipe",
     "glimpses": "heedful.tasks.glimpses.recipe:GlimpsesRecipe",
 }
+_CALLED: Final[Mapping[str, str]] = {
+    word: task
+    for task, words in (
+        ("translation", "translate mt nmt seq2seq machine_translation"),
+        ("conversation", "chat dialogue dialog chatbot"),
+        ("language_modelling", "lm language_model language_modeling generation gpt causal_lm clm text_generation"),
+        ("pretraining", "pre-training pre_training bert mlm masked_lm electra"),
+        ("speech", "asr transcription speech_recognition stt"),
+        ("tagging", "tagger ner pos token_classification sequence_labelling sequence_labeling"),
+        ("classification", "classify classifier sentiment sequence_classification text_classification nli regression"),
+        ("spans", "qa question_answering squad reading_comprehension"),
+        ("captioning", "caption captions image_captioning"),
+        ("matching", "retrieval similarity embedding dual_encoder"),
+        ("stories", "babi story memory_network"),
+        ("video", "video_captioning clips"),
+        ("multitask", "multi_task multi-task several"),
+        ("glimpses", "ram attention_glimpses digits mnist"),
+    )
+    for word in words.split()
+}
+"""What tasks are called elsewhere."""
 
 
 @cache
@@ -49,6 +71,11 @@ def installed() -> tuple[type[Any], ...]:
     """The families of models that installed packages add, as the classes of their tables."""
     points = entry_points(group="heedful.architectures")
     return tuple(find(point.value, about=f"model.kind = {point.name!r}") for point in points)
+
+
+def called(word: str) -> str | None:
+    """The task that somebody means by a word which is none; None where that cannot be told."""
+    return _CALLED.get(word.lower()) or near(word, tasks())
 
 
 def recipe_of(task: str) -> type[Recipe]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from heedful.errors import RecipeError
+from heedful.words import near
 
 _PACKAGE = Path(__file__).parent
 
@@ -51,8 +51,8 @@ def pick(name: str, items: Mapping[str, Item], *, what: str) -> Item:
         RecipeError: there is none.
     """
     if name not in items:
-        near = get_close_matches(name, items, n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(items)}"
+        meant = near(name, items)
+        remedy = f"did you mean {meant}?" if meant else f"there are {', '.join(items)}"
         raise RecipeError(f"{name!r} is no {what}; {remedy}")
     return items[name]
 

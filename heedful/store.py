@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import torch
@@ -64,6 +65,13 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         RunError: there is no such folder, it is no run, or another version of heedful wrote it.
     """
+    if folder.suffix == ".toml" and folder.is_file():
+        raise RunError(
+            f"{folder}: is a recipe and no run; name the folder that it made, or train with: heedful train "
+            f"{quote(str(folder))}"
+        )
+    if folder.is_file():
+        raise RunError(f"{folder}: is a file and no run folder; name the folder that training made")
     if not folder.is_dir():
         raise RunError(f"{folder}: no such run folder; check the path, or train first with: heedful train recipe.toml")
     path = folder / MANIFEST

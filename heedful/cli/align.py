@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from heedful.cli.arguments import Computing, MaybePath, PositionalPath, parse
+from heedful.cli.arguments import Computing, MaybeInt, MaybePath, PositionalPath, parse
 from heedful.cli.options import TextOptions
 from heedful.cli.output import destination, say
 
@@ -21,6 +21,8 @@ class Arguments:
     """file for the alignments; standard output if not given"""
     gold: MaybePath = None
     """alignments by people, line by line, 0-0 for sure links and 0p0 for possible ones: prints the error rate"""
+    step: MaybeInt = None
+    """a kept checkpoint instead of the finished model"""
     computing: Computing = field(default_factory=Computing)
 
 
@@ -38,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.gold is not None:
         lines = enumerate(read_lines(given.gold), 1)
         truth = [Gold.parse(line, place=f"{given.gold}:{number}") for number, line in lines]
-    translator = given.computing.load(Translator, given.run, use="translates")
+    translator = given.computing.load(Translator, given.run, use="translates", step=given.step)
     found = translator.link([(pair.source, pair.target) for pair in reader])
     rate = None if truth is None else alignment_error_rate(found, truth)
     with destination(given.output) as out:

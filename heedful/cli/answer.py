@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from heedful.cli.arguments import MaybeText, parse, require_least
-from heedful.cli.lines import RunOptions, answer
+from heedful.cli.arguments import TextBehind, parse, require_least
+from heedful.cli.lines import RunOptions
 from heedful.errors import RecipeError
 
 
@@ -18,10 +18,10 @@ class Arguments(RunOptions):
     A file has a JSON object with `question` and `context` on each line.
     """
 
-    question: MaybeText = None
-    """one question, instead of a file"""
-    context: MaybeText = None
-    """the text that may answer it"""
+    question: TextBehind = None
+    """one question, instead of a file; it may also stand behind the run, without the option"""
+    context: TextBehind = None
+    """the text that may answer it; it may also stand behind the question"""
     n_best: int = 1
     """parts of the text that are told for each question, in JSON"""
     format: Literal["text", "jsonl"] = "text"
@@ -43,4 +43,4 @@ def run(arguments: Sequence[str]) -> int:
         inputs = iter([(given.question, given.context)])
     else:
         inputs = lines.inputs(given.read(), name=given.place)
-    return answer(lines, inputs, output=given.output, as_json=given.format == "jsonl")
+    return given.answer(lines, inputs, as_json=given.format == "jsonl")

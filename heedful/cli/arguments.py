@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass, fields
-from difflib import get_close_matches
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import tyro
 
+from heedful.cli.grammar import Behind, Ending, build, grammar
+from heedful.cli.output import say
 from heedful.errors import RecipeError
 from heedful.recipes.options import apart
+from heedful.words import near
 
 Arguments = TypeVar("Arguments")
 User = TypeVar("User")
 
-_WIDE: Final = 10_000
 _CONFIG: Final = (tyro.conf.OmitArgPrefixes,)
 
 PositionalPath: TypeAlias = Annotated[Path, tyro.conf.Positional]
@@ -32,7 +30,12 @@ def maybe(metavar: str) -> Any:
 
 
 MaybePath: TypeAlias = Annotated[Path | None, maybe("PATH")]
+MaybePage: TypeAlias = Annotated[Path | None, maybe("PATH"), Ending((".html", ".htm"))]
+MaybeFigure: TypeAlias = Annotated[Path | None, maybe("PATH"), Ending((".svg", ".pdf", ".png"))]
 MaybeText: TypeAlias = Annotated[str | None, maybe("TEXT")]
+TextBehind: TypeAlias = Annotated[str | None, maybe("TEXT"), Behind()]
+TextsBehind: TypeAlias = Annotated[tuple[str, ...], Behind()]
+"""What may also stand behind the positional arguments, without the option."""
 MaybeInt: TypeAlias = Annotated[int | None, maybe("INT")]
 MaybeFloat: TypeAlias = Annotated[float | None, maybe("FLOAT")]
 
@@ -81,13 +84,13 @@ def parse(cls: type[Arguments], words: Sequence[str], *, program: str) -> Argume
         RecipeError: the words do not fit; the message is one sentence.
         SystemExit: with code 0, after `--help` was printed.
     """
-    try:
-        with redirect_stderr(io.StringIO()):
-            return tyro.cli(cls, args=words, prog=program, config=_CONFIG)
-    except SystemExit as stop:
-        if stop.code in (0, None):
-            raise
-        raise RecipeError(f"{program}: {_complaint(cls, words, program=program)}; see {program} --help") from None
+    if _asks_for_help(words):
+        tyro.cli(cls, args=["--help"], prog=program, config=_CONFIG)
+    given = grammar(cls).read(words, program=program)
+    for option in given.renamed:
+        say(f"{option.formerly} is called {option.shown} now; the next version will not know the old name")
+    found: Arguments = build(cls, given)
+    return found
 
 
 def parse_apart(cls: type[Arguments], words: Sequence[str], *, program: str) -> tuple[Arguments, list[str]]:
@@ -96,60 +99,22 @@ def parse_apart(cls: type[Arguments], words: Sequence[str], *, program: str) -> 
     Each comes with the word behind it unless that begins with `--`. They are set apart before tyro sees the rest, so
     that the value of an unknown option is never mistaken for a positional argument.
     """
-    names = _names(cls)
+    if _asks_for_help(words):
+        parse(cls, ["--help"], program=program)
+    known = grammar(cls)
+    names = [name[2:] for name in known.spellings]
 
     def others(option: str) -> bool:
-        name = option.replace("-", "_")
-        near = [] if name in names or "." in name else get_close_matches(name, names, n=1, cutoff=0.8)
-        if near:
-            raise RecipeError(f"{program}: --{option} is no option; did you mean --{near[0].replace('_', '-')}?")
-        return name not in names
+        if known.find(f"--{option}") is not None:
+            return False
+        if "." not in option and near(option, names, cutoff=0.8):
+            raise RecipeError(f"{program}: --{option} is no option; {known.remedy(option, program=program)}")
+        return True
 
     own, overrides = apart(words, others=others)
     return parse(cls, own, program=program), overrides
 
 
-def _complaint(cls: type[Any], words: Sequence[str], *, program: str) -> str:
-    """What is wrong with words that tyro has refused.
-
-    They are refused again where no terminal is, and `COLUMNS` is wide: there tyro draws no colours and breaks no lines.
-    """
-    said, width = io.StringIO(), os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = str(_WIDE)
-    try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(said), suppress(SystemExit):
-            tyro.cli(cls, args=words, prog=program, config=_CONFIG)
-    finally:
-        del os.environ["COLUMNS"]
-        if width is not None:
-            os.environ["COLUMNS"] = width
-    return _sentence(said.getvalue())
-
-
-def _names(cls: type[Any]) -> set[str]:
-    """What may stand behind `--` for a field of `cls`, with `_` for `-`."""
-    hints = get_type_hints(cls, include_extras=True)
-    names = {"help"}
-    for field in fields(cls):
-        names |= {field.name, f"no_{field.name}"}
-        for note in getattr(hints[field.name], "__metadata__", ()):
-            aliases = getattr(note, "aliases", None) or ()
-            names |= {alias.lstrip("-").replace("-", "_") for alias in (*aliases, getattr(note, "name", None) or "")}
-    return names - {""}
-
-
-def _sentence(frame: str) -> str:
-    """What tyro says in a frame, without the frame, its title and where to find help.
-
-    Terminals that know no lines to draw with get a rule of hyphens below the title, and no sides.
-    """
-    said: list[list[str]] = [[]]
-    for line in frame.splitlines()[1:]:
-        inside = line.strip("│ ")
-        if not inside.strip("╰─╯- "):
-            said.append([])
-        else:
-            said[-1].append(inside)
-    told = [" ".join(part) for part in said if part]
-    kept = [part for part in told if not part.startswith(("For full helptext", "Argument helptext"))]
-    return "; ".join(kept) or frame.strip()
+def _asks_for_help(words: Sequence[str]) -> bool:
+    before = words[: words.index("--")] if "--" in words else words
+    return "--help" in before or "-h" in before

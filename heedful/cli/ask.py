@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import Computing, MaybePath, PositionalPath, parse
+from heedful.cli.arguments import Computing, MaybeInt, MaybePage, PositionalPath, parse
 from heedful.cli.lines import answer
 from heedful.cli.output import say
 from heedful.errors import DataError, RecipeError
@@ -29,12 +29,14 @@ class Arguments:
     """file of the story, plain or gzipped; - is standard input"""
     question: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """one or more questions"""
-    page: MaybePath = None
+    page: MaybePage = None
     """page (HTML) that shows what was looked at; of one question"""
     supporting: tuple[int, ...] = ()
     """on that page: numbers of the facts that are known to answer it, from 1"""
     format: Literal["text", "jsonl"] = "text"
     """as people read it, or JSON with the weights of all facts"""
+    step: MaybeInt = None
+    """a kept checkpoint instead of the finished model"""
     computing: Computing = field(default_factory=Computing)
 
 
@@ -59,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     facts = sentences(text)
     if not facts:
         raise DataError(f"{place}: has no sentence; write one on each line")
-    reader = given.computing.load(StoryReader, given.run, use="answers questions about stories")
+    reader = given.computing.load(StoryReader, given.run, use="answers questions about stories", step=given.step)
     if unknown := reader.unknown((*facts, *given.question)):
         say(f"training never saw these words, so they count for nothing: {', '.join(unknown)}")
     lines = StoryLines(reader, explained=True)

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from heedful.cli.arguments import MaybePath, parse, require_least
-from heedful.cli.lines import RunOptions, answer
+from heedful.cli.arguments import MaybePage, parse, require_least
+from heedful.cli.lines import RunOptions
 from heedful.cli.options import SearchOptions
 from heedful.errors import RecipeError
 
@@ -29,7 +29,7 @@ class Arguments(RunOptions):
     """captions of each; as text they come as lines of: file, caption, score, between tabs"""
     seed: int = 1
     """of sampling"""
-    page: MaybePath = None
+    page: MaybePage = None
     """page (HTML) of what was seen, with what was looked at word by word"""
     inline: ClassVar[str] = "shown"
 
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
         several=given.n_best > 1,
     )
     told = lines.inputs(iter(names), name="shown" if given.shown else given.place)
-    code = answer(lines, told, output=given.output, as_json=given.format == "jsonl")
+    code = given.answer(lines, told, as_json=given.format == "jsonl")
     if given.page is not None:
         from heedful.inspection.page import write_page
         from heedful.tasks.caption_page import caption_page

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from heedful.cli.arguments import Computing, MaybePath, PositionalPath, parse
+from heedful.cli.arguments import Computing, MaybeInt, MaybePage, PositionalPath, parse
 from heedful.cli.options import WritingOptions
 from heedful.cli.output import Output, destination, require_room, say, writing
 from heedful.errors import HeedfulError
@@ -39,8 +39,10 @@ class Arguments:
     searching: WritingOptions = field(default_factory=WritingOptions)
     seed: int = 1
     """of sampling"""
-    page: MaybePath = None
+    page: MaybePage = None
     """file for a page with the dialogue and what each reply looked at, written at the end"""
+    step: MaybeInt = None
+    """a kept checkpoint instead of the finished model"""
     computing: Computing = field(default_factory=Computing)
 
 
@@ -54,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.tasks.conversation.face import Partner
     from heedful.tasks.searches import build_continuation
 
-    partner = given.computing.load(Partner, given.run, use="talks")
+    partner = given.computing.load(Partner, given.run, use="talks", step=given.step)
     config = given.searching.config(partner.generation)
     search, partner.limit = build_continuation(config, partner.script.special, seed=given.seed)
     partner.stop = config.stop

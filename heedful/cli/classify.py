@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from heedful.cli.arguments import parse
-from heedful.cli.lines import TextOptions, answer
+from heedful.cli.lines import TextOptions
 from heedful.errors import RecipeError
 
 
@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     lines = classifier.lines()
     columns = _given(given, choosing=classifier.answered == "choice") if given.text else None
     inputs = columns or lines.inputs(given.read(), name=given.place)
-    return answer(lines, inputs, output=given.output, as_json=given.format == "jsonl")
+    return given.answer(lines, inputs, as_json=given.format == "jsonl")
 
 
 def _given(given: Arguments, *, choosing: bool) -> Iterator[tuple[str, ...]]:

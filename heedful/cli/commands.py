@@ -20,33 +20,93 @@ class Command:
         return run(arguments)
 
 
-COMMANDS: Mapping[str, Command] = {
-    "quickstart": Command("heedful.cli.quickstart", "watch a small model learn a task from made-up data"),
-    "recipes": Command("heedful.cli.recipes", "the recipes that come with heedful, and copies of them to begin with"),
-    "train": Command("heedful.cli.train", "train a model as a recipe says, or go on with a run"),
-    "curve": Command("heedful.cli.curve", "draw how training and validation loss went, or go, by updates"),
-    "translate": Command("heedful.cli.translate", "translate text with a trained model"),
-    "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
-    "align": Command("heedful.cli.align", "which words of translations belong to which words of their sources"),
-    "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
-    "chat": Command("heedful.cli.chat", "talk to a model of conversation in the terminal"),
-    "fill": Command("heedful.cli.fill", "fill the gaps of texts with a pre-trained encoder"),
-    "detect": Command("heedful.cli.detect", "find replaced tokens with a pre-trained detector"),
-    "embed": Command("heedful.cli.embed", "make vectors of texts with an encoder"),
-    "tag": Command("heedful.cli.tag", "tag the words of sentences with a trained tagger"),
-    "classify": Command("heedful.cli.classify", "a class or a number for each text, with a trained classifier"),
-    "answer": Command("heedful.cli.answer", "answer questions by parts of texts, with a trained model"),
-    "look": Command("heedful.cli.look", "tell the classes of pictures, glimpse by glimpse"),
-    "caption": Command("heedful.cli.caption", "say what pictures or clips show, with a trained captioner"),
-    "transcribe": Command("heedful.cli.transcribe", "write what is said in files of sound, with a trained model"),
-    "ask": Command("heedful.cli.ask", "answer questions about a story, and tell what was looked at"),
-    "predict": Command("heedful.cli.predict", "what the model of any task says of lines"),
-    "index": Command("heedful.cli.index", "make an index of passages, by their words and by an encoder"),
-    "search": Command("heedful.cli.search", "find the passages of an index that answer questions, and measure that"),
-    "evaluate": Command("heedful.cli.evaluate", "how good a run is: BLEU, chrF, TER, perplexity, accuracy, F1"),
-    "inspect": Command("heedful.cli.inspect", "what a model attends to: a page with all views, figures, numbers"),
-    "compare": Command("heedful.cli.compare", "trained runs side by side: scores, speed, learning; a table and plots"),
-    "export": Command("heedful.cli.export", "write a model in the format of Hugging Face or CTranslate2"),
-    "describe": Command("heedful.cli.describe", "layers, parameters, FLOPs and memory of a recipe's model"),
-    "study": Command("heedful.cli.study", "small experiments that make a claim of a paper visible"),
-}
+@dataclass(frozen=True)
+class Group:
+    """Commands that belong together, under a title, with an example of one of them."""
+
+    title: str
+    example: str
+    commands: Mapping[str, Command]
+
+
+GROUPS: Sequence[Group] = (
+    Group(
+        "Begin",
+        "heedful quickstart",
+        {
+            "quickstart": Command("heedful.cli.quickstart", "watch a small model learn a task from made-up data"),
+            "recipes": Command(
+                "heedful.cli.recipes", "the recipes that come with heedful, and copies of them to begin with"
+            ),
+            "recipe": Command("heedful.cli.recipe", "what a key of a recipe means: its type, default and range"),
+            "completion": Command(
+                "heedful.cli.completion", "what lets bash, zsh or fish complete commands, options and keys"
+            ),
+        },
+    ),
+    Group(
+        "Train",
+        "heedful train my-recipe.toml --training.steps 2000",
+        {
+            "train": Command("heedful.cli.train", "train a model as a recipe says, or go on with a run"),
+            "curve": Command("heedful.cli.curve", "draw how training and validation loss went, or go, by updates"),
+            "describe": Command("heedful.cli.describe", "layers, parameters, FLOPs and memory of a recipe's model"),
+            "export": Command("heedful.cli.export", "write a model in the format of Hugging Face or CTranslate2"),
+        },
+    ),
+    Group(
+        "Use",
+        'heedful translate runs/my-run "a dog"',
+        {
+            "translate": Command("heedful.cli.translate", "translate text with a trained model"),
+            "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
+            "chat": Command("heedful.cli.chat", "talk to a model of conversation in the terminal"),
+            "fill": Command("heedful.cli.fill", "fill the gaps of texts with a pre-trained encoder"),
+            "detect": Command("heedful.cli.detect", "find replaced tokens with a pre-trained detector"),
+            "embed": Command("heedful.cli.embed", "make vectors of texts with an encoder"),
+            "tag": Command("heedful.cli.tag", "tag the words of sentences with a trained tagger"),
+            "classify": Command("heedful.cli.classify", "a class or a number for each text, with a trained classifier"),
+            "answer": Command("heedful.cli.answer", "answer questions by parts of texts, with a trained model"),
+            "look": Command("heedful.cli.look", "tell the classes of pictures, glimpse by glimpse"),
+            "caption": Command("heedful.cli.caption", "say what pictures or clips show, with a trained captioner"),
+            "transcribe": Command(
+                "heedful.cli.transcribe", "write what is said in files of sound, with a trained model"
+            ),
+            "ask": Command("heedful.cli.ask", "answer questions about a story, and tell what was looked at"),
+            "predict": Command("heedful.cli.predict", "what the model of any task says of lines"),
+        },
+    ),
+    Group(
+        "Search",
+        "heedful index indices/mine passages.txt --model runs/my-run",
+        {
+            "index": Command("heedful.cli.index", "make an index of passages, by their words and by an encoder"),
+            "search": Command(
+                "heedful.cli.search", "find the passages of an index that answer questions, and measure that"
+            ),
+        },
+    ),
+    Group(
+        "Measure",
+        "heedful evaluate runs/my-run --against runs/other",
+        {
+            "evaluate": Command("heedful.cli.evaluate", "how good a run is: BLEU, chrF, TER, perplexity, accuracy, F1"),
+            "compare": Command(
+                "heedful.cli.compare", "trained runs side by side: scores, speed, learning; a table and plots"
+            ),
+            "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
+        },
+    ),
+    Group(
+        "Look inside",
+        'heedful inspect runs/my-run "a dog" -o page.html',
+        {
+            "inspect": Command(
+                "heedful.cli.inspect", "what a model attends to: a page with all views, figures, numbers"
+            ),
+            "align": Command("heedful.cli.align", "which words of translations belong to which words of their sources"),
+            "study": Command("heedful.cli.study", "small experiments that make a claim of a paper visible"),
+        },
+    ),
+)
+COMMANDS: Mapping[str, Command] = {name: command for group in GROUPS for name, command in group.commands.items()}

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from heedful.cli.arguments import MaybePath, PositionalPaths, parse, require_least
+from heedful.cli.arguments import MaybePage, MaybePath, PositionalPaths, parse, require_least
+from heedful.cli.grammar import Ending, Formerly
 from heedful.cli.options import MeasuringOptions
 from heedful.cli.output import require_room, say, writing
 from heedful.errors import RecipeError
@@ -41,9 +42,9 @@ class Arguments(MeasuringOptions):
     number in a run folder of its own (<output>-<number>)"""
     init: MaybePath = None
     """with --train, the pre-trained model for recipes that begin with one, instead of theirs"""
-    html: MaybePath = None
-    """file for a page with the tables and with plots: BLEU by length and learning, or metrics by examples"""
-    figure: MaybePath = None
+    page: Annotated[MaybePage, Formerly("--html")] = None
+    """file for a page (HTML) with the tables and with plots: BLEU by length and learning, or metrics by examples"""
+    figure: Annotated[MaybePath, Ending((".svg",))] = None
     """file for the plot of BLEU by length, or of the first metric by examples, as SVG"""
     json: MaybePath = None
     """file for all numbers"""
@@ -95,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
         return code
     torch.set_num_threads(threads)
     compared = compare(runs, exam, given.sampling(), device=device, say=say)
-    for path, content in ((given.html, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
+    for path, content in ((given.page, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
         if path is not None:
             text = content()
             with writing(path, "file"):
@@ -108,8 +109,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(given: Arguments, overrides: Sequence[str]) -> None:
     require_least(given, samples=2)
-    if not given.runs:
-        raise RecipeError("heedful compare: no run was named; give run folders, or recipes and --train")
     if overrides and not given.train:
         raise RecipeError(f"heedful compare: {overrides[0]} is no option; keys of recipes can be changed with --train")
     if given.examples and not given.train:
@@ -124,7 +123,7 @@ def _check(given: Arguments, overrides: Sequence[str]) -> None:
             "heedful compare --train: trains in one process; train each recipe with torchrun, then compare the runs"
         )
     named: dict[Path, str] = {}
-    for option, path in (("--html", given.html), ("--figure", given.figure), ("--json", given.json)):
+    for option, path in (("--page", given.page), ("--figure", given.figure), ("--json", given.json)):
         if path is not None:
             if path in named:
                 raise RecipeError(f"{named[path]} and {option}: both are {path}; give each its own file")

@@ -65,8 +65,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check(given: Arguments) -> None:
-    if not given.runs:
-        raise RecipeError("heedful curve: no run was named; give run folders")
     for folder in given.runs:
         if not folder.is_dir():
             raise RunError(f"{folder}: there is no such run folder; name the `output` of a recipe that is trained")

@@ -6,16 +6,17 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from heedful.cli.arguments import MaybePath, MaybeText, parse_apart
+from heedful.cli.arguments import MaybeFigure, MaybeText, parse_apart
+from heedful.cli.grammar import Formerly
 from heedful.errors import RecipeError
 from heedful.recipes.load import load_recipe
+from heedful.words import near
 
 if TYPE_CHECKING:
     from torch import nn
@@ -42,7 +43,7 @@ class Arguments:
     """TOML file of a run, or a folder with a trained Transformer"""
     length: int = 25
     """tokens in a sentence, for the cost of attention"""
-    diagram: MaybePath = None
+    figure: Annotated[MaybeFigure, Formerly("--diagram")] = None
     """of a recipe: also draw the model unrolled over a few tokens, with the steps in which it can be computed: .svg,
     .pdf or .png"""
     preset: MaybeText = None
@@ -61,9 +62,9 @@ def run(arguments: Sequence[str]) -> int:
     if given.tasks or given.task is not None:
         _benchmarks(given, overrides)
         return 0
-    if given.diagram is not None and given.recipe is None:
+    if given.figure is not None and given.recipe is None:
         raise RecipeError(
-            "--diagram: draws the model of a recipe or a folder; name one, and leave out --preset and --sizes"
+            "--figure: draws the model of a recipe or a folder; name one, and leave out --preset and --sizes"
         )
     if given.length < 1:
         raise RecipeError(f"--length: {given.length}; a sentence has at least 1 token")
@@ -77,8 +78,8 @@ def run(arguments: Sequence[str]) -> int:
     else:
         model = (_of_folder if given.recipe.is_dir() else _of_recipe)(given.recipe, overrides)
         _show(_size(model, length=given.length))
-        if given.diagram is not None:
-            _draw(model, given.diagram, title=given.recipe.stem)
+        if given.figure is not None:
+            _draw(model, given.figure, title=given.recipe.stem)
     return 0
 
 
@@ -100,7 +101,7 @@ def _draw(build: Callable[[], nn.Module], path: Path, *, title: str) -> None:
     with imagined():
         found = levels(sides_of(build()))
     if not found:
-        raise RecipeError(f"--diagram: no part of the model of {title} reads a text level by level; leave it out")
+        raise RecipeError(f"--figure: no part of the model of {title} reads a text level by level; leave it out")
     letters = {"encoder": "x", "decoder": "y"}
     texts = {level.axis: [f"{letters[level.side]}{number}" for number in range(1, 6)] for level in found}
     write_figure(diagram_svg(unrolled(found, texts), title=title), path)
@@ -175,8 +176,8 @@ def published_size(name: str, *, length: int) -> Size:
     from heedful.architectures.published import PUBLISHED
 
     if name not in PUBLISHED:
-        near = get_close_matches(name, PUBLISHED, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PUBLISHED)}"
+        meant = near(name, PUBLISHED)
+        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(PUBLISHED)}"
         raise RecipeError(f"--preset: {name} is no model that heedful knows the size of; {hint}")
     return _size(lambda: _of_paper(PUBLISHED[name], length=length), length=length)
 

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heedful.cli.arguments import MaybePath, PositionalPath, parse
-from heedful.cli.lines import TextOptions, answer
-from heedful.tasks.embedder import EmbedLines
-from heedful.tasks.faces import chunked
+from heedful.cli.lines import TextOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +33,15 @@ def run(arguments: Sequence[str]) -> int:
 
     from heedful.inspection.record_files import write_array
     from heedful.runs.load import load_embedder
+    from heedful.tasks.embedder import EmbedLines
+    from heedful.tasks.faces import chunked
 
     texts = given.read()
     given.computing.begin()
-    model = load_embedder(given.run, task=given.task, device=given.computing.device)
+    model = load_embedder(given.run, task=given.task, device=given.computing.device, step=given.step)
     lines = EmbedLines(model, normalise=given.normalise)
     if given.output is None or given.output.suffix != ".npy":
-        return answer(lines, texts, output=given.output, as_json=True)
+        return given.answer(lines, texts, as_json=True)
     blocks: list[np.ndarray] = []
     first = 1
     for part in chunked(texts, lines.chunk):

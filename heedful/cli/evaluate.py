@@ -7,9 +7,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPath, parse
+from heedful.cli.grammar import Formerly
+from heedful.cli.lines import STANDARD_INPUT
 from heedful.cli.options import MeasuringOptions
 from heedful.cli.output import require_room, say, writing
 from heedful.errors import RecipeError, RunError
@@ -31,15 +33,15 @@ class Arguments(MeasuringOptions):
     """
 
     system: PositionalPath
-    """run folder, or file of translations"""
+    """run folder, or file of translations; - is standard input"""
     against: MaybePath = None
     """a second system of the same task, asked the same and compared by paired bootstrap"""
     context: MaybeInt = None
     """of language models: tokens that are read at a time; data.length if not given"""
     stride: MaybeInt = None
     """of language models: of them, how many are predicted at a time, the others being read only; all if not given"""
-    save: MaybePath = None
-    """file to write the translations to"""
+    output: Annotated[MaybePath, Formerly("--save")] = None
+    """file for the translations themselves, one a line"""
     format: Literal["text", "json"] = "text"
     """a table, or JSON"""
     task: MaybeText = None
@@ -50,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful evaluate")
     for path in (given.system, given.against):
-        if path is not None and not path.exists():
+        if path is not None and not path.exists() and path != STANDARD_INPUT:
             raise RecipeError(f"{path}: there is neither such a run folder nor such a file; check the path")
 
     from heedful.runs.load import open_run
@@ -73,16 +75,16 @@ def _examine(given: Arguments, opened: Run[Any, Any] | None) -> None:
     if opened is None and asking.text is None:
         raise RecipeError(f"{given.system}: a file of translations needs --source and --target, or --data")
     exam = kind.exam(None, asking) if opened is None else exam_of(given.system, opened.recipe, asking)
-    if given.save is not None:
+    if given.output is not None:
         if not exam.written:
-            raise RecipeError(f"--save: the answers of {given.system} are not written to files; leave it out")
-        require_room(given.save, "--save")
+            raise RecipeError(f"--output: the answers of {given.system} are not written to files; leave it out")
+        require_room(given.output, "--output")
     for line in (*(f"measuring on {place}" for place in exam.places), *exam.remarks):
         say(line)
     first = _report(given.system, opened, exam, given=given, kind=kind)
-    if given.save is not None:
-        with writing(given.save, "--save"):
-            given.save.write_text("".join(f"{line}\n" for line in exam.lines(first.answers)), encoding="utf-8")
+    if given.output is not None:
+        with writing(given.output, "--output"):
+            given.output.write_text("".join(f"{line}\n" for line in exam.lines(first.answers)), encoding="utf-8")
     others = [] if given.against is None else [_second(given.against, first, given=given, kind=kind)]
     if given.format == "json":
         content = {"system": str(given.system), **first.content()}
@@ -129,7 +131,7 @@ def _measure(given: Arguments, opened: Run[Any, Any]) -> None:
     """What training measures of a run whose task has no exam."""
     from heedful.runs.examine import measure
 
-    if _asking(given).given or given.against is not None or given.save is not None:
+    if _asking(given).given or given.against is not None or given.output is not None:
         raise RecipeError(
             f"{given.system}: its task is {opened.recipe.task}, and such runs are measured on their own test or "
             "validation set alone"

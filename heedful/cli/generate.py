@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from heedful.cli.arguments import Computing, MaybePath, PositionalPath, parse, require_least
-from heedful.cli.lines import answer
+from heedful.cli.arguments import Computing, MaybeInt, MaybePath, PositionalPath, TextsBehind, parse, require_least
+from heedful.cli.grammar import Formerly
+from heedful.cli.lines import answer, is_typed, read_or_typed
 from heedful.cli.options import WritingOptions
 from heedful.cli.output import destination, say
 from heedful.errors import RecipeError
@@ -24,54 +25,56 @@ class Arguments:
 
     run: PositionalPath
     """run folder"""
-    prompt: tuple[str, ...] = ()
-    """what to continue, one or several; nothing begins a document"""
-    prompts_file: MaybePath = None
-    """file with a prompt on each line; - is standard input"""
+    prompt: TextsBehind = ()
+    """what to continue, one or several; nothing begins a document; it may also stand behind the run"""
+    input: Annotated[MaybePath, Formerly("--prompts-file")] = None
+    """file with a prompt on each line, plain or gzipped; - is standard input"""
+    output: MaybePath = None
+    """file for the results; standard output if not given"""
     searching: WritingOptions = field(default_factory=WritingOptions)
-    samples: int = 1
+    n_best: Annotated[int, Formerly("--samples")] = 1
     """continuations of each prompt"""
     seed: int = 1
     """of sampling"""
     format: Literal["text", "jsonl"] = "text"
     """plain text, or JSON with scores"""
+    step: MaybeInt = None
+    """a kept checkpoint instead of the finished model"""
     computing: Computing = field(default_factory=Computing)
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful generate")
-    require_least(given, samples=1)
-    if given.prompt and given.prompts_file is not None:
-        raise RecipeError("--prompt and --prompts-file: give one of them")
+    require_least(given, n_best=1)
+    if given.prompt and given.input is not None:
+        raise RecipeError("--prompt and --input: give one of them")
 
     from heedful.generation.search import Greedy, Sampling
     from heedful.tasks.language.face import Writer
     from heedful.tasks.searches import build_continuation
 
     prompts = _prompts(given)
-    writer = given.computing.load(Writer, given.run, use="writes")
+    writer = given.computing.load(Writer, given.run, use="writes", step=given.step)
     config = given.searching.config(writer.generation)
-    search, limit = build_continuation(config, writer.tokenizer.special, n=given.samples, seed=given.seed)
+    search, limit = build_continuation(config, writer.tokenizer.special, n=given.n_best, seed=given.seed)
     writer.limit, writer.stop = limit, config.stop
-    alone = given.prompts_file is None and len(given.prompt) <= 1 and given.samples == 1
+    alone = given.input is None and len(given.prompt) <= 1 and given.n_best == 1
     told = _noted(writer, prompts)
     if alone and given.format == "text" and isinstance(search, Greedy | Sampling):
-        _stream(writer, next(told), search=search)
+        _stream(writer, next(told), search=search, output=given.output)
         return 0
     # whoever types waits for an answer to each line
-    typed = str(given.prompts_file) == "-" and sys.stdin.isatty()
+    typed = given.input is not None and is_typed(given.input)
     lines = replace(writer.lines(), search=search)
-    return answer(lines, told, as_json=given.format == "jsonl", chunk=1 if typed else None)
+    return answer(lines, told, output=given.output, as_json=given.format == "jsonl", chunk=1 if typed else None)
 
 
 def _prompts(given: Arguments) -> Iterator[str]:
     """A file is looked for at once."""
-    from heedful.data.readers import read_lines
-
-    if given.prompts_file is None:
+    if given.input is None:
         return iter(given.prompt or ("",))
-    return read_lines(sys.stdin.buffer if str(given.prompts_file) == "-" else given.prompts_file)
+    return read_or_typed(given.input)
 
 
 def _noted(writer: Writer, prompts: Iterator[str]) -> Iterator[str]:
@@ -85,8 +88,8 @@ def _noted(writer: Writer, prompts: Iterator[str]) -> Iterator[str]:
         yield prompt
 
 
-def _stream(writer: Writer, prompt: str, *, search: Greedy | Sampling) -> None:
-    with destination(None) as out:
+def _stream(writer: Writer, prompt: str, *, search: Greedy | Sampling, output: Path | None) -> None:
+    with destination(output) as out:
         out.write(prompt)
         for piece in writer.stream(prompt, search=search):
             out.write(piece)

@@ -10,13 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, parse, require_least
+from heedful.cli.arguments import (
+    Computing,
+    MaybeFigure,
+    MaybeInt,
+    MaybePath,
+    MaybeText,
+    TextBehind,
+    parse,
+    require_least,
+)
+from heedful.cli.grammar import Ending, Formerly
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
     from heedful.inspection.record import Record
 
 _ROLES = Literal["encoder", "decoder", "cross", "summary"]
+_OTHERS = "; --figure writes .svg, .pdf or .png, --numbers .npz or .csv, --save the record (.safetensors)"
 _SHOWN_ROLES = "{encoder,decoder,cross,summary}"
 
 
@@ -29,17 +40,22 @@ class Arguments:
 
     run: Annotated[Path | None, tyro.conf.Positional] = None
     """run folder; not needed with --record and --compare"""
-    source: MaybeText = None
-    """sentence to translate, prompt to continue, text to judge or to tag, question; [MASK] where a token is hidden"""
-    target: MaybeText = None
+    text: Annotated[TextBehind, Formerly("--source")] = None
+    """sentence to translate, prompt to continue, text to judge or to tag, question; [MASK] where a token is hidden; it
+    may also stand behind the run, without the option"""
+    target: TextBehind = None
     """a translation to read instead of the one that the model finds; the second of two texts; a question's context"""
-    output: Annotated[Path | None, tyro.conf.arg(metavar="PATH", aliases=["-o"], help_behavior_hint="")] = None
+    output: Annotated[
+        Path | None,
+        tyro.conf.arg(metavar="PATH", aliases=["-o"], help_behavior_hint=""),
+        Ending((".html", ".htm"), _OTHERS),
+    ] = None
     """page (HTML) with all views; needs nothing but a browser"""
     save: MaybePath = None
     """file for the record itself (safetensors)"""
     record: MaybePath = None
-    """a record that was saved, instead of a run and a source"""
-    figure: MaybePath = None
+    """a record that was saved, instead of a run and a text"""
+    figure: MaybeFigure = None
     """picture of one view: .svg, .pdf or .png"""
     view: str = "alignment"
     """of --figure: alignment, heads, model, rollout, flow, positions, masks, tree, decoding, answers or unrolled;
@@ -52,7 +68,7 @@ class Arguments:
     """of both: counted from 0; the mean over heads if not given"""
     raw: bool = False
     """of --view regions: weights fill their regions, instead of being spread smoothly around their centres"""
-    numbers: MaybePath = None
+    numbers: Annotated[MaybePath, Ending((".npz", ".csv"))] = None
     """file for all weights: .npz or .csv"""
     terminal: bool = False
     """show it here, too"""
@@ -82,6 +98,8 @@ class Arguments:
     """with --data or --compare: file for the numbers"""
     task: MaybeText = None
     """of runs with several tasks: which one; --head is a head of attention"""
+    step: MaybeInt = None
+    """a kept checkpoint instead of the finished model"""
     computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
 
 
@@ -115,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(given: Arguments) -> None:
     modes = {
-        "--source": given.source is not None,
+        "--text": given.text is not None,
         "--record": given.record is not None,
         "--compare": given.compare is not None,
         "--data": given.data is not None,
@@ -125,7 +143,7 @@ def _check(given: Arguments) -> None:
         raise RecipeError(
             f"what to look at: give one of {', '.join(modes)}" + (f", not {' and '.join(chosen)}" * bool(chosen))
         )
-    needs_run = chosen[0] in ("--source", "--data")
+    needs_run = chosen[0] in ("--text", "--data")
     if needs_run and given.run is None:
         raise RecipeError(f"{chosen[0]}: needs a run folder; heedful inspect RUN {chosen[0]} ...")
     if not needs_run and given.run is not None:
@@ -148,8 +166,8 @@ def _record(given: Arguments) -> Record:
     from heedful.tasks.inspecting import Scope
 
     assert given.run is not None
-    assert given.source is not None
-    face: object = load(given.run, device=given.computing.device)
+    assert given.text is not None
+    face: object = load(given.run, device=given.computing.device, step=given.step)
     if isinstance(face, Heads):
         face = face.only(object, use="can be inspected", name=given.task)
     elif given.task is not None:
@@ -158,7 +176,7 @@ def _record(given: Arguments) -> Record:
         raise RecipeError(f"a {type(face).__name__.lower()} cannot be looked at one text at a time")
     walks = {"auto": None, "yes": True, "no": False}[given.detail]
     scope = Scope(_numbers("layers", given.layers), _numbers("heads", given.heads), walks=walks, padding=given.padding)
-    return face.look(Asked(given.source, given.target, beam=given.beam, tokens=given.tokens, scope=scope))
+    return face.look(Asked(given.text, given.target, beam=given.beam, tokens=given.tokens, scope=scope))
 
 
 def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:

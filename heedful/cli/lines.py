@@ -7,14 +7,17 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from heedful.cli.arguments import Computing, MaybePath, MaybeText, PositionalPath, User
-from heedful.cli.output import destination
+from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, PositionalPath, TextsBehind, User
+from heedful.cli.output import destination, say
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
     from heedful.tasks.faces import Face, Lines
+
+STANDARD_INPUT: Final = Path("-")
+"""How a command line calls it."""
 
 Input = TypeVar("Input")
 AnyFace = TypeVar("AnyFace", bound="Face")
@@ -25,7 +28,7 @@ class FileOptions:
     """Where lines come from, and where answers go."""
 
     input: MaybePath = None
-    """file with a text on each line, plain or gzipped; standard input if not given"""
+    """file with a text on each line, plain or gzipped; standard input if not given, or if it is -"""
     output: MaybePath = None
     """file for the results; standard output if not given"""
     computing: Computing = field(default_factory=Computing)
@@ -45,13 +48,20 @@ class FileOptions:
     @property
     def place(self) -> str:
         """What messages call the place where lines come from."""
-        return "standard input" if self.input is None else str(self.input)
+        return "standard input" if self.input in (None, STANDARD_INPUT) else str(self.input)
+
+    @property
+    def typed(self) -> bool:
+        """Whether somebody types the lines, and waits for an answer to each."""
+        return is_typed(self.input) and getattr(self, self.inline, None) in (None, ())
 
     def read(self) -> Iterator[str]:
         """The lines of the file, which is looked for at once, or of standard input."""
-        from heedful.data.readers import read_lines
+        return read_or_typed(self.input)
 
-        return read_lines(self.input or sys.stdin.buffer)
+    def answer(self, lines: Lines[Input, Any], inputs: Iterable[Input], *, as_json: bool) -> int:
+        """`answer`, to where the options say, and one at a time where somebody types; the exit code."""
+        return answer(lines, inputs, output=self.output, as_json=as_json, chunk=1 if self.typed else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,18 +72,20 @@ class RunOptions(FileOptions):
     """run folder"""
     task: MaybeText = None
     """of runs with several tasks: which one; not needed where one alone will do"""
+    step: MaybeInt = None
+    """a kept checkpoint instead of the finished model"""
 
     def load(self, kind: type[User], *, use: str) -> User:
         """The trained model; see `load_as`."""
-        return self.computing.load(kind, self.run, use=use, task=self.task)
+        return self.computing.load(kind, self.run, use=use, task=self.task, step=self.step)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(RunOptions):
     """The same, where texts may stand on the command line."""
 
-    text: tuple[str, ...] = ()
-    """texts instead of a file"""
+    text: TextsBehind = ()
+    """texts instead of a file; they may also stand behind the run, without the option"""
 
     def read(self) -> Iterator[str]:
         """What was given, wherever it stands."""
@@ -86,7 +98,21 @@ class TextOptions(RunOptions):
         """
         texts = self.read()  # a file that is missing shows before a model is loaded
         lines = replace(self.load(kind, use=use).lines(), **options)  # type: ignore[type-var]  # all are dataclasses
-        return answer(lines, lines.inputs(texts, name=self.place), output=self.output, as_json=as_json)
+        return self.answer(lines, lines.inputs(texts, name=self.place), as_json=as_json)
+
+
+def is_typed(path: Path | None) -> bool:
+    """Whether lines come from a terminal."""
+    return path in (None, STANDARD_INPUT) and sys.stdin.isatty()
+
+
+def read_or_typed(path: Path | None) -> Iterator[str]:
+    """The lines of a file, or of standard input; whoever is to type them is told so."""
+    from heedful.data.readers import read_lines
+
+    if is_typed(path):
+        say("each line is answered once it is typed; Ctrl-D on an empty line ends")
+    return read_lines(path or sys.stdin.buffer)
 
 
 def answer(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from heedful.cli.arguments import MaybePath, PositionalPaths, parse
-from heedful.cli.lines import RunOptions, answer
+from heedful.cli.arguments import MaybePage, PositionalPaths, parse
+from heedful.cli.lines import RunOptions
 from heedful.errors import RecipeError
 
 
@@ -23,7 +23,7 @@ class Arguments(RunOptions):
     """files; without any, their paths are read line by line"""
     format: Literal["text", "jsonl"] = "text"
     """path, class and probability between tabs, or JSON with all probabilities and glimpses"""
-    page: MaybePath = None
+    page: MaybePage = None
     """page (HTML) of one picture: the path of the glimpses over it, and what the model would say after each"""
 
     def read(self) -> Iterator[str]:
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     paths = given.read()  # a file that is missing shows before a model is loaded
     looker = given.load(Looker, use="looks at pictures")
     lines = looker.lines()
-    code = answer(lines, lines.inputs(paths, name=given.place), output=given.output, as_json=given.format == "jsonl")
+    code = given.answer(lines, lines.inputs(paths, name=given.place), as_json=given.format == "jsonl")
     if given.page is not None:
         path = Path(given.pictures[0])
         write_page(viewer_html(looker.inspect(looker.read(path), title=path.name)), given.page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from heedful.cli.arguments import Computing, MaybeFloat, MaybeInt, MaybePath, maybe, require_least
@@ -41,6 +42,8 @@ class _Options:
         """A recipe's way with what was given; where the kind changes, nothing of it but what is shared is kept."""
         from pydantic import TypeAdapter, ValidationError
 
+        from heedful.recipes.problems import out_of_bounds
+
         options = {_KEYS.get(field.name, field.name): getattr(self, field.name) for field in fields(self)}
         given = {name: value for name, value in options.items() if value not in (None, ())}
         meant = (kind for kind, names in _KINDS.items() if not names.isdisjoint(given))
@@ -53,8 +56,12 @@ class _Options:
             first = error.errors()[0]
             name = next(str(part) for part in reversed(first["loc"]) if isinstance(part, str))
             option = name.replace("_", "-").replace("width", "beam")
+            if bound := out_of_bounds(first):
+                raise RecipeError(f"--{option}: {first['input']} {bound}") from None
+            owners = " or ".join(f"--search {each}" for each, own in _KINDS.items() if name in own)
             odd = "is no option of it" if first["type"] == "extra_forbidden" else first["msg"].lower()
-            raise RecipeError(f"--{option}: does not fit --search {kind} ({odd}); see --help") from None
+            remedy = f"leave it out, or give {owners}" if owners and kind not in owners else "see --help"
+            raise RecipeError(f"--{option}: does not fit --search {kind} ({odd}); {remedy}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +127,8 @@ class TextOptions:
     target: MaybePath = None
     """file of their translations, line by line"""
     data: MaybePath = None
-    """instead of both, a TSV file (source, tab, target) or a JSONL file (fields source and target)"""
+    """instead of both, a TSV file (source, tab, target; - is one on standard input), or a JSONL file with fields source
+    and target"""
 
     @property
     def named(self) -> bool:
@@ -139,6 +147,8 @@ class TextOptions:
             name = self.data.name.removesuffix(".gz")
             return JsonLines(self.data) if name.endswith((".jsonl", ".ndjson")) else TabSeparated(self.data)
         if self.data is None and self.source is not None and self.target is not None:
+            if self.source == self.target == Path("-"):
+                raise RecipeError("--source and --target: both are standard input; name a file for one of them")
             return LineAligned(self.source, self.target)
         raise RecipeError("text: give --source and --target, or --data with a TSV or JSONL file")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from heedful.catalogue import DEFAULT, find, recipe_of, tasks
+from heedful.catalogue import DEFAULT, called, find, recipe_of, tasks
 from heedful.cli.arguments import parse
 from heedful.errors import RecipeError
 
@@ -36,7 +36,9 @@ def demonstration(arguments: Sequence[str]) -> Demonstration:
     task, words = (arguments[0], arguments[1:]) if named else (DEFAULT, arguments)
     shown = {name: place for name in tasks() if (place := recipe_of(name).shown_by)}
     if task not in shown:
-        raise RecipeError(f"quickstart {task}: there is none; choose one of {', '.join(shown)}")
+        meant = called(task)
+        remedy = f"did you mean {meant}?" if meant in shown else f"choose one of {', '.join(shown)}"
+        raise RecipeError(f"quickstart {task}: there is none; {remedy}")
     kind: type[Demonstration] = find(shown[task], about=f"task = {task!r}")
     if not named and {"--help", "-h"} & {*words} and len(shown) > 1:
         print(f"heedful quickstart TASK shows another task: {', '.join(name for name in shown if name != task)}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,6 @@ import tyro
 from heedful.cli.arguments import MaybePath, parse
 from heedful.errors import RecipeError
 from heedful.shelf import listed, pick, recipes
-from heedful.store import replacing
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ def run(arguments: Sequence[str]) -> int:
     path = given.output or Path("recipes") / f"{name}.toml"
     if path.exists():
         raise RecipeError(f"{path}: is there already; choose another place with --output")
+    from heedful.store import replacing  # which needs torch
+
     with replacing(path) as beside:
         beside.write_bytes(item.path.read_bytes())
-    print(f"written: {path}\nsay where your text is, then: heedful train {path}")
+    print(f"written: {path}\nsay where your text is, then: heedful train {shlex.quote(str(path))}")
     return 0

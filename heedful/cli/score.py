@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from heedful.cli.arguments import Computing, PositionalPaths, parse
+from heedful.cli.arguments import Computing, MaybeInt, PositionalPaths, parse
 from heedful.cli.lines import answer
 from heedful.cli.options import TextOptions
 
@@ -20,6 +20,8 @@ class Arguments:
     text: TextOptions
     format: Literal["text", "jsonl"] = "text"
     """log-probability and number of tokens between tabs, or JSON with each token's"""
+    step: MaybeInt = None
+    """a kept checkpoint instead of the finished model"""
     computing: Computing = field(default_factory=Computing)
 
 
@@ -31,6 +33,6 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.translations import ScoreLines
 
-    translator = given.computing.load(Translator, *given.runs, use="translates")
+    translator = given.computing.load(Translator, *given.runs, use="translates", step=given.step)
     pairs = ((pair.source, pair.target) for pair in reader)
     return answer(ScoreLines(translator), pairs, as_json=given.format == "jsonl")

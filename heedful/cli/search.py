@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from heedful.cli.arguments import Computing, MaybePath, PositionalPath, maybe, parse, require_least
+from heedful.cli.arguments import Computing, MaybePath, PositionalPath, TextsBehind, maybe, parse, require_least
+from heedful.cli.grammar import Formerly
+from heedful.cli.lines import is_typed, read_or_typed
 from heedful.cli.output import destination
 from heedful.errors import RecipeError
-from heedful.tasks.faces import chunked
 
 if TYPE_CHECKING:
     from heedful.cli.found import Found
@@ -32,10 +32,10 @@ class Arguments:
 
     index: PositionalPath
     """folder that heedful index made"""
-    query: tuple[str, ...] = ()
-    """questions, instead of a file"""
-    queries: MaybePath = None
-    """file with a question on each line, plain or gzipped; standard input if not given"""
+    query: TextsBehind = ()
+    """questions, instead of a file; they may also stand behind the index, without the option"""
+    input: Annotated[MaybePath, Formerly("--queries")] = None
+    """file with a question on each line, plain or gzipped; standard input if not given, or if it is -"""
     top: int = 10
     """passages to tell"""
     by: Annotated[Literal["bm25", "encoder", "product", "all"] | None, maybe("{bm25,encoder,product,all}")] = None
@@ -86,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check(given: Arguments) -> None:
-    ways = [name for name in ("query", "queries", "measure") if getattr(given, name)]
+    ways = [name for name in ("query", "input", "measure") if getattr(given, name)]
     if len(ways) > 1:
         raise RecipeError(f"--{ways[0]} and --{ways[1]}: give one of them")
     if given.measure is not None and given.answers is not None:
@@ -107,14 +107,15 @@ def _orderings(index: PassageIndex, given: Arguments) -> tuple[Ordering, ...]:
 
 def _found(index: PassageIndex, given: Arguments) -> Iterator[Found]:
     from heedful.cli.found import found
-    from heedful.data.readers import read_lines
+    from heedful.tasks.faces import chunked
     from heedful.tasks.spans.face import Answerer
 
     orderings, answerer = _orderings(index, given), None
     if given.answers is not None:
         answerer = given.computing.load(Answerer, given.answers, use="answers questions")
-    lines = iter(given.query) if given.query else read_lines(given.queries or sys.stdin.buffer)
-    for part in chunked(lines, _CHUNK):
+    lines = iter(given.query) if given.query else read_or_typed(given.input)
+    size = 1 if not given.query and is_typed(given.input) else _CHUNK
+    for part in chunked(lines, size):
         for query, orders in zip(part, index.compare(part, top=given.top, orderings=orderings), strict=True):
             yield found(query, orders, telling=index.telling(query), answerer=answerer)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ class Arguments:
     """Train a model as a recipe says, or go on where an interrupted run was left.
 
     Any key of the recipe can be changed: --training.steps 2000 --model.positions.kind rotary
+
+    heedful recipe KEY explains a key, such as training.steps; heedful recipe lists all keys of a task.
     """
 
     recipe: PositionalPath
@@ -51,6 +54,6 @@ def run(arguments: Sequence[str]) -> int:
         name = signal.Signals(outcome.signal).name
         say(f"{name}: saved; the same command goes on from here ({outcome.folder})")
     elif outcome.leads:
-        following = kind.tried(recipe).replace("RUN", str(outcome.folder))
+        following = kind.tried(recipe).replace("RUN", shlex.quote(str(outcome.folder)))
         say(f"trained: {outcome.folder}\nnext: heedful {following}")
     return 128 + outcome.signal if outcome.signal else 0

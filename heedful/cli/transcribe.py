@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from heedful.cli.arguments import MaybePath, PositionalPaths, parse, require_least
-from heedful.cli.lines import RunOptions, answer
+from heedful.cli.arguments import MaybePage, PositionalPaths, parse, require_least
+from heedful.cli.lines import RunOptions
 from heedful.cli.options import SearchOptions
 from heedful.errors import RecipeError
 
@@ -26,7 +26,7 @@ class Arguments(RunOptions):
     """texts for each sound; as text they come as lines of: number, text, score, between tabs"""
     seed: int = 1
     """of sampling"""
-    page: MaybePath = None
+    page: MaybePage = None
     """file for a page (HTML) of what the model attends to in the one sound that is given"""
 
     inline: ClassVar[str] = "sounds"
@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         n_best=given.n_best,
         seed=given.seed,
     )
-    code = answer(lines, lines.inputs(names, name=given.place), output=given.output, as_json=given.format == "jsonl")
+    code = given.answer(lines, lines.inputs(names, name=given.place), as_json=given.format == "jsonl")
     if given.page is not None:
         from heedful.inspection.page import write_page
         from heedful.inspection.web import viewer_html

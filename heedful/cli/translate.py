@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPaths, parse, require_least
-from heedful.cli.lines import FileOptions, answer
+from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPaths, TextsBehind, parse, require_least
+from heedful.cli.lines import STANDARD_INPUT, FileOptions
 from heedful.cli.options import SearchOptions
 from heedful.errors import DataError, RecipeError
 
@@ -22,8 +22,8 @@ class Arguments(FileOptions):
 
     runs: PositionalPaths
     """run folders; several translate together"""
-    text: tuple[str, ...] = ()
-    """sentences to translate instead of a file"""
+    text: TextsBehind = ()
+    """sentences to translate instead of a file; they may also stand behind the runs, without the option"""
     format: Literal["text", "jsonl"] = "text"
     """plain lines, or JSON with scores"""
     searching: SearchOptions = field(default_factory=SearchOptions)
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
     inputs = _inputs(given)
     translator = given.computing.load(Translator, *given.runs, use="translates", step=given.step)
     config = given.searching.config(translator.generation)
-    with _progress() as tick:
+    with _progress(shown=not given.typed) as tick:
         lines = replace(
             translator.lines(),
             search=build_search(config, translator.target.special, n_best=given.n_best, seed=given.seed),
@@ -70,12 +70,12 @@ def run(arguments: Sequence[str]) -> int:
             unknown=given.replace_unknown,
             tick=tick,
         )
-        return answer(lines, inputs, output=given.output, as_json=given.format == "jsonl")
+        return given.answer(lines, inputs, as_json=given.format == "jsonl")
 
 
 def _check(given: Arguments) -> None:
-    if not given.runs:
-        raise RecipeError("runs: no run folder was given; write: heedful translate runs/NAME")
+    if given.prefixes == STANDARD_INPUT and not given.text and given.input in (None, STANDARD_INPUT):
+        raise RecipeError("--prefixes: standard input cannot hold the sentences too; name a file with --input")
     if given.prefix is not None and given.prefixes is not None:
         raise RecipeError("--prefix and --prefixes: give one of them")
     if given.align and given.format != "jsonl":
@@ -104,9 +104,9 @@ def _paired(sentences: Iterator[str], beginnings: Iterator[str], *, name: Path) 
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int], None] | None]:
+def _progress(*, shown: bool) -> Iterator[Callable[[int], None] | None]:
     """A count of sentences on a terminal's standard error."""
-    if not sys.stderr.isatty():
+    if not shown or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console

@@ -12,8 +12,11 @@ from typing import final
 
 from heedful.data.readers import Reader, placed_lines, read_lines, records
 from heedful.errors import DataError, RecipeError
+from heedful.words import near
 
 Column = str | int
+_NAME = 40
+"""Characters of what may be the name of a column that messages show."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class _Table(LabelledReader):
     def __iter__(self) -> Iterator[Labelled]:
         rows = self._lines()
         place, head = next(rows, (str(self.paths[0]), [])) if self._header else ("", [])
-        wanted = [_position(column, head, place=place) for column in self._columns]
+        wanted = [_position(column, head, place=place, named=self._columns) for column in self._columns]
         for place, fields in rows:
             if len(fields) <= max(wanted):
                 raise DataError(
@@ -235,10 +238,22 @@ def csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
             yield f"{path}:{begin}", row
 
 
-def _position(column: Column, head: Sequence[str], *, place: str) -> int:
+def _position(column: Column, head: Sequence[str], *, place: str, named: Sequence[Column]) -> int:
     if isinstance(column, int):
         return column
-    if column not in head:
-        present = ", ".join(map(repr, head[:12])) or "none"
-        raise DataError(f"{place}: no column {column!r} (there: {present}); choose other columns")
-    return head.index(column)
+    if column in head:
+        return head.index(column)
+    present = ", ".join(map(_quoted, head[:12])) or "none"
+    meant = near(column, head)
+    if meant is None and head and not {*named} & {*head}:
+        counted = (
+            'if the file has no header, set header = false and count columns from 0, as in text = "0", label = "1"'
+        )
+        raise DataError(f"{place}: no column {column!r} (there: {present}); choose other columns, or {counted}")
+    remedy = f"did you mean {meant!r}?" if meant else "choose other columns"
+    raise DataError(f"{place}: no column {column!r} (there: {present}); {remedy}")
+
+
+def _quoted(text: str) -> str:
+    """A name, or the beginning of what is too long for one."""
+    return repr(text if len(text) <= _NAME else f"{text[:_NAME]}...")

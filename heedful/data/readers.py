@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +27,8 @@ LONGEST_LINE = 64 * 2**20
 
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
+_STANDARD_INPUT = Path("-")
+_CONTROL = re.compile(r"[\x07\x08\t\n\f\r]")
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 """What JSON can spell and UTF-8 cannot: an escape for NUL or for half of a surrogate pair."""
 
@@ -264,9 +267,12 @@ def placed_lines(path: Path) -> Iterator[tuple[int, str, str]]:
 def read_lines(source: Path | BinaryIO) -> Iterator[str]:
     """The lines of one file, or of a stream of bytes such as `sys.stdin.buffer`, as they arrive.
 
-    Unlike the sides of a pair, lines keep their whitespace. A missing file is reported at once, other faults
-    (see the module) when their line is reached. Streams are read as they are; gzip is for files.
+    Unlike the sides of a pair, lines keep their whitespace. The path `-` is standard input. A missing file is
+    reported at once, other faults (see the module) when their line is reached. Streams are read as they are;
+    gzip is for files.
     """
+    if source == _STANDARD_INPUT:
+        source = sys.stdin.buffer
     if isinstance(source, Path):
         _require_file(source)
         return _decoded(_raw_lines(source), name=str(source))
@@ -290,10 +296,20 @@ def _decoded(lines: Iterator[bytes], *, name: str) -> Iterator[str]:
 
 
 def _require_file(path: Path) -> None:
+    if path == _STANDARD_INPUT:
+        return
     if not path.exists():
-        raise DataError(f"{path}: there is no such file; check the path")
+        raise DataError(f"{path}: there is no such file; check the path{_escaped(path)}")
     if path.is_dir():
         raise DataError(f"{path}: this is a folder where a file is needed; name a file in it")
+
+
+def _escaped(path: Path) -> str:
+    r"""What to say of a path that holds what `\n` and `\t` mean in quotes."""
+    if not _CONTROL.search(str(path)):
+        return ""
+    escapes = r"as \n and \t are in double quotes"
+    return f"; it holds a line end or a tab, {escapes}: write it in single quotes, or with forward slashes"
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:

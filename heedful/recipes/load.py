@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
-from heedful.catalogue import DEFAULT, recipe_of, tasks
+from heedful.catalogue import DEFAULT, called, recipe_of, tasks
 from heedful.errors import RecipeError
-from heedful.recipes import toml
+from heedful.recipes import broken, toml
 from heedful.recipes.overrides import anchored, merge, read_overrides
 from heedful.recipes.problems import sentences
 from heedful.recipes.recipe import FORMAT, Recipe
 from heedful.recipes.section import Section, keys, member, members, named
 
+_TYPED: Final = Path("-")
+"""Standard input."""
+_STRANGE: Final = frozenset({"extra_forbidden", "missing", "union_tag_not_found", "union_tag_invalid"})
+_FEW: Final = 3
+"""Tasks that a recipe without one may be for, at most, to be told."""
+
 
 def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe in a TOML file, changed by `overrides` such as `["--training.steps", "2000"]`.
+    """The recipe in a TOML file (`-` is standard input), changed by `overrides` such as `["--training.steps", "2000"]`.
 
     Paths in the file are counted from its folder, paths in `overrides` from the current one; `output`
     always from the current one. RecipeError with one sentence a line for everything that is wrong.
@@ -28,9 +35,12 @@ def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
     path = Path(path)
     content = _read(path)
     kind = _kind(content, place=str(path))
-    table = {"output": str(Path("runs") / path.stem)} | anchored(content, kind, path.parent)
     changes = read_overrides(overrides)
+    table = {"output": str(Path("runs") / ("recipe" if path == _TYPED else path.stem))} | anchored(
+        content, kind, path.parent
+    )
     merged = merge(table, changes, kind)
+    _require_same_task(content, merged, place=str(path))
     return _validated(merged, kind, place=str(path), flags=[".".join(change.path) for change in changes])
 
 
@@ -105,8 +115,10 @@ def json_schema(task: str = DEFAULT) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    text = ""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = sys.stdin.buffer.read().decode("utf-8-sig") if path == _TYPED else path.read_text(encoding="utf-8-sig")
+        return tomllib.loads(text)
     except OSError as error:
         raise RecipeError(f"{path}: cannot read this recipe ({error.strerror}); give the path of a TOML file") from None
     except UnicodeDecodeError as error:
@@ -114,14 +126,29 @@ def _read(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise RecipeError(f"{path}: is nested too deeply for a recipe") from None
     except ValueError as error:
-        raise RecipeError(f"{path}: is no valid TOML: {error}") from None
+        raise RecipeError(f"{path}: is no valid TOML: {error}{broken.remedy(text, str(error))}") from None
 
 
 def _kind(table: Mapping[str, Any], *, place: str) -> type[Recipe]:
     task = table.get("task", DEFAULT)
     if not isinstance(task, str) or task not in tasks():
-        raise RecipeError(f"{place}: task = {task!r} is no task; choose one of {', '.join(map(toml.value, tasks()))}")
+        meant = called(str(task))
+        hint = f"; did you mean {toml.value(meant)}?" if meant else ""
+        raise RecipeError(
+            f"{place}: task = {task!r} is no task; choose one of {', '.join(map(toml.value, tasks()))}{hint}"
+        )
     return recipe_of(task)
+
+
+def _require_same_task(content: Mapping[str, Any], merged: Mapping[str, Any], *, place: str) -> None:
+    """A recipe's tables are those of its task, which no option changes."""
+    task = merged.get("task", DEFAULT)
+    if task != content.get("task", DEFAULT):
+        meant = task if task in tasks() else called(str(task)) or task
+        raise RecipeError(
+            f"command line: task = {task!r}: a recipe has the tables of one task; write "
+            f'task = "{meant}" at the top of {place}, or take a recipe of that task (heedful recipes lists some)'
+        )
 
 
 def _validated(table: Mapping[str, Any], kind: type[Recipe], *, place: str, flags: Sequence[str]) -> Recipe:
@@ -136,7 +163,30 @@ def _validated(table: Mapping[str, Any], kind: type[Recipe], *, place: str, flag
         return kind.model_validate(dict(table))
     except ValidationError as error:
         found = sentences(error, root=kind, content=table, place=place, flags=flags)
+        if "task" not in table and (other := _better(table, _strange(error))):
+            found.append(f"{place}: task is not given, and these are keys of another one: is it task = {other}?")
         raise RecipeError("\n".join(found)) from None
+
+
+def _better(table: Mapping[str, Any], strange: int) -> str:
+    """The tasks in whose recipes fewer than so many keys are strange, in words; empty where there is none."""
+    counts = {}
+    for task in tasks():
+        try:
+            recipe_of(task).model_validate({**table, "task": task})
+            counts[task] = 0
+        except ValidationError as error:
+            counts[task] = _strange(error)
+        except RecipeError:  # of an installed package that cannot be used, and nobody asks for
+            continue
+    fewest = min(counts.values())
+    best = [toml.value(task) for task, count in counts.items() if count == fewest]
+    return " or ".join(best) if fewest < strange and len(best) <= _FEW else ""
+
+
+def _strange(error: ValidationError) -> int:
+    """How many keys are unknown or missing, or do not say which table they stand in."""
+    return sum(each["type"] in _STRANGE for each in error.errors())
 
 
 def _entries(table: Mapping[str, Any], kind: type[Section]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from heedful.recipes import toml
+from heedful.recipes import synonyms, toml
 from heedful.recipes.section import Section, keys, kind_of, kinds_of, member, members, named, parts
+from heedful.words import near
 
 _EXPECTED = {
     "bool_type": "must be true or false",
@@ -30,6 +30,10 @@ _BOUNDS = {
     "less_than_equal": ("at most", "le"),
 }
 _LONGEST = 60
+_FEW = 3
+"""Keys that are named where several are meant."""
+_ALIKE = 0.8
+"""How like a name must be to one of another table."""
 
 
 def sentences(
@@ -49,7 +53,7 @@ def sentences(
         # This one only follows from another that has its own sentence: a default could not be derived.
         if detail["type"] == "default_factory_not_called":
             continue
-        path, text = _problem(detail, root)
+        path, text = _problem(detail, root, content)
         dotted = ".".join(_as_written(path, root, content))
         plain = dotted.replace("-", "_")  # as flags are
         typed = any(plain == flag or flag.startswith(f"{plain}.") for flag in flags)
@@ -85,7 +89,7 @@ def _as_written(path: Sequence[str], root: type[Section], content: Mapping[str, 
     return path
 
 
-def _problem(detail: ErrorDetails, root: type[Section]) -> tuple[list[str], str]:
+def _problem(detail: ErrorDetails, root: type[Section], whole: Mapping[str, Any]) -> tuple[list[str], str]:
     if detail["type"] == "misfit":
         return detail["ctx"]["key"].split("."), detail["ctx"]["message"]
     path, table, annotation = _locate(detail["loc"], root)
@@ -94,7 +98,7 @@ def _problem(detail: ErrorDetails, root: type[Section]) -> tuple[list[str], str]
         about = table.model_fields[path[-1]].description
         return path, f"is missing: {about}" if about else "is missing"
     if detail["type"] == "extra_forbidden":
-        return path, f"{_shown(content)}is no known key; {_remedy(path, table, root)}"
+        return path, f"{_shown(content)}is no known key; {_remedy(path, table, root, whole)}"
     if detail["type"] == "union_tag_not_found":
         return path, f"is not complete: give {_ways(annotation)}"
     if detail["type"] == "union_tag_invalid":
@@ -125,9 +129,8 @@ def _locate(loc: Sequence[int | str], root: type[Section]) -> tuple[list[str], t
 
 def _expected(detail: ErrorDetails, annotation: Any, path: Sequence[str]) -> str:
     kind = detail["type"]
-    if kind in _BOUNDS:
-        words, name = _BOUNDS[kind]
-        return f"must be {words} {detail['ctx'][name]:g}"
+    if bound := out_of_bounds(detail):
+        return bound
     choices = [choice for part in parts(annotation) if get_origin(part) is Literal for choice in get_args(part)]
     if choices and kind in ("literal_error", "int_type", "int_from_float"):
         words = f"must be a whole number or {' or '.join(map(toml.value, choices))}"
@@ -141,6 +144,14 @@ def _expected(detail: ErrorDetails, annotation: Any, path: Sequence[str]) -> str
     return _EXPECTED.get(kind, detail["msg"])
 
 
+def out_of_bounds(detail: ErrorDetails) -> str | None:
+    """What a number must be, where one is too large or too small."""
+    if detail["type"] not in _BOUNDS:
+        return None
+    words, name = _BOUNDS[detail["type"]]
+    return f"must be {words} {detail['ctx'][name]:g}"
+
+
 def _shown(content: Any) -> str:
     """`= value ` in the words of TOML; nothing for tables and lists, which are long, or without a value."""
     if not isinstance(content, str | bool | int | float):
@@ -151,8 +162,10 @@ def _shown(content: Any) -> str:
 
 def _one_of(content: Any, choices: Sequence[Any]) -> str:
     words = [toml.value(choice) for choice in choices]
-    near = get_close_matches(str(content), [str(choice) for choice in choices], n=1)
-    hint = f"; did you mean {toml.value(near[0])}?" if near else ""
+    known = [str(choice) for choice in choices]
+    elsewhere = (word for word in synonyms.WORDS.get(str(content).lower(), ()) if word in known)
+    meant = next(elsewhere, None) or near(str(content), known)
+    hint = f"; did you mean {toml.value(meant)}?" if meant else ""
     return f"must be {words[0] if len(words) == 1 else 'one of ' + ', '.join(words)}{hint}"
 
 
@@ -165,23 +178,80 @@ def _ways(annotation: Any) -> str:
     return " or ".join(ways)
 
 
-def _remedy(path: Sequence[str], table: type[Section], root: type[Section]) -> str:
+def _remedy(path: Sequence[str], table: type[Section], root: type[Section], content: Mapping[str, Any]) -> str:
     """Where an unknown key belongs, as far as that can be guessed."""
     *tables, name = path
     others = _alternatives(tables, root)
-    known = [*keys(table), *(key for section, _ in others for key in keys(section))]
-    near = get_close_matches(name, dict.fromkeys(known), n=1)
-    if near and near[0] in keys(table):
-        return f"did you mean {'.'.join([*tables, near[0]])}?"
-    if near:
-        choices = dict.fromkeys(choice for section, choice in others if near[0] in keys(section))
-        chooser = next(iter(choices))[0]
-        kinds = [toml.value(kind) for key, kind in choices if key == chooser]
-        return f"{'.'.join([*tables, near[0]])} needs {chooser} = {' or '.join(kinds)}"
-    elsewhere = [key for key in _everywhere(root) if key.split(".")[-1] == name]
-    if elsewhere:
-        return f"did you mean {' or '.join(elsewhere)}?"
+    kinds = {key: section for section, _ in others for key in keys(section)}
+    if name in kinds:
+        return _of_kind(tables, name, others)
+    anywhere = list(dict.fromkeys(_everywhere(root)))
+    told = _meant(name, anywhere, root, content)
+    if told:
+        return told
+    if meant := near(name, [*keys(table), *kinds]):
+        return (
+            f"did you mean {'.'.join([*tables, meant])}?" if meant in keys(table) else _of_kind(tables, meant, others)
+        )
+    lasts = dict.fromkeys(key.rpartition(".")[2] for key in anywhere)
+    if meant := near(name, lasts, cutoff=_ALIKE):
+        return f"did you mean {_joined(key for key in anywhere if key.rpartition('.')[2] == meant)}?"
     return f"known here: {', '.join(keys(table))}"
+
+
+def _meant(name: str, anywhere: Sequence[str], root: type[Section], content: Mapping[str, Any]) -> str:
+    """The key of this name elsewhere, or of this meaning; empty where there is none."""
+    if name in synonyms.OPTIONS:
+        return f"where to compute is said by {synonyms.OPTIONS[name]}, an option of heedful train"
+    about, called = synonyms.KEYS.get(name, ("", ()))
+    found = next((key for key in called if key in anywhere), None)
+    if found is not None:
+        return f"{about} is {found}{_needs(found, root, content)}"
+    if same := [key for key in anywhere if key.rpartition(".")[2] == name]:
+        return f"did you mean {_joined(same)}{_needs(same[0], root, content) if len(same) == 1 else ''}?"
+    return ""
+
+
+def _joined(found: Iterable[str]) -> str:
+    """The shallowest of some keys."""
+    return " or ".join(sorted(found, key=lambda key: key.count("."))[:_FEW])
+
+
+def _of_kind(tables: Sequence[str], name: str, others: Sequence[tuple[type[Section], tuple[str, str | None]]]) -> str:
+    """Which kind of a table has a key."""
+    choices = dict.fromkeys(choice for section, choice in others if name in keys(section))
+    chooser = next(iter(choices))[0]
+    kinds = [toml.value(kind) for key, kind in choices if key == chooser]
+    return f"{'.'.join([*tables, name])} needs {chooser} = {' or '.join(kinds)}"
+
+
+def _needs(key: str, root: type[Section], content: Mapping[str, Any]) -> str:
+    """Which kind must be chosen before there is such a key in this recipe; empty where nothing must."""
+    *tables, name = key.split(".")
+    section, table, above = root, content, []
+    for each in tables:
+        above.append(each)
+        annotation = keys(section).get(each)
+        if annotation is None or named(annotation) is not None:
+            return ""
+        inside = table.get(each, {})
+        table = inside if isinstance(inside, Mapping) else {}
+        chosen, possible = member(annotation, table or _default(section, each)), members(annotation)
+        if chosen is None:
+            return ""
+        wanted = name if len(above) == len(tables) else tables[len(above)]
+        if wanted not in keys(chosen):
+            kinds = [toml.value(kind_of(other)) for other in possible if wanted in keys(other)]
+            return f", which needs {'.'.join(above)}.kind = {' or '.join(kinds)}" if kinds else ""
+        section = chosen
+    return ""
+
+
+def _default(section: type[Section], name: str) -> Mapping[str, Any]:
+    """The kind that a table has where nothing is said of it."""
+    default = section.model_fields[name].default if name in section.model_fields else None
+    kind = getattr(default, "kind", None)
+    return {} if kind is None else {"kind": kind}
 
 
 def _alternatives(tables: Sequence[str], root: type[Section]) -> list[tuple[type[Section], tuple[str, str | None]]]:
@@ -204,8 +274,9 @@ def _alternatives(tables: Sequence[str], root: type[Section]) -> list[tuple[type
 
 
 def _everywhere(section: type[Section], above: str = "") -> Iterator[str]:
+    """Every key that there may be, whatever the kinds of tables."""
     for name, annotation in keys(section).items():
         yield above + name
         inside = named(annotation)
-        for inner in members(annotation if inside is None else inside)[:1]:
+        for inner in members(annotation if inside is None else inside):
             yield from _everywhere(inner, f"{above}{name}." if inside is None else f"{above}{name}.NAME.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
@@ -123,10 +124,19 @@ class Mark(Enum):
     ENCODES = "says how text becomes ids"
 
 
+_ESCAPED: Final = re.compile(r"(^|[/\\])[A-Za-z]:[\x07\x08\t\n\x0b\x0c\r]")
+"""A drive before what a backslash and a letter are in double quotes; the path may have been made absolute."""
+
+
 def _usable(path: Path) -> Path:
     text = str(path)
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("holds a character that no path written in UTF-8 can have; rename the file")
+    if _ESCAPED.search(text):
+        raise ValueError(
+            r"has a line end or a tab in it, as \n and \t mean in double quotes: write a path of Windows in single "
+            "quotes, or with forward slashes"
+        )
     return path
 
 

@@ -157,10 +157,12 @@ def load_as(
     return user
 
 
-def load_embedder(folder: Path, *, task: str | None = None, device: str | torch.device | None = None) -> Embeds:
+def load_embedder(
+    folder: Path, *, task: str | None = None, device: str | torch.device | None = None, step: int | None = None
+) -> Embeds:
     """`load_as`, where a model must make vectors of texts; `RunError` where it makes none."""
     use = "makes vectors of texts"
-    return load_as(Embeds, folder, use=use, task=task, device=device)  # type: ignore[type-abstract]  # protocol
+    return load_as(Embeds, folder, use=use, task=task, device=device, step=step)  # type: ignore[type-abstract]  # protocol
 
 
 def require_task(run: Run[Any, Any], wanted: str) -> None:

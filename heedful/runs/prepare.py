@@ -12,12 +12,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from heedful.data.corpus import Corpus, fingerprint
-from heedful.errors import RunError
+from heedful.errors import DataError, RunError
 from heedful.recipes.recipe import PARTS, Recipe, data_table
 from heedful.recipes.section import Anchor, Mark, Section, fixed, keys, marked, parts
 from heedful.runs.initial import begin_run
 from heedful.runs.load import is_begun, open_run, save_run, taking_up_run
 from heedful.runs.metrics_log import writer_class
+from heedful.runs.texts import lost, noted
 from heedful.store import MANIFEST, digest
 from heedful.tasks.kind import Run, kind_of, placed
 
@@ -33,10 +34,15 @@ def require_inputs(recipe: Recipe) -> None:
         DataError: a file of text or of word vectors is missing.
         MissingExtraError: TensorBoard is wanted and not installed.
     """
-    for data in recipe.datasets.values():
-        for part in PARTS:
-            if getattr(data, part) is not None:
-                data.reader(part)
+    try:
+        for data in recipe.datasets.values():
+            for part in PARTS:
+                if getattr(data, part) is not None:
+                    data.reader(part)
+    except DataError as error:
+        if before := lost(noted(recipe.output)):
+            raise DataError(f"{error}; the run in {recipe.output} has learned from {before}: put it back") from None
+        raise
     kind_of(recipe).require(recipe)
     if recipe.training.tensorboard:
         writer_class()

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from heedful.data.corpus import Corpus, fingerprint
+from heedful.data.corpus import Corpus
 from heedful.errors import RecipeError
 from heedful.recipes.problems import risks
 from heedful.recipes.recipe import Recipe, data_table
@@ -24,11 +24,12 @@ from heedful.runs.costs import Costs
 from heedful.runs.device import find_device, keep_pages
 from heedful.runs.initial import fresh, resolved
 from heedful.runs.learning_curve import read_curve
-from heedful.runs.load import trained
+from heedful.runs.load import is_begun, trained
 from heedful.runs.loop import build_trainer, freeze
 from heedful.runs.metrics_log import EventFiles, MetricsLog
 from heedful.runs.prepare import claimed, open_corpus, open_or_create, require_inputs
 from heedful.runs.remarks import Remarks
+from heedful.runs.texts import FILE, as_noted, changes, noted, texts_of
 from heedful.store import write_json
 from heedful.tasks.kind import Run
 from heedful.tasks.task import Task
@@ -91,7 +92,7 @@ def train(
             for risk in risks(recipe):
                 say(f"warning: {risk}")
             opened = _open(recipe, say)
-            _describe(*opened, device=here.device)
+            _describe(*opened, device=here.device, say=say)
             return opened
 
         run, corpora = here.lead(begin) or _open(recipe, _silent)
@@ -200,15 +201,12 @@ def _conclude(
     say(f"final model ({made_of})  validation {measured}  (best single checkpoint: {best})")
 
 
-def _describe(run: Run[Any, Any], corpora: Corpora, *, device: torch.device) -> None:
-    """run.json: with what a run was made, for whoever wants to make it again."""
-    texts: dict[str, Mapping[str, object]] = {
-        name: {
-            part: {"files": [path.name for path in text.paths], "sha256": fingerprint(text.paths)}
-            for part, text in (("train", data.reader("train")), ("validation", data.reader("validation")))
-        }
-        for name, data in run.recipe.datasets.items()
-    }
+def _describe(run: Run[Any, Any], corpora: Corpora, *, device: torch.device, say: Callable[[str], None]) -> None:
+    """run.json: with what a run was made, for whoever wants to make it again; says which text has changed since."""
+    texts = texts_of(run.recipe)
+    if is_begun(run.folder):
+        for change in changes(noted(run.folder), texts):
+            say(f"warning: {change}")
     examples: dict[str, Mapping[str, object]] = {
         name: {"train": asdict(train.report), "validation": asdict(validation.report)}
         for name, (train, validation) in corpora.items()
@@ -223,8 +221,8 @@ def _describe(run: Run[Any, Any], corpora: Corpora, *, device: torch.device) -> 
         "threads": torch.get_num_threads(),
         "command": sys.argv,
         "seed": run.recipe.seed,
-        "data": texts.get("", texts),
+        "data": as_noted(texts),
         "examples": examples.get("", examples),
         "recipe": json.loads(run.recipe.model_dump_json(exclude_none=True)),
     }
-    write_json(run.folder / "run.json", content)
+    write_json(run.folder / FILE, content)

@@ -5,6 +5,7 @@ Its module needs no torch until something is shown, so that help and mistakes ar
 
 from __future__ import annotations
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,11 @@ from heedful.errors import RecipeError, TrainingError
 
 say = partial(print, flush=True)
 """To the user, at once."""
+
+
+def command(*words: object) -> None:
+    """Says what one may call next, as a shell reads it."""
+    say(f"  {shlex.join(map(str, ('heedful', *words)))}")
 
 
 @dataclass(frozen=True, kw_only=True)

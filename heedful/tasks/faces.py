@@ -134,7 +134,7 @@ class Asked:
     def alone(self, whose: str) -> str:
         """The one text of `whose` model; `RecipeError` where there are two."""
         if self.target is not None:
-            raise RecipeError(f"--target: belongs to other models; {whose} text is all --source")
+            raise RecipeError(f"--target: belongs to other models; {whose} text is all --text")
         return self.source
 
 

@@ -21,23 +21,24 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "values": (),
     "store": (),
-    "shelf": (),
-    "catalogue": ("recipes.recipe",),  # of which only type checkers see anything
+    "shelf": ("words",),
+    "words": (),
+    "catalogue": ("recipes.recipe", "words"),  # of which only type checkers see anything
     "attention": ("values",),
     "blocks": ("attention", "values"),
     "models": BELOW_MODELS,
-    "data": ("values", "store"),
+    "data": ("values", "store", "words"),
     "generation": ("models.interface", "values"),
     "metrics": (),
     "inspection": ("blocks", "attention", "values", "store"),
-    "recipes": ("catalogue", "data"),  # the second for what reads their files, when asked to
+    "recipes": ("catalogue", "data", "words"),  # the second for what reads their files, when asked to
     "architectures": BELOW_ARCHITECTURES,
     "tasks": ("version", *BELOW_TASKS),
     "training": ("tasks.task", "values"),
     "foreign": ("tasks", *BELOW_TASKS),
     "runs": BELOW_RUNS,
     "retrieval": ("runs", *BELOW_RUNS),
-    "cli": ("retrieval", "runs", "shelf", *BELOW_RUNS),
+    "cli": ("retrieval", "runs", "shelf", "words", *BELOW_RUNS),
     # The modules of its lazy names, which type checkers see as imports.
     "__init__": (
         "inspection.record_files",
@@ -48,7 +49,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "runs.train",
         "version",
     ),
-    "__main__": ("cli.commands", "version"),
+    "__main__": ("cli.commands", "version", "words"),
 }
 
 

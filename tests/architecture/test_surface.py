@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import heedful
-from heedful.cli.commands import COMMANDS
+from heedful.cli.commands import COMMANDS, GROUPS
 
 EXPORTED = [
     "DataError",
@@ -49,40 +49,18 @@ def test_every_exported_name_can_be_had() -> None:
 
 
 def test_commands_are_frozen() -> None:
-    assert list(COMMANDS) == [
-        *(
-            "quickstart",
-            "recipes",
-            "train",
-            "curve",
-            "translate",
-            "score",
-            "align",
-            "generate",
-            "chat",
-            "fill",
-            "detect",
-            "embed",
-            "tag",
-        ),
-        *(
-            "classify",
-            "answer",
-            "look",
-            "caption",
-            "transcribe",
-            "ask",
-            "predict",
-            "index",
-            "search",
-            "evaluate",
-            "inspect",
-            "compare",
-            "export",
-            "describe",
-        ),
-        "study",
-    ]
+    assert {group.title: list(group.commands) for group in GROUPS} == {
+        "Begin": ["quickstart", "recipes", "recipe", "completion"],
+        "Train": ["train", "curve", "describe", "export"],
+        "Use": [
+            *("translate", "generate", "chat", "fill", "detect", "embed", "tag", "classify", "answer", "look"),
+            *("caption", "transcribe", "ask", "predict"),
+        ],
+        "Search": ["index", "search"],
+        "Measure": ["evaluate", "compare", "score"],
+        "Look inside": ["inspect", "align", "study"],
+    }
+    assert list(COMMANDS) == [name for group in GROUPS for name in group.commands]
     assert {command.module for command in COMMANDS.values()} == {f"heedful.cli.{name}" for name in COMMANDS}
 
 

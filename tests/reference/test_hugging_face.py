@@ -413,7 +413,7 @@ def test_a_folder_works_where_a_run_does(tmp_path: Path, capsys: pytest.CaptureF
         assert written.count("\n") == 1
         score, count = run(capsys, "score", folders[name], "--data", str(pairs)).split("\t")
         assert float(score) < 0 < int(count)
-        run(capsys, "inspect", folders[name], "--source", "red dogs", "-o", str(tmp_path / f"{name}.html"))
+        run(capsys, "inspect", folders[name], "--text", "red dogs", "-o", str(tmp_path / f"{name}.html"))
     assert run(capsys, "generate", folders["gpt2"], "--prompt", "red", "--tokens", "3").startswith("red")
     filled = run(capsys, "fill", folders["bert"], "--text", "red [MASK] sleep", "--format", "jsonl")
     assert len(json.loads(filled)["gaps"][0]) == 5

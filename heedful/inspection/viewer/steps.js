@@ -174,7 +174,7 @@ function numbersOf({ stages, map }) {
 
 function howToGet(record, app) {
   const walked = record.maps.map((map, i) => [map, i]).filter(([map]) => map.walk);
-  const command = "heedful inspect RUN --source \"...\" --detail yes -o page.html";
+  const command = "heedful inspect RUN --text \"...\" --detail yes -o page.html";
   const words = walked.length
     ? "This record has no queries, keys and values of this attention, but it has those of:"
     : "This record has weights, but no queries, keys and values. Record them with";

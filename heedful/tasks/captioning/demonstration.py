@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, final
 
 from heedful.errors import RecipeError
 from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, say, write_files
+from heedful.tasks.demonstration import Demonstration, command, say, write_files
 
 if TYPE_CHECKING:
     from heedful.tasks.captioning.face import Captioner
@@ -78,7 +79,7 @@ class CaptioningDemonstration(Demonstration):
             drawn, table = coco(scenes(part, count, objects=self.objects, seed=self.seed), stem=part)
             files |= {f"pictures/{name}": content for name, content in drawn.items()} | {f"{part}.json": table}
         run = value(str(self.output / "run"))
-        content = _RECIPE.format(recipe=recipe, run=run, seed=self.seed, steps=self.steps)
+        content = _RECIPE.format(recipe=quote(str(recipe)), run=run, seed=self.seed, steps=self.steps)
         write_files(self.output, {**files, recipe.name: content})
         say(f"{self.size:,} pictures of shapes, such as {self.output / 'pictures/train00000.png'}\n")
         return recipe
@@ -106,7 +107,7 @@ class CaptioningDemonstration(Demonstration):
         page, names = run.parent / "captions.html", [str(each.picture) for each in test[:_SHOWN]]
         write_page(caption_page(face, names), page)
         say(f"\nwhat it looked at, word by word: {page}  (open it in a browser)\n\nwhere to go next")
-        say(f"  heedful caption {run} {names[0]} --page page.html")
-        say(f"  heedful evaluate {run}")
+        command("caption", run, names[0], "--page", "page.html")
+        command("evaluate", run)
         say("  heedful train RECIPE    with a recipe for your own pictures; begin with a copy of")
         say(f"                          {run.parent / 'recipe.toml'}")

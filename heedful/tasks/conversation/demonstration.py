@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final, final
 
 from heedful.recipes.toml import value
 from heedful.tasks.conversation.helpdesk import CUSTOMER, Customer, Desk, HelpDesk, Said, converse
-from heedful.tasks.demonstration import Demonstration, say, write_files
+from heedful.tasks.demonstration import Demonstration, command, say, write_files
 
 if TYPE_CHECKING:
     from heedful.tasks.conversation.data import Turn
@@ -87,7 +88,7 @@ class ConversationDemonstration(Demonstration):
         dialogues = {part: list(self.desk.dialogues(part)) for part in ("train", "validation", "test")}
         texts = {f"dialogues/{part}.jsonl": "".join(map(_line, each)) for part, each in dialogues.items()}
         run = value(str(self.output / "run"))
-        content = _RECIPE.format(recipe=recipe, run=run, seed=self.seed, steps=self.steps)
+        content = _RECIPE.format(recipe=quote(str(recipe)), run=run, seed=self.seed, steps=self.steps)
         write_files(self.output, {**texts, recipe.name: content})
         say(f"{len(dialogues['train']):,} dialogues such as\n")
         say(_shown(dialogues["train"][0]))
@@ -107,8 +108,8 @@ class ConversationDemonstration(Demonstration):
         page = run.parent / "transcript.html"
         page.write_text(transcript(face, turns_of(stubborn)), encoding="utf-8")
         say(f"what it looked at: {page}  (open it in a browser)\n\nwhere to go next")
-        say(f"  heedful chat {run}")
-        say(f"  heedful evaluate {run}")
+        command("chat", run)
+        command("evaluate", run)
         say("  heedful train RECIPE    with a recipe for your own dialogues; begin with a copy of")
         say(f"                          {run.parent / 'recipe.toml'}")
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
 from heedful.errors import RecipeError
 from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, say, write_files
+from heedful.tasks.demonstration import Demonstration, command, say, write_files
 from heedful.tasks.glimpses.digits import SIDE, Digit, digits, idx
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class GlimpsesDemonstration(Demonstration):
         """The digits as IDX files and the recipe beside them, as a user would have them."""
         recipe = self.output / "recipe.toml"
         content = _RECIPE.format(
-            recipe=recipe,
+            recipe=quote(str(recipe)),
             run=value(str(self.output / "run")),
             seed=self.seed,
             steps=self.steps,
@@ -128,7 +129,7 @@ class GlimpsesDemonstration(Demonstration):
         page = self.output / "glimpses.html"
         write_page(viewer_html(face.inspect(mazes[0], title="mazes/0.png")), page)
         say(f"\nwhere it looked: {page}  (open it in a browser)\n\nwhere to go next")
-        say(f"  heedful look {run} {self.output / 'mazes/1.png'} --page path.html")
-        say(f"  heedful evaluate {run}")
-        say(f"  heedful train {self.output / 'recipe.toml'} --output runs/blind --model.policy random")
+        command("look", run, self.output / "mazes/1.png", "--page", "path.html")
+        command("evaluate", run)
+        command("train", self.output / "recipe.toml", "--output", "runs/blind", "--model.policy", "random")
         say("                          what it would reach without choosing where to look")

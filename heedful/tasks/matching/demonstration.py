@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final, final
 
 from heedful.recipes.toml import value
-from heedful.tasks.demonstration import PhrasebookDemonstration, say, write_files
+from heedful.tasks.demonstration import PhrasebookDemonstration, command, say, write_files
 
 if TYPE_CHECKING:
     from heedful.tasks.embedder import Embedder
@@ -74,7 +75,9 @@ class MatchingDemonstration(PhrasebookDemonstration):
         book, folder = self.book, self.folder
         recipe = folder / "recipe.toml"
         passages = "".join(f"{target}\n" for _, target in book.test)
-        content = _RECIPE.format(recipe=recipe, run=value(str(folder / "run")), seed=self.seed, steps=self.steps)
+        content = _RECIPE.format(
+            recipe=quote(str(recipe)), run=value(str(folder / "run")), seed=self.seed, steps=self.steps
+        )
         write_files(folder, {**self.texts(), "text/passages.txt": passages, recipe.name: content})
         say(f"{len(book.train):,} pairs such as")
         for source, target in book.train[:3]:
@@ -109,6 +112,6 @@ class MatchingDemonstration(PhrasebookDemonstration):
         write_page(html_page(f"What is found in {len(passages)} passages", tables=tables, pictures=[]), page)
         index = run.parent / "index"
         say(f"\nwhat is found: {page}  (open it in a browser)\n\nwhere to go next")
-        say(f"  heedful evaluate {run}")
-        say(f"  heedful index {index} {run.parent / 'text/passages.txt'} --model {run}")
-        say(f'  heedful search {index} --by encoder --query "{pairs[0][0]}"')
+        command("evaluate", run)
+        command("index", index, run.parent / "text/passages.txt", "--model", run)
+        command("search", index, "--by", "encoder", "--query", pairs[0][0])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final, final
 
 from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, say, write_files
+from heedful.tasks.demonstration import Demonstration, command, say, write_files
 
 if TYPE_CHECKING:
     from heedful.tasks.speech.digits import Saying
@@ -91,7 +92,9 @@ class SpeechDemonstration(Demonstration):
             table = "".join(self._kept(part, number, each) for number, each in enumerate(said))
             write_files(folder, {f"{part}.tsv": table})
         run = value(str(folder / "run"))
-        write_files(folder, {recipe.name: _RECIPE.format(recipe=recipe, run=run, seed=self.seed, steps=self.steps)})
+        write_files(
+            folder, {recipe.name: _RECIPE.format(recipe=quote(str(recipe)), run=run, seed=self.seed, steps=self.steps)}
+        )
         return recipe
 
     def show(self, face: Recogniser, run: Path) -> None:
@@ -113,8 +116,8 @@ class SpeechDemonstration(Demonstration):
         page = folder / "heard.html"
         write_page(viewer_html(face.inspect(sounds[0])), page)
         say(f"what it listened to: {page}  (open it in a browser)\n\nwhere to go next")
-        say(f"  heedful transcribe {run} {sounds[0]}")
-        say(f"  heedful evaluate {run}")
+        command("transcribe", run, sounds[0])
+        command("evaluate", run)
         say("  heedful train RECIPE    with a recipe for your own recordings; begin with a copy of")
         say(f"                          {folder / 'recipe.toml'}")
 

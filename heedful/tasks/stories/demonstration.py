@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, final
 
 from heedful.errors import RecipeError
 from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, say, write_files
+from heedful.tasks.demonstration import Demonstration, command, say, write_files
 from heedful.tasks.stories.made import Made, stories
 
 if TYPE_CHECKING:
@@ -83,7 +84,11 @@ class StoriesDemonstration(Demonstration):
         }
         texts["story.txt"] = "".join(f"{fact}\n" for fact in _shown(self.parts["test"])[0].facts)
         content = _RECIPE.format(
-            recipe=recipe, run=value(str(self.output / "run")), seed=self.seed, steps=self.steps, more=2 * self.steps
+            recipe=quote(str(recipe)),
+            run=value(str(self.output / "run")),
+            seed=self.seed,
+            steps=self.steps,
+            more=2 * self.steps,
         )
         write_files(self.output, {**texts, recipe.name: content})
         first = self.parts["train"][0]
@@ -113,8 +118,8 @@ class StoriesDemonstration(Demonstration):
         shown, page = _shown(test)[0], run.parent / "looked.html"
         write_page(viewer_html(face.inspect(shown.facts, shown.question, supporting=shown.supporting)), page)
         say(f"\nwhat it looked at: {page}  (open it in a browser)\n\nwhere to go next")
-        say(f'  heedful ask {run} {run.parent / "story.txt"} "{shown.question}"')
-        say(f"  heedful evaluate {run}")
+        command("ask", run, run.parent / "story.txt", shown.question)
+        command("evaluate", run)
         say("  heedful recipes    has those of bAbI's twenty tasks")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, final
 
 import tyro
 
 from heedful.data.phrasebook import languages
 from heedful.recipes.toml import value
-from heedful.tasks.demonstration import PhrasebookDemonstration, say, write_files
+from heedful.tasks.demonstration import PhrasebookDemonstration, command, say, write_files
 
 if TYPE_CHECKING:
     from heedful.tasks.translation.face import Translator
@@ -76,7 +77,9 @@ class TranslationDemonstration(PhrasebookDemonstration):
             return None
         book, folder = self.book, self.folder
         recipe = folder / "recipe.toml"
-        content = _RECIPE.format(recipe=recipe, run=value(str(folder / "run")), seed=self.seed, steps=self.steps)
+        content = _RECIPE.format(
+            recipe=quote(str(recipe)), run=value(str(folder / "run")), seed=self.seed, steps=self.steps
+        )
         write_files(folder, {**self.texts(), recipe.name: content})
         say(f"{len(book.train):,} sentences such as")
         for source, target in book.train[:3]:
@@ -97,8 +100,8 @@ class TranslationDemonstration(PhrasebookDemonstration):
             say(f"  {source}\n  -> {translation}{verdict}\n")
         picture = _picture(face, sources, run.parent)
         say(f"what it looked at: {picture}  (open it in a browser)\n\nwhere to go next")
-        say(f'  heedful translate {run} --text "{sources[0]}"')
-        say(f"  heedful evaluate {run}")
+        command("translate", run, sources[0])
+        command("evaluate", run)
         say("  heedful train RECIPE    with a recipe for your own text; begin with a copy of")
         say(f"                          {run.parent / 'recipe.toml'}")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final, final
 
 from heedful.errors import RecipeError
 from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, say, write_files
+from heedful.tasks.demonstration import Demonstration, command, say, write_files
 
 if TYPE_CHECKING:
     from heedful.inspection.record import Record
@@ -87,7 +88,7 @@ class VideoDemonstration(Demonstration):
         for part, count in (("train", self.clips), ("validation", 100), ("test", self.tests)):
             write_files(folder, files(moving(part, count, size=_SIZE, seed=self.seed), stem=part))
         content = _RECIPE.format(
-            recipe=recipe,
+            recipe=quote(str(recipe)),
             run=value(str(folder / "run")),
             seed=self.seed,
             steps=self.steps,
@@ -118,8 +119,8 @@ class VideoDemonstration(Demonstration):
         page = folder / "looked.html"
         write_page(viewer_html(_marked(face, clips[0])), page)
         say(f"what it looked at: {page}  (open it in a browser)\n\nwhere to go next")
-        say(f"  heedful caption {run} {clips[0].clip}")
-        say(f"  heedful evaluate {run}")
+        command("caption", run, clips[0].clip)
+        command("evaluate", run)
         say("  heedful train RECIPE    with a recipe for your own clips; begin with a copy of")
         say(f"                          {folder / 'recipe.toml'}")
 

@@ -36,19 +36,23 @@ class Said:
 
 
 class _Stream:
-    """Standard input that is no terminal."""
+    """Standard input, on which somebody may type."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, *, typed: bool) -> None:
         self.buffer = io.BytesIO(content)
+        self._typed = typed
+
+    def isatty(self) -> bool:
+        return self._typed
 
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Said]:
     """Runs a command in this process."""
 
-    def run(*words: object, stdin: bytes | str = b"") -> Said:
+    def run(*words: object, stdin: bytes | str = b"", typed: bool = False) -> Said:
         content = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr(sys, "stdin", _Stream(content))
+        monkeypatch.setattr(sys, "stdin", _Stream(content, typed=typed))
         monkeypatch.setattr(type(sys.stdout), "reconfigure", lambda *_, **__: None, raising=False)
         capsys.readouterr()
         code = main([str(word) for word in words])

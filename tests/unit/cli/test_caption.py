@@ -101,7 +101,7 @@ def test_a_captioner_is_evaluated_compared_and_inspected(made: Path, say: Say, t
     assert beside.code == 0, beside.err
     said = say("predict", made / "run", "--text", pictures(made)[0])
     assert said.out == say("caption", made / "run", pictures(made)[0]).out
-    found = say("inspect", made / "run", "--source", pictures(made)[0], "-o", tmp_path / "i.html")
+    found = say("inspect", made / "run", "--text", pictures(made)[0], "-o", tmp_path / "i.html")
     assert found.code == 0
     assert (tmp_path / "i.html").stat().st_size > 10_000
 

@@ -86,7 +86,7 @@ def test_a_run_is_evaluated_compared_and_inspected(made: Path, clips: list[Path]
     compared = say("compare", made / "run", "--samples", "10")
     assert compared.code == 0, compared.err
     assert "attention mass" in compared.out
-    found = say("inspect", made / "run", "--source", clips[2], "-o", tmp_path / "i.html")
+    found = say("inspect", made / "run", "--text", clips[2], "-o", tmp_path / "i.html")
     assert found.code == 0, found.err
     assert (tmp_path / "i.html").stat().st_size > 10_000
 

@@ -188,7 +188,7 @@ def test_each_command_finds_the_task_that_it_is_for(say: Say, several: Path) -> 
     for words in ((), ("--task", "first")):
         told = say("answer", several, *words, "--question", "eins", "--context", "zwei drei")
         assert told.lines == [" ".join(answer.text.split())]
-    assert "eins" in say("inspect", several, "--task", "tone", "--source", "eins zwei").out
+    assert "eins" in say("inspect", several, "--task", "tone", "--text", "eins zwei").out
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_each_command_finds_the_task_that_it_is_for(say: Say, several: Path) -> 
         (["classify", "--text", "a"], "more than one of its tasks classifies texts; choose one of tone, mood with"),
         (["classify", "--task", "x", "--text", "a"], "has no task 'x'; choose one of tone, mood, even, first"),
         (["tag", "--task", "tone", "--text", "a"], "tone is no task that tags words; choose one of even"),
-        (["inspect", "--source", "a"], "choose one of tone, mood, even, first with --task"),
+        (["inspect", "--text", "a"], "choose one of tone, mood, even, first with --task"),
         (["evaluate", "--task", "x"], "has no task 'x'"),
         (["fill", "--text", "a [MASK]"], "none of its tasks fills gaps (tone, mood, even, first); name another run"),
         (["embed", "--task", "even", "--text", "a"], "even is no task that makes vectors of texts; choose one of tone"),
@@ -209,7 +209,7 @@ def test_a_task_that_is_not_there_is_told(say: Say, several: Path, words: list[s
 
 
 def test_a_run_of_one_task_has_none_to_choose(say: Say, tuned: Tuned) -> None:
-    for words in (["classify", "--text", "a"], ["evaluate"], ["inspect", "--source", "a"]):
+    for words in (["classify", "--text", "a"], ["evaluate"], ["inspect", "--text", "a"]):
         assert "--task" in say(words[0], tuned("classification"), *words[1:], "--task", "x").complaint
 
 

@@ -116,7 +116,7 @@ def test_decoding_is_timed(say: Say, trained: Path, here: Path) -> None:
 def test_a_run_without_measurements_has_dashes(say: Say, trained: Path, here: Path) -> None:
     folder = Path(shutil.copytree(trained, "run"))
     (folder / "metrics.jsonl").unlink()
-    (run,) = compared(say, folder, "--html", "all.html")["runs"]
+    (run,) = compared(say, folder, "--page", "all.html")["runs"]
     assert (run["minutes"], run["training_tokens_per_second"], run["curve"]) == (None, None, [])
     page = Path("all.html").read_text()
     assert dict(zip(*cells(page, 0), strict=True))["minutes"] == "-"
@@ -124,7 +124,7 @@ def test_a_run_without_measurements_has_dashes(say: Say, trained: Path, here: Pa
 
 
 def test_table_and_page_say_the_same_as_json(say: Say, trained: Path, second: Path, here: Path) -> None:
-    said = say("compare", trained, second, *QUICK, "--json", "all.json", "--html", "all.html", "--figure", "all.svg")
+    said = say("compare", trained, second, *QUICK, "--json", "all.json", "--page", "all.html", "--figure", "all.svg")
     found, page = (Path(f"all.{kind}").read_text(encoding="utf-8") for kind in ("json", "html"))
     runs = json.loads(found)["runs"]
     heading, first, other = cells(page, 0)
@@ -163,7 +163,7 @@ def test_table_and_page_say_the_same_as_json(say: Say, trained: Path, second: Pa
 def test_names_are_escaped(say: Say, trained: Path, here: Path) -> None:
     name = "<b>&\"'\x1b"
     shutil.copytree(trained, name)
-    said = say("compare", name, *QUICK, "--html", "all.html", "--json", "all.json")
+    said = say("compare", name, *QUICK, "--page", "all.html", "--json", "all.json")
     shown = "<b>&\"'[U+001B]"
     assert json.loads(Path("all.json").read_text())["runs"][0]["run"] == name
     assert said.lines[3].startswith(f"{shown}  transformer")
@@ -191,7 +191,7 @@ def test_perplexities_of_different_vocabularies_stay_apart(
     recipe = another("other")
     assert say("train", recipe, *ONE_STEP, "--tokenizer.size", "14", "--device", "cpu").code == 0
     other = recipe.parent / "run"
-    said = say("compare", trained, other, *QUICK, "--html", "all.html", "--json", "all.json")
+    said = say("compare", trained, other, *QUICK, "--page", "all.html", "--json", "all.json")
     assert said.code == 0, said.err
     page = Path("all.html").read_text(encoding="utf-8")
     heading, first, second = cells(page, 0)
@@ -258,7 +258,7 @@ def test_few_sentences_have_no_interval_by_length(say: Say, trained: Path, here:
         for _ in range(count)
     ]
     (here / "t.tsv").write_text("".join(lines[:-12]) + "\tleer\n", encoding="utf-8")
-    found = compared(say, trained, "--data", "t.tsv", "--html", "all.html")
+    found = compared(say, trained, "--data", "t.tsv", "--page", "all.html")
     assert found["sentences"] == 20
     first, second = found["runs"][0]["bleu_by_length"]
     assert [(band["from"], band["to"], band["sentences"]) for band in (first, second)] == [(6, 10, 11), (11, 15, 9)]
@@ -273,26 +273,26 @@ def test_few_sentences_have_no_interval_by_length(say: Say, trained: Path, here:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("", "heedful compare: no run was named; give run folders, or recipes and --train"),
+        ("", "heedful compare: needs RUNS; write heedful compare RUNS ..."),
         ("nowhere", "nowhere: no such run folder; check the path, or train first"),
         ("nowhere --train", "nowhere: no such run folder; check the path, or train first"),
         (".", ".: holds no manifest.json, so it is no finished or resumable run"),
-        ("{run} file", "file: no such run folder"),
+        ("{run} file", "file: is a file and no run folder; name the folder that training made"),
         ("{small}", "{small}: is a recipe and no run; add --train, or name the run folder that it made"),
         ("no.toml --train", "no.toml: cannot read this recipe"),
         ("{run} {run}", "{run}: is named twice ({run}); name each run once"),
         ("{run} {run}/../run", "{run} and {run}/../run: are one run"),
         ("{run} --training.steps 3", "heedful compare: --training.steps is no option; keys of recipes"),
-        ("{run} --htlm x", "heedful compare: Unrecognized"),
+        ("{run} --pgae x", "heedful compare: --pgae is no option; did you mean --page?"),
         ("{run} --samples 1", "--samples: 1; must be at least 2"),
         ("{run} --threads 0", "--threads: 0; must be at least 1"),
         ("{run} --seed -1", "--seed: -1; must be at least 0"),
         ("{run} --tokenize no", "no BLEU tokenizer 'no'"),
         ("{run} --search greedy --beam 3", "--beam: does not fit --search greedy"),
         ("{run} --device nope", "device 'nope': cannot be used here"),
-        ("{run} --html no/where", "no/where: cannot be written (No such file or directory); choose another --html"),
+        ("{run} --page no/where", "no/where: cannot be written (No such file or directory); choose another --page"),
         ("{run} --json .", ".: cannot be written (Is a directory); choose another --json"),
-        ("{run} --json x --html x", "--html and --json: both are x; give each its own file"),
+        ("{run} --json x --page x", "--page and --json: both are x; give each its own file"),
         ("{run} --json x --figure x", "--figure and --json: both are x; give each its own file"),
         ("{run} --source file", "text: give --source and --target"),
         ("{run} --source empty --target empty", "empty and empty: no sentences to measure on"),
@@ -359,7 +359,7 @@ def test_nothing_is_trained_that_cannot_be_compared(
     second.write_text(text.replace(f'output = "{second.parent}', f'output = "{first.parent}'))
     assert say(*words).complaint.startswith(f"{first} and {second}: are one run ({first.parent / 'run'}); name")
     second.write_text(text)
-    assert say(*words, "--html", "no/where").complaint.startswith("no/where: cannot be written")
+    assert say(*words, "--page", "no/where").complaint.startswith("no/where: cannot be written")
     (second.parent / "validation.en").write_text("1\n" * 20)
     assert "is tested on another text" in say(*words).complaint
     assert not any((recipe.parent / "run").exists() for recipe in (first, second))

@@ -135,7 +135,7 @@ def test_curves_by_examples(say: Say, sizes: Path) -> None:
     wide = sizes.with_name("wide.toml")
     wide.write_text(RECIPE.replace("d_model = 8", "d_model = 12"), encoding="utf-8")
     words = ("compare", sizes.name, wide.name, "--train", "--examples", "8", "80", "20", *QUICK)
-    said = say(*words, "--html", "a.html", "--figure", "a.svg", "--json", "a.json")
+    said = say(*words, "--page", "a.html", "--figure", "a.svg", "--json", "a.json")
     assert said.code == 0, said.err
     page, found = Path("a.html").read_text(encoding="utf-8"), json.loads(Path("a.json").read_text(encoding="utf-8"))
     names = [f"runs/{name}-{count}" for name in ("small", "wide") for count in (8, 80, 20)]
@@ -214,7 +214,7 @@ def test_what_runs_begin_with_is_told(say: Say, tuning: Path, pretrained: Path, 
     recipes = ("all.toml", "top.toml", "head.toml")
     words = ("compare", *recipes, "--train", "--training.steps", "2", *QUICK)
     assert "nowhere: there is no such folder" in say(*words).complaint
-    said = say(*words, "--init", "elsewhere", "--html", "a.html", "--json", "a.json")
+    said = say(*words, "--init", "elsewhere", "--page", "a.html", "--json", "a.json")
     assert said.code == 0, said.err
     rows = [dict(zip(cells(Path("a.html").read_text(), 0)[0][:5], row, strict=False))
             for row in cells(Path("a.html").read_text(), 0)[1:4]]  # fmt: skip
@@ -275,7 +275,7 @@ def test_an_unfinished_run(say: Say, sizes: Path) -> None:
         ("{sizes} --examples 8", "--examples: needs --train, which trains a run for each number"),
         ("{sizes} --init x", "--init: needs --train; runs that are trained have begun already"),
         ("{sizes} --train --examples 0", "--examples: 0; must be at least 1"),
-        ("{sizes} --train --examples x", "heedful compare: "),
+        ("{sizes} --train --examples x", "--examples: 'x' is no whole number"),
         ("{sizes} --train --examples 8 300", "runs/small-300: data.examples = 300: there are only 200 to learn from"),
         ("{small} --train --examples 8", "{small}: its task is translation, where no number of examples can be set"),
         ("{sizes} --train --beam 3", "runs/small: its task is classification, which is measured on data.test or"),

@@ -113,7 +113,7 @@ def test_what_is_wrong_is_told(say: Say, halfway: Path, tmp_path: Path) -> None:
     nowhere, empty = tmp_path / "nowhere", tmp_path / "empty"
     empty.mkdir()
     cases = {
-        (): "heedful curve: no run was named; give run folders",
+        (): "heedful curve: needs RUNS; write heedful curve RUNS",
         (nowhere,): f"{nowhere}: there is no such run folder; name the `output` of a recipe that is trained",
         (empty,): f"{empty}: nothing was measured yet; the first line comes after 50 updates",
         (halfway, "-o", "curve.png"): "--output: curve.png; the name must end in .html or .svg",

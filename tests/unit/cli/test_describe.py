@@ -117,15 +117,15 @@ def test_sizes_of_papers_need_no_compiler(tmp_path: Path) -> None:
 
 
 def test_a_model_that_was_never_trained_is_drawn_unrolled(say: Say, small: Path, tmp_path: Path) -> None:
-    said = say("describe", small, "--tokenizer.size", 50, "--diagram", tmp_path / "model.svg")
+    said = say("describe", small, "--tokenizer.size", 50, "--figure", tmp_path / "model.svg")
     assert said.code == 0, said.err
     assert said.err == f"written: {tmp_path / 'model.svg'}\n"
     drawn = (tmp_path / "model.svg").read_text(encoding="utf-8")
     assert all(f">{token}<" in drawn for token in ("x1", "x5", "y1", "y5"))
     assert "steps in all" in drawn
-    wrong = say("describe", small, "--tokenizer.size", 50, "--diagram", tmp_path / "model.gif")
+    wrong = say("describe", small, "--tokenizer.size", 50, "--figure", tmp_path / "model.gif")
     assert wrong.code == 2
-    assert "unknown kind of picture '.gif'" in wrong.err
-    without = say("describe", "--preset", "bert-base", "--diagram", tmp_path / "model.svg")
+    assert "ends with .gif, and what is written ends with .svg or .pdf or .png" in wrong.err
+    without = say("describe", "--preset", "bert-base", "--figure", tmp_path / "model.svg")
     assert without.code == 2
-    assert "--diagram: draws the model of a recipe or a folder" in without.err
+    assert "--figure: draws the model of a recipe or a folder" in without.err

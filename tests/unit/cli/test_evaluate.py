@@ -25,7 +25,7 @@ def report(said: Any) -> dict[str, Any]:
 
 
 def test_a_run_is_measured_on_its_own_text(say: Say, trained: Path, here: Path) -> None:
-    found = report(say("evaluate", trained, *QUICK, "--format", "json", "--save", "out.txt"))
+    found = report(say("evaluate", trained, *QUICK, "--format", "json", "--output", "out.txt"))
     sources, references = (
         (trained.parent / f"validation.{side}").read_text(encoding="utf-8").splitlines() for side in ("en", "de")
     )
@@ -158,7 +158,7 @@ def test_case_counts_unless_it_should_not(say: Say, here: Path) -> None:
         ("h --source s --target s --samples 0", "--samples: 0; must be at least 1"),
         ("h --source s --target s --seed -1", "--seed: -1; must be at least 0"),
         ("h --source s --target s --tokenize no", "no BLEU tokenizer 'no': choose one of 13a"),
-        ("h --source s --target s --save no/where", "no/where: cannot be written (No such file or directory)"),
+        ("h --source s --target s --output no/where", "no/where: cannot be written (No such file or directory)"),
     ],
 )
 def test_wrong_words(say: Say, here: Path, words: str, complaint: str) -> None:

@@ -119,7 +119,7 @@ def test_texts_about_the_same_lie_close(trained: Path, tmp_path: Path, capsys: p
 def test_standard_input_is_read(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"the [MASK] says woof.\n")))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"the [MASK] says woof.\n"), isatty=bool))
     assert main(["fill", str(trained)]) == 0
     assert capsys.readouterr().out.startswith("the dog says woof.")
 
@@ -209,7 +209,7 @@ def test_what_was_replaced_is_told_token_by_token(detects: Path, capsys: pytest.
 
 def test_a_detector_can_be_looked_at(detects: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "record"
-    assert main(["inspect", str(detects), "--source", "the cat says woof.", "--save", str(file)]) == 0
+    assert main(["inspect", str(detects), "--text", "the cat says woof.", "--save", str(file)]) == 0
     record, found = heedful.load_record(file), heedful.load(detects, device="cpu").detect(["the cat says woof."])[0]
     assert {each.role for each in record.maps} == {"encoder"}
     assert len(record.maps) == 1, "the small model does not count"
@@ -221,8 +221,8 @@ def test_a_detector_can_be_looked_at(detects: Path, tmp_path: Path, capsys: pyte
         assert chances["yes"] == pytest.approx(each.probability, abs=1e-5)  # fp32, and other kernels while watched
         assert [answer.said] == [name for name, chance in chances.items() if chance == max(chances.values())]
     capsys.readouterr()
-    assert main(["inspect", str(detects), "--source", "a", "--target", "b"]) == 2
-    assert "a detector's text is all --source" in capsys.readouterr().err
+    assert main(["inspect", str(detects), "--text", "a", "--target", "b"]) == 2
+    assert "a detector's text is all --text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("options", "command"), [((), "fill"), (DETECTS, "detect")])

@@ -121,7 +121,7 @@ def test_a_seed_decides_a_sample_streamed_or_not(writes: Path, capsys: pytest.Ca
     assert json.loads(said("--seed", "4", "--format", "jsonl"))["text"] == streamed.removeprefix("the").removesuffix(
         "\n"
     )
-    assert len(said("--samples", "3", "--format", "jsonl").splitlines()) == 3
+    assert len(said("--n-best", "3", "--format", "jsonl").splitlines()) == 3
 
 
 GREEDY = ("--search", "greedy", "--tokens", "40")
@@ -153,15 +153,15 @@ def test_prompts_are_read_from_files_and_standard_input(
 ) -> None:
     prompts = ["the c", "", *(f"the {'cat sat on a mat'[:n]}" for n in range(1, 17)), *["sat"] * 30]
     (tmp_path / "prompts").write_text("".join(f"{prompt}\n" for prompt in prompts))
-    options = ("--temperature", "2", "--tokens", "12", "--samples", "2", "--seed", "3", "--format", "jsonl")
-    assert main(["generate", str(writes), "--prompts-file", str(tmp_path / "prompts"), *options]) == 0
+    options = ("--temperature", "2", "--tokens", "12", "--n-best", "2", "--seed", "3", "--format", "jsonl")
+    assert main(["generate", str(writes), "--input", str(tmp_path / "prompts"), *options]) == 0
     out = capsys.readouterr().out
     records = [json.loads(line) for line in out.splitlines()]
     assert [record["prompt"] for record in records[::2]] == prompts
     monkeypatch.setattr("heedful.tasks.language.face.WriteLines.chunk", 7)
     stdin = io.TextIOWrapper(io.BytesIO("".join(f"{prompt}\n" for prompt in prompts).encode()))
     monkeypatch.setattr("sys.stdin", stdin)
-    assert main(["generate", str(writes), "--prompts-file", "-", *options]) == 0
+    assert main(["generate", str(writes), "--input", "-", *options]) == 0
     others = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["text"] for each in others] == [each["text"] for each in records], "however many are side by side"
     assert len({each["text"] for each in records if each["prompt"] == "sat"}) > 30
@@ -308,22 +308,22 @@ def runs(writes: Path, tags: Path, bounded: Path) -> dict[str, Path]:
         (("tag", "{writes}", "--text", "a"), "is a writer and none that tags words"),
         (("generate", "{tags}"), "is a tagger and none that writes; name another model"),
         (("generate", "{writes}", "--search", "greedy", "--top-k", "3"), "--top-k: does not fit --search greedy"),
-        (("generate", "{writes}", "--search", "greedy", "--samples", "3"), "3 samples: greedy search finds one"),
-        (("generate", "{writes}", "--temperature", "0"), "--temperature: does not fit --search sampling"),
-        (("generate", "{writes}", "--samples", "0"), "--samples: 0; must be at least 1"),
-        (("generate", "{writes}", "--min-p", "2"), "--min-p: does not fit --search sampling"),
-        (("generate", "{writes}", "--repetition-penalty", "0"), "--repetition-penalty: does not fit --search"),
+        (("generate", "{writes}", "--search", "greedy", "--n-best", "3"), "3 samples: greedy search finds one"),
+        (("generate", "{writes}", "--temperature", "0"), "--temperature: 0.0 must be above 0"),
+        (("generate", "{writes}", "--n-best", "0"), "--n-best: 0; must be at least 1"),
+        (("generate", "{writes}", "--min-p", "2"), "--min-p: 2.0 must be at most 1"),
+        (("generate", "{writes}", "--repetition-penalty", "0"), "--repetition-penalty: 0.0 must be above 0"),
         (("generate", "{writes}", "--search", "greedy", "--min-p", "0.1"), "--min-p: does not fit --search greedy"),
         (("generate", "{writes}", "--stop", ""), "--stop: does not fit --search"),
-        (("generate", "{writes}", "--prompt", "a", "--prompts-file", "b"), "--prompt and --prompts-file: give one"),
-        (("generate", "{writes}", "--prompts-file", "none/here"), "none/here: there is no such file"),
+        (("generate", "{writes}", "--prompt", "a", "--input", "b"), "--prompt and --input: give one"),
+        (("generate", "{writes}", "--input", "none/here"), "none/here: there is no such file"),
         (("evaluate", "{writes}", "--stride", "17"), "--stride: 17; must be from 1 to 16"),
         (("evaluate", "{writes}", "--stride", "0"), "--stride: 0; must be from 1 to 16"),
         (("evaluate", "{bounded}", "--context", "17"), "at least 1 and at most model.positions.length = 16"),
         (("evaluate", "{tags}", "--stride", "4"), "its task is tagging, which is measured on data.test or"),
         (("tag", "{tags}", "--text", "a", "--input", "b"), "--text and --input: give one of them"),
         (("evaluate", "{tags}", "--against", "{writes}"), "its task is language_modelling, and not that of"),
-        (("evaluate", "{tags}", "--save", "out"), "are not written to files"),
+        (("evaluate", "{tags}", "--output", "out"), "are not written to files"),
         (("compare", "{tags}", "{writes}"), "name runs of one task"),
     ],
 )

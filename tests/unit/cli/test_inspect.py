@@ -35,7 +35,7 @@ SOURCE = "3 1 2"
 
 def test_every_kind_of_file_of_one_text(say: Say, trained: Path, here: Path) -> None:
     files = ("-o", "page.html", "--save", "a.safetensors", "--figure", "a.svg", "--numbers", "a.csv")
-    said = say("inspect", trained, "--source", SOURCE, *files)
+    said = say("inspect", trained, "--text", SOURCE, *files)
     assert (said.code, said.out) == (0, "")
     assert [line for line in said.err.splitlines() if line.startswith("written")] == [
         f"written: {name}" for name in ("page.html", "a.safetensors", "a.svg", "a.csv")
@@ -53,7 +53,7 @@ def test_every_kind_of_file_of_one_text(say: Say, trained: Path, here: Path) -> 
 
 
 def test_a_saved_record_is_as_good_as_the_run(say: Say, trained: Path, here: Path) -> None:
-    shown = say("inspect", trained, "--source", SOURCE, "--terminal", "--save", "a.safetensors")
+    shown = say("inspect", trained, "--text", SOURCE, "--terminal", "--save", "a.safetensors")
     assert shown.out == say("inspect", "--record", "a.safetensors").out
     assert "cross layer" in shown.out
     for view in sorted(VIEWS.keys() - {"answers", "regions", "frames", "glimpses", "hops", "chain", "turns"}):
@@ -94,7 +94,7 @@ def test_regions_may_be_drawn_as_they_are(say: Say, here: Path) -> None:
 
 def test_given_translations_layers_and_heads(say: Say, trained: Path, here: Path) -> None:
     said = say(
-        "inspect", trained, "--source", SOURCE, "--target", "eins", "--layers", "0", "--heads", "1", "--save", "a",
+        "inspect", trained, "--text", SOURCE, "--target", "eins", "--layers", "0", "--heads", "1", "--save", "a",
         "--detail", "no",
     )  # fmt: skip
     assert said.code == 0
@@ -106,7 +106,7 @@ def test_given_translations_layers_and_heads(say: Say, trained: Path, here: Path
 
 def test_a_beam_grows_a_tree(say: Say, trained: Path, here: Path) -> None:
     for width in (2, 4):
-        assert say("inspect", trained, "--source", SOURCE, "--beam", width, "--save", "a").code == 0
+        assert say("inspect", trained, "--text", SOURCE, "--beam", width, "--save", "a").code == 0
         tree = heedful.load_record("a").tree
         children = [sum(branch.parent == 0 for branch in tree), sum(branch.fate == "pruned" for branch in tree)]
         assert children[0] == 2 * width
@@ -115,7 +115,7 @@ def test_a_beam_grows_a_tree(say: Say, trained: Path, here: Path) -> None:
 
 def test_two_records_are_compared(say: Say, trained: Path, second: Path, here: Path) -> None:
     for run, name in ((trained, "a"), (second, "b")):
-        say("inspect", run, "--source", SOURCE, "--target", "eins zwei", "--save", name)
+        say("inspect", run, "--text", SOURCE, "--target", "eins zwei", "--save", name)
     same = say("inspect", "--compare", "a", "a")
     assert all(line.endswith("0.0000   0.0000") for line in same.lines[2:-2])
     assert "at most 0.0000 nats apart" in same.out
@@ -155,19 +155,22 @@ def test_the_habits_and_the_worth_of_heads(say: Say, trained: Path, here: Path) 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("RUN",), "what to look at: give one of --source, --record, --compare, --data"),
-        (("RUN", "--source", "1", "--data", "t.tsv"), "not --source and --data"),
-        (("--source", "1"), "--source: needs a run folder"),
+        (("RUN",), "what to look at: give one of --text, --record, --compare, --data"),
+        (("RUN", "--text", "1", "--data", "t.tsv"), "not --text and --data"),
+        (("--text", "1"), "--text: needs a run folder"),
         (("RUN", "--record", "a"), "--record needs no run"),
-        (("RUN", "--source", "1", "--gold", "g"), "--gold: belongs to --data"),
+        (("RUN", "--text", "1", "--gold", "g"), "--gold: belongs to --data"),
         (("RUN", "--data", "t.tsv", "--sentences", "0"), "--sentences: 0; must be at least 1"),
-        (("RUN", "--source", "1", "--layers", "a"), "--layers: 'a' is no list of numbers"),
-        (("RUN", "--source", "1", "--layers", "7"), "layer 7 to look at: this model has layers 0 to"),
-        (("RUN", "--source", "1", "--heads", "77"), "this model has heads 0 to"),
-        (("RUN", "--source", ""), "no words to look at"),
-        (("RUN", "--source", "1", "--figure", "a.bmp"), "unknown kind of picture '.bmp'"),
-        (("RUN", "--source", "1", "--figure", "a.svg", "--view", "x"), "no figure 'x'; there are alignment"),
-        (("RUN", "--source", "1", "--numbers", "a.txt"), "a.txt"),
+        (("RUN", "--text", "1", "--layers", "a"), "--layers: 'a' is no list of numbers"),
+        (("RUN", "--text", "1", "--layers", "7"), "layer 7 to look at: this model has layers 0 to"),
+        (("RUN", "--text", "1", "--heads", "77"), "this model has heads 0 to"),
+        (("RUN", "--text", ""), "no words to look at"),
+        (
+            ("RUN", "--text", "1", "--figure", "a.bmp"),
+            "--figure: 'a.bmp' ends with .bmp, and what is written ends with .svg or .pdf or .png",
+        ),
+        (("RUN", "--text", "1", "--figure", "a.svg", "--view", "x"), "no figure 'x'; there are alignment"),
+        (("RUN", "--text", "1", "--numbers", "a.txt"), "a.txt"),
         (("--record", "nowhere"), "nowhere: cannot be read"),
         (("--compare", "nowhere", "nothing"), "nowhere: cannot be read"),
         (("RUN", "--data", "nowhere.tsv"), "nowhere.tsv"),
@@ -207,7 +210,7 @@ def test_a_reader_shows_candidates_on_the_page_in_pictures_and_here(
     model, words = encoder_and_words()
     judges(Reader(model, tokenizer=words, max_length=16))
     files = ("-o", "page.html", "--save", "a", "--figure", "a.svg", "--view", "answers", "--terminal", "--heads", "1")
-    said = say("inspect", "run", "--source", "The capital is [MASK].", "--target", "red", *files)
+    said = say("inspect", "run", "--text", "The capital is [MASK].", "--target", "red", *files)
     assert said.code == 0, said.err
     record = heedful.load_record("a")
     hidden, related = record.answers
@@ -217,7 +220,7 @@ def test_a_reader_shows_candidates_on_the_page_in_pictures_and_here(
     assert '"about":"hidden token"' in Path("page.html").read_text(encoding="utf-8")
     assert {each.heads for each in record.maps} == {(1,)}
     for option in ("--beam", "--tokens"):
-        complaint = say("inspect", "run", "--source", "a", option, "2").complaint
+        complaint = say("inspect", "run", "--text", "a", option, "2").complaint
         assert complaint == f"{option}: this model writes nothing; leave it out"
 
 
@@ -227,13 +230,13 @@ def test_taggers_classifiers_and_answerers_take_what_they_need(
     model, words = encoder_and_words()
     tags = Labels(["DET", "NOUN"])
     judges(Tagger(TokenClassifier(model.encoder, output=nn.Linear(8, 2)).eval(), tokenizer=words, tags=tags))
-    assert say("inspect", "run", "--source", "the capital", "--save", "a").code == 0
+    assert say("inspect", "run", "--text", "the capital", "--save", "a").code == 0
     assert [each.subject for each in heedful.load_record("a").answers] == ["the", "capital"]
-    assert "a tagger's text is all --source" in say("inspect", "run", "--source", "a", "--target", "b").complaint
+    assert "a tagger's text is all --text" in say("inspect", "run", "--text", "a", "--target", "b").complaint
 
     text = TextClassifier(model.encoder, output=nn.Linear(8, 2)).eval()
     judges(Classifier(text, tokenizer=words, answered="class", labels=tags, max_length=16))
-    assert say("inspect", "run", "--source", "the", "--target", "capital is", "--save", "a").code == 0
+    assert say("inspect", "run", "--text", "the", "--target", "capital is", "--save", "a").code == 0
     record = heedful.load_record("a")
     assert record.axis("source").tokens == ("<s>", "the", "</s>", "capital", "is", "</s>")
     assert [each.about for each in record.answers] == ["class"]
@@ -241,7 +244,7 @@ def test_taggers_classifiers_and_answerers_take_what_they_need(
     spans = TokenClassifier(model.encoder, output=nn.Linear(8, 2)).eval()
     cutting = Cutting(max_length=16, stride=4, max_question=4)
     judges(Answerer(spans, tokenizer=words, cutting=cutting, max_answer=3, threshold=None))
-    assert "give the context" in say("inspect", "run", "--source", "is the").complaint
-    assert say("inspect", "run", "--source", "is the", "--target", "the capital is big", "--save", "a").code == 0
+    assert "give the context" in say("inspect", "run", "--text", "is the").complaint
+    assert say("inspect", "run", "--text", "is the", "--target", "the capital is big", "--save", "a").code == 0
     abouts = [each.about for each in heedful.load_record("a").answers]
     assert abouts == ["answer", "first token of the answer", "last token of the answer"]

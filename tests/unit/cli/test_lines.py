@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import heedful
+from heedful.tasks.faces import chunked
 
 Say = Callable[..., "Said"]
 Tuned = Callable[[str], Path]
@@ -27,7 +29,7 @@ def test_shared_options_are_there_for_all(say: Say, command: str) -> None:
     "command", ["tag", "fill", "classify", "answer", "embed", "score", "align", "generate", "inspect"]
 )
 def test_threads_are_counted_from_one(say: Say, command: str) -> None:
-    more = {"score": ["--data", "x"], "align": ["--data", "x"], "inspect": ["--source", "x"]}.get(command, [])
+    more = {"score": ["--data", "x"], "align": ["--data", "x"], "inspect": ["--text", "x"]}.get(command, [])
     assert say(command, "run", "--threads", "0", *more).complaint == "--threads: 0; must be at least 1"
 
 
@@ -60,6 +62,102 @@ def test_long_streams_are_answered_in_chunks(
     assert say("tag", run, stdin="\n".join(texts)).out == whole
     found = heedful.load(run).tag([text.split() for text in texts])
     assert whole == "".join("".join(f"{tag.word}\t{tag.name}\n" for tag in tags) + "\n" for tags in found)
+
+
+@pytest.mark.parametrize("more", [(), ("--input", "-")])
+def test_whoever_types_is_answered_line_by_line(
+    say: Say, trained: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    sizes = []
+
+    def recorded(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+        sizes.append(size)
+        return chunked(items, size)
+
+    monkeypatch.setattr("heedful.tasks.faces.chunked", recorded)
+    words = ("translate", trained, "--device", "cpu", *more)
+    together = say(*words, stdin="1\n2\n")
+    assert together.err == ""
+    typed = say(*words, stdin="1\n2\n", typed=True)
+    assert typed.out == together.out
+    assert typed.err == "each line is answered once it is typed; Ctrl-D on an empty line ends\n"
+    assert say("translate", trained, "1", "2", "--device", "cpu", typed=True).err == ""
+    assert sizes[1] == 1
+    assert min(sizes[0], sizes[2]) > 1
+
+
+def test_texts_may_stand_behind_the_run(say: Say, trained: Path, tuned: Tuned) -> None:
+    for run, command in ((trained, "translate"), (tuned("tagging"), "tag"), (tuned("classification"), "classify")):
+        told = say(command, run, "--text", "1 2", "3", "--device", "cpu")
+        assert told.code == 0, told.err
+        assert say(command, run, "1 2", "3", "--device", "cpu") == told
+    assert (
+        say("translate", trained, "1", "--text", "2").complaint == "--text: is given, and so is '1'; give one of them"
+    )
+    assert say("translate", trained, "1", "--input", "x").complaint.startswith("--text and --input: give one of them")
+    assert say("translate", trained, "no/run", "1").complaint.startswith("no/run: no such run folder")
+
+
+def test_a_hyphen_is_standard_input(say: Say, trained: Path, here: Path) -> None:
+    Path("pairs.tsv").write_text("1\teins\n2\tzwei\n")
+    Path("source").write_text("1\n2\n")
+    for command in ("score", "align"):
+        wanted = say(command, trained, "--data", "pairs.tsv", "--device", "cpu")
+        assert wanted.code == 0, wanted.err
+        assert say(command, trained, "--data", "-", "--device", "cpu", stdin="1\teins\n2\tzwei\n") == wanted
+        words = (command, trained, "--source", "source", "--target", "-", "--device", "cpu")
+        assert say(*words, stdin="eins\nzwei\n") == wanted
+    assert say("score", trained, "--source", "-", "--target", "-").complaint == (
+        "--source and --target: both are standard input; name a file for one of them"
+    )
+    wanted = say("translate", trained, "--text", "1", "2", "--prefix", "eins", "--device", "cpu")
+    assert say("translate", trained, "1", "2", "--prefixes", "-", "--device", "cpu", stdin="eins\neins\n") == wanted
+    assert say("translate", trained, "--prefixes", "-").complaint.startswith("--prefixes: standard input cannot hold")
+
+
+def test_recipes_and_answers_may_stand_on_standard_input(say: Say, trained: Path, here: Path) -> None:
+    Path("recipe.toml").write_text((trained.parent / "small.toml").read_text())
+    wanted = say("train", "recipe.toml", "--print-config")
+    assert wanted.code == 0
+    assert say("train", "-", "--print-config", stdin=Path("recipe.toml").read_text()) == wanted
+    Path("pairs.tsv").write_text("1\teins\n2\tzwei\n")
+    Path("answers").write_text("eins\ndrei\n")
+    measured = ("--data", "pairs.tsv", "--samples", "5")
+    wanted = say("evaluate", "answers", *measured)
+    assert wanted.code == 0, wanted.err
+    assert say("evaluate", "-", *measured, stdin="eins\ndrei\n").out == wanted.out.replace("answers", "-")
+
+
+@pytest.mark.parametrize("command", ["translate", "score", "align", "inspect", "tag", "generate", "chat", "embed"])
+def test_checkpoints_are_named_alike(say: Say, command: str) -> None:
+    assert "--step INT" in say(command, "--help").out
+
+
+def test_a_checkpoint_that_was_not_kept_is_told(say: Say, trained: Path) -> None:
+    words = ("--source", trained.parent / "validation.en", "--target", trained.parent / "validation.de")
+    told = [
+        say("score", trained, *words, "--step", "999").complaint,
+        say("inspect", trained, "1", "--step", "999").complaint,
+    ]
+    assert all("999" in each for each in told), told
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (("generate", "x", "--samples", "2"), "--samples is called --n-best now"),
+        (("generate", "x", "--prompts-file", "-"), "--prompts-file is called --input now"),
+        (("search", "x", "--queries", "y"), "--queries is called --input now"),
+        (("inspect", "x", "--source", "y"), "--source is called --text now"),
+        (("compare", "x", "--html", "y.html"), "--html is called --page now"),
+        (("evaluate", "x", "--save", "y"), "--save is called --output now"),
+        (("describe", "x.toml", "--diagram", "y.svg"), "--diagram is called --figure now"),
+    ],
+)
+def test_former_names_are_taken_with_a_note(say: Say, here: Path, words: tuple[str, ...], note: str) -> None:
+    first, *_, last = say(*words).err.splitlines()
+    assert first == f"{note}; the next version will not know the old name"
+    assert last.startswith("heedful: x"), "and the command goes on, to a run that is not there"
 
 
 def test_messages_count_through_all_chunks(say: Say, pretrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_a_page_and_other_views(say: Say, shown: tuple[Path, str], tmp_path: Pat
     page = say("look", folder / "run", folder / "mazes/0.png", "--page", tmp_path / "p.html")
     assert page.code == 0, page.err
     assert f"written: {tmp_path / 'p.html'}" in page.err
-    words = ("--source", folder / "mazes/0.png", "--output", tmp_path / "i.html", "--save", tmp_path / "r.safetensors")
+    words = ("--text", folder / "mazes/0.png", "--output", tmp_path / "i.html", "--save", tmp_path / "r.safetensors")
     inspected = say("inspect", folder / "run", *words)
     assert inspected.code == 0, inspected.err
     assert (tmp_path / "i.html").read_bytes() == (tmp_path / "p.html").read_bytes()
@@ -127,8 +127,8 @@ def test_training_goes_on_as_if_it_had_not_been_stopped(say: Say, shown: tuple[P
         ("look RUN --page p.html", "--page: is of one picture, and 0 are named; name one"),
         ("look RUN 0.png --input x", "--pictures and --input: give one of them"),
         ("look RUN RECIPE", "RECIPE: is no picture of the formats"),
-        ("inspect RUN --source 0.png --layers 1", "layer 1 to look at: this model has no attention"),
-        ("inspect RUN --source 0.png --target 1.png", "--target: belongs to other models"),
+        ("inspect RUN --text 0.png --layers 1", "layer 1 to look at: this model has no attention"),
+        ("inspect RUN --text 0.png --target 1.png", "--target: belongs to other models"),
         ("translate RUN --text a", "is a looker and none that translates"),
         ("describe RECIPE", "task: glimpses has as many outputs as the data have classes; train first"),
         ("train RECIPE --training.copies 0", "training.copies = 0 must be at least 1"),

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -11,7 +13,9 @@ import pytest
 
 from heedful import DataError, HeedfulError, __version__
 from heedful.__main__ import main
-from heedful.cli.commands import COMMANDS
+from heedful.cli.arguments import parse_apart
+from heedful.cli.commands import COMMANDS, GROUPS
+from heedful.cli.grammar import grammar
 
 Run = Callable[[Sequence[str]], int]
 
@@ -43,6 +47,32 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert max(map(len, shown.splitlines())) <= 100
 
 
+def test_help_has_groups_with_examples_that_work(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "serve" not in shown, "there is no such command"
+    for group in GROUPS:
+        assert f"\n\n{group.title}, as in: {group.example}\n" in shown
+        program, name, *words = shlex.split(group.example)
+        assert (program, name in group.commands) == ("heedful", True)
+        arguments = getattr(import_module(COMMANDS[name].module), "Arguments", None)
+        if arguments is not None:
+            parse_apart(arguments, words, program=name)
+    assert sum(len(group.commands) for group in GROUPS) == len(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_its_grammar(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No option has two names, and what others call an option is none of ours."""
+    arguments = getattr(import_module(COMMANDS[name].module), "Arguments", None)
+    if arguments is None:
+        return
+    options = grammar(arguments).options
+    names = [each for option in options for each in (*option.names, *([option.formerly] if option.formerly else []))]
+    assert len(names) == len(set(names))
+    assert len({option.key for option in options}) == len(options)
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"heedful {__version__}\n"
@@ -52,7 +82,7 @@ def test_unknown_commands_get_a_remedy(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["trian", "x"]) == 2
     assert capsys.readouterr().err == "heedful: 'trian' is no command; did you mean train?\n"
     assert main(["--model.layers"]) == 2
-    assert "known commands: quickstart, recipes, train" in capsys.readouterr().err
+    assert "known commands: quickstart, recipes, recipe, " in capsys.readouterr().err
 
 
 def test_a_command_gets_the_words_behind_its_name(command: Callable[[Run], None]) -> None:

@@ -125,10 +125,10 @@ def test_it_indexes_searches_and_embeds(say, learned: Path, tmp_path: Path) -> N
 
 
 def test_runs_are_compared_and_looked_at(say, learned: Path, tmp_path: Path) -> None:
-    done = say("compare", learned, "--samples", 20, "--html", tmp_path / "c.html")
+    done = say("compare", learned, "--samples", 20, "--page", tmp_path / "c.html")
     assert done.code == 0, done.err
     assert "the order of the file" in done.out
-    done = say("inspect", learned, "--source", "eins zwei", "--output", tmp_path / "look.html")
+    done = say("inspect", learned, "--text", "eins zwei", "--output", tmp_path / "look.html")
     assert done.code == 0, done.err
 
 

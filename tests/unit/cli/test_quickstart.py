@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -50,8 +51,8 @@ def test_matching_in_a_few_steps(say: Say, here: Path, monkeypatch: pytest.Monke
     test = [line.split("\t")[1] for line in (folder / "text/test.tsv").read_text(encoding="utf-8").splitlines()]
     assert passages == test
     commands = [line.strip() for line in said.out.splitlines() if line.strip().startswith("heedful ")]
-    assert [command.split()[1] for command in commands] == ["evaluate", "index", "search"]
-    assert say(*commands[0].split()[1:]).code == 0
+    assert [shlex.split(command)[1] for command in commands] == ["evaluate", "index", "search"]
+    assert say(*shlex.split(commands[0])[1:]).code == 0
 
 
 def test_languages_are_listed(say: Say) -> None:
@@ -68,7 +69,7 @@ def test_languages_are_listed(say: Say) -> None:
         ("--size 0", "a phrasebook of 0 and 500 held-out pairs: each must be at least 1"),
         ("--steps 0 --size 40", "{here}/runs/quickstart-en-de/recipe.toml: training.steps = 0 must be at least 1"),
         ("--output a/b --size 40", "a/b-en-de: cannot be written (Not a directory); choose another --output"),
-        ("--speed 3", "heedful quickstart: Unrecognized options: --speed"),
+        ("--speed 3", "heedful quickstart: --speed is no option; did you mean --seed?"),
     ],
 )
 def test_wrong_words(say: Say, here: Path, words: str, complaint: str) -> None:

@@ -88,5 +88,5 @@ def test_no_text_has_no_scores(say: Say, trained: Path, here: Path) -> None:
 
 
 def test_without_a_run(say: Say, texts: tuple[str, ...]) -> None:
-    assert say("score", *texts).complaint == "no run folder was given; name at least one"
+    assert say("score", *texts).complaint == "heedful score: needs RUNS; write heedful score RUNS ..."
     assert say("score", "nowhere", *texts).complaint.startswith("nowhere: no such run folder")

@@ -113,7 +113,7 @@ def test_labels_against_those_of_another_run(say: Say, tuning: Path, tuned: Tune
 
 
 def compared(say: Say, *words: object) -> dict[str, Any]:
-    said = say("compare", *words, *QUICK, "--json", "all.json", "--html", "all.html")
+    said = say("compare", *words, *QUICK, "--json", "all.json", "--page", "all.html")
     assert said.code == 0, said.err
     content: dict[str, Any] = json.loads(Path("all.json").read_text(encoding="utf-8"))
     Path("all.json").unlink()

@@ -200,7 +200,7 @@ def test_recipes_that_cannot_be_read(say: Say, small: Path, tmp_path: Path) -> N
         f"{small}: format = 99 is a recipe format that this heedful does not know; set format = 1 or install the "
         "heedful that the recipe was written for"
     )
-    assert "Missing from heedful train" in say("train").complaint
+    assert say("train").complaint == "heedful train: needs RECIPE; write heedful train RECIPE"
 
 
 def test_a_folder_that_cannot_be_written(say: Say, small: Path, tmp_path: Path) -> None:

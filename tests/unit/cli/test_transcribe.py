@@ -66,7 +66,7 @@ def test_a_page_shows_one_sound(say: Say, recogniser: Path, tmp_path: Path) -> N
     assert say("transcribe", recogniser, name, other, "--page", page).complaint == (
         "--page: shows one sound, and 2 are given; name one"
     )
-    assert say("inspect", recogniser, "--source", name, "--output", page).code == 0
+    assert say("inspect", recogniser, "--text", name, "--output", page).code == 0
 
 
 def test_recognisers_are_measured_and_compared(say: Say, recogniser: Path, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_recognisers_are_measured_and_compared(say: Say, recogniser: Path, tmp_p
         "gone.wav: there is no such file; mend the line or bring the file"
     )
     other = shutil.copytree(recogniser, tmp_path / "other")
-    said = say("compare", recogniser, other, "--samples", 5, "--html", tmp_path / "c.html")
+    said = say("compare", recogniser, other, "--samples", 5, "--page", tmp_path / "c.html")
     assert said.code == 0, said.err
     assert "2 runs of speech on 6 recordings" in said.out
 

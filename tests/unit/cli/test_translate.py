@@ -289,16 +289,16 @@ def test_a_sentence_in_the_middle_of_a_stream_is_named_by_its_number(
         ("--text 1 --align", "--align: only JSON has room for alignments; add --format jsonl"),
         ("--text 1 --batch-tokens 0", "--batch-tokens: 0; must be at least 1"),
         ("--text 1 --threads 0", "--threads: 0; must be at least 1"),
-        ("--text 1 --beam 0", "--beam: does not fit --search beam (input should be greater than or equal to 1)"),
+        ("--text 1 --beam 0", "--beam: 0 must be at least 1"),
         ("--text 1 --beam 2 --top-k 2", "--beam: does not fit --search sampling"),
-        ("--text 1 --temperature 0", "--temperature: does not fit --search sampling (input should be greater than 0)"),
+        ("--text 1 --temperature 0", "--temperature: 0.0 must be above 0"),
         ("--text 1 --temperature nan", "--temperature: does not fit --search sampling"),
-        ("--text 1 --top-p 1.5", "--top-p: does not fit --search sampling (input should be less than or equal to 1)"),
-        ("--text 1 --max-extra -1", "--max-extra: does not fit --search beam"),
+        ("--text 1 --top-p 1.5", "--top-p: 1.5 must be at most 1"),
+        ("--text 1 --max-extra -1", "--max-extra: -1 must be at least 0"),
         ("--text 1 --device cuda:99", "device 'cuda:99': cannot be used here"),
         ("--text 1 --device banana", "device 'banana': cannot be used here"),
-        ("--text 1 --seed x", "heedful translate: Error parsing --seed"),
-        ("--text 1 --serach beam", "heedful translate: Unrecognized options: --serach"),
+        ("--text 1 --seed x", "--seed: 'x' is no whole number"),
+        ("--text 1 --serach beam", "heedful translate: --serach is no option; did you mean --search?"),
     ],
 )
 def test_wrong_words(say: Say, trained: Path, here: Path, words: str, complaint: str) -> None:
@@ -317,7 +317,9 @@ def test_more_beginnings_than_sentences(say: Say, trained: Path, tmp_path: Path)
 
 
 def test_runs_that_cannot_be_used(say: Say, trained: Path, tmp_path: Path) -> None:
-    assert say("translate", "--text", "1").complaint.startswith("runs: no run folder was given")
+    assert (
+        say("translate", "--seed", "1").complaint == "heedful translate: needs RUNS; write heedful translate RUNS ..."
+    )
     nowhere = tmp_path / "nowhere"
     assert say("translate", nowhere, "--text", "1").complaint.startswith(f"{nowhere}: no such run folder; check the")
     assert "holds no manifest.json" in say("translate", tmp_path, "--text", "1").complaint

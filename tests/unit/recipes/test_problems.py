@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from heedful.catalogue import _CALLED, recipe_of, tasks
 from heedful.errors import RecipeError
-from heedful.recipes.load import Recipe, load_recipe, recipe_from
-from heedful.recipes.problems import risks
+from heedful.recipes import synonyms
+from heedful.recipes.load import Recipe, json_schema, load_recipe, recipe_from
+from heedful.recipes.problems import _everywhere, risks
 from heedful.recipes.section import Section
 
 MINIMAL = """
@@ -171,6 +174,29 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         ),
         ("--trainnig.steps 3", "trainnig is no known key; did you mean training?"),
         ("--heads 3", "heads = 3 is no known key; did you mean model.heads?"),
+        ("--dropout 0.1", "dropout = 0.1 is no known key; the share of numbers that is dropped is model.dropout"),
+        ("--data.dropout 0.1", "data.dropout = 0.1 is no known key; the share of numbers that is dropped is model.dr"),
+        (
+            "--training.lr 0.1",
+            "training.lr = 0.1 is no known key; the peak learning rate is training.schedule.rate, which needs "
+            'training.schedule.kind = "inverse_sqrt" or "cosine" or "linear" or "constant"',
+        ),
+        (
+            "--training.lr 0.1 --training.schedule.kind cosine",
+            "training.lr = 0.1 is no known key; the peak learning rate is training.schedule.rate",
+        ),
+        ("--model.hidden-size 64", "model.hidden_size = 64 is no known key; the width of the model is model.d_model"),
+        ("--model.n_layers 2", "the number of layers is model.layers"),
+        ("--num_heads 2", "the number of heads is model.heads"),
+        ("--training.batch-size 2", "the size of a batch, in tokens, is training.batch_tokens"),
+        ("--data.epochs 2", "data.epochs = 2 is no known key; the number of passes over the text is training.epochs"),
+        ("--rate 0.1", "did you mean training.schedule.rate, which needs training.schedule.kind = "),
+        ("--data.path x", "did you mean data.train.path or data.validation.path or data.test.path?"),
+        ("--gpu 0", "gpu = 0 is no known key; where to compute is said by --device, an option of heedful train"),
+        ("--stpes 5", "stpes = 5 is no known key; did you mean training.steps?"),
+        ("--training.precision float32", 'must be one of "auto", "fp32", "bf16"; did you mean "fp32"?'),
+        ("--training.optimizer.kind adamw", 'must be one of "adam", "sgd"; did you mean "adam"?'),
+        ("--model.kind lstm", 'did you mean "recurrent"?'),
         ("--frobnicate 3", "is no known key; known here: format, task, seed, output, data, tokenizer, model"),
         ("--seed -1", "seed = -1 must be at least 0"),
         ("--training.steps", "--training.steps needs a value"),
@@ -261,6 +287,96 @@ def test_files_that_are_no_recipes(tmp_path: Path, content: bytes, sentence: str
     with pytest.raises(RecipeError) as caught:
         load_recipe(path)
     assert str(caught.value).startswith(f"{path}: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        (
+            r'path = "C:\Users\x.txt"',
+            r"write a path in single quotes, as in 'C:\new\train.txt', or with forward slashes",
+        ),
+        (r'path = "data\src.txt"', "or with forward slashes"),
+        ("task = tagging", 'text stands in quotes, as in task = "tagging"'),
+        ("path = data/train.tsv # here", 'text stands in quotes, as in path = "data/train.tsv"'),
+        ("tensorboard = True", "True is written true"),
+        ("tensorboard = off", "off is written false"),
+        ("patience = None", "None is no value: leave the key away"),
+        ("task = \u201ctagging\u201d", 'quotes must be straight ones, as in task = "tagging"'),
+        ("task: tagging", "a key and its value stand as in key = value, and a table begins with [name]"),
+    ],
+)
+def test_what_others_write_is_told_as_toml_has_it(tmp_path: Path, line: str, remedy: str) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text(f"seed = 1\n{line}\n", encoding="utf-8")
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(path)
+    assert str(caught.value).startswith(f"{path}: is no valid TOML: ")
+    assert "(at line 2" in str(caught.value)
+    assert str(caught.value).endswith(remedy)
+
+
+def test_escapes_in_a_path_of_windows_are_noticed(tmp_path: Path) -> None:
+    (told,) = problems(tmp_path / "r.toml", MINIMAL.replace('"train.en"', r'"C:\new\train.en"'))
+    assert told.startswith("data.train.source = ")
+    assert told.endswith("write a path of Windows in single quotes, or with forward slashes")
+    for right in (r"'C:\new\train.en'", '"C:/new/train.en"', r'"C:\\new\\train.en"'):
+        (tmp_path / "r.toml").write_text(MINIMAL.replace('"train.en"', right))
+        load_recipe(tmp_path / "r.toml")
+
+
+LABELLED = """
+[data]
+train = { path = "a.tsv", label = "tone" }
+validation = { path = "b.tsv", label = "tone" }
+[training]
+epochs = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "suggested"),
+    [
+        (LABELLED, 'task is not given, and these are keys of another one: is it task = "classification"?'),
+        ('[data]\ntrain.pth = "a"\n', None),
+        (MINIMAL + "stepz = 3\n", None),
+        ('task = "translation"\n' + LABELLED, None),
+    ],
+)
+def test_a_task_that_was_forgotten_is_guessed(tmp_path: Path, text: str, suggested: str | None) -> None:
+    *_, last = problems(tmp_path / "r.toml", text)
+    assert (last == suggested) if suggested else "is it task" not in last
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("ner", "tagging"), ("Sentiment", "classification"), ("clasification", "classification"), ("qa", "spans")],
+)
+def test_the_task_that_was_meant(tmp_path: Path, word: str, meant: str) -> None:
+    (told,) = problems(tmp_path / "r.toml", f'task = "{word}"\n')
+    assert told.endswith(f'; did you mean "{meant}"?')
+    (tmp_path / "r.toml").write_text(MINIMAL)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(tmp_path / "r.toml", ["--task", word])
+    assert f'write task = "{meant}" at the top of {tmp_path / "r.toml"}' in str(caught.value)
+    assert load_recipe(tmp_path / "r.toml", ["--task", "translation"]).task == "translation"
+
+
+def test_no_task_is_called_as_another_one() -> None:
+    for word, task in _CALLED.items():
+        assert task in tasks()
+        assert word not in tasks()
+
+
+def test_synonyms_lead_to_keys_that_there_are() -> None:
+    """Of every task together; each key that is named is one of some task, and no synonym hides a key of its place."""
+    known = {key for task in tasks() for key in _everywhere(recipe_of(task))}
+    for name, (about, called) in synonyms.KEYS.items():
+        assert set(called) <= known, name
+        assert about
+    choices = set(re.findall(r'"(\w+)"', " ".join(json_schema(task) for task in tasks())))
+    for word, meant in synonyms.WORDS.items():
+        assert set(meant) & choices, word
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

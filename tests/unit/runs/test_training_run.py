@@ -270,6 +270,28 @@ def test_text_that_changed_is_encoded_again(small: Path) -> None:
     said: list[str] = []
     fit(small, "--training.steps", "5", say=said.append)
     assert any("encoding again" in line and "other text" in line for line in said)
+    (told,) = (line for line in said if line.startswith("warning: "))
+    assert told.startswith(
+        "warning: data.train: train.en, train.de: has changed since this run was last trained (sha256 "
+    )
+    assert told.endswith(" now); put the old text back, or begin another run with --output")
+    said.clear()
+    fit(small, "--training.steps", "6", say=said.append)
+    assert not [line for line in said if line.startswith("warning: ")]
+
+
+def test_text_that_was_removed_is_told_by_its_hash(small: Path) -> None:
+    folder = fit(small, "--training.steps", "4")
+    noted = json.loads((folder / "run.json").read_text(encoding="utf-8"))["data"]["train"]["sha256"]
+    (small.parent / "train.en").unlink()
+    with pytest.raises(DataError) as caught:
+        fit(small, "--training.steps", "5")
+    assert str(caught.value).startswith(
+        f"{small.parent / 'train.en'}: there is no such file; check the path; the run in "
+    )
+    assert f"has learned from data.train: train.en, train.de, sha256 {noted[:12]}; data.validation: " in str(
+        caught.value
+    )
 
 
 def test_a_run_that_was_moved_with_its_text_goes_on(small: Path, trained: Path) -> None:

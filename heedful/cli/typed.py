@@ -1,0 +1,124 @@
+"""What may stand behind an option: how its word is read, and in which words it is refused."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+from heedful.words import near
+
+
+class Value(ABC):
+    """One word as a value.
+
+    Abstract: each kind says how it is read.
+
+    Attributes:
+        noun: what is to be given, for messages.
+        example: one, for messages.
+        choices: all that may be given, where there are few.
+        is_path: whether it names a file or a folder.
+    """
+
+    noun: str
+    example: ClassVar[str] = ""
+    choices: Sequence[str] = ()
+    is_path: ClassVar[bool] = False
+
+    @abstractmethod
+    def read(self, word: str) -> Any:
+        """The value; `ValueError` with what is wrong with the word."""
+
+
+@final
+class Text(Value):
+    """Any word."""
+
+    noun = "a text"
+    example = "TEXT"
+
+    def read(self, word: str) -> str:
+        """The word."""
+        return word
+
+
+@final
+@dataclass(frozen=True)
+class Place(Value):
+    """A path; `-` is standard input where it is read.
+
+    Attributes:
+        endings: of files that are written there; any if there are none.
+        remedy: what to do about another one.
+    """
+
+    noun = "a path"
+    example = "PATH"
+    is_path = True
+
+    endings: Sequence[str] = ()
+    remedy: str = ""
+
+    def read(self, word: str) -> Path:
+        """The path; an empty one would be the current folder."""
+        if not word:
+            raise ValueError("is empty; give a path")
+        path = Path(word)
+        if self.endings and path.suffix and path.suffix.lower() not in self.endings:
+            told = " or ".join(self.endings)
+            raise ValueError(f"{word!r} ends with {path.suffix}, and what is written ends with {told}{self.remedy}")
+        return path
+
+
+@final
+class Whole(Value):
+    """A whole number."""
+
+    noun = "a whole number"
+    example = "4"
+
+    def read(self, word: str) -> int:
+        """The number."""
+        try:
+            return int(word)
+        except ValueError:
+            raise ValueError(f"{word!r} is no whole number") from None
+
+
+@final
+class Number(Value):
+    """A number."""
+
+    noun = "a number"
+    example = "0.9"
+
+    def read(self, word: str) -> float:
+        """The number."""
+        try:
+            return float(word)
+        except ValueError:
+            comma = f"; write {word.replace(',', '.')}" if word.replace(",", "", 1).isdecimal() else ""
+            raise ValueError(f"{word!r} is no number{comma}") from None
+
+
+@final
+@dataclass(frozen=True)
+class Chosen(Value):
+    """One of a few words."""
+
+    choices: Sequence[str]
+
+    @property
+    def noun(self) -> str:  # type: ignore[override]  # it depends on the words
+        """All words."""
+        return f"one of {', '.join(self.choices)}"
+
+    def read(self, word: str) -> str:
+        """The word."""
+        if word in self.choices:
+            return word
+        found = near(word, self.choices)
+        raise ValueError(f"{word!r} is none of {', '.join(self.choices)}{f'; did you mean {found}?' if found else ''}")
