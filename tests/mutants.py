@@ -124,6 +124,7 @@ LANGUAGE = "tests/unit/tasks/test_language_modelling.py"
 TAGGED = "tests/unit/data/test_tagged.py"
 TAGGING = "tests/unit/tasks/test_tagging.py"
 TRANSLATOR = "tests/unit/tasks/test_translator.py"
+PARTS = "tests/unit/data/test_parts.py"
 CHANCE = "tests/unit/training/test_chance.py"
 OPTIMIZERS = "tests/unit/training/test_optimizers.py"
 PRECISION = "tests/unit/training/test_precision.py"
@@ -1257,6 +1258,41 @@ TASKS = (
         "int(length.ratio * (len(ids) + 1)) + length.extra",
         "int(length.ratio * len(ids)) + length.extra",
         (f"{TRANSLATOR}::test_translations_are_no_longer_than_allowed",),
+    ),
+    Mutant(
+        "parts of a sentence share one source of chance",
+        "tasks/translation/face.py",
+        "_STREAMS: Final = 2**30",
+        "_STREAMS: Final = 0",
+        (f"{TRANSLATOR}::test_parts_are_drawn_apart_from_each_other",),
+    ),
+    Mutant(
+        "every part of a sentence begins with the prefix",
+        "tasks/translation/face.py",
+        "chain([begin], repeat([]))",
+        "repeat(begin)",
+        (f"{TRANSLATOR}::test_the_first_part_alone_begins_with_the_prefix",),
+    ),
+    Mutant(
+        "a long text is split at its first word and not in the middle",
+        "data/parts.py",
+        "key=lambda end: abs(2 * end - len(text))",
+        "key=lambda end: end",
+        (f"{PARTS}::test_seams", f"{PARTS}::test_a_long_text_is_not_measured_too_often"),
+    ),
+    Mutant(
+        "a sentence counts as finished with its first part",
+        "tasks/translation/face.py",
+        "sum(not waiting[row] for row in {each.row for each in batch})",
+        "len({each.row for each in batch})",
+        (f"{TRANSLATOR}::test_a_sentence_is_finished_once_all_its_parts_are",),
+    ),
+    Mutant(
+        "one input that cannot be read looks like success",
+        "cli/lines.py",
+        "return 2 if unread else 0",
+        "return 0",
+        ("tests/unit/cli/test_score.py::test_a_pair_that_is_too_long_loses_no_other",),
     ),
     Mutant(
         "the decoder reads what it should predict",
@@ -2658,10 +2694,10 @@ COMMANDS = (
         ("tests/unit/cli/test_evaluate.py::test_the_runs_test_set_comes_before_its_validation_set",),
     ),
     Mutant(
-        "perplexity is that of the translations",
+        "perplexity is that of the sources",
         "tasks/translation/exam.py",
-        "user.score(list(zip(self.sources, self.references, strict=True)))",
-        "user.score([(source, candidate.text) for source, candidate in zip(self.sources, best, strict=True)])",
+        "pairs = list(zip(self.sources, self.references, strict=True))",
+        "pairs = list(zip(self.sources, self.sources, strict=True))",
         ("tests/unit/cli/test_evaluate.py::test_a_run_is_measured_on_its_own_text",),
     ),
     Mutant(

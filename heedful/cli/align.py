@@ -33,6 +33,7 @@ def run(arguments: Sequence[str]) -> int:
 
     from heedful.data.readers import read_lines
     from heedful.metrics.alignment import Gold, alignment_error_rate
+    from heedful.tasks.faces import Unread, despite
     from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.translations import pharaoh
 
@@ -41,11 +42,20 @@ def run(arguments: Sequence[str]) -> int:
         lines = enumerate(read_lines(given.gold), 1)
         truth = [Gold.parse(line, place=f"{given.gold}:{number}") for number, line in lines]
     translator = given.computing.load(Translator, given.run, use="translates", step=given.step)
-    found = translator.link([(pair.source, pair.target) for pair in reader])
-    rate = None if truth is None else alignment_error_rate(found, truth)
+    pairs = [(pair.source, pair.target) for pair in reader]
+    unread = translator.unread(pairs)
+    found = despite(pairs, unread, translator.link)
+    for each in unread.values():
+        say(f"heedful: {each.message}")
+    links = [each for each in found if not isinstance(each, Unread)]
+    rate = None
+    if truth is not None and (links or not unread):
+        if len(truth) == len(pairs):
+            truth = [each for place, each in enumerate(truth) if place not in unread]
+        rate = alignment_error_rate(links, truth)
     with destination(given.output) as out:
-        out.write("".join(f"{pharaoh(links)}\n" for links in found))
+        out.write("".join("\n" if isinstance(each, Unread) else f"{pharaoh(each)}\n" for each in found))
         out.flush()
     if rate is not None:
-        say(f"alignment error rate {rate:.3f} over {len(found):,} sentences")
-    return 0
+        say(f"alignment error rate {rate:.3f} over {len(links):,} sentences")
+    return 2 if unread else 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heedful.cli.arguments import MaybePath, PositionalPath, parse
-from heedful.cli.lines import TextOptions
+from heedful.cli.lines import TextOptions, tell
+from heedful.tasks.embedder import EmbedLines
+from heedful.tasks.faces import chunked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +36,6 @@ def run(arguments: Sequence[str]) -> int:
 
     from heedful.inspection.record_files import write_array
     from heedful.runs.load import load_embedder
-    from heedful.tasks.embedder import EmbedLines
-    from heedful.tasks.faces import chunked
 
     texts = given.read()
     given.computing.begin()
@@ -42,10 +43,12 @@ def run(arguments: Sequence[str]) -> int:
     lines = EmbedLines(model, normalise=given.normalise)
     if given.output is None or given.output.suffix != ".npy":
         return given.answer(lines, texts, as_json=True)
-    blocks: list[np.ndarray] = []
-    first = 1
+    vectors: list[np.ndarray] = []
+    notes = Counter[str]()
     for part in chunked(texts, lines.chunk):
-        blocks.append(lines.answers(part, first=first))
-        first += len(part)
-    write_array(np.concatenate(blocks) if blocks else np.zeros((0, 0), dtype=np.float32), given.output)
+        found = lines.answers(part, first=len(vectors) + 1)
+        vectors += (each.vector for each in found)
+        notes.update(note for each in found for note in lines.notes(each))
+    write_array(np.stack(vectors) if vectors else np.zeros((0, 0), dtype=np.float32), given.output)
+    tell(notes, of=len(vectors))
     return 0

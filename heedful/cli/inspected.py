@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import Progress
 
+from heedful.cli.output import say
 from heedful.errors import DataError
 from heedful.inspection.figures.maps import Rated, heads_grid
 from heedful.inspection.heads import differences
@@ -89,6 +90,12 @@ def survey_heads(
     if truth is not None and len(truth) != len(pairs):
         raise DataError(f"{gold}: {len(truth)} lines for {len(pairs)} sentences of {data}; they must match")
     translator = load_as(Translator, run, use="translates", device=device)
+    if unread := translator.unread(pairs):
+        say(f"{len(unread):,} of {len(pairs):,} sentences: longer than the model reads, left out")
+        if len(unread) == len(pairs):
+            raise DataError(f"{data}: no sentence is short enough for this model; give one that has some")
+        pairs = [pair for place, pair in enumerate(pairs) if place not in unread]
+        truth = None if truth is None else [each for place, each in enumerate(truth) if place not in unread]
     with _progress("reading", len(pairs)) as tick:
         habits = survey(translator, pairs, gold=truth, tick=tick)
     worth = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -125,16 +126,32 @@ def answer(
 ) -> int:
     """Writes what a model says of each input, for people or `as_json`; to standard output unless a file is given.
 
-    So many inputs are answered together as `chunk` says, or else `lines`. Returns the exit code.
+    So many inputs are answered together as `chunk` says, or else `lines`. An input that cannot be read gets an empty
+    line, or its error as JSON, and is told of on standard error; in the end, what was not read as it is given is told
+    too. Returns the exit code, which is 2 where an input could not be read.
     """
-    from heedful.tasks.faces import chunked
+    from heedful.tasks.faces import Unread, chunked
 
     first = 1
+    unread, notes = 0, Counter[str]()
     with destination(output) as out:
         for part in chunked(inputs, chunk or lines.chunk):
             for each in lines.answers(part, first=first):
+                if isinstance(each, Unread):
+                    unread += 1
+                    say(f"heedful: {each.message}")
+                    out.write(json.dumps({"error": each.message}, ensure_ascii=False) + "\n" if as_json else "\n")
+                    continue
+                notes.update(lines.notes(each))
                 record = json.dumps(lines.record(each), ensure_ascii=False) + "\n" if as_json else lines.text(each)
                 out.write(record)
             out.flush()
             first += len(part)
-    return 0
+    tell(notes, of=first - 1)
+    return 2 if unread else 0
+
+
+def tell(notes: Counter[str], *, of: int) -> None:
+    """Says how many inputs were read otherwise than given, and how (`Lines.notes`)."""
+    for note, count in notes.items():
+        say(f"{count:,} of {of:,} texts: {note}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol, final, runtime_checkable
 
@@ -17,7 +17,7 @@ from heedful.errors import DataError
 from heedful.inspection.record import Record
 from heedful.models.encoders import mean_of_tokens
 from heedful.models.interface import Encoder
-from heedful.tasks.faces import Asked, Face, TextLines, in_batches
+from heedful.tasks.faces import CUT, Asked, Face, TextLines, in_batches
 from heedful.tasks.inspecting import Scope, encoded
 from heedful.values import Tokens, move
 
@@ -39,8 +39,17 @@ class Embeds(Protocol):
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """The vector of a text, and whether the end of the text was `cut`, because it is longer than the model reads."""
+
+    vector: Float[np.ndarray, " d_model"]
+    cut: bool = False
+
+
+@final
 @dataclass(frozen=True)
-class EmbedLines(TextLines[np.ndarray]):
+class EmbedLines(TextLines[Embedded]):
     """A text a line; its vector as a list of numbers.
 
     Attributes:
@@ -51,14 +60,21 @@ class EmbedLines(TextLines[np.ndarray]):
     model: Embeds
     normalise: bool = False
 
-    def answers(self, inputs: Sequence[str], *, first: int) -> Float[np.ndarray, "N d_model"]:
+    def answers(self, inputs: Sequence[str], *, first: int) -> list[Embedded]:
         """Vectors."""
-        found = self.model.embed(inputs, first=first)
-        return found / np.linalg.norm(found, axis=1, keepdims=True).clip(1e-12) if self.normalise else found
+        cut: set[int] = set()
+        found = self.model.embed(inputs, first=first, cut=cut.add)
+        if self.normalise:
+            found = found / np.linalg.norm(found, axis=1, keepdims=True).clip(1e-12)
+        return [Embedded(vector, number in cut) for number, vector in enumerate(found, first)]
 
-    def record(self, answer: np.ndarray) -> Any:
+    def record(self, answer: Embedded) -> Any:
         """Six places."""
-        return [round(float(number), 6) for number in answer]
+        return [round(float(number), 6) for number in answer.vector]
+
+    def notes(self, answer: Embedded) -> Iterator[str]:
+        """Of texts that are too long."""
+        return iter([CUT] * answer.cut)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,18 +133,18 @@ class Embedder(Face):
 
     def framed(self, ids: list[int], number: int) -> list[int]:
         """Ids between begin and end; `DataError` for text `number` where they are too many."""
-        if len(ids) > self._room:
-            raise DataError(f"text {number}: has {len(ids)} tokens, this model reads at most {self._room}; split it")
+        if len(ids) > self.room:
+            raise DataError(f"text {number}: has {len(ids)} tokens, this model reads at most {self.room}; split it")
         return [*self._begin, *ids, self.tokenizer.special.eos]
 
     def _fitting(self, ids: list[int], number: int, cut: Callable[[int], None] | None) -> list[int]:
-        if cut is not None and len(ids) > self._room:
+        if cut is not None and len(ids) > self.room:
             cut(number)
-            ids = ids[: self._room]
+            ids = ids[: self.room]
         return self.framed(ids, number)
 
     @property
-    def _room(self) -> int:
+    def room(self) -> int:
         """Tokens of a text at most."""
         return self.max_length - len(self._begin) - 1
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar, Generic, TypeVar, final
+from typing import Any, ClassVar, Final, Generic, TypeVar, final
 
 import numpy as np
 import torch
@@ -21,6 +21,11 @@ Example = TypeVar("Example")
 Said = TypeVar("Said")
 Input = TypeVar("Input")
 Answer = TypeVar("Answer")
+
+IN_PARTS: Final = "longer than the model reads, read in parts"
+"""What is told of a text (`Lines.notes`)."""
+CUT: Final = "longer than the model reads, the end not read"
+"""Likewise."""
 
 
 def in_batches(
@@ -58,6 +63,22 @@ def chunked(items: Iterable[Input], size: int) -> Iterator[list[Input]]:
         yield chunk
 
 
+@final
+@dataclass(frozen=True)
+class Unread:
+    """Stands for the answer to an input that the model cannot read; `message` says which, why, and what to do."""
+
+    message: str
+
+
+def despite(
+    inputs: Sequence[Input], unread: Mapping[int, Unread], answers: Callable[[list[Input]], Iterable[Answer]]
+) -> list[Answer | Unread]:
+    """The answers to inputs, in their order, where some cannot be read: `unread` by their places, from 0."""
+    found = iter(answers([each for place, each in enumerate(inputs) if place not in unread]))
+    return [unread[place] if place in unread else next(found) for place in range(len(inputs))]
+
+
 class Lines(ABC, Generic[Input, Answer]):
     """How what a face reads and answers stands in lines: all that a command, or a server, needs to know to serve it.
 
@@ -76,7 +97,7 @@ class Lines(ABC, Generic[Input, Answer]):
         """
 
     @abstractmethod
-    def answers(self, inputs: Sequence[Input], *, first: int) -> Iterable[Answer]:
+    def answers(self, inputs: Sequence[Input], *, first: int) -> Iterable[Answer | Unread]:
         """What the model says of inputs, of which the first has the number `first`, from 1."""
 
     @abstractmethod
@@ -86,6 +107,10 @@ class Lines(ABC, Generic[Input, Answer]):
     def text(self, answer: Answer) -> str:
         """An answer as people read it, in complete lines; JSON, unless a face knows better."""
         return json.dumps(self.record(answer), ensure_ascii=False) + "\n"
+
+    def notes(self, answer: Answer) -> Iterator[str]:
+        """How the input was read otherwise than given, as `CUT`; a command counts such inputs. No input, by default."""
+        return iter(())
 
 
 class TextLines(Lines[str, Answer]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import islice
 from typing import Any, final
 
 import numpy as np
@@ -19,7 +20,7 @@ from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.classification.recipe import Verdict
-from heedful.tasks.faces import Asked, Face, Lines, cell, in_batches
+from heedful.tasks.faces import CUT, Asked, Face, Lines, cell, in_batches
 from heedful.tasks.inspecting import Scope, best_options, encoded
 from heedful.values import Tokens, move
 
@@ -45,10 +46,14 @@ class Classified:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which of several candidates is right: its number, from 0, and the probability of each."""
+    """Which of several candidates is right: its number, from 0, and the probability of each.
+
+    `cut` tokens of all candidates and what they share were not read, at the ends of what is too long.
+    """
 
     number: int
     probabilities: tuple[float, ...]
+    cut: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +111,11 @@ class Classifier(Face):
                 raise DataError(f"choice {number}: has no candidates")
         rows = [self._frame(candidate) for candidates in choices for candidate in candidates]
         scores = self._logits(rows, batch_tokens=batch_tokens).squeeze(1)
-        parts = torch.split(scores, [len(candidates) for candidates in choices])
-        return [Chosen(int(part.argmax()), tuple(part.softmax(0).tolist())) for part in parts]
+        sizes, cuts = [len(candidates) for candidates in choices], iter([row.cut for row in rows])
+        return [
+            Chosen(int(part.argmax()), tuple(part.softmax(0).tolist()), sum(islice(cuts, len(part))))
+            for part in torch.split(scores, sizes)
+        ]
 
     def embed(
         self,
@@ -235,6 +243,10 @@ class ClassLines(Lines[Columns, Classified]):
             return f"{cell(answer.label)}\t{answer.probabilities[answer.label]:.4f}\n"
         return f"{answer.label:.4f}\n"
 
+    def notes(self, answer: Classified) -> Iterator[str]:
+        """Of texts that are too long."""
+        return iter([CUT] if answer.cut else [])
+
 
 @final
 @dataclass(frozen=True)
@@ -257,8 +269,13 @@ class ChoiceLines(Lines[Columns, Chosen]):
 
     def record(self, answer: Chosen) -> Any:
         """With the probabilities of all candidates."""
-        return {"number": answer.number, "probabilities": answer.probabilities}
+        content = {"number": answer.number, "probabilities": answer.probabilities}
+        return {**content, "cut": answer.cut} if answer.cut else content
 
     def text(self, answer: Chosen) -> str:
         """One line."""
         return f"{answer.number}\t{answer.probabilities[answer.number]:.4f}\n"
+
+    def notes(self, answer: Chosen) -> Iterator[str]:
+        """Of candidates that are too long."""
+        return iter([CUT] if answer.cut else [])

@@ -10,13 +10,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from heedful.data.corpus import CHARACTERS_PER_TOKEN
+from heedful.data.parts import parts
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Answer, Option, Record
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.faces import Asked, Face, TextLines, cell, in_batches
+from heedful.tasks.faces import CUT, Asked, Face, TextLines, cell, in_batches
 from heedful.tasks.inspecting import Scope, best_options, encoded
 from heedful.values import Tokens
 
@@ -59,10 +61,12 @@ class Filled:
     Attributes:
         text: with the most probable token in each gap, each chosen by itself.
         gaps: the guesses for each, best first.
+        cut: tokens at its end that were not read, gaps among them; the text here lacks them.
     """
 
     text: str
     gaps: tuple[tuple[Guess, ...], ...]
+    cut: int = 0
 
 
 @final
@@ -79,15 +83,16 @@ class Reader(EncoderFace[MaskedLanguageModel]):
             first: number of the first text, for messages.
 
         Raises:
-            DataError: a text has no gap, or is longer than the model reads; the message names it.
+            DataError: a text has no gap; the message names it.
         """
-        cut = [self._gapped(text, number, blank=blank) for number, text in enumerate(texts, first)]
+        gapped = [self._gapped(text, number, blank=blank) for number, text in enumerate(texts, first)]
 
         def say(batch: list[list[int]]) -> Iterator[Filled]:
             guesses = self._guesses(batch, top=top)
             return (self._filled(ids, guesses) for ids in batch)
 
-        return in_batches(cut, say, size=len, tokens=4096, rows=64)
+        found = in_batches([ids for ids, _ in gapped], say, size=len, tokens=4096, rows=64)
+        return [replace(filled, cut=cut) for filled, (_, cut) in zip(found, gapped, strict=True)]
 
     def lines(self) -> FillLines:
         """Texts with gaps."""
@@ -97,10 +102,12 @@ class Reader(EncoderFace[MaskedLanguageModel]):
         """See `inspect`."""
         return self.inspect(asked.to_read().source, asked.target, scope=asked.scope)
 
-    def _gapped(self, text: str, number: int, *, blank: str) -> list[int]:
+    def _gapped(self, text: str, number: int, *, blank: str) -> tuple[list[int], int]:
+        """Ids between begin and end, and how many there was no room for."""
         if blank not in text:
             raise DataError(f"text {number}: has no {blank}; write it where a token is to be found")
-        return self.embedder.framed(self.tokenizer.cloze(text, blank=blank), number)
+        ids, room = self.tokenizer.cloze(text, blank=blank), self.embedder.room
+        return self.embedder.framed(ids[:room], number), max(0, len(ids) - room)
 
     def inspect(
         self, text: str, second: str | None = None, *, scope: Scope | None = None, blank: str = "[MASK]"
@@ -196,6 +203,10 @@ class FillLines(TextLines[Filled]):
         names = [f"gap {number}: " for number in range(1, len(told) + 1)] if len(told) > 1 else [""]
         return "".join([f"{answer.text}\n", *(f"  {name}{each}\n" for name, each in zip(names, told, strict=True))])
 
+    def notes(self, answer: Filled) -> Iterator[str]:
+        """Of texts that are too long."""
+        return iter([CUT] if answer.cut else [])
+
 
 @dataclass(frozen=True)
 class Suspicion:
@@ -212,15 +223,31 @@ class Detector(EncoderFace[ReplacedTokenDetector]):
     def detect(self, texts: Sequence[str], *, first: int = 1) -> list[list[Suspicion]]:
         """For each piece of each text how probable it is that it was replaced.
 
+        A text that is longer than the model reads is read in parts (`heedful.data.parts`).
+
         Args:
             texts: one string each.
             first: number of the first text, for messages.
-
-        Raises:
-            DataError: a text is longer than the model reads; the message names it.
         """
-        framed = [self.embedder.framed(self.tokenizer.encode(text), number) for number, text in enumerate(texts, first)]
-        return in_batches(framed, self._suspicions, size=len, tokens=4096, rows=64)
+        rows = [(place, ids) for place, text in enumerate(texts) for ids in self._parts(text)]
+        framed = [self.embedder.framed(ids, first + place) for place, ids in rows]
+        found: list[list[Suspicion]] = [[] for _ in texts]
+        told = in_batches(framed, self._suspicions, size=len, tokens=4096, rows=64)
+        for (place, _), suspicions in zip(rows, told, strict=True):
+            found[place] += suspicions
+        return found
+
+    def _parts(self, text: str) -> Iterator[list[int]]:
+        """The ids of a text, or of its parts; of a word that does not fit those that do, then the others."""
+        room = self.embedder.room
+        ids = self.tokenizer.encode(text)
+        pieces = [ids] if len(ids) <= room else map(self.tokenizer.encode, parts(text, self._fits))
+        for each in pieces:
+            yield from (each[at : at + room] for at in range(0, max(1, len(each)), room))
+
+    def _fits(self, text: str) -> bool:
+        room = self.embedder.room
+        return len(text) <= CHARACTERS_PER_TOKEN * room and len(self.tokenizer.encode(text)) <= room
 
     def inspect(self, text: str, *, scope: Scope | None = None) -> Record:
         """`Embedder.inspect` of one text, and how probable it is that each piece was replaced."""

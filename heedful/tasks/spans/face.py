@@ -18,7 +18,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.inspection.record import Answer, Option, Record
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.faces import Asked, Face, Lines, in_batches
+from heedful.tasks.faces import CUT, Asked, Face, Lines, in_batches
 from heedful.tasks.inspecting import Scope, encoded
 from heedful.tasks.spans.windows import NOWHERE, Cutting, WindowBatch, question_windows, read_windows
 from heedful.values import move
@@ -54,12 +54,14 @@ class Answered:
         spans: the best parts of the context, whether or not one of them is the answer; none in an empty context.
         silence: how much more speaks for no answer than for the best span.
         none: the probability that there is no answer, among the best spans.
+        cut: tokens at the end of the question that were not read; contexts are read in full, in windows.
     """
 
     text: str
     spans: tuple[Span, ...]
     silence: float
     none: float
+    cut: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +108,10 @@ class Answerer(Face):
         flat = [window for windows in cut for window in windows]
         logits = self.logits(flat, batch_tokens=batch_tokens)
         found, at = [], 0
-        for (_, context), windows in zip(questions, cut, strict=True):
-            found.append(self._best(windows, logits[at : at + len(windows)], context, n_best=n_best))
+        for (question, context), windows in zip(questions, cut, strict=True):
+            best = self._best(windows, logits[at : at + len(windows)], context, n_best=n_best)
+            asked = len(self.tokenizer.encode(question))
+            found.append(replace(best, cut=max(0, asked - self.cutting.max_question)))
             at += len(windows)
         return found
 
@@ -224,11 +228,16 @@ class AnswerLines(Lines[tuple[str, str], Answered]):
 
     def record(self, answer: Answered) -> Any:
         """With places and probabilities."""
-        return {"answer": answer.text, "none": answer.none, "spans": [asdict(span) for span in answer.spans]}
+        content = {"answer": answer.text, "none": answer.none, "spans": [asdict(span) for span in answer.spans]}
+        return {**content, "cut": answer.cut} if answer.cut else content
 
     def text(self, answer: Answered) -> str:
         """One line."""
         return " ".join(answer.text.split()) + "\n"
+
+    def notes(self, answer: Answered) -> Iterator[str]:
+        """Of questions that are too long."""
+        return iter([CUT] if answer.cut else [])
 
 
 def _spans_told(found: Answered, window: Window) -> Answer:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final, final
 
@@ -19,9 +20,11 @@ from heedful.metrics.metric import Metric, mean
 from heedful.metrics.translation import bleu_metric, equals
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.exam import PLAIN, Asking, Exam
+from heedful.tasks.faces import Unread, despite
 from heedful.tasks.searches import build_length, build_search
 from heedful.tasks.translation.face import Translator
 
+_UNREAD: Final = "longer than the model reads, themselves or their references, not in the perplexity"
 _WARM: Final = 8
 """Sentences that are translated before the clock runs."""
 
@@ -36,6 +39,7 @@ class Translated:
         seconds: how long that took; None where they come from a file.
         perplexity: of the references, where a model made the translations.
         folds: whether the system writes lowercase alone.
+        notes: how sentences were read otherwise than given (`Lines.notes`), and how many.
     """
 
     texts: tuple[str, ...]
@@ -43,6 +47,7 @@ class Translated:
     seconds: float | None = None
     perplexity: Perplexity | None = None
     folds: bool = False
+    notes: Mapping[str, int] = field(default_factory=dict)
 
 
 @final
@@ -86,14 +91,29 @@ class TranslationExam(Exam):
         found = user.translate(self.sources, search=search, length=length)
         seconds = time.perf_counter() - began
         best = [translation.candidates[0] for translation in found]
-        scores = user.score(list(zip(self.sources, self.references, strict=True)))
+        perplexity, unread = self._perplexity(user)
+        notes = Counter(note for translation in found for note in translation.notes)
         return Translated(
             tuple(candidate.text for candidate in best),
             sum(len(candidate.ids) + candidate.finished for candidate in best),
             seconds,
-            Perplexity(np.array([-s.log_probability for s in scores]), np.array([float(s.count) for s in scores])),
+            perplexity,
             folds=bool(getattr(recipe.tokenizer, "lowercase", False)),
+            notes=notes + Counter({_UNREAD: unread}),
         )
+
+    def _perplexity(self, user: Translator) -> tuple[Perplexity | None, int]:
+        """Of the references, and how many pairs are too long for it; these weigh nothing."""
+        pairs = list(zip(self.sources, self.references, strict=True))
+        unread = user.unread(pairs)
+        if len(unread) == len(pairs):
+            return None, len(unread)
+        scores = [
+            (0.0, 0.0) if isinstance(score, Unread) else (-score.log_probability, float(score.count))
+            for score in despite(pairs, unread, user.score)
+        ]
+        nats, counts = np.array(scores).T
+        return Perplexity(nats, counts), len(unread)
 
     def metrics(self, answers: Translated) -> Mapping[str, Metric]:
         """In percent; perplexity of the references, per token, where a model answered."""

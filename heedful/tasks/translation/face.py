@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import cast
+from dataclasses import dataclass, replace
+from itertools import chain, count, repeat
+from typing import Final, cast
 
 import numpy as np
 import torch
@@ -13,6 +15,8 @@ from torch import Tensor, nn
 
 from heedful.attention.probe import SOURCE
 from heedful.data.batches import collate_sources
+from heedful.data.corpus import CHARACTERS_PER_TOKEN
+from heedful.data.parts import parts
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypotheses, Hypothesis
@@ -23,7 +27,7 @@ from heedful.inspection.watch import watch
 from heedful.models.interface import Encoder, Engine
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.faces import Asked, Face, in_batches
+from heedful.tasks.faces import Asked, Face, Unread, in_batches
 from heedful.tasks.inspecting import Scope
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
@@ -32,14 +36,33 @@ from heedful.tasks.translation.translations import (
     Links,
     Translation,
     TranslationLines,
+    joined,
     link_words,
     words_of_pieces,
 )
 from heedful.values import Tokens, move
 
-_Sentence = tuple[list[int], Request]
-"""The ids of a sentence, and what is wanted for it."""
 _Pair = tuple[list[int], list[int]]
+_STREAMS: Final = 2**30
+"""Between the sources of chance of two parts of a sentence; that of the first is the sentence's own."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A sentence, or a part of one, as it is read; `cut` tokens at its end are not."""
+
+    text: str
+    ids: list[int]
+    cut: int = 0
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The number of a sentence, from 0, the ids of it or of one of its parts, and what is wanted for them."""
+
+    row: int
+    ids: list[int]
+    request: Request
 
 
 class Translator(Face):
@@ -91,6 +114,9 @@ class Translator(Face):
     ) -> list[Translation]:
         """Translates sentences, in their order; inside, long ones first and many at a time.
 
+        A sentence that is longer than the model reads is translated in parts (`heedful.data.parts`), which are joined
+        as they are in it; of a part that is too long and cannot be split the end is not read (`Translation.cut`).
+
         Args:
             sentences: one string each; an empty one gives an empty translation.
             search: instead of the translator's own.
@@ -101,42 +127,62 @@ class Translator(Face):
             first: number of the first sentence, for messages and as its source of chance when sampling.
 
         Raises:
-            DataError: a sentence or a prefix is longer than the model can read; the message names it.
+            DataError: a prefix is longer than the model can read; the message names its sentence.
         """
-        encoded = [self._encode(sentence, number) for number, sentence in enumerate(sentences, first)]
-        forced: list[list[int]] = [[]] * len(encoded)
+        read = [self._parts(sentence) for sentence in sentences]
+        forced: list[list[int]] = [[]] * len(read)
         if prefixes is not None:
             forced = [self._forcible(text, number) for number, text in enumerate(prefixes, first)]
-        size = length or self.length
-        requests = [
-            self._request(ids, size, stream=number, prefix=prefix)
-            for number, (ids, prefix) in enumerate(zip(encoded, forced, strict=True), first)
+        filled = [
+            _Wanted(row, part.ids, self._request(part.ids, length or self.length, stream=stream, prefix=prefix))
+            for row, (own, begin) in enumerate(zip(read, forced, strict=True))
+            for part, stream, prefix in zip(own, count(first + row, _STREAMS), chain([begin], repeat([])), strict=False)
+            if part.ids
         ]
-        filled = [(ids, request) for ids, request in zip(encoded, requests, strict=True) if ids]
-        if tick is not None and len(filled) < len(encoded):
-            tick(len(encoded) - len(filled))
+        waiting = Counter(each.row for each in filled)
+        if tick is not None and len(waiting) < len(read):
+            tick(len(read) - len(waiting))
 
-        def say(batch: list[_Sentence]) -> Hypotheses:
-            source = self._sources([ids for ids, _ in batch])
-            requests = [request for _, request in batch]
+        def say(batch: list[_Wanted]) -> Hypotheses:
+            source = self._sources([each.ids for each in batch])
+            requests = [each.request for each in batch]
             hypotheses = self._written.find(self._model(), source, requests, search=search or self.search)
+            waiting.subtract(each.row for each in batch)
             if tick is not None:
-                tick(len(batch))
+                tick(sum(not waiting[row] for row in {each.row for each in batch}))
             return hypotheses
 
-        found = iter(in_batches(filled, say, size=lambda each: len(each[0]) + 1, tokens=batch_tokens, rows=64))
-        return [
-            self._translation(sentence, ids, next(found) if ids else [])
-            for sentence, ids in zip(sentences, encoded, strict=True)
-        ]
+        found = iter(in_batches(filled, say, size=lambda each: len(each.ids) + 1, tokens=batch_tokens, rows=64))
+        translations = []
+        for sentence, own in zip(sentences, read, strict=True):
+            told = [self._translation(part, next(found) if part.ids else []) for part in own]
+            translations.append(told[0] if len(told) == 1 else joined(sentence, told))
+        return translations
 
     def score(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
         """Log-probabilities of given translations, in order.
 
         Raises:
-            DataError: a sentence or its translation is longer than the model can read; the message names it.
+            DataError: a sentence or its translation is longer than the model can read; the message names it, and
+                `unread` finds all of them.
         """
         return in_batches(self._pairs(pairs), self._scores, size=_longer, tokens=batch_tokens, rows=256)
+
+    def unread(self, pairs: Sequence[tuple[str, str]], *, first: int = 1) -> dict[int, Unread]:
+        """Which pairs can be neither scored nor aligned because they are too long, by their places from 0.
+
+        Args:
+            pairs: sentences and their translations.
+            first: number of the first, for the messages.
+        """
+        found = {}
+        for place, (source, target) in enumerate(pairs):
+            try:
+                self._encode(source, first + place)
+                self._forcible(target, first + place)
+            except DataError as error:
+                found[place] = Unread(str(error))
+        return found
 
     def embed(
         self,
@@ -165,7 +211,8 @@ class Translator(Face):
         """What each token of a translation, the end of sentence included, looked at in the source.
 
         A candidate is read in the pieces in which it was generated, a text in those into which the tokenizer cuts it;
-        they differ where the model, when sampling above all, put a word together in its own way.
+        they differ where the model, when sampling above all, put a word together in its own way. The source of a
+        candidate is read as far as it was for the translation (`Translation.cut`).
 
         Raises:
             DataError: a sentence is longer than the model can read.
@@ -238,7 +285,10 @@ class Translator(Face):
         return self.inspect(asked.source, asked.target, search=search, scope=asked.scope)
 
     def _pairs(self, pairs: Sequence[tuple[str, str | Candidate]]) -> list[_Pair]:
-        sources = [self._encode(source, number) for number, (source, _) in enumerate(pairs, 1)]
+        sources = [
+            self._encode(source, number) if isinstance(target, str) else self._part(source).ids
+            for number, (source, target) in enumerate(pairs, 1)
+        ]
         targets = [
             self._forcible(target, number) if isinstance(target, str) else list(target.ids)
             for number, (_, target) in enumerate(pairs, 1)
@@ -270,6 +320,18 @@ class Translator(Face):
         # a module that is an Engine; mypy has no type for both
         return self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[return-value, arg-type]
 
+    def _parts(self, sentence: str) -> list[_Part]:
+        whole = self._part(sentence)
+        found = parts(sentence, self._fits) if whole.cut else []
+        return [whole] if len(found) < 2 else [self._part(part.strip()) for part in found]
+
+    def _part(self, text: str) -> _Part:
+        ids, room = self.source.encode(text), self.max_source - 1
+        return _Part(text, ids[:room], max(0, len(ids) - room))
+
+    def _fits(self, text: str) -> bool:
+        return len(text) <= CHARACTERS_PER_TOKEN * self.max_source and not self._part(text.strip()).cut
+
     def _encode(self, sentence: str, number: int) -> list[int]:
         ids = self.source.encode(sentence)
         if len(ids) >= self.max_source:
@@ -285,10 +347,11 @@ class Translator(Face):
         limit = int(length.ratio * (len(ids) + 1)) + length.extra
         return Request(limit, stream, prefix or self.target.opening)
 
-    def _translation(self, sentence: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
-        if not ids:
-            return Translation(sentence, (), (Candidate("", (), (), 0.0, 0.0, finished=True),))
-        return Translation(sentence, tuple(self.source.pieces(ids)), tuple(map(self._written.candidate, hypotheses)))
+    def _translation(self, part: _Part, hypotheses: list[Hypothesis]) -> Translation:
+        if not part.ids:
+            return Translation(part.text, (), (Candidate("", (), (), 0.0, 0.0, finished=True),))
+        candidates = tuple(map(self._written.candidate, hypotheses))
+        return Translation(part.text, tuple(self.source.pieces(part.ids)), candidates, cut=part.cut)
 
     def _sources(self, sentences: Sequence[Sequence[int]]) -> Tokens:
         return move(collate_sources(sentences, eos=self.source.special.eos), self.device)

@@ -104,6 +104,7 @@ class TranslationReport(Report):
             )
         if self.perplexity is not None:
             lines.append(f"{'perplexity':<{width}}  {self.perplexity:>7.3f}  {'':<16}  of the references, per token")
+        lines += [f"{count:,} of {self.exam.size:,} sentences: {note}" for note, count in self.answers.notes.items()]
         lines += ["", "BLEU by words in the source"]
         for band in self.bands:
             end = f"to {band.longest}" if band.longest is not None else "or more"
@@ -120,6 +121,7 @@ class TranslationReport(Report):
             "intervals": [asdict(interval) for interval in self.scored.intervals],
             "error_rates": self.error_rates,
             "bleu_by_length": self.banded(),
+            "notes": dict(self.answers.notes),
         }
 
     def banded(self) -> list[dict[str, Any]]:
@@ -189,6 +191,9 @@ class TranslationComparison(Comparison):
                 f"perplexity is per token, so it is shown only for runs with the vocabulary of {first.system.name}; "
                 "tok/s too counts tokens of each run's own vocabulary"
             )
+        for report in self.reports:
+            for note, count in report.answers.notes.items():
+                yield f"{report.system.name}, {count:,} of {self.exam.size:,} sentences: {note}"
         folding = [report.system.name for report in self.reports if report.answers.folds]
         if folding and len(folding) < len(self.reports) and not first.exam.asking.lowercase:
             names = ", ".join(folding)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 from jaxtyping import Float
 
+from heedful.data.parts import spaces
 from heedful.data.tokenizers import UNKNOWN, Tokenizer
 from heedful.errors import DataError
 from heedful.generation.search import Search
-from heedful.tasks.faces import Lines, cell
+from heedful.tasks.faces import CUT, IN_PARTS, Lines, Unread, cell, despite
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore
 
@@ -35,16 +36,58 @@ class Translation:
         source: the sentence that was given.
         source_tokens: its pieces.
         candidates: best first.
+        parts: where the sentence is longer than the model reads, what became of its parts; see `joined`.
+        cut: tokens that were not read, since they stand in a part that is too long and cannot be split.
     """
 
     source: str
     source_tokens: tuple[str, ...]
     candidates: tuple[Candidate, ...]
+    parts: tuple[Translation, ...] = ()
+    cut: int = 0
 
     @property
     def text(self) -> str:
         """The best translation."""
         return self.candidates[0].text
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the sentence was read if it is too long; see `Lines.notes`."""
+        return (*([IN_PARTS] if self.parts else []), *([CUT] if self.cut else []))
+
+
+def joined(source: str, parts: Sequence[Translation]) -> Translation:
+    """The translation of a long sentence, made of those of its parts, with what stands between them in the source.
+
+    Its best candidate is made of the best of each part, the second of the second ones, and so on; where a part has
+    fewer, its last stands in. Log-probabilities and scores are sums over the parts.
+
+    Args:
+        source: the whole sentence.
+        parts: in their order; their sources have no white space around them.
+    """
+    gaps = list(spaces(source, (part.source for part in parts)))
+
+    def candidate(rank: int) -> Candidate:
+        chosen = [part.candidates[min(rank, len(part.candidates) - 1)] for part in parts]
+        texts = [text for gap, each in zip(gaps, chosen, strict=True) if each.text for text in (gap, each.text)]
+        return Candidate(
+            "".join(texts[1:]),
+            tuple(number for each in chosen for number in each.ids),
+            tuple(piece for each in chosen for piece in each.tokens),
+            sum(each.log_probability for each in chosen),
+            sum(each.score for each in chosen),
+            all(each.finished for each in chosen),
+        )
+
+    return Translation(
+        source,
+        tuple(piece for part in parts for piece in part.source_tokens),
+        tuple(map(candidate, range(max(len(part.candidates) for part in parts)))),
+        tuple(parts),
+        sum(part.cut for part in parts),
+    )
 
 
 @dataclass(frozen=True)
@@ -94,23 +137,25 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
         RecipeError: the model has no attention to its source.
     """
     unknown = translator.target.special.unk
-    lacking = [(each.source, found) for each in translations for found in each.candidates if unknown in found.ids]
+    read = [part for each in translations for part in each.parts or (each,)]
+    lacking = [(each.source, found) for each in read for found in each.candidates if unknown in found.ids]
     texts: dict[tuple[str, Candidate], str] = {}
     for (source, candidate), alignment in zip(lacking, translator.align_all(lacking), strict=True):
-        surfaces = translator.source.surfaces(source)
+        surfaces = translator.source.surfaces(source)[: len(alignment.source_tokens) - 1]
         weights = list(alignment.weights.values())[-1][:, : len(surfaces)]
         looked = weights * [bool(surface) for surface in surfaces]  # a space is no word
         known = candidate.text.split(UNKNOWN)
         found = [surfaces[int(looked[at].argmax())] for at, piece in enumerate(candidate.ids) if piece == unknown]
         assert len(known) == len(found) + 1, "each unknown piece reads as one mark"
         texts[source, candidate] = "".join(part for pair in zip(known, [*found, ""], strict=True) for part in pair)
-    return [
-        replace(
-            each,
-            candidates=tuple(replace(old, text=texts.get((each.source, old), old.text)) for old in each.candidates),
-        )
-        for each in translations
-    ]
+
+    def known_words(each: Translation) -> Translation:
+        if each.parts:
+            return joined(each.source, list(map(known_words, each.parts)))
+        candidates = (replace(old, text=texts.get((each.source, old), old.text)) for old in each.candidates)
+        return replace(each, candidates=tuple(candidates))
+
+    return list(map(known_words, translations))
 
 
 @final
@@ -156,14 +201,20 @@ class TranslationLines(Lines[Begun, tuple[int, Translation]]):
         return list(enumerate(replace_unknown(self.translator, found) if self.unknown else found, first))
 
     def record(self, answer: tuple[int, Translation]) -> Any:
-        """All candidates with their scores."""
-        _, translation = answer
+        """All candidates with their scores; of a sentence that was read in parts, the same of each part."""
+        return self._record(answer[1])
+
+    def _record(self, translation: Translation) -> dict[str, Any]:
         record: dict[str, Any] = {
             "source": translation.source,
             "translation": translation.text,
             "candidates": [each.record for each in translation.candidates],
         }
-        if self.align and translation.source_tokens:
+        if translation.cut:
+            record["cut"] = translation.cut
+        if translation.parts:
+            record["parts"] = list(map(self._record, translation.parts))
+        elif self.align and translation.source_tokens:
             alignment = self.translator.align(translation.source, translation.candidates[0])
             last = list(alignment.weights.values())[-1]
             record["alignment"] = {
@@ -179,6 +230,10 @@ class TranslationLines(Lines[Begun, tuple[int, Translation]]):
         if not self.several:
             return f"{translation.text}\n"
         return "".join(f"{number}\t{cell(each.text)}\t{each.score:.4f}\n" for each in translation.candidates)
+
+    def notes(self, answer: tuple[int, Translation]) -> Iterator[str]:
+        """Of sentences that are too long."""
+        return iter(answer[1].notes)
 
 
 @final
@@ -203,9 +258,9 @@ class ScoreLines(Lines[tuple[str, str], ForcedScore]):
                 )
             yield source, target
 
-    def answers(self, inputs: Sequence[tuple[str, str]], *, first: int) -> list[ForcedScore]:
-        """Scores."""
-        return self.translator.score(inputs)
+    def answers(self, inputs: Sequence[tuple[str, str]], *, first: int) -> list[ForcedScore | Unread]:
+        """Scores, but of pairs that are too long."""
+        return despite(inputs, self.translator.unread(inputs, first=first), self.translator.score)
 
     def record(self, answer: ForcedScore) -> Any:
         """With each token's."""

@@ -42,6 +42,26 @@ def test_the_error_rate_against_gold(say: Say, trained: Path, texts: tuple[str, 
     assert said.err.splitlines()[-1] == "alignment error rate 0.000 over 3 sentences"
 
 
+def test_a_pair_that_is_too_long_loses_no_other(say: Say, trained: Path, texts: tuple[str, ...], here: Path) -> None:
+    links = say("align", trained, *texts).lines
+    first, *others = PAIRS
+    pairs = [first, ("1 " * 20, "eins"), *others]
+    (here / "long.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    (here / "gold").write_text("\n".join([links[0], "7-7", *links[1:]]) + "\n")
+    said = say("align", trained, "--data", "long.tsv", "--gold", "gold")
+    assert said.code == 2
+    assert said.lines == [links[0], "", *links[1:]]
+    assert said.err.splitlines() == [
+        "heedful: sentence 2: has 20 tokens, this model reads at most 15; split it",
+        "alignment error rate 0.000 over 3 sentences",
+    ]
+    (here / "long.tsv").write_text("1 " * 20 + "\teins\n")
+    (here / "gold").write_text("7-7\n")
+    alone = say("align", trained, "--data", "long.tsv", "--gold", "gold")
+    assert (alone.code, alone.out) == (2, "\n")
+    assert "error rate" not in alone.err
+
+
 def test_mistakes_are_told(say: Say, trained: Path, texts: tuple[str, ...], here: Path) -> None:
     (here / "gold").write_text("0-0\nzero\n\n")
     assert say("align", trained, *texts, "--gold", "gold").complaint.startswith("gold:2: 'zero' is no link")

@@ -93,6 +93,28 @@ def test_what_cannot_be_classified(
     assert complaint in told.complaint
 
 
+NOTE = "1 of 1 texts: longer than the model reads, the end not read\n"
+
+
+def test_of_a_candidate_that_is_too_long_the_end_is_not_read(say: Say, chooser: Classifier) -> None:
+    long, room = "eins " * 99, chooser.max_length - 3
+    (found,) = chooser.choose([["eins", ("zwei", long)]])
+    assert found.cut == 100 - room
+    said = say("classify", "run", "--format", "jsonl", "--text", "zwei", "--pair", "eins", long)
+    assert (json.loads(said.out)["cut"], said.err) == (100 - room, NOTE)
+
+
+def test_of_a_question_that_is_too_long_the_end_is_not_read(say: Say, tuned: Tuned) -> None:
+    run, context = tuned("spans"), "zwei drei"
+    most = heedful.load(run).cutting.max_question
+    words = ("answer", run, "--format", "jsonl", "--context", context, "--question")
+    said = say(*words, "eins " * (most + 3))
+    assert (json.loads(said.out)["cut"], said.err) == (3, NOTE)
+    whole = say(*words, "eins " * most)
+    assert whole.err == ""
+    assert json.loads(whole.out) == {key: each for key, each in json.loads(said.out).items() if key != "cut"}
+
+
 def test_questions_are_answered_by_parts_of_their_contexts(say: Say, tuned: Tuned, here: Path) -> None:
     run, context = tuned("spans"), "zwei drei vier"
     told = say("answer", run, "--question", "eins", "--context", context, "--format", "jsonl", "--n-best", "3")

@@ -173,8 +173,21 @@ def test_wrong_words(say: Say, here: Path, words: str, complaint: str) -> None:
     assert say("evaluate", *words.split()).complaint.startswith(complaint)
 
 
-def test_a_sentence_that_is_too_long_is_named(say: Say, trained: Path, here: Path) -> None:
+def test_a_sentence_that_is_too_long_counts(say: Say, trained: Path, here: Path) -> None:
+    """Its translation is that of its parts; perplexity alone, which reads given translations, leaves it out."""
     (here / "s").write_text("1\n" + "2 " * 20 + "\n")
     (here / "t").write_text("eins\nzwei\n")
-    told = say("evaluate", trained, "--source", "s", "--target", "t").complaint
-    assert told == "sentence 2: has 20 tokens, this model reads at most 15; split it"
+    (here / "alone.tsv").write_text("1\teins\n")
+    words = ("--source", "s", "--target", "t", "--save", "found", *QUICK)
+    said = say("evaluate", trained, *words)
+    assert said.code == 0
+    assert "1 of 2 sentences: longer than the model reads, read in parts\n" in said.out
+    assert "1 of 2 sentences: longer than the model reads, themselves or their references, not in the perpl" in said.out
+    assert (here / "found").read_text().splitlines() == say("translate", trained, "--text", "1", "2 " * 20).lines
+    found = report(say("evaluate", trained, *words, "--format", "json"))
+    assert (found["sentences"], list(found["notes"].values())) == (2, [1, 1])
+    alone = report(say("evaluate", trained, "--data", "alone.tsv", *QUICK, "--format", "json"))
+    assert (found["perplexity"], alone["notes"]) == (pytest.approx(alone["perplexity"]), {})
+    (here / "s").write_text("2 " * 20 + "\n")
+    (here / "t").write_text("eins\n")
+    assert report(say("evaluate", trained, *words, "--format", "json"))["perplexity"] is None

@@ -92,13 +92,38 @@ def test_results_as_json_and_from_files(trained: Path, tmp_path: Path, capsys: p
 def test_texts_are_numbered_through_all_parts_that_are_read(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for command, lines, texts, message in (
-        ("fill", "pretraining.face.FillLines", ["[MASK]", "a [MASK]", "no gap here"], "text 3: has no [MASK]"),
-        ("embed", "embedder.EmbedLines", ["a", "a cat", "cat " * 30], "text 3: has 30 tokens"),
-    ):
+    monkeypatch.setattr("heedful.tasks.pretraining.face.FillLines.chunk", 2)
+    assert main(["fill", str(trained), "--text", "[MASK]", "a [MASK]", "no gap here"]) == 2
+    assert "text 3: has no [MASK]" in capsys.readouterr().err
+
+
+def test_of_texts_that_are_too_long_the_end_is_not_read(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for lines in ("pretraining.face.FillLines", "embedder.EmbedLines"):
         monkeypatch.setattr(f"heedful.tasks.{lines}.chunk", 2)
-        assert main([command, str(trained), "--text", *texts]) == 2
-        assert message in capsys.readouterr().err
+    note = "1 of 3 texts: longer than the model reads, the end not read\n"
+    long, read = "[MASK]" + " cat" * 30 + " [MASK]", "[MASK]" + " cat" * 17
+    assert main(["fill", str(trained), "--format", "jsonl", "--text", "[MASK]", "a [MASK]", long]) == 0
+    told = capsys.readouterr()
+    assert told.err == note
+    found = json.loads(told.out.splitlines()[2])
+    assert (found["cut"], len(found["gaps"])) == (14, 1), "the second gap was not read"
+    assert main(["fill", str(trained), "--format", "jsonl", "--text", read]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert alone["cut"] == 0
+    assert [guess["piece"] for guess in found["gaps"][0]] == [guess["piece"] for guess in alone["gaps"][0]]
+    texts = ["a", "a cat", "cat " * 30]
+    assert main(["embed", str(trained), "--text", *texts]) == 0
+    told = capsys.readouterr()
+    assert told.err == note
+    assert main(["embed", str(trained), "--text", "cat " * 18, "--output", str(tmp_path / "v.npy")]) == 0
+    assert capsys.readouterr().err == ""
+    expected = np.load(tmp_path / "v.npy")[0]
+    assert json.loads(told.out.splitlines()[2]) == pytest.approx(expected, abs=1e-5)
+    assert main(["embed", str(trained), "--text", *texts, "--output", str(tmp_path / "v.npy")]) == 0
+    assert capsys.readouterr().err == note
+    assert np.load(tmp_path / "v.npy")[2] == pytest.approx(expected, abs=1e-5)
 
 
 def test_texts_about_the_same_lie_close(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,11 +153,9 @@ def test_standard_input_is_read(
     ("command", "words", "message"),
     [
         ("fill", ["--text", "no gap here"], "text 1: has no \\[MASK\\]"),
-        ("fill", ["--text", "[MASK] " + "cat " * 30], "text 1: has 31 tokens, this model reads at most 18"),
         ("fill", ["--text", "[MASK]", "--top", "0"], "--top: 0; must be at least 1"),
         ("fill", ["--text", "[MASK]", "--blank", " "], "--blank: is empty"),
         ("fill", ["--text", "[MASK]", "--input", "x"], "give one of them"),
-        ("embed", ["--text", "cat " * 30], "text 1: has 30 tokens"),
         ("embed", ["--input", "nowhere.txt"], "nowhere.txt"),
     ],
 )
@@ -192,6 +215,19 @@ def test_replaced_tokens_are_looked_for(tmp_path: Path) -> None:
 def test_replaced_tokens_are_found_out(tmp_path: Path) -> None:
     right, wrong = detector(tmp_path / "r", steps=700).detect(["the cat says miaow.", "the cat says woof."])
     assert max(each.probability for each in wrong) > max(each.probability for each in right)
+
+
+def test_a_long_text_is_searched_for_replaced_tokens_in_parts(detects: Path) -> None:
+    """Each piece has its line, and what a part says is what it would say alone."""
+    ours = heedful.load(detects, device="cpu")
+    room, sentence = ours.embedder.room, "the cat says miaow. "
+    text = sentence.capitalize() * room
+    (found,) = ours.detect([text])
+    assert [each.piece for each in found] == ours.tokenizer.pieces(ours.tokenizer.encode(text))
+    alone = ours.detect([sentence.capitalize()])[0]
+    assert [each.probability for each in found] == pytest.approx([each.probability for each in alone] * room, abs=1e-5)
+    (word,) = ours.detect(["x" * 300])
+    assert [each.piece for each in word] == ours.tokenizer.pieces(ours.tokenizer.encode("x" * 300))
 
 
 def test_what_was_replaced_is_told_token_by_token(detects: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -126,6 +126,23 @@ def test_two_records_are_compared(say: Say, trained: Path, second: Path, here: P
     assert said.lines[2].split()[-2] == f"{heads[0]['divergence']:.4f}"
 
 
+def test_pairs_that_are_too_long_have_no_part_in_the_habits_of_heads(say: Say, trained: Path, here: Path) -> None:
+    """Neither do their alignments by people."""
+    short, long = "1 2\teins zwei\n", "1 " * 20 + "\teins\n"
+    (here / "all.tsv").write_text(long + short)
+    (here / "short.tsv").write_text(short)
+    (here / "links").write_text(say("align", trained, "--data", "short.tsv").out)
+    (here / "gold").write_text("5-0\n" + (here / "links").read_text())
+    words = ("inspect", trained, "--importance")
+    said = say(*words, "--data", "all.tsv", "--gold", "gold", "--json", "all.json")
+    assert (said.code, said.err.splitlines()[0]) == (0, "1 of 2 sentences: longer than the model reads, left out")
+    assert say(*words, "--data", "short.tsv", "--gold", "links", "--json", "short.json").code == 0
+    assert json.loads(Path("all.json").read_text()) == json.loads(Path("short.json").read_text())
+    (here / "all.tsv").write_text(long)
+    told = say(*words, "--data", "all.tsv")
+    assert (told.code, "all.tsv: no sentence is short enough for this model" in told.err) == (2, True)
+
+
 def test_the_habits_and_the_worth_of_heads(say: Say, trained: Path, here: Path) -> None:
     (here / "t.tsv").write_text("1 2\teins zwei\n\tnull\n3\tdrei\n2 2\tzwei zwei\n", encoding="utf-8")
     links = say("align", trained, "--data", "t.tsv").out

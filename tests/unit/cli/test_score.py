@@ -64,7 +64,6 @@ def test_pairs_in_one_file(say: Say, trained: Path, texts: tuple[str, ...], here
         ("--source s --target short", "s has 3 lines and short has 1; line-aligned files must have equally many"),
         ("--source s --target latin", "latin:2: byte 2 of the line (0xfc) is not UTF-8"),
         ("--source s --target nul", "nul:3: a NUL character"),
-        ("--source long --target short", "sentence 1: has 20 tokens, this model reads at most 15; split it"),
         ("--data d.tsv", "d.tsv:2: 1 tab-separated column where 2 are needed; mend the line or choose other columns"),
         ("--data d.jsonl", "d.jsonl:1: no field 'source' (there: 'src'); mend the line or choose other fields"),
     ],
@@ -72,12 +71,24 @@ def test_pairs_in_one_file(say: Say, trained: Path, texts: tuple[str, ...], here
 @pytest.mark.usefixtures("texts")
 def test_bad_texts(say: Say, trained: Path, here: Path, words: str, complaint: str) -> None:
     (here / "short").write_text("eins\n")
-    (here / "long").write_text("1 " * 20 + "\n")
     (here / "latin").write_bytes(b"eins\nf\xfcnf\ndrei\n")
     (here / "nul").write_bytes(b"eins\nzwei\n\0\n")
     (here / "d.tsv").write_text("1\teins\n2 zwei\n")
     (here / "d.jsonl").write_text('{"src": "1"}\n')
     assert say("score", trained, *words.split()).complaint.startswith(complaint)
+
+
+def test_a_pair_that_is_too_long_loses_no_other(say: Say, trained: Path, here: Path) -> None:
+    (here / "p.tsv").write_text("1 2\tzwei eins\n" + "1 " * 20 + "\teins\n3\tdrei\n")
+    (here / "q.tsv").write_text("1 2\tzwei eins\n3\tdrei\n")
+    others = say("score", trained, "--data", "q.tsv").lines
+    message = "sentence 2: has 20 tokens, this model reads at most 15; split it"
+    said = say("score", trained, "--data", "p.tsv")
+    assert (said.code, said.err) == (2, f"heedful: {message}\n")
+    assert said.lines == [others[0], "", others[1]]
+    records = [json.loads(line) for line in say("score", trained, "--data", "p.tsv", "--format", "jsonl").lines]
+    assert records[1] == {"error": message}
+    assert [record["count"] for record in (records[0], records[2])] == [3, 2]
 
 
 def test_no_text_has_no_scores(say: Say, trained: Path, here: Path) -> None:

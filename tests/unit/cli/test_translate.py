@@ -246,8 +246,6 @@ def test_alignments_are_those_of_the_last_layer(say: Say, trained: Path, monkeyp
     [
         (b"1\n\xff\n", "standard input:2: byte 1 of the line (0xff) is not UTF-8; convert the file to UTF-8"),
         (b"1\n2 \0\n", "standard input:2: a NUL character; convert the file to UTF-8 text or mend the line"),
-        (b"1\n" + b"2 " * 20 + b"\n", "sentence 2: has 20 tokens, this model reads at most 15; split it"),
-        (b"1 " * 500_000, "sentence 1: has 500000 tokens, this model reads at most 15; split it"),
     ],
 )
 def test_bad_lines_are_named_and_nothing_is_half_done(
@@ -264,14 +262,66 @@ def test_a_line_of_a_megabyte_without_spaces_is_one_unknown_word(say: Say, train
     assert say("translate", trained, stdin=b"x" * 2**20).code == 0
 
 
-def test_a_sentence_in_the_middle_of_a_stream_is_named_by_its_number(
-    say: Say, trained: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_prefix_in_the_middle_of_a_stream_is_named_by_its_number(
+    say: Say, another: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    recipe = another("learned")
+    words = ("--model.positions.kind", "learned", "--model.positions.length", "20", "--training.steps", "1")
+    assert say("train", recipe, *words, "--device", "cpu").code == 0
+    (tmp_path / "prefixes").write_text("\n\n\n\n" + "eins " * 20 + "\n")
     monkeypatch.setattr("heedful.tasks.translation.translations.TranslationLines.chunk", 2)
-    said = say("translate", trained, stdin="1\n2\n3\n4\n" + "5 " * 20 + "\n")
+    said = say("translate", recipe.parent / "run", "--prefixes", tmp_path / "prefixes", stdin="1\n2\n3\n4\n5\n")
     assert said.code == 2
-    assert said.err == "heedful: sentence 5: has 20 tokens, this model reads at most 15; split it\n"
+    assert said.err.startswith("heedful: sentence 5: its translation is given 20 tokens, this model reads at most")
     assert len(said.lines) == 4, "what was done before is not lost"
+
+
+# --- what is too long -------------------------------------------------------------------------------------
+
+LONG = "1 2 3 4 5 6 7, 8 9 1 2 3 4 5 6; 7 8 9 1. 2"
+"""Fifteen tokens are read, words and marks."""
+PARTED = ["1 2 3 4 5 6 7,", "8 9 1 2 3 4 5 6; 7 8 9 1.", "2"]
+
+
+def test_a_line_that_is_too_long_is_translated_in_parts(say: Say, trained: Path) -> None:
+    said = say("translate", trained, "--text", "1", LONG, "3", "--format", "jsonl")
+    assert (said.code, said.err) == (0, "1 of 3 texts: longer than the model reads, read in parts\n")
+    first, record, last = map(json.loads, said.lines)
+    assert "parts" not in first
+    assert "parts" not in last
+    texts = say("translate", trained, "--text", *(part["source"] for part in record["parts"])).lines
+    assert [part["translation"] for part in record["parts"]] == texts
+    assert " ".join(part["source"] for part in record["parts"]) == LONG
+    assert [part["source"] for part in record["parts"]] == PARTED
+    assert record["translation"] == " ".join(filter(None, texts))
+    total = sum(part["candidates"][0]["score"] for part in record["parts"])
+    assert record["candidates"][0]["score"] == pytest.approx(total, abs=1e-4)
+    assert say("translate", trained, "--text", LONG).lines == [record["translation"]]
+
+
+def test_parts_have_alignments_and_the_words_of_the_source(say: Say, trained: Path) -> None:
+    """What needs to read a part again reads it as it was read."""
+    words = ("--format", "jsonl", "--align", "--replace-unknown", "--n-best", 2, "--beam", 3)
+    record = json.loads(say("translate", trained, "--text", LONG, *words).out)
+    assert "alignment" not in record
+    for part in record["parts"]:
+        source = part["alignment"]["source"]
+        assert len(part["alignment"]["weights"][0]) == len(source) <= 16
+    assert record["translation"] == " ".join(filter(None, (part["translation"] for part in record["parts"])))
+
+
+def test_what_cannot_be_split_is_read_to_the_models_end(say: Say, small: Path) -> None:
+    words = ("--tokenizer.kind", "characters", "--training.steps", "1", "--device", "cpu")
+    assert say("train", small, *words).code == 0
+    said = say("translate", small.parent / "run", "--text", "7" * 99, "7", "--format", "jsonl")
+    assert (said.code, said.err) == (0, "1 of 2 texts: longer than the model reads, the end not read\n")
+    assert [json.loads(line).get("cut") for line in said.lines] == [84, None]
+
+
+def test_a_line_of_very_many_words_is_answered(say: Say, trained: Path) -> None:
+    said = say("translate", trained, "--search", "greedy", stdin=b"1 " * 2000 + b"\n2\n")
+    assert (said.code, len(said.lines)) == (0, 2)
+    assert said.lines[1] == say("translate", trained, "--search", "greedy", "--text", "2").lines[0]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +14,8 @@ import torch
 from heedful.data.bucketing import plan_by_length
 from heedful.errors import DataError, RecipeError
 from heedful.tasks.classification.face import ChoiceLines, Chosen, Classified, ClassLines
-from heedful.tasks.embedder import EmbedLines
-from heedful.tasks.faces import Asked, cell, chunked, in_batches
+from heedful.tasks.embedder import Embedded, EmbedLines
+from heedful.tasks.faces import CUT, IN_PARTS, Asked, Unread, cell, chunked, despite, in_batches
 from heedful.tasks.language.face import Continuation, WriteLines
 from heedful.tasks.pretraining.face import DetectLines, Filled, FillLines, Guess, Suspicion
 from heedful.tasks.spans.face import Answered, AnswerLines
@@ -69,6 +70,7 @@ def test_a_cell_is_one_column_of_one_line() -> None:
 
 
 ODD = "x\ty\nz"
+SHORT = Translation("s", ("s",), (Candidate("t", (3,), ("t",), -1.0, -1.0, finished=True),))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_how_answers_are_told() -> None:
     filled = Filled("a b", ((Guess("a", 3, 0.5), Guess("c", 4, 0.25)),))
     assert FillLines(NOBODY).text(filled) == "a b\n  a 0.500  c 0.250\n"
     assert FillLines(NOBODY).text(Filled("a b", filled.gaps * 2)).splitlines()[2] == "  gap 2: a 0.500  c 0.250"
-    assert EmbedLines(NOBODY).text(np.array([0.12345678, -1])) == "[0.123457, -1.0]\n"
+    assert EmbedLines(NOBODY).text(Embedded(np.array([0.12345678, -1]))) == "[0.123457, -1.0]\n"
     assert WriteLines(NOBODY).text(("a", Continuation("b", ("b",), -1.0, True))) == "ab\n\n"
     assert ClassLines(NOBODY).record(Classified("a", {"a": 1.0}, cut=2)) == {
         "label": "a",
@@ -109,6 +111,42 @@ def test_how_answers_are_told() -> None:
         "cut": 2,
     }
     assert ClassLines(NOBODY).record(Classified(1.5)) == {"label": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("lines", "answer", "notes"),
+    [
+        (TranslationLines(NOBODY), (1, SHORT), []),
+        (TranslationLines(NOBODY), (1, replace(SHORT, parts=(SHORT, SHORT))), [IN_PARTS]),
+        (TranslationLines(NOBODY), (1, replace(SHORT, cut=3)), [CUT]),
+        (TranslationLines(NOBODY), (1, replace(SHORT, parts=(SHORT, SHORT), cut=3)), [IN_PARTS, CUT]),
+        (ClassLines(NOBODY), Classified("a", {"a": 1.0}), []),
+        (ClassLines(NOBODY), Classified("a", {"a": 1.0}, cut=2), [CUT]),
+        (ChoiceLines(NOBODY), Chosen(0, (1.0,)), []),
+        (ChoiceLines(NOBODY), Chosen(0, (1.0,), cut=2), [CUT]),
+        (EmbedLines(NOBODY), Embedded(np.zeros(1)), []),
+        (EmbedLines(NOBODY), Embedded(np.zeros(1), cut=True), [CUT]),
+        (FillLines(NOBODY), Filled("a", ()), []),
+        (FillLines(NOBODY), Filled("a", (), cut=1), [CUT]),
+        (AnswerLines(NOBODY), Answered("a", (), 0.0, 0.0), []),
+        (AnswerLines(NOBODY), Answered("a", (), 0.0, 0.0, cut=1), [CUT]),
+        (TagLines(NOBODY), [Tag("a", "B", 0.5)], []),
+    ],
+)
+def test_what_was_not_read_as_it_was_given_is_noted(lines: Any, answer: Any, notes: list[str]) -> None:
+    assert list(lines.notes(answer)) == notes
+    record = lines.record(answer)
+    assert (isinstance(record, dict) and record.get("cut", 0) > 0) == (CUT in notes and "Embed" not in str(lines))
+
+
+def test_what_cannot_be_read_loses_no_other_answer() -> None:
+    broken = {0: Unread("no"), 2: Unread("never")}
+    assert despite("abcd", broken, lambda each: [letter.upper() for letter in each]) == [
+        broken[0],
+        "B",
+        broken[2],
+        "D",
+    ]
 
 
 def test_lines_that_say_nothing_name_their_place() -> None:

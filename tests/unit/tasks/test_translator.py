@@ -14,11 +14,13 @@ from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.architectures.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
 from heedful.data.tokenizers import BOS, EOS, PAD, Characters
 from heedful.errors import DataError, RecipeError
-from heedful.generation import Forbid, Wu
-from heedful.generation.search import Beam, Greedy, Search
+from heedful.generation import Forbid, Multinomial, Wu
+from heedful.generation.search import Beam, Greedy, Sampling, Search
+from heedful.tasks.faces import Unread
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate
 from heedful.tasks.translation.face import Translator
+from heedful.tasks.translation.translations import Translation, joined
 
 LETTERS = Characters("abcdef", lowercase=False)
 MAX_SOURCE = 12
@@ -108,16 +110,97 @@ def test_a_prefix_is_kept_even_where_it_fills_the_limit() -> None:
     assert [e.text for e in ours.translate(sentences, prefixes=["", "", ""])] == [e.text for e in free]
 
 
-def test_a_sentence_beyond_the_model_is_named() -> None:
+def test_a_given_pair_beyond_the_model_is_named() -> None:
     ours = translator()
     longest = "a" * (MAX_SOURCE - 1)
-    assert ours.translate([longest])[0].source == longest
-    for call in (
-        lambda: ours.translate(["a", longest + "a"], first=7),
-        lambda: ours.score([("a", "b")] * 7 + [(longest + "a", "b")]),
-    ):
-        with pytest.raises(DataError, match=r"sentence 8: has 12 tokens, this model reads at most 11; split it"):
-            call()
+    pairs = [("a", "b")] * 7 + [(longest + "a", "b"), (longest, "b")]
+    message = "sentence 8: has 12 tokens, this model reads at most 11; split it"
+    for call in (ours.score, ours.align_all, ours.link):
+        with pytest.raises(DataError, match=message):
+            call(pairs)
+    assert ours.unread(pairs) == {7: Unread(message)}
+    assert list(ours.unread(pairs, first=3)) == [7]
+    assert ours.unread(pairs, first=3)[7].message.startswith("sentence 10: ")
+
+
+LONG = "  abc de. Fa,  b! Dead fed"
+"""Eleven letters and spaces are read at a time."""
+PARTED = ["abc de.", "Fa,  b!", "Dead fed"]
+
+
+@pytest.mark.parametrize("search", [Greedy(EOS, SILENT), Beam(EOS, 3, Wu(0.6), 2, SILENT)], ids=["greedy", "beam"])
+def test_a_sentence_that_is_too_long_is_translated_in_parts(search: Search) -> None:
+    """Parts are read as if each were given alone, and stand together as in the source."""
+    ours = translator(length=Length(1.0, 4), search=search)
+    found, other = ours.translate([LONG, "cafe"], first=3)
+    assert (found.source, found.cut) == (LONG, 0)
+    assert [part.source for part in found.parts] == PARTED
+    alone = ours.translate(PARTED)
+    for part, each in zip(found.parts, alone, strict=True):
+        assert [c.ids for c in part.candidates] == [c.ids for c in each.candidates]
+    assert found.source_tokens == tuple(piece for each in alone for piece in each.source_tokens)
+    for rank, best in enumerate(found.candidates):
+        chosen = [each.candidates[rank] for each in alone]
+        assert best.text == " ".join(each.text for each in chosen if each.text)
+        assert best.tokens == tuple(piece for each in chosen for piece in each.tokens)
+        assert best.ids == tuple(number for each in chosen for number in each.ids)
+        assert best.score == pytest.approx(sum(each.score for each in chosen))
+        assert best.log_probability == pytest.approx(sum(each.log_probability for each in chosen))
+        assert best.finished == all(each.finished for each in chosen)
+    assert len(found.candidates) == len(alone[0].candidates)
+    assert all(part.text for part in found.parts), "or nothing was joined"
+    assert other.parts == ()
+    assert other.text == ours.translate(["cafe"])[0].text
+
+
+def test_what_stands_between_parts_stays() -> None:
+    def part(source: str, *texts: str, score: float = -1.0) -> Translation:
+        return Translation(source, (), tuple(Candidate(t, (), (), score, score, finished=True) for t in texts))
+
+    found = joined(" a.\n\nb.c \td", [part("a.", "A", "AA"), part("b.", "B"), part("c", "C", ""), part("d", "D", "DD")])
+    assert [each.text for each in found.candidates] == ["A\n\nBC \tD", "AA\n\nB \tDD"]
+    assert found.candidates[0].score == -4
+    assert joined(" a. b.", [part("a.", ""), part("b.", "B")]).text == "B", "an empty part leaves no space"
+
+
+def test_a_word_that_is_too_long_is_read_to_the_models_end() -> None:
+    ours, word = translator(), "abcdef" * 3
+    (alone,) = ours.translate([word])
+    assert (alone.source, alone.cut, alone.parts) == (word, 7, ())
+    assert alone.text == ours.translate([word[:11]])[0].text
+    (among,) = ours.translate([f"fed {word} cab"])
+    assert [(part.source, part.cut) for part in among.parts] == [("fed", 0), (word, 7), ("cab", 0)]
+    assert among.cut == 7
+    assert ours.align(word, alone.candidates[0]).source_tokens == (*word[:11], "</s>")
+    with pytest.raises(DataError, match="sentence 1: has 18 tokens"):
+        ours.align(word, alone.text)
+
+
+def test_the_first_part_alone_begins_with_the_prefix() -> None:
+    ours = translator(network(end=-1e4), length=Length(0.0, 3))
+    (found,) = ours.translate([LONG], prefixes=["fad"])
+    first, *others = [part.text for part in found.parts]
+    assert first.startswith("fad")
+    assert others == [part.text for part in ours.translate([LONG])[0].parts[1:]]
+    assert found.text.startswith("fad")
+
+
+def test_parts_are_drawn_apart_from_each_other() -> None:
+    """Two parts that read alike need not be translated alike; and a sentence is drawn alike with any neighbours."""
+    ours = translator(network(end=-2.0), search=Sampling(EOS, Multinomial(1.0, SILENT, seed=5), 1))
+    same = "abc def. Abc def. Abc def."
+    (found,) = ours.translate([same])
+    first, second, third = (part.candidates[0].ids for part in found.parts)
+    assert len({first, second, third}) > 1
+    assert ours.translate(["cafe", same, "b"], first=0)[1].candidates[0].ids == found.candidates[0].ids
+    assert ours.translate(["abc def."])[0].candidates[0].ids == first, "the first part has the chance of its sentence"
+
+
+def test_a_sentence_is_finished_once_all_its_parts_are() -> None:
+    ticks: list[int] = []
+    translator().translate([LONG, "", "cafe", LONG], batch_tokens=1, tick=ticks.append)
+    assert sum(ticks) == 4
+    assert ticks[-1] == 1
 
 
 def test_several_models_vote() -> None:
