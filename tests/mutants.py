@@ -1726,8 +1726,8 @@ TRAINING = (
     Mutant(
         "rates are those of the update before",
         "training/trainer.py",
-        "rate = self.schedule.rate(step)\n",
-        "rate = self.schedule.rate(max(1, step - 1))\n",
+        "rate = self.schedule.rate(step, spent=self._spent)\n",
+        "rate = self.schedule.rate(max(1, step - 1), spent=self._spent)\n",
         (f"{TRAINER}::test_the_rate_is_the_schedules",),
     ),
     Mutant(

@@ -60,7 +60,7 @@ class InverseSqrtConfig(Section):
 
 
 class CosineConfig(Section):
-    """A rate that rises linearly, then falls along half a cosine until training ends."""
+    """A rate that rises linearly, then falls along half a cosine until training ends, by its updates or by the clock."""
 
     kind: Literal["cosine"] = "cosine"
     rate: Positive = 5e-4
@@ -80,13 +80,13 @@ class CosineConfig(Section):
 
 
 class LinearConfig(Section):
-    """A rate that rises linearly, then falls linearly to 0 when training ends."""
+    """A rate that rises linearly, then falls linearly to 0 when training ends, by its updates or by the clock."""
 
     kind: Literal["linear"] = "linear"
     rate: Positive = 5e-4
     """the highest rate, reached after `warmup` steps"""
     warmup_share: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """share of all steps until the rate is highest, instead of `warmup`"""
+    """share of all updates, or of the time, until the rate is highest, instead of `warmup`"""
     warmup: Warmup = Field(default_factory=lambda given: 4000 if given.get("warmup_share") is None else 0)
     """steps until the rate is highest; 4000 if neither is given"""
 
@@ -163,17 +163,6 @@ class TrainingConfig(Section):
         if all(limit is None for limit in limits):
             raise misfit("training.steps", "is missing: give training.steps, epochs or minutes, or training never ends")
         return minutes
-
-    @field_validator("schedule")
-    @classmethod
-    def _end_is_known(cls, schedule: ScheduleConfig, info: ValidationInfo) -> ScheduleConfig:
-        known = any(info.data.get(name, 0) is not None for name in ("steps", "epochs"))
-        if isinstance(schedule, CosineConfig | LinearConfig) and not known and info.data.get("minutes"):
-            raise misfit(
-                "training.schedule.kind",
-                f'= "{schedule.kind}" must know the last step: give training.steps or training.epochs',
-            )
-        return schedule
 
     @field_validator("keep")
     @classmethod

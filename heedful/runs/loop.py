@@ -28,7 +28,7 @@ from heedful.training.distributed import World
 from heedful.training.listeners import Listener
 from heedful.training.optimizers import Adam, MovingAverage, Optimizer, Sgd
 from heedful.training.precision import Exact, Half, has_fast_bf16
-from heedful.training.schedules import Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
+from heedful.training.schedules import ByClock, Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
 from heedful.training.trainer import Habits, Limits, Trainer
 
 _BODY = "encoder"
@@ -94,18 +94,21 @@ def _steps(config: TrainingConfig, task: Task[Any], limits: Limits) -> int | Non
 
 
 def _schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -> Schedule:
-    """The learning rate; `steps` is how many updates there will be, for schedules that must know."""
+    """The learning rate; `steps` is how many updates there will be, None where the clock alone ends training."""
     match config.schedule:
         case NoamConfig(factor=factor, warmup=warmup):
             return Noam(d_model, warmup, factor)
         case InverseSqrtConfig(rate=rate, warmup=warmup):
             return InverseSquareRoot(rate, warmup)
         case CosineConfig(rate=rate, warmup=warmup, floor=floor):
-            assert steps is not None
+            if steps is None:
+                return ByClock(Cosine(rate, 0, ByClock.TICKS, floor), warmup)
             return Cosine(rate, warmup, steps, floor)
         case LinearConfig(rate=rate, warmup=warmup, warmup_share=share):
-            assert steps is not None
-            return Linear(rate, warmup if share is None else round(share * steps), steps)
+            rising = 0 if share is None else round(share * (steps or ByClock.TICKS))
+            if steps is None:
+                return ByClock(Linear(rate, rising, ByClock.TICKS), warmup)
+            return Linear(rate, warmup or rising, steps)
         case ConstantConfig(rate=rate, warmup=warmup):
             return Constant(rate, warmup)
     assert_never(config.schedule)

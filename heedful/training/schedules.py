@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 class Schedule(ABC):
     """A learning rate for each update."""
 
     @abstractmethod
-    def rate(self, step: int) -> float:
-        """The learning rate of update `step`, counted from 1."""
+    def rate(self, step: int, *, spent: float = 0.0) -> float:
+        """The learning rate of update `step`, counted from 1.
+
+        Args:
+            step: which update it is.
+            spent: share of the time for training that is over before it; 0 where training does not end by the clock.
+        """
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,7 @@ class Noam(Schedule):
     warmup: int
     factor: float = 1.0
 
-    def rate(self, step: int) -> float:
+    def rate(self, step: int, *, spent: float = 0.0) -> float:
         """Rises for `warmup` updates, then falls with the root of the step."""
         rate: float = self.factor * self.d_model**-0.5 * min(step**-0.5, step * self.warmup**-1.5)
         return rate
@@ -36,7 +42,7 @@ class InverseSquareRoot(Schedule):
     peak: float
     warmup: int
 
-    def rate(self, step: int) -> float:
+    def rate(self, step: int, *, spent: float = 0.0) -> float:
         """Rises for `warmup` updates, then falls with the root of the step."""
         return self.peak * min(step / self.warmup, math.sqrt(self.warmup / step))
 
@@ -50,7 +56,7 @@ class Cosine(Schedule):
     steps: int
     floor: float = 0.0
 
-    def rate(self, step: int) -> float:
+    def rate(self, step: int, *, spent: float = 0.0) -> float:
         """Rises for `warmup` updates, then falls smoothly."""
         if step <= self.warmup:
             return self.peak * step / self.warmup
@@ -66,11 +72,31 @@ class Linear(Schedule):
     warmup: int
     steps: int
 
-    def rate(self, step: int) -> float:
+    def rate(self, step: int, *, spent: float = 0.0) -> float:
         """Rises for `warmup` updates, then falls evenly."""
         if step <= self.warmup:
             return self.peak * step / self.warmup
         return self.peak * max(0.0, (self.steps - step) / max(1, self.steps - self.warmup))
+
+
+@dataclass(frozen=True)
+class ByClock(Schedule):
+    """Another schedule for training that ends by the clock: it goes with the time instead of the updates.
+
+    Attributes:
+        schedule: of a training of `TICKS` updates.
+        warmup: updates until the rate is what that schedule says, while it rises evenly.
+    """
+
+    TICKS: ClassVar[int] = 10_000
+
+    schedule: Schedule
+    warmup: int = 0
+
+    def rate(self, step: int, *, spent: float = 0.0) -> float:
+        """What the schedule says when as much of its updates is over as of the time."""
+        rising = min(1.0, step / self.warmup) if self.warmup else 1.0
+        return rising * self.schedule.rate(min(self.TICKS, 1 + int(spent * self.TICKS)))
 
 
 @dataclass(frozen=True)
@@ -80,6 +106,6 @@ class Constant(Schedule):
     peak: float
     warmup: int = 0
 
-    def rate(self, step: int) -> float:
+    def rate(self, step: int, *, spent: float = 0.0) -> float:
         """The peak, after the warm-up."""
         return self.peak * min(1.0, step / self.warmup) if self.warmup else self.peak

@@ -194,7 +194,7 @@ class Trainer(Generic[Batch]):
         norm = scaled(gradients, count=loss.count, clip=self.habits.clip)
         if not (math.isfinite(loss.total) and math.isfinite(norm)):
             raise self._diverged(f"update {step}: the {'gradient' if math.isfinite(loss.total) else 'loss'}")
-        rate = self.schedule.rate(step)
+        rate = self.schedule.rate(step, spent=self._spent)
         self.optimizer.update(rate)
         self.precision.publish()
         if self.average is not None:
@@ -296,12 +296,18 @@ class Trainer(Generic[Batch]):
             raise self._diverged(f"update {self.progress.step}: a weight")
         self.world.lead(lambda: self.keeper.save(self.snapshot(), evaluation))
 
+    @property
+    def _spent(self) -> float:
+        """The share of the time that is over, by the leading process's clock."""
+        minutes = self.limits.minutes
+        return 0.0 if minutes is None else min(1.0, self.progress.seconds / (60 * minutes))
+
     def _elapsed(self) -> float:
         return time.perf_counter() - self._began
 
     def _diverged(self, what: str) -> TrainingError:
         return TrainingError(
-            f"{what} is not finite; lower the learning rate (now {self.schedule.rate(self.progress.step or 1):.2g}), "
+            f"{what} is not finite; lower the learning rate (now {self.schedule.rate(self.progress.step or 1, spent=self._spent):.2g}), "
             "lengthen the warm-up or set training.clip. Checkpoints saved before are untouched"
         )
 

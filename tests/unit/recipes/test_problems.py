@@ -165,7 +165,6 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         ("--data.test.source a --data.test.target a", "must be another file than source"),
         ("--data.test.path a --data.test.source_column 1", "must be another column than source_column"),
         ("--training.steps none", "give training.steps, epochs or minutes, or training never ends"),
-        ("--training.steps none --training.minutes 1 --training.schedule.kind cosine", "the last step"),
         ("--training.schedule.kind cosine --training.schedule.floor 1", "must not exceed"),
         ("--training.average 4 --training.keep 3", "must be at least training.average = 4"),
         (

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from heedful.training.schedules import Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
+from heedful.training.schedules import ByClock, Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
 
 
 def noam(step: int, *, d_model: int, warmup: int) -> float:
@@ -75,3 +75,17 @@ def test_a_warm_up_longer_than_training_never_peaks() -> None:
     for schedule in (Cosine(2.0, 100, 50), Linear(2.0, 100, 50)):
         assert schedule.rate(50) == pytest.approx(1.0)
     assert Constant(2.0).rate(1) == 2.0
+
+
+def test_by_the_clock_a_rate_goes_with_the_time_and_not_with_the_updates() -> None:
+    line = ByClock(Linear(2.0, ByClock.TICKS // 10, ByClock.TICKS))
+    for spent, rate in ((0.05, 1.0), (0.1, 2.0), (0.55, 1.0), (0.775, 0.5), (1.0, 0.0)):
+        # a tick is a ten thousandth of the time, in which the rate rises by a thousandth of its peak
+        assert [line.rate(step, spent=spent) for step in (1, 7, 900)] == pytest.approx([rate] * 3, abs=2.1e-3)
+    assert line.rate(1) > 0
+
+
+def test_by_the_clock_a_warm_up_is_still_counted_in_updates() -> None:
+    wave = ByClock(Cosine(2.0, 0, ByClock.TICKS, 0.5), 20)
+    assert wave.rate(5, spent=0.5) == pytest.approx((0.5 + 1.5 / 2) * 5 / 20, abs=1e-3)
+    assert wave.rate(20, spent=1.0) == wave.rate(500, spent=1.0) == pytest.approx(0.5)

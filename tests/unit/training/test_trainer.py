@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from heedful.errors import RunError, TrainingError
 from heedful.training.distributed import World
 from heedful.training.listeners import Sum
-from heedful.training.schedules import Linear
+from heedful.training.schedules import ByClock, Linear
 from heedful.training.trainer import Habits, Limits
 
 Make = Callable[..., Any]
@@ -190,6 +190,20 @@ def test_a_signal_to_any_process_stops_all_of_them(bench: Make, toy: Make, deaf:
         thread.join()
     assert ends == [15, 15]
     assert [(s.progress.step, e) for s, e in made[0].diary.saved] == [(2, None)]
+
+
+def test_a_rate_by_the_clock_reaches_its_end_with_the_time(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    schedule = ByClock(Linear(1.0, 0, ByClock.TICKS))
+    made = bench(schedule=schedule, limits=Limits(minutes=1.0), habits=Habits(evaluate_every=1000))
+
+    def pass_time(_: int) -> None:
+        clock[0] += 10
+
+    made.task.before_loss = pass_time
+    made.trainer.run()
+    assert [u.rate for u in made.diary.updates] == pytest.approx([1 - each / 6 for each in range(6)], abs=2e-4)
 
 
 def test_the_rate_is_the_schedules(bench: Make) -> None:
