@@ -60,7 +60,7 @@ class InverseSqrtConfig(Section):
 
 
 class CosineConfig(Section):
-    """A rate that rises linearly, then falls along half a cosine until training ends, by its updates or by the clock."""
+    """A rate that rises linearly, then falls along half a cosine until training ends, by updates or by the clock."""
 
     kind: Literal["cosine"] = "cosine"
     rate: Positive = 5e-4

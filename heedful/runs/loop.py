@@ -101,14 +101,12 @@ def _schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -> Sch
         case InverseSqrtConfig(rate=rate, warmup=warmup):
             return InverseSquareRoot(rate, warmup)
         case CosineConfig(rate=rate, warmup=warmup, floor=floor):
-            if steps is None:
-                return ByClock(Cosine(rate, 0, ByClock.TICKS, floor), warmup)
-            return Cosine(rate, warmup, steps, floor)
+            by_clock = ByClock(Cosine(rate, 0, ByClock.TICKS, floor), warmup)
+            return by_clock if steps is None else Cosine(rate, warmup, steps, floor)
         case LinearConfig(rate=rate, warmup=warmup, warmup_share=share):
             rising = 0 if share is None else round(share * (steps or ByClock.TICKS))
-            if steps is None:
-                return ByClock(Linear(rate, rising, ByClock.TICKS), warmup)
-            return Linear(rate, warmup or rising, steps)
+            by_clock = ByClock(Linear(rate, rising, ByClock.TICKS), warmup)
+            return by_clock if steps is None else Linear(rate, warmup or rising, steps)
         case ConstantConfig(rate=rate, warmup=warmup):
             return Constant(rate, warmup)
     assert_never(config.schedule)

@@ -306,8 +306,9 @@ class Trainer(Generic[Batch]):
         return time.perf_counter() - self._began
 
     def _diverged(self, what: str) -> TrainingError:
+        rate = self.schedule.rate(self.progress.step or 1, spent=self._spent)
         return TrainingError(
-            f"{what} is not finite; lower the learning rate (now {self.schedule.rate(self.progress.step or 1, spent=self._spent):.2g}), "
+            f"{what} is not finite; lower the learning rate (now {rate:.2g}), "
             "lengthen the warm-up or set training.clip. Checkpoints saved before are untouched"
         )
 
