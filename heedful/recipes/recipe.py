@@ -87,10 +87,12 @@ class Recipe(Section):
     Attributes:
         made_by: where the task's `Kind` is, as "module:NAME"; it needs torch, a recipe does not.
         shown_by: where its `Demonstration` is, likewise; empty where it has none.
+        fitted: keys that the task chooses by the data and the time where nobody gives them (`Kind.fit`).
     """
 
     made_by: ClassVar[str]
     shown_by: ClassVar[str] = ""
+    fitted: ClassVar[tuple[str, ...]] = ()
 
     format: Literal[1] = FORMAT
     """version of the recipe format"""
