@@ -255,6 +255,13 @@ class ClassificationRecipe(FineTuningRecipe):
     """A text, or two together, get a class or a number, or one of several candidates is chosen."""
 
     made_by: ClassVar = "heedful.tasks.classification.run:KIND"
+    fitted: ClassVar = (
+        "tokenizer",
+        "model",
+        *(f"model.{key}" for key in ("dropout", "summary")),
+        *(f"training.{key}" for key in ("epochs", "batch_tokens", "schedule", "layer_decay", "precision", "monitor")),
+        *(f"training.{key}" for key in ("clip", "evaluate_every")),
+    )
 
     task: Literal["classification"] = "classification"
     """what is learned"""

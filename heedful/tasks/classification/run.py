@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, TypeAlias, final
 
 import numpy as np
 import torch
+from torch import nn
 
 from heedful.architectures.build import build_text_classifier
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
+from heedful.data.sequences import frame
 from heedful.errors import RecipeError
 from heedful.models.interface import Encoder
 from heedful.models.text_classifier import TextClassifier
+from heedful.recipes.load import left_open
+from heedful.tasks.benchmarks.definitions import MetricName
+from heedful.tasks.classification import fitting
 from heedful.tasks.classification.exam import class_exam, own_definition
 from heedful.tasks.classification.examples import example_encoding
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import METRICS, Classification
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
 from heedful.tasks.counted import Counted
+from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.values import Tokens
@@ -39,6 +45,21 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
     outputs: ClassVar = "classes"
     counted: ClassVar = Counted(labels="examples")
     trial: ClassVar = 'classify RUN --text "..."'
+
+    def fit(self, recipe: ClassificationRecipe, means: Means) -> Settings:
+        """A model of words where nobody names one, and what suits it, or the encoder that training begins with."""
+        amount = fitting.Amount.of(examples(recipe, "train"))
+        monitor = _primary(recipe)
+        ended = recipe.training.epochs is not None or recipe.training.steps is not None
+        if recipe.init is not None:
+            return fitting.tuned(amount, means, recipe.model, monitor=monitor, ended=ended)
+        if not left_open(recipe, "model"):
+            return fitting.training(amount, means, monitor=monitor, rate=1e-3)
+        passes = None if ended else fitting.passes(amount, means)
+        return {
+            **fitting.from_scratch(amount, voting=recipe.data.answered == "class"),
+            **fitting.training(amount, means, monitor=monitor, passes=passes),
+        }
 
     def labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:
         """Classes, where there are some."""
@@ -116,6 +137,27 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             device=device,
         )
 
+    def warm(self, run: ClassificationRun, model: TextClassifier, *, say: Callable[[str], None]) -> None:
+        """Word vectors, and n-grams whose votes are found before anything is learned."""
+        super().warm(run, model, say=say)
+        bag, labels = model.bag, _labels(run)
+        if bag is None or labels is None:
+            return
+        config = run.recipe.model.bag  # type: ignore[attr-defined]  # what has a bag was told so
+        texts, right = [], []
+        for example in examples(run.recipe, "train"):
+            if isinstance(example, Labelled) and (label := labels.id(str(example.label))) is not None:
+                row = frame(run.tokenizer, example.texts, max_length=run.recipe.data.max_length)
+                texts.append(torch.tensor(row.ids))
+                right.append(label)
+        bag.learn(texts, torch.tensor(right), inverse_penalty=config.inverse_penalty)
+
+    def hold(self, run: ClassificationRun, model: nn.Module) -> None:
+        """Word vectors, and n-grams."""
+        super().hold(run, model)
+        if isinstance(model, TextClassifier) and model.bag is not None:
+            model.bag.requires_grad_(False)
+
     def examine(self, recipe: ClassificationRecipe, part: str) -> LabelledExam:
         """Texts and what is right of them."""
         data = recipe.data
@@ -127,9 +169,7 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
 
     def primary(self, run: ClassificationRun) -> str:
         """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
-        definition, known = run.recipe.data.definition(), METRICS[run.recipe.data.answered]
-        own = definition.metrics if definition is not None else ()
-        return next((name for name in own if name in known or name == "f1"), known[0])
+        return _primary(run.recipe)
 
     def face(self, run: ClassificationRun, model: TextClassifier, *, step: int | None = None) -> Classifier:
         """Texts in, classes out."""
@@ -152,6 +192,12 @@ def classes(data: ClassificationDataConfig) -> Labels:
         return Labels(definition.labels)
     labels = (each.label for each in data.reader("train") if isinstance(each, Labelled))
     return Labels.learn(str(label) for label in labels if label is not None)
+
+
+def _primary(recipe: ClassificationRecipe) -> MetricName:
+    definition, known = recipe.data.definition(), METRICS[recipe.data.answered]
+    own = definition.metrics if definition is not None else ()
+    return next((name for name in own if name in known or name == "f1"), known[0])
 
 
 def _labels(run: ClassificationRun) -> Labels | None:
