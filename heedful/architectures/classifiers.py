@@ -86,6 +86,11 @@ class SummarisedConfig(Section):
         """Whether the summary has hops that may look alike."""
         return isinstance(self.summary, SelfAttentiveConfig)
 
+    @property
+    def votes(self) -> float | None:
+        """C of the logistic regression that votes beside, where there is one."""
+        return None if self.bag is None else self.bag.inverse_penalty
+
 
 class EncoderClassifierConfig(SummarisedConfig, EncoderConfig, ClassifierArchitecture):
     """The encoder-only Transformer with a classifier of whole texts (Devlin et al. 2019, BERT)."""

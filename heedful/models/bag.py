@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, final
 
 import torch
@@ -41,8 +41,9 @@ class Bag(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs), requires_grad=False)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B outputs"]:
-        """Log-probabilities. Neighbours are so in position; n-grams that no text had count for nothing."""
-        lineup = Lineup.of(tokens.positions)
+        """Log-probabilities. Neighbours are so in position, but for what is skipped; n-grams that no text had count for
+        nothing."""
+        lineup = Lineup.of(torch.where(self.rarity[tokens.ids] > 0, tokens.positions, -1))
         line = tokens.ids if lineup.order is None else tokens.ids.gather(1, lineup.order)
         total = self.bias.new_zeros(len(line), self.outputs)
         squares = self.bias.new_zeros(len(line), 1)
@@ -68,7 +69,12 @@ class Bag(nn.Module):
         return number * _MIXED % _PRIME % self.buckets + (self.vocabulary + (length - 2) * self.buckets)
 
     def learn(
-        self, texts: Sequence[Int[Tensor, " _"]], labels: Int[Tensor, " N"], *, inverse_penalty: float = 10.0
+        self,
+        texts: Sequence[Int[Tensor, " _"]],
+        labels: Int[Tensor, " N"],
+        *,
+        inverse_penalty: float = 10.0,
+        ignored: Collection[int] = (),
     ) -> None:
         """Solves for the least C sum_texts -log p(label) + |W|^2 / 2, by L-BFGS.
 
@@ -79,9 +85,13 @@ class Bag(nn.Module):
             texts: their tokens.
             labels: the class of each.
             inverse_penalty: C.
+            ignored: tokens that are skipped, also inside of n-grams.
         """
+        mute = torch.zeros(self.vocabulary, dtype=torch.bool)
+        mute[list(ignored)] = True
         rows, columns = [], []
-        for row, text in enumerate(texts):
+        for row, whole in enumerate(texts):
+            text = whole[~mute[whole]]
             for length in range(1, min(self.longest, len(text)) + 1):
                 columns.append(self.numbers(text.unsqueeze(0), length).squeeze(0))
                 rows.append(torch.full_like(columns[-1], row))

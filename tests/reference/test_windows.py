@@ -68,7 +68,7 @@ def test_later_tokens_are_seen_as_far_as_the_level_says() -> None:
     text = [3, 4, 5, 6, 7]
     plain = encoder(Tokens.of(torch.tensor([text]), pad=0)).values[0]
     for at in range(len(text)):
-        other = text[:at] + [8] + text[at + 1 :]
+        other = [*text[:at], 8, *text[at + 1 :]]
         changed = (encoder(Tokens.of(torch.tensor([other]), pad=0)).values[0] != plain).any(-1)
         assert level.after is not None
         assert {place for place in range(len(text)) if changed[place]} <= {*range(at - level.after, at + 1)}

@@ -18,6 +18,7 @@ from heedful.recipes.text import Name
 from heedful.recipes.training import Below1, FineTuningConfig, FineTuningScheduleConfig, LinearConfig, Weight
 from heedful.tasks.benchmarks.recipe import BenchmarkConfig, kind_of_file
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
+from heedful.tasks.fine_tuning_fit import KEYS
 
 if TYPE_CHECKING:
     from heedful.data.labelled import Choice, Column, Labelled
@@ -255,13 +256,7 @@ class ClassificationRecipe(FineTuningRecipe):
     """A text, or two together, get a class or a number, or one of several candidates is chosen."""
 
     made_by: ClassVar = "heedful.tasks.classification.run:KIND"
-    fitted: ClassVar = (
-        "tokenizer",
-        "model",
-        *(f"model.{key}" for key in ("dropout", "summary")),
-        *(f"training.{key}" for key in ("epochs", "batch_tokens", "schedule", "layer_decay", "precision", "monitor")),
-        *(f"training.{key}" for key in ("clip", "evaluate_every")),
-    )
+    fitted: ClassVar = ("tokenizer", "model", "model.summary", *KEYS)
 
     task: Literal["classification"] = "classification"
     """what is learned"""
@@ -285,6 +280,14 @@ class ClassificationRecipe(FineTuningRecipe):
                     f"data.{part}.pair",
                     f'must name the second text: a model of kind "{model.kind}" reads two texts together',
                 )
+        return model
+
+    @field_validator("model")
+    @classmethod
+    def _votes_for_classes(cls, model: ClassifierConfig, info: ValidationInfo) -> ClassifierConfig:
+        data = info.data.get("data")
+        if data is not None and model.votes is not None and data.answered != "class":
+            raise misfit("model.bag", f"votes for classes, and a {data.answered} is asked for here: leave it away")
         return model
 
     @field_validator("training")

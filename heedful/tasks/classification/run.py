@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias, final
+from typing import Any, ClassVar, Final, TypeAlias, final
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
 from heedful.data.sequences import frame
+from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.models.interface import Encoder
 from heedful.models.text_classifier import TextClassifier
@@ -48,18 +50,17 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
 
     def fit(self, recipe: ClassificationRecipe, means: Means) -> Settings:
         """A model of words where nobody names one, and what suits it, or the encoder that training begins with."""
-        amount = fitting.Amount.of(examples(recipe, "train"))
-        monitor = _primary(recipe)
-        ended = recipe.training.epochs is not None or recipe.training.steps is not None
+        amount, seen = (fitting.Amount.of(examples(recipe, part)) for part in ("train", "validation"))
+        monitored: dict[str, Any] = {"recipe": recipe, "monitor": _primary(recipe), "validation": seen.lessons}
         if recipe.init is not None:
-            return fitting.tuned(amount, means, recipe.model, monitor=monitor, ended=ended)
+            rate = 1e-4 if recipe.model.d_model >= fitting.LARGE else 5e-4
+            chosen = amount.lessons.tuning(means, model=recipe.model, rate=rate, **monitored)
+            return {"model.summary": {"kind": "mean"}, **chosen}
+        lessons = partial(amount.lessons.settings, means, passes=amount.passes, **monitored)
         if not left_open(recipe, "model"):
-            return fitting.training(amount, means, monitor=monitor, rate=1e-3)
-        passes = None if ended else fitting.passes(amount, means)
-        return {
-            **fitting.from_scratch(amount, voting=recipe.data.answered == "class"),
-            **fitting.training(amount, means, monitor=monitor, passes=passes),
-        }
+            return lessons(speed=fitting.SLOW, rate=1e-3)
+        words = fitting.from_scratch(amount, voting=recipe.data.answered == "class")
+        return {**words, **lessons(speed=fitting.SPEED, rate=3e-3)}
 
     def labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:
         """Classes, where there are some."""
@@ -143,14 +144,16 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
         bag, labels = model.bag, _labels(run)
         if bag is None or labels is None:
             return
-        config = run.recipe.model.bag  # type: ignore[attr-defined]  # what has a bag was told so
+        config = run.recipe.model.votes
+        assert config is not None, "what has a bag was told so"
         texts, right = [], []
         for example in examples(run.recipe, "train"):
             if isinstance(example, Labelled) and (label := labels.id(str(example.label))) is not None:
                 row = frame(run.tokenizer, example.texts, max_length=run.recipe.data.max_length)
                 texts.append(torch.tensor(row.ids))
                 right.append(label)
-        bag.learn(texts, torch.tensor(right), inverse_penalty=config.inverse_penalty)
+        marks = [number for number, piece in _pieces(run.tokenizer) if not any(map(str.isalnum, piece))]
+        bag.learn(texts, torch.tensor(right), inverse_penalty=config, ignored=marks)
 
     def hold(self, run: ClassificationRun, model: nn.Module) -> None:
         """Word vectors, and n-grams."""
@@ -192,6 +195,12 @@ def classes(data: ClassificationDataConfig) -> Labels:
         return Labels(definition.labels)
     labels = (each.label for each in data.reader("train") if isinstance(each, Labelled))
     return Labels.learn(str(label) for label in labels if label is not None)
+
+
+def _pieces(tokenizer: Tokenizer) -> Iterator[tuple[int, str]]:
+    """All that stands for a text, with its number."""
+    numbers = [number for number in range(tokenizer.size) if number not in tokenizer.special.silent]
+    return zip(numbers, tokenizer.pieces(numbers), strict=True)
 
 
 def _primary(recipe: ClassificationRecipe) -> MetricName:

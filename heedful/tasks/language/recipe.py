@@ -45,6 +45,10 @@ class LanguageRecipe(TunedRecipe):
     """A text is continued."""
 
     made_by: ClassVar = "heedful.tasks.language.run:KIND"
+    fitted: ClassVar = (
+        *("data.length", "tokenizer", "model"),
+        *(f"training.{key}" for key in ("batch_tokens", "optimizer", "schedule", "clip", "evaluate_every")),
+    )
     body: ClassVar = ""
     origin: ClassVar = "a language model"
 

@@ -13,6 +13,7 @@ from heedful.recipes.text import FileConfig
 from heedful.recipes.training import FineTuningConfig, FineTuningScheduleConfig, LinearConfig
 from heedful.tasks.benchmarks.recipe import BenchmarkConfig, kind_of_file
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
+from heedful.tasks.fine_tuning_fit import KEYS
 
 if TYPE_CHECKING:
     from heedful.data.questions import Question
@@ -118,6 +119,7 @@ class SpansRecipe(FineTuningRecipe):
     """Questions are answered by a part of a text, or by nothing."""
 
     made_by: ClassVar = "heedful.tasks.spans.run:KIND"
+    fitted: ClassVar = (*KEYS, "training.layer_decay")
 
     task: Literal["spans"] = "spans"
     """what is learned"""

@@ -13,6 +13,7 @@ from heedful.recipes.section import Count, InputPath, Mark, kind_from
 from heedful.recipes.text import Column, FileConfig, TokenizerConfig, WordsTokenizerConfig
 from heedful.recipes.training import Below1, FineTuningConfig
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
+from heedful.tasks.fine_tuning_fit import KEYS
 
 if TYPE_CHECKING:
     from heedful.data.readers import Reader
@@ -94,6 +95,7 @@ class TaggingRecipe(FineTuningRecipe):
     """Each word of a sentence gets a tag."""
 
     made_by: ClassVar = "heedful.tasks.tagging.run:KIND"
+    fitted: ClassVar = ("tokenizer", "model", *KEYS, "training.layer_decay")
 
     task: Literal["tagging"] = "tagging"
     """what is learned"""
