@@ -15,6 +15,10 @@ KEYS: Final = tuple(
 )
 """What `Lessons.settings` may choose."""
 _EVALUATIONS: Final = (2, 20)
+_SMALLEST: Final = 256
+"""Tokens of a batch, at least."""
+_UPDATES: Final = 200
+"""That are wanted at least, where the clock ends training early."""
 _LEAST: Final = 25
 """Updates between two of them, at least."""
 _LOOKING: Final = 0.15
@@ -47,7 +51,7 @@ class Lessons:
     @property
     def batch(self) -> int:
         """Tokens of a batch."""
-        return max(256, min(self.most, round(self.together * self.tokens / self.examples)))
+        return max(_SMALLEST, min(self.most, round(self.together * self.tokens / self.examples)))
 
     def settings(
         self,
@@ -76,16 +80,19 @@ class Lessons:
         slow = means.seconds is not None and passes * self.tokens / speed > _ROOM * means.seconds
         by_clock = means.seconds * speed / self.tokens if slow and means.seconds is not None else passes
         done = self.tokens * (given or by_clock)
+        batch = max(_SMALLEST, round(min(self.batch, done / _UPDATES))) if slow else self.batch
         return {
             **({} if ended or slow else {"training.epochs": passes}),
-            "training.batch_tokens": self.batch,
+            "training.batch_tokens": batch,
             "training.schedule": {"kind": "linear", "rate": rate, "warmup_share": 0.1},
             "training.clip": 1.0,
             "training.monitor": monitor,
-            "training.evaluate_every": evaluate_every(done, self.batch, read=validation.tokens),
+            "training.evaluate_every": evaluate_every(done, batch, read=validation.tokens),
         }
 
-    def tuning(self, means: Means, *, recipe: TunedRecipe, model: Architecture, rate: float, monitor: str) -> Settings:
+    def tuning(
+        self, means: Means, *, recipe: TunedRecipe, model: Architecture, rate: float, monitor: str, validation: Lessons
+    ) -> Settings:
         """What suits an encoder that was trained before, of some architecture; few examples are read more often."""
         weights = 12 * model.d_model**2 * getattr(model, "layers", 1)
         passes = max(3, min(8, math.ceil(16_000 / self.examples)))

@@ -13,6 +13,8 @@ from heedful.tasks.fitting import Means, Settings
 
 _LETTERS: Final = 3_000_000
 """Characters from which on a vocabulary of subwords is worth its parameters."""
+_UPDATES: Final = 2000.0
+"""Where nothing tells how many there will be."""
 _OFTEN: Final = (8.0, 20.0, 60.0)
 """Passes from which on a model is kept from learning a text by heart, and from which on more so."""
 _DROPOUT: Final = (0.0, 0.1, 0.2, 0.3)
@@ -79,7 +81,7 @@ def chosen(characters: int, means: Means, *, epochs: int | None, steps: int | No
     small = characters < _LETTERS
     tokens = characters if small else characters / 4
     limits = (epochs and epochs * tokens / shape.batch, steps, seconds * shape.speed / shape.batch)
-    updates = max(1.0, min(limit for limit in limits if limit))
+    updates = max(1.0, min((limit for limit in limits if limit), default=_UPDATES))
     passes = updates * shape.batch / tokens
     dropout = _DROPOUT[sum(passes >= often for often in _OFTEN)]
     return {
