@@ -96,14 +96,14 @@ class Bag(nn.Module):
                 columns.append(self.numbers(text.unsqueeze(0), length).squeeze(0))
                 rows.append(torch.full_like(columns[-1], row))
         size = len(self.rarity)
-        cells, counts = (torch.cat(rows) * size + torch.cat(columns)).unique(return_counts=True)
+        cells, counts = torch.unique(torch.cat(rows) * size + torch.cat(columns), return_counts=True)
         row, column = cells // size, cells % size
         having = torch.bincount(column, minlength=size)
         rarity = torch.where(having > 0, 1 + ((1 + len(texts)) / (1 + having)).log(), 0.0)
         # as in `forward`, where an n-gram that occurs twice is two
         squares = torch.zeros(len(texts)).index_add_(0, row, counts * rarity[column].square())
         values = counts * rarity[column] * squares.clamp(min=_LEAST).rsqrt()[row]
-        seen, at = column.unique(return_inverse=True)
+        seen, at = torch.unique(column, return_inverse=True)
         weight, bias = _solved(
             _Sparse(row, at, values, (len(texts), len(seen))),
             labels,

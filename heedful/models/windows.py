@@ -58,12 +58,13 @@ class WindowEncoder(Encoder[Tokens]):
         super().__init__()
         self.embedding = embedding
         self.windows = nn.ModuleList(windows)
+        self.widest = max(each.width for each in windows)
         self.d_slot = sum(each.linear.out_features for each in windows)
         self.d_summary = self.d_slot + embedding.table.embedding_dim
 
     def levels(self) -> tuple[Level, ...]:
         """All windows are one level, as far as the widest of them."""
-        return (Level("windows", 0, max(each.width for each in self.windows) - 1),)
+        return (Level("windows", 0, self.widest - 1),)
 
     def forward(self, source: Tokens) -> Memory:
         """A memory slot for each token."""

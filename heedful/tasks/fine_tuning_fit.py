@@ -25,7 +25,7 @@ _LOOKING: Final = 0.15
 """Share of the work that evaluations may be, but for the first and the last one."""
 _FORWARD: Final = 1 / 3
 """What it takes to read a token, of what it takes to learn from it."""
-_POWER: Final = 6e9
+_POWER: Final = 1e10
 """Weights of a Transformer times tokens that one core learns from in a second."""
 _ROOM: Final = 0.8
 """Share of the time that training may be expected to take, if its end is not left to the clock."""

@@ -53,9 +53,9 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
         amount, seen = (fitting.Amount.of(examples(recipe, part)) for part in ("train", "validation"))
         monitored: dict[str, Any] = {"recipe": recipe, "monitor": _primary(recipe), "validation": seen.lessons}
         if recipe.init is not None:
-            rate = 1e-4 if recipe.model.d_model >= fitting.LARGE else 5e-4
+            rate = 3e-4 if recipe.model.d_model >= fitting.LARGE else 5e-4
             chosen = amount.lessons.tuning(means, model=recipe.model, rate=rate, **monitored)
-            return {"model.summary": {"kind": "mean"}, **chosen}
+            return {"model.summary": {"kind": "mean"}, **chosen, "training.layer_decay": 0.9}
         lessons = partial(amount.lessons.settings, means, passes=amount.passes, **monitored)
         if not left_open(recipe, "model"):
             return lessons(speed=fitting.SLOW, rate=1e-3)
