@@ -67,7 +67,7 @@ class BagConfig(Section):
     """n-grams of each length above 1 that have weights of their own; where there are more of them, some share theirs"""
     inverse_penalty: Annotated[float, Field(gt=0)] = 10.0
     """C: how much the texts count beside the penalty |W|^2 / 2"""
-    weight: Annotated[float, Field(gt=0)] = 2.0
+    weight: Annotated[float, Field(gt=0)] = 3.0
     """what the logarithms of its probabilities are multiplied by, where those of the model count once"""
 
 
@@ -122,7 +122,7 @@ class WindowClassifierConfig(SummarisedConfig, EmbeddedConfig, ClassifierArchite
     """tokens in a window, for each kind of windows"""
     features: Count = 48
     """how many things windows of each width look for"""
-    dropout: Probability = 0.4
+    dropout: Probability = 0.5
     """dropout of the text's vector"""
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
     """dropout of the embeddings; dropout if not given"""

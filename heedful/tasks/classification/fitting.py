@@ -78,6 +78,7 @@ def from_scratch(amount: Amount, *, voting: bool) -> Settings:
     bag = {"buckets": max(_BUCKETS[0], min(buckets, most, _BUCKETS[1]))}
     return {
         "tokenizer": {"kind": "words", "lowercase": True},
-        "model": {"kind": "windows", "embedding_dropout": 0.2, **({"bag": bag} if voting else {})},
+        "model": {"kind": "windows", "embedding_dropout": 0.3, **({"bag": bag} if voting else {})},
         "training.precision": "fp32",
+        "training.average": 3,
     }

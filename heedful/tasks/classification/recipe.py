@@ -256,7 +256,7 @@ class ClassificationRecipe(FineTuningRecipe):
     """A text, or two together, get a class or a number, or one of several candidates is chosen."""
 
     made_by: ClassVar = "heedful.tasks.classification.run:KIND"
-    fitted: ClassVar = ("tokenizer", "model", "model.summary", *KEYS, "training.layer_decay")
+    fitted: ClassVar = ("tokenizer", "model", "model.summary", *KEYS, "training.layer_decay", "training.average")
 
     task: Literal["classification"] = "classification"
     """what is learned"""

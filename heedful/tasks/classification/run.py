@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import build_text_classifier
+from heedful.architectures.classifiers import WindowClassifierConfig
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
@@ -57,7 +58,7 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             chosen = amount.lessons.tuning(means, model=recipe.model, rate=rate, **monitored)
             return {"model.summary": {"kind": "mean"}, **chosen, "training.layer_decay": 0.9}
         lessons = partial(amount.lessons.settings, means, passes=amount.passes, **monitored)
-        if not left_open(recipe, "model"):
+        if not left_open(recipe, "model") and not isinstance(recipe.model, WindowClassifierConfig):
             return lessons(speed=fitting.SLOW, rate=1e-3)
         words = fitting.from_scratch(amount, voting=recipe.data.answered == "class")
         return {**words, **lessons(speed=fitting.SPEED, rate=3e-3)}
