@@ -83,10 +83,10 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
         return self.trial
 
     def fit(self, recipe: AnyRecipe, means: Means) -> Settings:
-        """Values for keys of `Recipe.fitted`, by what there is to learn from; none where nothing is to be chosen.
+        """Values for keys of `Recipe.fitted`, by what there is to learn from.
 
         Args:
-            recipe: of a run that is to be made, with the vocabulary and the architecture of its `init`.
+            recipe: of a run that is to be made, with the vocabulary and the architecture of its `init`; it `is_open`.
             means: what training may take.
 
         Raises:

@@ -83,6 +83,11 @@ class TranslationRecipe(Recipe):
     generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
     """how the finished model translates unless a command is told otherwise"""
 
+    @property
+    def is_open(self) -> bool:
+        """Where a Transformer is to be trained, and nobody has said how large it is."""
+        return isinstance(self.model, TransformerConfig) and not self.model.sized
+
     @field_validator("training")
     @classmethod
     def _suits(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
