@@ -64,7 +64,7 @@ def test_a_kind_of_somebody_else_is_named_without_a_module(monkeypatch: pytest.M
 
     monkeypatch.setattr("heedful.runs.load._load", lambda *_, **__: Judge())
     assert isinstance(heedful.load("runs/judged", kind=Judge), Judge)
-    with pytest.raises(RunError, match="runs/judged: is a Judge and no Writer; load it with kind=Judge$"):
+    with pytest.raises(RunError, match=r"runs/judged: is a Judge and no Writer; load it with kind=Judge$"):
         heedful.load("runs/judged", kind=heedful.Writer)
 
 
