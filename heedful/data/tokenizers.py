@@ -90,6 +90,9 @@ class Tokenizer(ABC):
         self.size = size
         self.special = special
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.size:,} ids)"
+
     def normalise(self, text: str) -> str:
         """The text as this tokenizer reads it; `DataError` where it is not valid Unicode."""
         return self._normalise(valid(text))

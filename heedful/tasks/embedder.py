@@ -61,7 +61,7 @@ class EmbedLines(TextLines[np.ndarray]):
         return [round(float(number), 6) for number in answer]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Embedder(Face):
     """An encoder with its tokenizer.
 

@@ -199,6 +199,10 @@ class Run(Generic[AnyRecipe, AnyModel]):
     recipe: AnyRecipe
     vocabularies: Vocabularies
 
+    def __repr__(self) -> str:
+        vocabularies = ", ".join(f"{file}: {vocabulary!r}" for file, vocabulary in self.vocabularies.items())
+        return f"Run({str(self.folder)!r}, task {self.recipe.task}, {vocabularies})"
+
     @property
     def kind(self) -> Kind[AnyRecipe, AnyModel]:
         """The task."""

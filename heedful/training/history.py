@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import final
@@ -36,22 +37,30 @@ class Point:
 class History(Listener):
     """Keeps a point for each evaluation, and tells it in a line.
 
+    In a notebook a training is followed by `heedful.train(recipe, listeners=[History(print)])`.
+
     Args:
         say: told of each point in a line; `print`, say. None is silence.
+        every: seconds after which it is told between evaluations how far training is.
 
     Attributes:
         points: in order.
     """
 
     say: Callable[[str], None] | None = None
+    every: float = 20.0
     points: list[Point] = field(default_factory=list, init=False)
     _total: float = field(default=0.0, init=False)
     _labels: int = field(default=0, init=False)
+    _told: float = field(default_factory=time.monotonic, init=False)
 
     def updated(self, update: Update) -> None:
         """Adds up what is learned."""
         self._total += update.nll * update.labels
         self._labels += update.labels
+        if self.say is not None and time.monotonic() - self._told >= self.every:
+            self._told = time.monotonic()
+            self.say(f"step {update.step}  training {self._total / self._labels:.3f}")
 
     def evaluated(self, evaluation: Evaluation) -> None:
         """One more point; in its line a star marks the best so far."""
@@ -63,6 +72,7 @@ class History(Listener):
             Point(progress.step, progress.epoch, progress.seconds, training, metrics, evaluation.improved)
         )
         if self.say is not None:
+            self._told = time.monotonic()
             numbers = [f"step {progress.step}", *([] if training is None else [f"training {training:.3f}"])]
             told = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
             self.say("  ".join([*numbers, f"validation {told}"]) + (" *" if evaluation.improved else ""))

@@ -51,7 +51,7 @@ class Chosen:
     probabilities: tuple[float, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Classifier(Face):
     """A model with the tokenizer and the classes it was trained with.
 

@@ -62,7 +62,7 @@ class Answered:
     none: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Answerer(Face):
     """A model with the tokenizer it was trained with.
 
