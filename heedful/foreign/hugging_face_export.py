@@ -13,6 +13,7 @@ from heedful.data.tokenizers import PAD, SentencePiece, Tokenizer
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
 from heedful.foreign.families.gpt2 import GPT2
+from heedful.foreign.families.heads import without_head, written_head
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.settings import Family
 from heedful.foreign.vocabularies import OWN, OWN_SIDES
@@ -27,8 +28,13 @@ _CLASSES: Final = {"bert": "BertTokenizer", "gpt2": "GPT2Tokenizer", "bart": "Ba
 def save_hugging_face(origin: Origin, folder: str | Path, *, family: Family | None = None) -> tuple[str, ...]:
     """`export_hugging_face` of an origin that is already open; `family` chooses the kind of model."""
     family = family or family_for(origin)
-    written = family.write(origin.model, origin.tensors)
-    tensors = family.table(origin.model).write(origin.tensors)
+    head = origin.head if family is BERT else None
+    ours = origin.tensors if head is None else without_head(head, origin.tensors)
+    written = family.write(origin.model, ours)
+    tensors = family.table(origin.model).write(ours)
+    if head is not None:
+        told, outputs = written_head(head, origin.tensors)
+        written, tensors = written | told, tensors | outputs
     ids = _ids(origin, family)
     sizes = _sizes(origin)
     content: dict[str, Any] = {"model_type": family.model_type, **written, **sizes, **ids}
