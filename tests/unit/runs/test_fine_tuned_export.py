@@ -15,12 +15,17 @@ from torch import Tensor, nn
 
 import heedful
 from heedful.__main__ import main
+from heedful.architectures.build import build_tagger, build_text_classifier
+from heedful.architectures.build_fine_tuning import build_span_finder
+from heedful.architectures.classifiers import EncoderClassifierConfig
+from heedful.architectures.stack import EncoderConfig
+from heedful.data.tokenizers import learn_words
 from heedful.errors import RunError
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.runs.export import export_hugging_face
 from heedful.runs.origin import open_origin
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.origin import Head
+from heedful.tasks.origin import Head, Origin
 from heedful.values import Tokens
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra: dev)")
@@ -122,6 +127,64 @@ def test_what_says_a_number(tuned: Callable[[str], Path], tmp_path: Path) -> Non
     assert theirs.config.num_labels == 1
     with torch.no_grad():
         assert theirs(**tokens(origin.tokenizer.size)[1]).logits.shape == (2, 1)  # type: ignore[union-attr]
+
+
+PRE_NORM: Mapping[str, Any] = {
+    "d_model": 16,
+    "heads": 2,
+    "layers": 2,
+    "residual": "pre_norm",
+    "positions": {"kind": "learned", "length": 30, "offset": 3},
+}
+
+
+def pre_norm(head: Head) -> tuple[Origin, nn.Module]:
+    """A model of ours whose weights nobody trained, all of them different from 0 and 1."""
+    words = learn_words(["a b c d e f g h"], size=None, lowercase=False, masked=True)
+    sizes = {"vocabulary": words.size, "longest": 30}
+    config = EncoderClassifierConfig.model_validate(PRE_NORM)
+    model: nn.Module
+    if head.of == "token":
+        model = build_tagger(EncoderConfig.model_validate(PRE_NORM), tags=3, **sizes)
+    elif head.of == "ends":
+        model = build_span_finder(config, **sizes)
+    else:
+        model = build_text_classifier(config, outputs=len(head.names) or 1, **sizes)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.8)
+    tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    return Origin(Path("run"), config, words, tensors, head=head), model.eval()
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        (Head("class", ("x", "y", "z")), "RobertaPreLayerNormForSequenceClassification"),
+        (Head("number"), "RobertaPreLayerNormForSequenceClassification"),
+        (Head("candidate"), "RobertaPreLayerNormForMultipleChoice"),
+        (Head("token", ("x", "y", "z")), "RobertaPreLayerNormForTokenClassification"),
+        (Head("ends"), "RobertaPreLayerNormForQuestionAnswering"),
+    ],
+    ids=lambda each: each.of if isinstance(each, Head) else "",
+)
+def test_pre_norm_encoders(head: Head, kind: str, tmp_path: Path) -> None:
+    origin, mine = pre_norm(head)
+    save_hugging_face(origin, tmp_path / "out")
+    theirs: Any = theirs_of(tmp_path / "out", kind)
+    ours, batch = tokens(origin.tokenizer.size)  # type: ignore[union-attr]  # one vocabulary
+    real = ours.positions >= 0
+    with torch.no_grad():
+        expected: Tensor = mine.output(mine(ours))  # type: ignore[operator]  # a map
+        if head.of == "candidate":
+            found = theirs(**{name: each.unsqueeze(0) for name, each in batch.items()}).logits.T
+        elif head.of == "ends":
+            said = theirs(**batch)
+            found, expected = torch.stack((said.start_logits, said.end_logits), -1)[real], expected[real]
+        else:
+            found = theirs(**batch).logits
+            found, expected = (found[real], expected[real]) if head.of == "token" else (found, expected)
+    assert expected.std() > 1e-2
+    torch.testing.assert_close(found, expected, **CLOSE)
 
 
 def test_a_command_writes_it_and_heedful_reads_its_encoder(
