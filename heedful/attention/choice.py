@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 Choice = Callable[[Float[Tensor, "*B Q K"], Bool[Tensor, "*B Q K"]], Float[Tensor, "*B Q K"]]
+"""From scores, and from who is visible, to weights."""
 
 
 def softmax(scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:

@@ -112,7 +112,8 @@ def load(
     With `kind` it is certainly that, for type checkers too: `heedful.load(run, kind=heedful.Translator)`.
 
     Where it has several tasks it is `Heads`, and `head("NAME")` gives what one of them is for, as `task` and `kind` do.
-    A folder of Hugging Face (BERT, GPT-2, Marian, BART) works like a run; a BERT without a head is an `Embedder`.
+    A folder of Hugging Face (BERT, RoBERTa-PreLayerNorm, GPT-2, Marian, BART) works like a run; an encoder without a
+    head is an `Embedder`.
 
     Args:
         folders: run folders, or one; several translation runs with the same vocabulary translate together.
