@@ -52,14 +52,17 @@ class History(Listener):
     points: list[Point] = field(default_factory=list, init=False)
     _total: float = field(default=0.0, init=False)
     _labels: int = field(default=0, init=False)
-    _told: float = field(default_factory=time.monotonic, init=False)
+    _told: float | None = field(default=None, init=False)
 
     def updated(self, update: Update) -> None:
         """Adds up what is learned."""
         self._total += update.nll * update.labels
         self._labels += update.labels
-        if self.say is not None and time.monotonic() - self._told >= self.every:
-            self._told = time.monotonic()
+        now = time.monotonic()
+        if self._told is None:
+            self._told = now
+        elif self.say is not None and now - self._told >= self.every:
+            self._told = now
             self.say(f"step {update.step}  training {self._total / self._labels:.3f}")
 
     def evaluated(self, evaluation: Evaluation) -> None:

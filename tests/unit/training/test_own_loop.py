@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import heedful
 from heedful.errors import TrainingError
 from heedful.tasks.examples import ExampleTask
 from heedful.tasks.task import Loss, Part
@@ -244,3 +246,20 @@ def test_a_history_shows_names_as_text(history: Callable[..., History]) -> None:
     made = History()
     made.evaluated(evaluation(0, improved=True, **{"<b>": 1.0}))
     assert "&lt;b&gt;" in made._repr_html_()
+
+
+def test_a_history_follows_a_run_with_a_recipe(small: Path) -> None:
+    told: list[str] = []
+    history = History(told.append, every=1e9)
+    heedful.train(heedful.load_recipe(small), listeners=[history], device="cpu")
+    assert [point.step for point in history.points] == [4, 8, 12]
+    assert [line.split("  ")[0] for line in told] == ["step 4", "step 8", "step 12"]
+
+
+def test_a_history_speaks_between_evaluations_that_are_far_apart() -> None:
+    told: list[str] = []
+    patient, hasty = History(told.append), History(told.append, every=0.0)
+    for listener in (patient, hasty):
+        listener.updated(update(1, nll=3.0, labels=1))
+        listener.updated(update(2, nll=1.0, labels=1))
+    assert told == ["step 2  training 2.000"]
