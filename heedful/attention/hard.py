@@ -57,6 +57,10 @@ class Sampled(nn.Module):
         self.expected = expected
         self.probe = Probe()
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"expected={self.expected}"
+
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
         """1 for the key that is taken, 0 for the others."""
         soft: Tensor = self.probe(softmax(scores, visible))

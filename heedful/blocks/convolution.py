@@ -83,6 +83,10 @@ class GatedConvolution(nn.Module):
         # a gate lets through a quarter of the variance
         self.linear = projection(width * d_hidden, 2 * d_hidden, variance=4 * (1 - dropout))
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"width={self.width}, dilation={self.dilation}"
+
     @property
     def span(self) -> int:
         """Entries that a window reaches beyond its own: the output is shorter than the input by them."""

@@ -80,6 +80,10 @@ class VectorEmbedding(Embedding):
         super().__init__(position=position, dropout=dropout)
         self.scale = scale
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"scale={self.scale:g}"
+
     def explain(self, tokens: Vectors) -> Summands:
         """What is added up, before norm and dropout."""
         vectors = tokens.vectors * self.scale
@@ -115,6 +119,10 @@ class TokenEmbedding(Embedding):
         self.table = table
         self.segments = segments
         self.scale = math.sqrt(table.embedding_dim) if scaled else 1.0
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"scale={self.scale:g}"
 
     def explain(self, tokens: Tokens) -> Summands:
         """What is added up, before norm and dropout."""

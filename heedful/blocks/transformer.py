@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from heedful.attention.choice import called
 from heedful.attention.explained import declare
 from heedful.attention.multihead import KeyValues, MultiHeadAttention
 from heedful.attention.probe import ACROSS
@@ -230,6 +231,10 @@ class TransformerStack(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.visibility = visibility
         self.final_norm = final_norm
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"visibility={called(self.visibility)}"
 
     def levels(self) -> tuple[Level, ...]:
         """Each layer sees the tokens of the one below that are visible to the middle one of many."""

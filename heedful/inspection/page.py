@@ -34,7 +34,7 @@ class Part(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """Cells below headings, and what must be known to read them."""
 
@@ -53,6 +53,12 @@ class Table:
             lines.append("  ".join([f"{first:<{widths[0]}}", *right]).rstrip())
         notes = [readable(note) for note in self.notes]
         return "\n".join([*([readable(self.title)] if self.title else []), *lines, *notes]) + "\n"
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
 
     def html(self) -> str:
         """The table as a part of a page."""

@@ -147,6 +147,10 @@ class Walk:
     inputs: Float[np.ndarray, "Q d_model"]
     outputs: Float[np.ndarray, "Q d_output"]
 
+    def __repr__(self) -> str:
+        arrays = {name: part for name, part in vars(self).items() if isinstance(part, np.ndarray)}
+        return f"Walk({', '.join(f'{name} {list(part.shape)}' for name, part in arrays.items())})"
+
     @property
     def size(self) -> int:
         """Numbers in all."""
@@ -197,6 +201,10 @@ class Map:
                 f"{self.name}: edges of shape {self.edges.shape}; for each key of a query and each of the next they "
                 f"are {(heads, queries - 1, keys, keys)}"
             )
+
+    def __repr__(self) -> str:
+        heads, queries, keys = self.weights.shape
+        return f"Map({self.name}, {heads} heads: {queries} {self.queries} look at {keys} {self.keys}; {self.path})"
 
     @property
     def name(self) -> str:
@@ -411,6 +419,14 @@ class Record:
     def pictured(self) -> Axis | None:
         """The first axis with one picture, which glimpses look at."""
         return next((axis for axis in self.axes if axis.kind == "grid" and axis.pictures is not None), None)
+
+    def __repr__(self) -> str:
+        layers: dict[str, list[Map]] = {}
+        for each in self.maps:
+            layers.setdefault(each.role, []).append(each)
+        axes = ", ".join(f"{axis.name} ({axis.size})" for axis in self.axes)
+        maps = (f"{role} ({len(maps)} of {len(maps[0].heads)} heads)" for role, maps in layers.items())
+        return f"Record({self.title!r}, {self.model}; axes {axes}; attention {', '.join(maps) or 'none'})"
 
     def _repr_html_(self) -> str:
         """The viewer, where a notebook shows the record."""

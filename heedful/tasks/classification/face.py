@@ -56,7 +56,7 @@ class Chosen:
     cut: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Classifier(Face):
     """A model with the tokenizer and the classes it was trained with.
 

@@ -24,6 +24,7 @@ from heedful.tasks.classification.recipe import ClassificationDataConfig, Classi
 from heedful.tasks.counted import Counted
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
+from heedful.tasks.origin import Head
 from heedful.values import Tokens
 
 TEXT: Final = "tokenizer/text"
@@ -130,6 +131,13 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
         definition, known = run.recipe.data.definition(), METRICS[run.recipe.data.answered]
         own = definition.metrics if definition is not None else ()
         return next((name for name in own if name in known or name == "f1"), known[0])
+
+    def head(self, run: ClassificationRun) -> Head:
+        """A class, a number or the score of a candidate."""
+        labels = _labels(run)
+        if labels is not None:
+            return Head("class", labels.names)
+        return Head("number" if run.recipe.data.answered == "number" else "candidate")
 
     def face(self, run: ClassificationRun, model: TextClassifier, *, step: int | None = None) -> Classifier:
         """Texts in, classes out."""

@@ -64,7 +64,7 @@ class Answered:
     cut: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Answerer(Face):
     """A model with the tokenizer it was trained with.
 

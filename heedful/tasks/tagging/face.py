@@ -29,7 +29,7 @@ class Tag:
     probability: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tagger(Face):
     """A model with the tokenizer and the tags it was trained with.
 

@@ -17,6 +17,7 @@ from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.counted import Counted
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
+from heedful.tasks.origin import Head
 from heedful.tasks.tagging.data import TaggedSentence, tagged_encoding
 from heedful.tasks.tagging.exam import tag_exam
 from heedful.tasks.tagging.face import Tagger
@@ -85,6 +86,10 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
     def primary(self, run: TaggingRun) -> str:
         """F1 where tags tell of entities, else accuracy."""
         return "f1" if are_entities(_tags(run).names) else "accuracy"
+
+    def head(self, run: TaggingRun) -> Head:
+        """A tag of each token."""
+        return Head("token", _tags(run).names)
 
     def face(self, run: TaggingRun, model: TokenClassifier, *, step: int | None = None) -> Tagger:
         """Sentences in, tags out."""
