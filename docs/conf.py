@@ -8,6 +8,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))  # what is beside this file
 
 import api_pages
+import recipe_pages
+from sphinx.application import Sphinx
 
 from heedful import __version__
 
@@ -35,6 +37,21 @@ html_theme = "furo"
 html_title = f"heedful {release}"
 html_copy_source = False
 html_show_sphinx = False
+html_static_path = ["static"]
+html_js_files = ["recipes.js"]
+html_css_files = ["pages.css"]
 html_use_index = False  # of thousands of names; the search finds them
 
 api_pages.write()
+RECIPES = recipe_pages.write()
+
+
+def setup(app: Sphinx) -> None:
+    """The page of recipes ends with the table of all."""
+
+    def read(app: Sphinx, name: str, source: list[str]) -> None:
+        if name == "recipes":
+            source[0] += f"\n{RECIPES}"
+
+    app.connect("source-read", read)
+    app.connect("env-get-outdated", lambda *_: ["recipes"])  # what it is made of is no file that Sphinx knows
