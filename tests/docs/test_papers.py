@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
-from importlib import import_module
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import pytest
+from docs.named import FILE, KEY, ROOT, is_command, is_key, is_name
 
-from heedful.__main__ import main
 from heedful.catalogue import tasks
-from heedful.cli.commands import COMMANDS
 from heedful.inspection.figures import VIEWS
-from heedful.recipes.reference import keys_of
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
 CODE = re.findall(r"`([^`]+)`", PAGE.partition("## Errata")[0])
 
@@ -36,59 +28,18 @@ def names(script: Callable[[str], ModuleType]) -> set[str]:
             for member in module.members}  # fmt: skip
 
 
-@cache
-def keys() -> Mapping[str, set[str]]:
-    """The words that each key of a recipe may have, among those of all tasks."""
-    found: dict[str, set[str]] = {}
-    for task in tasks():
-        for key in keys_of(task):
-            found.setdefault(key.path, set()).update(re.findall(r'"([^"]+)"', key.type), key.chosen[1])
-    return found
-
-
-@cache
-def options(command: str) -> str:
-    """What --help of a command says."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        main([command, "--help"])
-    return printed.getvalue()
-
-
 def exists(code: str, names: set[str]) -> bool:
     """Whether some code of the page names something that there is."""
     if code.startswith("heedful "):
-        command, *rest = code.split()[1:]
-        given = [word for word in rest if word.startswith("--")]
-        return command in COMMANDS and all(option in options(command) for option in given)
-    if re.match(r"(recipes|studies|examples|benchmarks)/", code):
+        return is_command(code)
+    if FILE.match(code):
         return (ROOT / code).exists()
     if code.startswith("heedful."):
-        return can_be_had(code)
-    key = re.fullmatch(r'([a-z_]+(?:\.[a-z_]+)*) = (?:"(\w+)"|.+)', code)
-    if key is not None:
+        return is_name(code)
+    if key := KEY.fullmatch(code):
         return (key[1] == "task" and key[2] in tasks()) or is_key(key[1], key[2])
     word = code.partition("(")[0].strip('"')
     return is_key(word) or word in VIEWS or word in tasks() or any(name.endswith(f".{word}") for name in names)
-
-
-def is_key(path: str, word: str | None = None) -> bool:
-    """Whether there is such a key in a recipe, which may have that word; its last parts are enough."""
-    found = [known for known in keys() if known == path or known.endswith(f".{path}")]
-    return bool(found) and (word is None or any(word in keys()[known] for known in found))
-
-
-def can_be_had(name: str) -> bool:
-    """Whether this is a module, or a name in one."""
-    try:
-        import_module(name)
-    except ModuleNotFoundError:
-        module, _, last = name.rpartition(".")
-        try:
-            return hasattr(import_module(module), last)
-        except ModuleNotFoundError:
-            return False
-    return True
 
 
 def citations(text: str) -> Iterator[tuple[str, str]]:
