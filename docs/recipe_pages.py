@@ -143,15 +143,18 @@ def table(found: list[Described]) -> str:
     rows = []
     for each in found:
         best = each.facts.measured[0] if each.facts.measured else Measured(UNKNOWN)
-        about = _sentence(each.about.partition(": ")[0].rstrip(".") if len(each.about) > _LONG else each.about)
-        rows.append(f"| [{each.name}](recipes/{each.name}.md) | {each.task} | {about} | {best.score} | {best.time} |")
+        score, time = map(_shortened, (best.score, best.time))
+        rows.append(
+            f"| [{each.name}](recipes/{each.name}.md) | {each.task} | {_sentence(each.about)} | {score} | {time} |"
+        )
     head = "| recipe | task | what | score | time |\n|---|---|---|---|---|"
     tree = "\n".join(f"recipes/{each.name}" for each in found)
     return f"{head}\n" + "\n".join(rows) + f"\n\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
 
 
-_LONG: Final = 120
-"""Characters of a comment that the table shows whole."""
+def _shortened(text: str) -> str:
+    """What stands before the first aside."""
+    return re.split(r"[,;] | \(", text)[0]
 
 
 def write(folder: Path = DOCS / "recipes") -> str:

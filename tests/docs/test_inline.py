@@ -52,6 +52,10 @@ def test_what_a_page_names_is_there(path: Path) -> None:
     assert found == OTHERS.get(path.stem, set())
 
 
+def test_no_page_has_the_name_of_one_that_sphinx_makes() -> None:
+    assert not {path.stem for path in PAGES} & {"search", "genindex", "modindex", "py-modindex"}
+
+
 @pytest.mark.parametrize(
     "text",
     [
