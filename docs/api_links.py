@@ -22,6 +22,8 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
 
+_UNLINKED = (nodes.reference, nodes.title, addnodes.pending_xref)
+"""What code may stand in without being made a link."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -104,7 +106,12 @@ class Names:
         for name, entry in objects.items():
             if entry.objtype in ("class", "exception", "function", "data"):
                 last.setdefault(name.rpartition(".")[2], []).append(name)
+        self._aliases: dict[int, str] = {}
         self._only = {name: full[0] for name, full in last.items() if len(full) == 1 and name[:1].isupper()}
+
+    def alias(self, full: str, value: object) -> None:
+        """Tells of a constant, such as an alias of a type, which does not know its own name."""
+        self._aliases.setdefault(id(value), full)
 
     def find(self, name: str, module: str = "") -> str | None:
         """The full name in the reference of what `module` calls `name`; None of what is not told there."""
@@ -122,7 +129,9 @@ class Names:
         for part in name.split("."):
             value = getattr(value, part, None)
         full = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
-        return full if full in self._objects else self._only.get(name)
+        if full in self._objects:
+            return full
+        return self._aliases.get(id(value)) or self._only.get(name)
 
 
 class Links(SphinxPostTransform):
@@ -140,7 +149,7 @@ class Links(SphinxPostTransform):
                 self._replace(node, found, node.children)
         for code in list(self.document.findall(nodes.literal)):
             name = code.astext()
-            if name.startswith("heedful.") and not isinstance(code.parent, nodes.reference | addnodes.pending_xref):
+            if name.startswith("heedful.") and not isinstance(code.parent, _UNLINKED):
                 self._replace(code, names.find(name), [code.deepcopy()])
 
     def _replace(self, node: nodes.Element, found: str | None, content: list[nodes.Node]) -> None:
@@ -158,12 +167,16 @@ def collect(app: Sphinx, env: Any) -> None:
         if module.members:
             importlib.import_module(module.full)
     objects = env.domaindata["py"]["objects"]
+    Links.names = Names(objects)
     for page in api_pages.rooms(api_pages.modules()).values():
         for module in page:
             for member in module.members:
-                if f"{module.full}.{member.name}" not in objects:
-                    _LOG.warning("%s.%s is not in the reference", module.full, member.name)
-    Links.names = Names(objects)
+                full = f"{module.full}.{member.name}"
+                if full not in objects:
+                    _LOG.warning("%s is not in the reference", full)
+                value = getattr(sys.modules[module.full], member.name, None)
+                if member.directive == "py:data" and not isinstance(value, str | int | float | bool | type | None):
+                    Links.names.alias(full, value)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

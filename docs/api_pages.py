@@ -127,7 +127,8 @@ def _members(tree: ast.Module) -> Iterator[Member]:
     for node, behind in zip_longest(tree.body, tree.body[1:]):
         match node:
             case ast.ClassDef(name=name):
-                found = Member(name, "autoexception" if name.endswith("Error") else "autoclass")
+                shown = (":show-inheritance:",) if node.bases else ()
+                found = Member(name, "autoexception" if name.endswith("Error") else "autoclass", shown)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 found = Member(name, "autofunction")
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) if not _variable(

@@ -24,7 +24,7 @@ myst_heading_anchors = 3
 nitpicky = True
 default_role = "py:obj"  # what stands between single backticks in a docstring
 
-autodoc_default_options = {"members": True, "show-inheritance": True, "exclude-members": "model_config"}
+autodoc_default_options = {"members": True, "exclude-members": "model_config"}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # api_links shows annotations as they are written
 napoleon_use_ivar = True
