@@ -2,7 +2,7 @@
 
 Both choices draw while training. Outside training they take the most likely key, so that an evaluation repeats and the
 result of a row does not depend on what else was drawn. The softmax that is drawn from passes through the choice's own
-`Probe`, so watching a model shows it beside the draws, and a loss reads what REINFORCE needs from the two:
+`Probe`, so watching a model shows it beside the draws, and a loss reads what REINFORCE needs from the two::
 
     with watch(model, detach=False) as seen:
         ...

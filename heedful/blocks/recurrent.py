@@ -21,7 +21,7 @@ CellState: TypeAlias = tuple[Tensor, ...]
 class Cell(nn.Module, ABC):
     """The transition of one recurrent layer, and its parameters.
 
-    Input and recurrent map are `nn.Linear`s over all gates side by side. Recurrent matrices start orthogonal gate by
+    Input and recurrent map are linear ones over all gates side by side. Recurrent matrices start orthogonal gate by
     gate, which keeps gradients from vanishing or exploding at first (Saxe et al. 2014); input maps start by Xavier.
     """
 
