@@ -66,7 +66,7 @@ class TranslationRecipe(Recipe):
     fitted: ClassVar = (
         "tokenizer.size",
         *(f"model.{key}" for key in ("d_model", "heads", "d_ff", "encoder_layers", "decoder_layers")),
-        *(f"model.{key}" for key in ("dropout", "residual")),
+        *(f"model.{key}" for key in ("dropout", "residual", "positions")),
         *(f"training.{key}" for key in ("batch_tokens", "schedule", "evaluate_every")),
     )
 
