@@ -372,6 +372,60 @@ class Encoding:
 
 
 @dataclass(frozen=True)
+class Width:
+    """How many numbers a part of the model makes of each token: an embedding, or the output with its choices."""
+
+    part: Literal["embedding", "output"]
+    side: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """How much each token that was read speaks for what was said, by gradients with respect to its embedding.
+
+    Attributes:
+        method: "gradient" is the gradient times the input; "integrated" takes its mean on the way from no word to the
+            word (Sundararajan, Taly and Yan 2017, equation 1), with vectors of zeros for no word.
+        steps: places on that way; 1 of the gradient.
+        about: "written" for the tokens of `Record.written`, "answers" for those of `Record.answers`.
+        places: which of them, one for each row.
+        unit: of the scores: "nats" of the log-probability of what was said, or "" of a number that was said.
+        axes: names of those whose tokens are the columns, one axis behind the other.
+        scores: of each token; above 0 speaks for what was said.
+        values: what was explained: the log-probability, or the number.
+        baselines: the same without any word; None where the method does not need it.
+    """
+
+    method: Literal["gradient", "integrated"]
+    steps: int
+    about: Literal["written", "answers"]
+    places: tuple[int, ...]
+    unit: str
+    axes: tuple[str, ...]
+    scores: Float[np.ndarray, "N K"]
+    values: Float[np.ndarray, " N"]
+    baselines: Float[np.ndarray, " N"] | None = None
+
+    def __post_init__(self) -> None:
+        rows = {len(self.places), len(self.scores), len(self.values)}
+        rows |= set() if self.baselines is None else {len(self.baselines)}
+        if self.scores.ndim != 2 or len(rows) != 1:
+            raise DataError(
+                f"attribution of {len(self.places)} answers with scores of shape {self.scores.shape} and "
+                f"{len(self.values)} values; give a row, a value and a baseline for each answer"
+            )
+
+    @property
+    def gaps(self) -> Float[np.ndarray, " N"] | None:
+        """What completeness lacks: value - baseline - sum of the scores, 0 if the integral is exact; None likewise."""
+        if self.baselines is None:
+            return None
+        gaps: np.ndarray = self.values - self.baselines - self.scores.sum(1)
+        return gaps
+
+
+@dataclass(frozen=True)
 class Record:
     """One text and all attention that was paid to it.
 
@@ -388,6 +442,9 @@ class Record:
         title: the text as one reads it.
         glimpses: where a model looked one after the other at the picture of the first axis that has one.
         levels: layers of what reads tokens, from the lowest to the highest, encoders first.
+        said: all that was written, as one reads it; empty where that is in the title.
+        widths: of embeddings and outputs, as far as they are known.
+        attributions: which tokens mattered for what was said, where that was asked for.
     """
 
     model: str
@@ -402,10 +459,29 @@ class Record:
     title: str = ""
     glimpses: tuple[Glimpse, ...] = ()
     levels: tuple[Level, ...] = ()
+    said: str = ""
+    widths: tuple[Width, ...] = ()
+    attributions: tuple[Attribution, ...] = ()
 
     def __post_init__(self) -> None:
         if self.glimpses and self.pictured is None:
             raise DataError("glimpses without a picture: give an axis of kind grid its picture")
+        for each in self.attributions:
+            count = len(self.written if each.about == "written" else self.answers)
+            width = sum(len(self.axis(name).tokens) for name in each.axes)
+            if each.scores.shape[1] != width or not all(0 <= place < count for place in each.places):
+                raise DataError(
+                    f"attribution: rows {each.places} of {count} {each.about}, {each.scores.shape[1]} columns for "
+                    f"{width} tokens of {_listed(each.axes)}; give each token a column and each row something said"
+                )
+
+    def attributed(self, each: Attribution) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What the rows and the columns of an attribution are called."""
+        told = [written.token for written in self.written]
+        if each.about == "answers":
+            told = [f"{answer.about} {answer.subject}".rstrip() + f": {answer.said}" for answer in self.answers]
+        tokens = [token for name in each.axes for token in self.axis(name).tokens]
+        return tuple(told[place] for place in each.places), tuple(tokens)
 
     @property
     def pictured(self) -> Axis | None:

@@ -1,9 +1,9 @@
 """Records as files, their pictures and their numbers too, for papers and for other programs.
 
 A record is one safetensors file: the arrays as tensors and everything else as JSON in its header, under
-`heedful.record`: {"format": 2, "record": {...}}. A part is an object of its fields as `record` names them, several are
-a list, an array is {"array": name of the tensor}. Format 1 had no pictures, marks, spans, edges and glimpses; it is
-read as if it had none.
+`heedful.record`: {"format": 3, "record": {...}}. A part is an object of its fields as `record` names them, several are
+a list, an array is {"array": name of the tensor}. Format 1 had no pictures, marks, spans, edges and glimpses, format 2
+nothing that was said, no widths and no attributions; they are read as if they had none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from heedful.errors import DataError, MissingExtraError, RecipeError, RunError
 from heedful.inspection.record import Map, Record
 from heedful.store import replacing
 
-FORMAT = 2
+FORMAT = 3
 
 _KEY = "heedful.record"
 _PAGE = """\
@@ -70,7 +70,7 @@ def load_record(path: str | Path) -> Record:
     try:
         content = json.loads(header)
         version = content["format"]
-        if version in (1, FORMAT):
+        if version in (1, 2, FORMAT):
             record = _built(Record, content["record"], arrays)
             if isinstance(record, Record):
                 return record

@@ -80,6 +80,7 @@ def terminal_view(
         parts += [Text(), _heading(visible(about)), _answers(asked)]
     if record.maps:
         parts += [Text(), _heading("heads, the sharpest first"), _heads(record, most)]
+        parts += [Text("An entropy of 1 is uniform.", style="dim")]
     parts += [Text(f"warning: {text}", style="yellow") for text in warnings(record)]
     return Group(*parts)
 
@@ -117,7 +118,9 @@ def _strongest(queries: Sequence[str], keys: Sequence[str], weights: np.ndarray)
 
 def _levels(levels: Sequence[Level]) -> Table:
     """What each level of a model carries from token to token, and sees."""
-    table = _table("", "level", "state", "sees of the level below", "attends to")
+    table = _table(
+        "", "level", "state", "sees of the level below", "attends to", folding=("state", "sees of the level below")
+    )
     for level in levels:
         state = " and ".join(level.carries) + ("" if level.starts == "nothing" else ", from the source")
         sides = ((level.before, "before"), (level.after, "behind"))
@@ -209,16 +212,17 @@ def _heads(record: Record, most: int) -> Table:
             else:
                 text, weight = "everything alike" if entropy >= _EVEN else "several tokens", largest
             rows.append((weight, f"{each.name}, head {head}", text, "-" if math.isnan(entropy) else f"{entropy:.2f}"))
-    table = _table("", "looks at", "weight", "entropy, 1 is uniform")
+    table = _table("", "looks at", "weight", "entropy", folding=("looks at",))
     for weight, name, text, evenness in sorted(rows, key=lambda row: -row[0])[:most]:
         table.add_row(Text(name), Text(text), Text(f"{weight:.2f}"), Text(evenness))
     return table
 
 
-def _table(*columns: str) -> Table:
+def _table(*columns: str, folding: Sequence[str] = ()) -> Table:
+    """A table whose columns keep their words in one line, but for those that fold where a terminal is narrow."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in columns:
-        table.add_column(Text(name), no_wrap=True)
+        table.add_column(Text(name), no_wrap=name not in folding)
     return table
 
 

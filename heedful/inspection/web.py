@@ -32,6 +32,9 @@ _FINE = 2**19
 _LONGEST_ALONE, _LONGEST_FRAME = 640, 240
 """Pixels along a side of a picture on a page, and of one of many."""
 
+_MOST_ANSWERS = 3
+"""Answers to the whole text that the heading tells."""
+
 _MODULES = "heedful/"
 """What the names of the page's modules begin with."""
 
@@ -54,11 +57,18 @@ def viewer_html(record: Record) -> str:
             f'<script type="importmap">{_script(_import_map())}</script>',
             f'<script type="application/json" id="record">{_script(payload(record))}</script>',
             "</head><body>",
-            f'<main id="heedful"><h1>{name}</h1><noscript>{_PLAIN}</noscript></main>',
+            f'<main id="heedful"><h1 dir="auto">{name}</h1>{_said(record)}<noscript>{_PLAIN}</noscript></main>',
             f'<script type="module">import "{_MODULES}main.js";</script>',
             "</body></html>\n",
         ]
     )
+
+
+def _said(record: Record) -> str:
+    """What became of the text, below it in the heading: all that was written, or the answers to all of it."""
+    answers = [f"{each.about}: {each.said}" for each in record.answers if each.place is None and each.said]
+    said = record.said or " · ".join(answers[:_MOST_ANSWERS])
+    return f'<p class="said" dir="auto">{escape(said)}</p>' if said else ""
 
 
 def notebook_html(record: Record, *, height: int = 760) -> str:

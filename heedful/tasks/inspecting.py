@@ -107,6 +107,7 @@ def recorded(
         notes=(*_missing(model), *notes),
         title=title,
         levels=levels(sides_of(model)),
+        widths=captured.widths(),
     )
     return record, said
 

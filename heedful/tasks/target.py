@@ -14,7 +14,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.generation import Hypotheses, Hypothesis, score
 from heedful.generation.search import Search
-from heedful.inspection.record import Axis, Record
+from heedful.inspection.record import Axis, Record, Width
 from heedful.models.interface import Engine
 from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
 from heedful.values import Tokens, move
@@ -185,4 +185,5 @@ class Target:
         said = labels[0].tolist()
         texts = written(logits, said, tokenizer=self.tokenizer, alternatives=scope.alternatives)
         tree = () if grown is None else branches(grown, said, tokenizer=self.tokenizer)
-        return replace(record, written=texts, tree=tree)
+        widths = (*record.widths, Width("output", "decoder", logits.size(-1)))
+        return replace(record, written=texts, tree=tree, said=self.tokenizer.decode(ids), widths=widths)

@@ -200,6 +200,7 @@ def test_on_paper_only_the_picture_stays_and_is_dark_on_white(open_page: Callabl
 def test_a_zoomed_map_is_whole_on_paper_and_its_explanation_open(open_page: Callable[..., Any]) -> None:
     page = open_page(made_up(source=ENGLISH * 3, written=GERMAN * 3))
     page.wait_for_selector(".view[data-shown]")
+    page.get_by_text("How to read this").click()
     for _ in range(6):
         page.get_by_role("button", name="Zoom in").click()
     sizes = """() => {

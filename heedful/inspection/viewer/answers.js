@@ -35,7 +35,7 @@ function show(host, record, app) {
   const progress = element("span", { class: "soft" });
   const stage = element("div", { class: "decoding" });
   host.append(
-    element("div", { class: "controls" }, back, forth, progress),
+    element("div", { class: "controls keep" }, back, forth, progress),
     stage,
     asTable(() => tableOf(["asked", "of", "answer", "probability", "others"], answers.map(rowOf))),
   );
@@ -55,7 +55,7 @@ function show(host, record, app) {
     const found = answer.place === null ? null : mapOf(record, app);
     const weights = found && (await matrixOf(found.map, found.head));
     if (turn !== state.turn) return;
-    const shade = ramp(app.get().ramp);
+    const shade = ramp(app.ramp());
     const focused = stage.contains(document.activeElement);
     stage.replaceChildren(
       element("div", {}, textOf(record, state.chosen, { shade, go }), found && lookedAt(found, weights, answer.place, shade)),

@@ -20,6 +20,7 @@ import * as summary from "heedful/summary.js";
 import { createApp } from "heedful/app.js";
 import { ramps } from "heedful/colour.js";
 import { element } from "heedful/dom.js";
+import { explanation } from "heedful/explanation.js";
 import { listenToKeys, keysDialog } from "heedful/keys.js";
 import { readRecord } from "heedful/record.js";
 import { tabs } from "heedful/tabs.js";
@@ -89,9 +90,8 @@ function enter(panel, record, app, views) {
     return () => {};
   }
   const host = element("div", { class: `view view-${view.id}` });
-  const help = element("details", { class: "help" }, element("summary", {}, "How to read this"), element("p", {}, view.help));
   panel.setAttribute("aria-labelledby", `tab-${view.id}`);
-  panel.replaceChildren(host, help);
+  panel.replaceChildren(explanation(view), host);
   return view.show(host, record, app);
 }
 

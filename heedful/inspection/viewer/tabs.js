@@ -16,6 +16,8 @@ export function tabs(views, app, panel) {
     const chosen = views[i].id === app.get().view;
     tab.setAttribute("aria-selected", String(chosen));
     tab.tabIndex = chosen ? 0 : -1;
+    const row = tab.parentElement;
+    if (chosen && row && row.scrollWidth > row.clientWidth) row.scrollLeft = tab.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;
   });
   refresh();
   app.subscribe(refresh);

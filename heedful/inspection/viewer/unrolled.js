@@ -39,7 +39,7 @@ function show(host, { unrolled }) {
   const board = element("div", { class: "grid-scroll", tabindex: 0, role: "img", "aria-label": `The model unrolled, ${steps} steps. Arrow keys choose a box.`, onkeydown: move }, picture);
   const keys = Object.entries(unrolled.kinds).map(([kind, text]) => element("span", { class: "labelled" },
     svg("svg", { class: "unrolled", width: 26, height: 8, "aria-hidden": "true" }, svg("path", { class: `course key ${kind}`, d: "M0 4h26" })), element("span", {}, text)));
-  host.append(element("div", { class: "controls" }, play, labelled("Step", slider)), readout, board, element("div", { class: "controls small" }, keys),
+  host.append(element("div", { class: "controls keep" }, play, labelled("Step", slider)), readout, board, element("div", { class: "keys small" }, keys),
     element("p", { class: "soft small" }, unrolled.note),
     asTable(() => tableOf(["box", "step", "needs tokens"], nodes.flatMap((node, i) => (node[2] ? [[node[5], node[3], tokensOf(i).join(" ")]] : [])))));
   draw();

@@ -14,7 +14,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.generation import AnyOf, AtToken, Hypothesis, Stop, Windowed, kept_of, sample, score
 from heedful.generation.search import Greedy, Sampling, Search
-from heedful.inspection.record import Record
+from heedful.inspection.record import Record, Width
 from heedful.models.interface import Engine
 from heedful.models.language_model import LanguageModel
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
@@ -229,6 +229,7 @@ class Writer(Face):
             written=written(logits, ids, tokenizer=self.tokenizer, alternatives=scope.alternatives),
             tree=() if grown is None else branches(grown, ids[given:], tokenizer=self.tokenizer),
             notes=(*record.notes, *notes),
+            widths=(*record.widths, Width("output", "decoder", logits.size(-1))),
         )
 
     def surprise(self, texts: Sequence[str]) -> list[Surprise]:

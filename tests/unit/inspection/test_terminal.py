@@ -63,6 +63,15 @@ def test_answers_are_there_with_their_probabilities() -> None:
     assert "\u202e" not in text
 
 
+def test_heads_have_their_whole_names_at_eighty_columns() -> None:
+    record = made_up(12, 3)
+    lines = [line.rstrip() for line in shown(record, width=80, most=72).splitlines()]
+    for role in ("encoder", "decoder", "cross"):
+        assert any(line.startswith(f"{role} layer 11, head 2  ") for line in lines)
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines if " layer " in line)
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_tables_fit(width: int) -> None:
     record = made_up(1, 2, source=[f"word{i}" for i in range(100)])
