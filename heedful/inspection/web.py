@@ -97,7 +97,7 @@ def payload(record: Record) -> dict[str, Any]:
     """The record as the page reads it: its own fields, arrays packed, and what is computed of it."""
     rich = fine(sum(each.weights.size for each in record.maps))
     return {
-        **_plain(replace(record, maps=(), levels=())),
+        **_plain(replace(record, maps=())),
         "maps": [_map(each, rich=rich) for each in record.maps],
         "unrolled": _unrolled(record),
         "overall": {side: _overall(record, side) for side in _sides(record)},

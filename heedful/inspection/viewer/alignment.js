@@ -61,7 +61,7 @@ function show(host, record, app) {
     const words = ["0", String(Number(most.toFixed(3))), hides ? "· struck cells are hidden from their row" : ""];
     const [zero, end, struck] = words.map((text) => element("span", {}, text));
     legend.replaceChildren(zero, rampBar(ramp), end, struck);
-    return { ...choices, data: weights.data, visible: hides ? visible.data : null, most, ramp, chosen: query };
+    return { ...choices, data: weights.data, visible: hides ? visible.data : null, most, ramp, chosen: query, spot: app.spot() };
   };
   const refresh = async (/** @type {boolean} */ fresh) => {
     const { map: index, head } = app.get();

@@ -96,7 +96,8 @@ function textOf(record, chosen, { shade, go }) {
   const { answers } = record;
   const chances = new Map(answers[chosen].options.filter(([, , place]) => place !== null).map(([, chance, place]) => [place, chance]));
   const most = Math.max(0, ...chances.values());
-  const tokens = record.axis("source").tokens.map((token, place) => {
+  const text = record.axes.find(({ name }) => name === "source") ?? record.axes[0];
+  const tokens = text.tokens.map((token, place) => {
     const asked = answers.findIndex((each) => each.place === place);
     if (asked >= 0) return choice(asked, display(token));
     const chance = chances.get(place);
@@ -121,6 +122,7 @@ function textOf(record, chosen, { shade, go }) {
       class: now ? "word is-now" : "word is-asked",
       "aria-current": now ? "true" : null,
       "aria-label": `${answers[number].about}: ${answers[number].subject ? display(answers[number].subject) : text}`,
+      "data-answer": number,
       onclick: () => go(number),
     }, text);
   }

@@ -18,6 +18,8 @@ import { onPaper as rampOnPaper } from "heedful/colour.js";
  * @property {(changes: Partial<State>) => void} set
  * @property {(listener: (state: State, before: State) => void) => () => void} subscribe returns how to stop
  * @property {() => boolean} dark whether the page is dark now; never on paper
+ * @property {() => {query: number, key: number} | null} spot a cell of the chosen map that somebody points out
+ * @property {(spot: {query: number, key: number} | null) => void} point
  * @property {() => string} ramp the colours of weights as they are on the page's paper now
  */
 
@@ -31,6 +33,7 @@ const THEMES = ["auto", "light", "dark"];
 export function createApp(record, names) {
   /** @type {Set<(state: State, before: State) => void>} */
   const listeners = new Set();
+  /** @type {{query: number, key: number} | null} */ let spot = null;
   const prefersDark = matchMedia("(prefers-color-scheme: dark)");
   const onPaper = matchMedia("print");
   const first = Math.max(0, record.maps.findLastIndex((map) => ["cross", "summary"].includes(map.role)));
@@ -62,6 +65,12 @@ export function createApp(record, names) {
       return () => listeners.delete(listener);
     },
     dark,
+    spot: () => spot,
+    point: (wanted) => {
+      if (wanted?.query === spot?.query && wanted?.key === spot?.key) return;
+      spot = wanted;
+      tell(state);
+    },
     ramp: () => rampOnPaper(state.ramp, dark()),
   };
 }

@@ -116,6 +116,7 @@ function prefix(record, step, go) {
       class: i < step ? "word" : i === step ? "word is-now" : "word is-later",
       "aria-current": i === step ? "step" : null,
       "aria-label": `step ${i + 1}: ${display(token)}`,
+      "data-step": i,
       onclick: () => go(i),
     }, display(token)),
   );

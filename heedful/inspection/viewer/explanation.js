@@ -12,9 +12,10 @@ const kept = read();
  * @returns {HTMLElement}
  */
 export function explanation({ id, help }) {
-  const details = element("details", { class: "help", open: kept[id] ?? true },
+  const toured = "touring" in document.documentElement.dataset; // the tour explains by itself, so this one is for later
+  const details = element("details", { class: "help", open: !toured && (kept[id] ?? true) },
     element("summary", { onclick: () => keep(id, !details.open) }, "How to read this"), element("p", {}, help));
-  keep(id, kept[id] ?? false);
+  if (!toured) keep(id, kept[id] ?? false);
   return details;
 }
 

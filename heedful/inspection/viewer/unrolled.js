@@ -30,7 +30,7 @@ function show(host, { unrolled }) {
   const { nodes, links, steps } = unrolled;
   const state = { step: steps, chosen: null, timer: 0 };
   const readout = element("output", { class: "readout" });
-  const drawn = nodes.map((node, i) => boxOf(node, { box: unrolled.box, steps, looks: unrolled.looking.includes(i), choose: () => choose(state.chosen === i ? null : i) }));
+  const drawn = nodes.map((node, i) => boxOf(node, { place: i, box: unrolled.box, steps, looks: unrolled.looking.includes(i), choose: () => choose(state.chosen === i ? null : i) }));
   const slider = element("input", { type: "range", min: 0, max: steps, value: steps, oninput: () => go(Number(slider.value)) });
   const play = element("button", { type: "button", onclick: () => (state.timer ? pause() : start()) }, "Play");
   const picture = svg("svg", { class: "unrolled is-whole", viewBox: `0 0 ${unrolled.width} ${unrolled.height}`, width: unrolled.width, "aria-hidden": "true" },
@@ -94,10 +94,10 @@ function show(host, { unrolled }) {
   return pause;
 }
 
-function boxOf([x, y, row, step, name, about], { box: [width, height], steps, looks, choose }) {
+function boxOf([x, y, row, step, name, about], { place: number, box: [width, height], steps, looks, choose }) {
   const centre = { "text-anchor": "middle", "dominant-baseline": "central", x, y };
   if (!row) return svg("g", {}, svg("text", centre, shortened(display(name), LONGEST)));
   const place = { x: x - width / 2, y: y - height / 2, width, height, rx: 6 };
-  return svg("g", { class: "box", onclick: choose, "data-step": step }, svg("title", {}, about), svg("rect", { class: "paper", ...place }),
+  return svg("g", { class: "box", onclick: choose, "data-step": step, "data-node": number }, svg("title", {}, about), svg("rect", { class: "paper", ...place }),
     svg("rect", { class: "level", ...place, "fill-opacity": 0.06 + (0.44 * step) / steps }), svg("text", centre, step), looks && svg("circle", { cx: x - 9, cy: y - 6, r: 3 }));
 }
