@@ -153,7 +153,8 @@ def write_numbers(record: Record, path: Path) -> None:
     """Writes all weights of a record.
 
     A .npz holds, for each map, `role.layer.weights` [H, Q, K], `.visible` [Q, K], `.heads` and `.axes` (the names of
-    those who look and of what is looked at), and `tokens.axis` for each axis. A .csv has a line for each weight.
+    those who look and of what is looked at), and `tokens.axis` for each axis; with attributions also
+    `attribution.method.scores` [N, K], `.rows` and `.columns`. A .csv has a line for each weight.
 
     Raises:
         RecipeError: an unknown suffix.
@@ -180,6 +181,11 @@ def _write_arrays(record: Record, path: Path) -> None:
         arrays[f"{name}.visible"] = each.visible
         arrays[f"{name}.heads"] = np.array(each.heads, dtype=np.int64)
         arrays[f"{name}.axes"] = _strings((each.queries, each.keys))
+    for mattered in record.attributions:
+        rows, columns = record.attributed(mattered)
+        arrays[f"attribution.{mattered.method}.scores"] = mattered.scores
+        arrays[f"attribution.{mattered.method}.rows"] = _strings(rows)
+        arrays[f"attribution.{mattered.method}.columns"] = _strings(columns)
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays)
 

@@ -20,7 +20,7 @@ from heedful.inspection.chain import likeliest
 from heedful.inspection.figures.unrolled import BOX, MEANING, laid, unrolled_record
 from heedful.inspection.flow import Side, graph_of, rollout
 from heedful.inspection.heads import measures_of
-from heedful.inspection.record import Alternative, Axis, Map, Option, Record
+from heedful.inspection.record import Alternative, Attribution, Axis, Map, Option, Record
 from heedful.inspection.svg import photograph
 
 Packed = dict[str, Any]
@@ -97,11 +97,19 @@ def payload(record: Record) -> dict[str, Any]:
     """The record as the page reads it: its own fields, arrays packed, and what is computed of it."""
     rich = fine(sum(each.weights.size for each in record.maps))
     return {
-        **_plain(replace(record, maps=())),
+        **_plain(replace(record, maps=(), attributions=())),
+        "attributions": [_attribution(record, each) for each in record.attributions],
         "maps": [_map(each, rich=rich) for each in record.maps],
         "unrolled": _unrolled(record),
         "overall": {side: _overall(record, side) for side in _sides(record)},
     }
+
+
+def _attribution(record: Record, each: Attribution) -> dict[str, Any]:
+    """With the names of its rows, and all that is said of completeness in full precision."""
+    exact = {"values": each.values, "baselines": each.baselines, "gaps": each.gaps}
+    totals = {name: None if array is None else [float(number) for number in array] for name, array in exact.items()}
+    return {**_plain(each), **totals, "names": list(record.attributed(each)[0])}
 
 
 def _unrolled(record: Record) -> dict[str, Any] | None:

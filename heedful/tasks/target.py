@@ -16,7 +16,17 @@ from heedful.generation import Hypotheses, Hypothesis, score
 from heedful.generation.search import Search
 from heedful.inspection.record import Axis, Record, Width
 from heedful.models.interface import Engine
-from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
+from heedful.tasks.inspecting import (
+    Scope,
+    attributed,
+    branches,
+    growing,
+    likelihoods,
+    recorded,
+    repeated,
+    text_axes,
+    written,
+)
 from heedful.values import Tokens, move
 
 Source = TypeVar("Source")
@@ -186,4 +196,10 @@ class Target:
         texts = written(logits, said, tokenizer=self.tokenizer, alternatives=scope.alternatives)
         tree = () if grown is None else branches(grown, said, tokenizer=self.tokenizer)
         widths = (*record.widths, Width("output", "decoder", logits.size(-1)))
-        return replace(record, written=texts, tree=tree, said=self.tokenizer.decode(ids), widths=widths)
+        record = replace(record, written=texts, tree=tree, said=self.tokenizer.decode(ids), widths=widths)
+
+        def values(rows: int) -> Tensor:
+            logits, _ = engine.step(repeated(read, rows), engine.begin(repeated(source, rows)))
+            return likelihoods(logits, said)
+
+        return attributed(record, model, values, scope=scope, about="written")

@@ -107,7 +107,9 @@ def test_paper_has_no_hints_and_no_controls(open_page: Callable[..., Any]) -> No
         page.emulate_media(media="print")
         page.wait_for_timeout(150)
         seen = page.locator("button, select, input, .hint").evaluate_all(
-            "all => all.filter((each) => each.checkVisibility() && !each.closest('table, .words, .thumbnails')).map((each) => each.outerHTML)"
+            "all => all.filter((each) => each.checkVisibility()"
+            " && !each.closest('table, .words, .thumbnails, [data-box]'))"
+            ".map((each) => each.outerHTML)"
         )
         chosen = [each for each in seen if 'aria-checked="true"' not in each]
         assert chosen == [], view
@@ -133,7 +135,8 @@ def test_a_map_changes_its_colours_with_the_theme(open_page: Callable[..., Any])
     page.wait_for_selector(".view[data-shown]")
     corner = """() => { const frame = document.querySelector(".scroller"), ratio = devicePixelRatio;
       const [x, y] = [Number(frame.dataset.left) + 5, Number(frame.dataset.top) + 5];
-      return [...document.querySelector(".scroller canvas").getContext("2d").getImageData(x * ratio, y * ratio, 1, 1).data]; }"""
+      const context = document.querySelector(".scroller canvas").getContext("2d");
+      return [...context.getImageData(x * ratio, y * ratio, 1, 1).data]; }"""
     light = sum(page.evaluate(corner)[:3])
     page.keyboard.press("t")
     page.keyboard.press("t")

@@ -102,7 +102,7 @@ def test_the_numbers_are_the_records(open_page: Callable[..., Any]) -> None:
     head, key = np.unravel_index(others.argmax(), others.shape)
     assert f"head {head}, one of 2" in told["One head in numbers"]
     assert (
-        f"“{ENGLISH[key]}” scores {first.walk.scores[head, place, key]:.2f}".replace("-", "−")
+        f"“{ENGLISH[key]}” scores {first.walk.scores[head, place, key]:.2f}".replace("-", "\N{MINUS SIGN}")
         in told["One head in numbers"]
     )
     assert f"{round(100 * others[head, key])} % of the sum" in told["One head in numbers"]

@@ -31,7 +31,7 @@ const BY_PAPER = { paper: ["ink", "glow"], ink: ["ink", "inkOnDark"] };
 
 /** Names of ramps and what people call them, the default first. */
 export const ramps = [
-  { name: "paper", title: "By paper: ink on white, glow on black" },
+  { name: "paper", title: "By paper: ink or glow" },
   ...Object.entries(RAMPS).flatMap(([name, { title }]) => (title ? [{ name, title }] : [])),
 ];
 

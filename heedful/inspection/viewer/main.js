@@ -17,6 +17,7 @@ import * as positions from "heedful/positions.js";
 import * as flow from "heedful/flow.js";
 import * as unrolled from "heedful/unrolled.js";
 import * as architecture from "heedful/architecture.js";
+import * as mattered from "heedful/mattered.js";
 import * as summary from "heedful/summary.js";
 import { createApp } from "heedful/app.js";
 import { ramps } from "heedful/colour.js";
@@ -42,7 +43,7 @@ import { tourButton } from "heedful/tour.js";
 
 /** @type {View[]} */
 const VIEWS = [
-  regions, frames, glimpses, hops, chain, turns, alignment, heads, model, steps, decoding, answers, masks, positions, flow,
+  regions, frames, glimpses, hops, chain, turns, alignment, heads, model, steps, decoding, answers, mattered, masks, positions, flow,
   unrolled, architecture, summary,
 ].map((each) => each.view);
 

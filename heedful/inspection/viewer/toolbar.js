@@ -23,7 +23,7 @@ export function toolbar(record, app, views, showKeys, more = []) {
   const layer = select((value) => app.set({ map: Number(value) }));
   const head = select((value) => app.set({ head: value === "mean" ? "mean" : Number(value) }));
   const colours = select((value) => app.set({ ramp: value }));
-  const theme = element("button", { type: "button", title: "t", onclick: () => nextTheme(app) });
+  const theme = element("button", { type: "button", class: "theme", title: "t", onclick: () => nextTheme(app) });
   const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
   const controls = {
     map: [labelled("Attention", role), labelled("Layer", layer)],

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from attributing import attributed
 from inspected import judged, made_up
 from rich.console import Console
 
@@ -127,3 +128,20 @@ def test_records_without_text_or_attention() -> None:
     assert bare.splitlines() == ["recurrent, no attention", "this model has none"]
     with pytest.raises(DataError, match="no cross attention"):
         terminal_view(made_up(roles=("encoder",)), role="cross")
+
+
+def test_what_mattered_is_there_with_its_sums() -> None:
+    record = attributed(made_up())
+    (each,) = record.attributions
+    text = shown(record)
+    assert "what mattered: integrated gradients" in text
+    assert "In nats of log-probability." in text
+    assert "Sums in 32 steps are off by 0.25 at most" in text
+    names, tokens = record.attributed(each)
+    for name, row in zip(names, each.scores, strict=True):
+        best = int(row.argmax())
+        assert any(line.startswith(name) and f" {tokens[best]} {row[best]:+.2f}" in line for line in text.splitlines())
+    assert "what mattered" not in shown(record, mattered=False)
+    gradient = shown(attributed(made_up(), method="gradient"))
+    assert "what mattered: gradient times input" in gradient
+    assert "Sums in" not in gradient
