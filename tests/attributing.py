@@ -16,7 +16,8 @@ import heedful
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.inspection.attribution import Attributed, Method, attribute
 from heedful.inspection.capture import Side
-from heedful.inspection.record import Attribution, Record
+from heedful.inspection.record import Record
+from heedful.inspection.scored import Attribution
 from heedful.tasks.inspecting import repeated
 from heedful.values import Tokens
 

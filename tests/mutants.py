@@ -533,8 +533,8 @@ ATTENTION = (
     Mutant(
         "watching hears other threads",
         "inspection/watch.py",
-        "if mine in _LISTENING.get():",
-        "if True:",
+        "if mine not in _LISTENING.get():",
+        "if False:",
         (f"{WATCH}::test_other_threads_are_not_seen",),
     ),
     Mutant(

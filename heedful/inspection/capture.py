@@ -16,7 +16,8 @@ from heedful.attention.explained import Explained, Explaining
 from heedful.attention.positions import AbsolutePosition, Learned, Rotary, Shaw
 from heedful.attention.probe import Look, Role
 from heedful.blocks.embedding import Embedding, Summands
-from heedful.inspection.record import Embedded, Encoding, Map, Walk, Width
+from heedful.inspection.record import Embedded, Encoding, Map, Walk
+from heedful.inspection.scored import Width
 from heedful.inspection.watch import Heard, listening, watch
 
 

@@ -20,7 +20,8 @@ from heedful.inspection.figures.stories import hops_of, span_sums
 from heedful.inspection.heads import measures_of, warnings
 from heedful.inspection.heatmap import alignment_text
 from heedful.inspection.lettering import shortened, visible
-from heedful.inspection.record import Answer, Attribution, Map, Record, Written
+from heedful.inspection.record import Answer, Map, Record, Written
+from heedful.inspection.scored import Attribution
 
 _LABEL = 14
 _FACT = 48

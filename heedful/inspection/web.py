@@ -20,7 +20,8 @@ from heedful.inspection.chain import likeliest
 from heedful.inspection.figures.unrolled import BOX, MEANING, laid, unrolled_record
 from heedful.inspection.flow import Side, graph_of, rollout
 from heedful.inspection.heads import measures_of
-from heedful.inspection.record import Alternative, Attribution, Axis, Map, Option, Record
+from heedful.inspection.record import Alternative, Axis, Map, Option, Record
+from heedful.inspection.scored import Attribution
 from heedful.inspection.svg import photograph
 
 Packed = dict[str, Any]

@@ -20,7 +20,8 @@ from heedful.generation.search import Beam, Search
 from heedful.generation.tree import BeamTree
 from heedful.inspection.attribution import Method, Read, attribute
 from heedful.inspection.capture import Captured, Side, capture, encodings, places, silent
-from heedful.inspection.record import Alternative, Attribution, Axis, Branch, Map, Option, Record, Written
+from heedful.inspection.record import Alternative, Axis, Branch, Map, Option, Record, Written
+from heedful.inspection.scored import Attribution
 from heedful.inspection.unrolled import levels
 from heedful.models.interface import Decoder, Encoder
 from heedful.values import Frames, Grid, Memories, Memory, Tokens, by_name, select

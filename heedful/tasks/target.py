@@ -14,7 +14,8 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.generation import Hypotheses, Hypothesis, score
 from heedful.generation.search import Search
-from heedful.inspection.record import Axis, Record, Width
+from heedful.inspection.record import Axis, Record
+from heedful.inspection.scored import Width
 from heedful.models.interface import Engine
 from heedful.tasks.inspecting import (
     Scope,

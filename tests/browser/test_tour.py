@@ -11,7 +11,8 @@ import pytest
 from inspected import ENGLISH, GERMAN, judged, made_up
 from pictured import captioned, chained, glimpsed, leveled, spoken, told
 
-from heedful.inspection.record import Record, Width
+from heedful.inspection.record import Record
+from heedful.inspection.scored import Width
 
 
 def begin(page: Any) -> None:

@@ -14,7 +14,8 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.generation import AnyOf, AtToken, Hypothesis, Stop, Windowed, kept_of, sample, score
 from heedful.generation.search import Greedy, Sampling, Search
-from heedful.inspection.record import Record, Width
+from heedful.inspection.record import Record
+from heedful.inspection.scored import Width
 from heedful.models.interface import Engine
 from heedful.models.language_model import LanguageModel
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
