@@ -245,7 +245,7 @@ function counted(count) {
 
 /** @param {number} weight */
 function share(weight) {
-  return `${Math.round(100 * weight)} %`;
+  return weight > 0 && weight < 0.005 ? "under 1 %" : `${Math.round(100 * weight)} %`;
 }
 
 /**

@@ -20,6 +20,7 @@ export function tabs(views, app, panel) {
     if (chosen && row && row.scrollWidth > row.clientWidth) row.scrollLeft = tab.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;
   });
   refresh();
+  requestAnimationFrame(refresh); // in its place the row knows which tabs are out of sight
   app.subscribe(refresh);
   return element("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: move }, made);
 
