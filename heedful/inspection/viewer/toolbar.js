@@ -66,9 +66,8 @@ export function toolbar(record, app, views, showKeys, more = []) {
     fold,
     element("span", { class: "choices", id: "choices" }, Object.values(controls)),
     element("span", { class: "space" }),
-    more,
-    theme,
-    element("button", { type: "button", onclick: showKeys, "aria-label": "Keys", title: "?" }, "?"),
+    element("span", { class: "group" }, more, theme,
+      element("button", { type: "button", onclick: showKeys, "aria-label": "Keys", title: "?" }, "?")),
   );
 }
 
