@@ -52,7 +52,11 @@ class Embedding(nn.Module, ABC):
 
     def forward(self, tokens: Any) -> Float[Tensor, "B T d_model"]:
         """A vector for each token."""
-        x = self.explain(tokens).total()
+        return self.joined(self.explain(tokens))
+
+    def joined(self, summands: Summands) -> Float[Tensor, "B T d_model"]:
+        """What is made of the summands: their sum, normed and dropped."""
+        x = summands.total()
         if self.norm is not None:
             x = self.norm(x)
         dropped: Tensor = self.dropout(x)

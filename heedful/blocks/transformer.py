@@ -242,7 +242,10 @@ class TransformerStack(nn.Module):
         seen = self.visibility(places[_FAR].view(1, 1, 1), places.view(1, 1, -1))[0, 0].nonzero().flatten().tolist()
         before, after = _FAR - min(seen), max(seen) - _FAR
         reach = None if before == _FAR else before, None if after == _FAR else after
-        return tuple(Level("self-attention", *reach, across=layer.names) for layer in self._layers())
+        return tuple(
+            Level("self-attention", *reach, across=layer.names, width=layer.attention.query.in_features)
+            for layer in self._layers()
+        )
 
     def begin(self, memory: Memories | None) -> StackState:
         """The state before the first token."""
