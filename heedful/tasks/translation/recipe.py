@@ -63,6 +63,7 @@ class TranslationRecipe(Recipe):
 
     made_by: ClassVar = "heedful.tasks.translation.run:KIND"
     shown_by: ClassVar = "heedful.tasks.translation.demonstration:TranslationDemonstration"
+    forms: ClassVar = "heedful.tasks.translation.forms:FORMS"
 
     task: Literal["translation"] = "translation"
     """what is learned"""
