@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _PRINTED: Final = Path("-")
 _PROGRAM: Final = "heedful new"
-_FEW: Final = 1000
-"""Examples for training below which a model learns little from scratch."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ def _write(given: Arguments, files: Sequence[Path], chosen: Proposal) -> None:
     todo = plan(chosen.found, data)
     _require_free(todo.paths, overwrite=given.overwrite, option="--data-folder", sources=files)
     seen = survey(chosen.found)
-    usual = usual_length(chosen.task)
+    usual = usual_length(chosen.task) if chosen.found.bounded else None
     longer = None if usual is None else seen.max_length(usual, together=chosen.found.together)
     _tell(chosen, seen, None if usual is None else longer or usual)
     with writing(data if todo.paths else given.output, "--data-folder" if todo.paths else "--output"):
@@ -179,23 +177,25 @@ def _tell(chosen: Proposal, seen: Survey, longest: int | None) -> None:
     long = None if longest is None else seen.too_long(longest, noun=chosen.found.noun)
     remarks = [*seen.faults, *([long] if long else [])]
     say("\nWhat may spoil training:" if remarks else "\nNothing was found that spoils training.")
-    for remark in remarks:
-        _tell_remark(remark)
+    for before, remark in zip([None, *remarks], remarks, strict=False):
+        _tell_remark(remark, again=before is not None and before.remedy == remark.remedy)
     say("")
 
 
-def _tell_remark(remark: Remark) -> None:
+def _tell_remark(remark: Remark, *, again: bool) -> None:
+    """A fault, and what to do about it unless that was said just now."""
     say(f"- {_plain(remark.sentence)}")
     for example in remark.shown:
         say(f"    {_plain(example)}")
-    say(f"  {_plain(remark.remedy)}")
+    if not again:
+        say(f"  {_plain(remark.remedy)}")
 
 
 def _tell_parts(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path) -> None:
     for line in _parts_told(split, chosen, counts, data):
         say(line)
     train = counts.get("train", 0)
-    if train < _FEW:
+    if train < chosen.found.few:
         say(
             f"{train:,} {chosen.found.noun} are few to learn from: expect little, and begin with a pre-trained model "
             "where that can be (--init)"
@@ -204,13 +204,16 @@ def _tell_parts(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, i
 
 def _parts_told(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path) -> list[str]:
     """What was written beside the recipe, and how texts were chosen."""
+    from heedful.data.forms.glance import is_zipped
+
     found = chosen.found
     told = [f"written to {data}: {found.converted}"] if found.converted else []
     if split:
+        zipped = ", gzipped as before" if is_zipped(found.first("train")) else ""
         sizes = ", ".join(f"{counts[part]:,} for {part}" for part in split)
         told.append(
             f"split by the texts themselves, so that none is in two parts: {sizes}, {counts['train']:,} {found.noun} "
-            f"for training stay (in {data})"
+            f"for training stay (in {data}{zipped})"
         )
     return told
 

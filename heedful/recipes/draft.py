@@ -89,18 +89,16 @@ class Draft:
             "What is not said here is fitted or has a default: heedful recipe KEY explains a key, and",
             "heedful train RECIPE --print-config shows all. You may want to set next:",
         )
-        abouts = {
-            key.path: _kinds(key) if key.path.endswith(".kind") else key.about for key in keys_of(self.task)[::-1]
-        }
+        abouts = {key.path: _about(key) for key in reversed(keys_of(self.task))}
         width = max(map(len, _NEXT))
         for name in (name for name in _NEXT if name in abouts and not (name == "init" and self.init)):
             about = textwrap.shorten(abouts[name].split(";")[0].split(":")[0], _WIDTH - width - 5, placeholder=" ...")
             yield from _comment(f"  {name:<{width}}  {about}")
 
 
-def _kinds(key: Key) -> str:
-    """The words that may stand behind a kind."""
-    return f"one of {key.type.replace('`', '')}"
+def _about(key: Key) -> str:
+    """What a key means, or the words that may stand behind a kind."""
+    return f"one of {key.type.replace('`', '')}" if key.path.endswith(".kind") else key.about
 
 
 def _comment(*lines: str) -> Iterator[str]:

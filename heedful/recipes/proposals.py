@@ -61,7 +61,7 @@ def proposals(files: Sequence[Glance], *, task: str | None = None, columns: Sequ
                 found[name] = Proposal(name, each)
         hints += [hint] if (hint := form.hint(files)) else []
     ordered = sorted(found.values(), key=lambda each: -each.found.certainty)
-    if hints and task is None:
+    if hints and task is None and not columns:
         raise DataError(hints[0])
     if ordered:
         return ordered if task else [ordered[0], *(each for each in ordered[1:] if each.found.certainty >= _WORTH)]

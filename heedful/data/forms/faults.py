@@ -69,10 +69,16 @@ def percent(count: int, whole: int) -> str:
     return f"{share:.1f} %" if share >= 0.1 or not count else "less than 0.1 %"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things that are called so in the plural."""
+    return f"{count:,} {noun if count != 1 else noun.removesuffix('es') if noun.endswith('sses') else noun[:-1]}"
+
+
 def tokens_in(text: str) -> int:
     """About how many tokens a text becomes: one for four letters, one for each of languages without spaces."""
     wide = len(_WIDE.findall(text))
-    return max(len(text.split()), -(-(len(text) - wide) // 4)) + wide
+    words = 0 if wide else len(text.split())
+    return wide + max(words, -(-(len(text) - wide) // 4))
 
 
 class _Counted(Fault):
@@ -125,13 +131,12 @@ class Empty(_Counted):
         return (*example.texts, *example.labels[:1]) if bare else None
 
     def _told(self, count: int, share: str) -> tuple[str, str]:
-        have = "has" if count == 1 else "have"
         remedy = (
             "training stops at them: they are left out of files that are written now, take them out of others"
             if self._fatal
             else "training leaves them out"
         )
-        return f"{count:,} {self._noun} ({share}) {have} an empty side", remedy
+        return f"{counted(count, self._noun)} ({share}) with an empty text or label", remedy
 
 
 @final
@@ -151,30 +156,50 @@ class Copied(_Counted):
 
     def _told(self, count: int, share: str) -> tuple[str, str]:
         return (
-            f"{count:,} {self._noun} ({share}) have the same text on both sides",
+            f"{counted(count, self._noun)} ({share}) with the same text on both sides",
             "the model learns to copy from them: take them out unless it shall",
         )
 
 
 @final
-class Unequal(_Counted):
-    """Sides of which one is far longer than the other."""
+class Unequal(Fault):
+    """Sides of which one is far longer, or far shorter, than it is in most examples."""
 
-    least = _FEW
+    _STEPS: Final = 10
+    """Logarithms of how much longer a side is are counted in tenths."""
+    _FAR: Final = log(4)
+    _LEAST: Final = 12
+    """Tokens of the longer side from which on that is worth a look."""
 
     def __init__(self, noun: str) -> None:
-        super().__init__()
         self._noun = noun
+        self._found: dict[int, list[str]] = {}
+        self._counts: Counter[int] = Counter()
 
-    def _faulty(self, example: Example) -> Sequence[str] | None:
-        sizes = sorted(map(tokens_in, example.texts))
-        return example.texts if sizes[0] and sizes[1] >= 12 and sizes[1] > 4 * sizes[0] else None
+    def see(self, example: Example, part: Part, place: str) -> None:
+        """Counts how much longer one side is."""
+        sizes = [tokens_in(text) for text in example.texts]
+        if min(sizes) and max(sizes) >= self._LEAST:
+            ratio = round(self._STEPS * log(sizes[0] / sizes[1]))
+            self._counts[ratio] += 1
+            _keep(self._found.setdefault(ratio, []), show(place, *example.texts))
 
-    def _told(self, count: int, share: str) -> tuple[str, str]:
-        return (
-            f"{count:,} {self._noun} ({share}) have one side that is more than four times as long as the other",
-            "look whether they translate each other; take out those that do not",
-        )
+    def remarks(self, counts: Mapping[Part, int]) -> Iterator[Remark]:
+        """One, where there are enough."""
+        ratios = sorted(self._counts.elements())
+        if not ratios:
+            return
+        usual, whole = ratios[len(ratios) // 2], sum(counts.values())
+        far = [ratio for ratio in self._counts if abs(ratio - usual) > self._STEPS * self._FAR]
+        count = sum(self._counts[ratio] for ratio in far)
+        if count > _FEW * whole:
+            far.sort(key=lambda ratio: -abs(ratio - usual))
+            yield Remark(
+                f"{counted(count, self._noun)} ({percent(count, whole)}) with a side that is four times as long as "
+                "usual beside the other, or longer",
+                [each for ratio in far for each in self._found[ratio]][:_SHOWN],
+                "look whether they translate each other; take out those that do not",
+            )
 
 
 @final
@@ -186,11 +211,13 @@ class Garbled(Fault):
             re.compile("\ufffd"),
             "a sign for an unreadable character (U+FFFD)",
             "an earlier conversion lost letters: convert the original again",
+            0.0,
         ),
         (
             re.compile("Ã[\u0080-\u00bf\u0152-\u0192\u2013-\u2122]|â€|Â[\u00a0-\u00bf]|Ð[\u0080-\u00bf]"),
             "letters such as Ã¼ where ü is meant",
             "UTF-8 was read as Windows-1252 and saved again: convert back with iconv -f UTF-8 -t CP1252",
+            0.0,
         ),
         (
             re.compile(
@@ -198,11 +225,19 @@ class Garbled(Fault):
             ),
             "remains of HTML",
             "the model learns to write and read them: take them out, as with Python's html.unescape",
+            0.0,
         ),
         (
             re.compile("[\x00-\x08\x0b-\x1f\x7f]"),
             "control characters",
             "nobody sees them and the model learns them: take them out, as with tr -d '\\000-\\010\\013-\\037'",
+            0.0,
+        ),
+        (
+            re.compile('(?<!")""(?!")'),
+            "doubled quotes, as CSV has them inside of fields",
+            "the table was CSV once, and tabs stand without quotes here: save it as CSV, or take the quotes out",
+            0.005,
         ),
     )
 
@@ -213,7 +248,7 @@ class Garbled(Fault):
 
     def see(self, example: Example, part: Part, place: str) -> None:
         """Counts each kind once an example."""
-        for number, (pattern, _, _) in enumerate(self._KINDS):
+        for number, (pattern, *_) in enumerate(self._KINDS):
             found = next((text for text in example.texts if pattern.search(text)), None)
             if found is not None:
                 self._counts[number] += 1
@@ -223,10 +258,9 @@ class Garbled(Fault):
     def remarks(self, counts: Mapping[Part, int]) -> Iterator[Remark]:
         """One for each kind."""
         whole = sum(counts.values())
-        for (_, what, remedy), count, shown in zip(self._KINDS, self._counts, self._shown, strict=True):
-            if count:
-                have = "has" if count == 1 else "have"
-                yield Remark(f"{count:,} {self._noun} ({percent(count, whole)}) {have} {what}", shown, remedy)
+        for (_, what, remedy, least), count, shown in zip(self._KINDS, self._counts, self._shown, strict=True):
+            if count and count >= least * whole:
+                yield Remark(f"{counted(count, self._noun)} ({percent(count, whole)}) with {what}", shown, remedy)
 
 
 @dataclass(slots=True)
@@ -244,17 +278,25 @@ class Repeated(Fault):
 
     Args:
         noun: what examples are called.
-        conflict: what two examples with the same text and another rest are, in words; empty where that is nothing to
-            be told.
+        called: what the texts of which different things may be said are called.
+        conflict: what is to be told of such; empty where that is nothing.
         remedy: what to do about those.
         least: share of examples up to which these are not worth a word.
         limit: different texts that are remembered; more than that, and numbers are estimated.
     """
 
     def __init__(
-        self, noun: str, *, conflict: str = "", remedy: str = "", least: float = 0.0, limit: int = 2**19
+        self,
+        noun: str,
+        *,
+        called: str = "texts",
+        conflict: str = "",
+        remedy: str = "",
+        least: float = 0.0,
+        limit: int = 2**19,
     ) -> None:
         self._noun = noun
+        self._called = called
         self._conflict = (conflict, remedy, least)
         self._firsts: Sketch[_First] = Sketch(limit)
         self._whole: Sketch[str] = Sketch(limit)
@@ -300,7 +342,7 @@ class Repeated(Fault):
         several = round(sum(first.conflicting for _, first in self._firsts.items()) / self._firsts.share)
         about = "" if self._firsts.share == 1 else "about "
         if several and several > least * whole:
-            yield Remark(f"{about}{several:,} {words}", self._shown[1], remedy)
+            yield Remark(f"{about}{counted(several, self._called)} {words}", self._shown[1], remedy)
 
 
 def _apart(example: Example) -> tuple[int, int]:
@@ -311,7 +353,8 @@ def _apart(example: Example) -> tuple[int, int]:
 
 
 def _line(place: str) -> str:
-    return f"line {place.rpartition(':')[2]}"
+    number = place.rpartition(":")[2]
+    return f"line {number}" if number.isdecimal() else place
 
 
 def _keep(shown: list[str], text: str) -> None:
@@ -351,7 +394,7 @@ class Leaked(Fault):
                 stand = "stands" if len(found) == 1 else "stand"
                 yield Remark(
                     f"{len(found):,} of the {whole:,} different texts for {earlier} ({percent(len(found), whole)}) "
-                    f"{stand} in the data for {later} too",
+                    f"{stand} in the data for {'training' if later == 'train' else later} too",
                     list(found.values())[:_SHOWN],
                     "what the model has seen makes it look better than it is: take them out of one of the parts, or "
                     "name one file alone and let heedful new split it",
@@ -365,13 +408,13 @@ class Labels(Fault):
     Args:
         noun: what is labelled.
         what: what labels are called, in the singular and the plural.
-        spared: a label that may be the most frequent by far.
+        balanced: whether all should be about as frequent.
     """
 
-    def __init__(self, noun: str, *, what: tuple[str, str], spared: str = "") -> None:
+    def __init__(self, noun: str, *, what: tuple[str, str], balanced: bool = True) -> None:
         self._noun = noun
         self._what = what
-        self._spared = spared
+        self._balanced = balanced
         self._counts: dict[Part, Counter[str]] = {part: Counter() for part in PARTS}
         self._shown: dict[str, str] = {}
 
@@ -385,22 +428,22 @@ class Labels(Fault):
     def remarks(self, counts: Mapping[Part, int]) -> Iterator[Remark]:
         """Of all parts together, since they may be split anew."""
         one, many = self._what
-        counted: Counter[str] = sum(self._counts.values(), Counter())
-        if not counted:
+        given: Counter[str] = sum(self._counts.values(), Counter())
+        if not given:
             return
-        rare = [label for label, count in counted.items() if count <= 2]
+        rare = [label for label, count in given.items() if count <= 2]
         if rare:
             named = ", ".join(repr(label) for label in rare[:5]) + (" ..." if len(rare) > 5 else "")
             yield Remark(
-                f"{len(rare):,} {one if len(rare) == 1 else many} of {len(counted):,} "
+                f"{len(rare):,} {one if len(rare) == 1 else many} of {len(given):,} "
                 f"{'stands' if len(rare) == 1 else 'stand'} there once or twice: {named}",
                 [self._shown[label] for label in rare[:_SHOWN] if label in self._shown],
                 "nothing is learned from so few: find more of them, join them with others, or look for typing errors",
             )
-        label, most = counted.most_common(1)[0]
-        least = min(counted.values())
-        whole = counted.total()
-        if label != self._spared and len(counted) > 1 and (most > 0.8 * whole or most > 20 * max(3, least)):
+        label, most = given.most_common(1)[0]
+        least = min(given.values())
+        whole = given.total()
+        if self._balanced and len(given) > 1 and (most > 0.8 * whole or most > 20 * max(3, least)):
             yield Remark(
                 f"{one} {label!r} has {most:,} of {whole:,} {self._noun} ({percent(most, whole)}), the rarest "
                 f"{one} {least:,}",

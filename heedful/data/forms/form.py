@@ -53,6 +53,9 @@ class Found(ABC):
         notes: what else is to be told, in sentences.
         converted: why its parts are written anew in any case; empty where they need not be.
         said: what labels are called, in the plural; empty where there are none.
+        called: what each text of an example is called; what the example is called where that is empty.
+        bounded: whether examples that are too long lose something.
+        few: examples for training below which little is learned from scratch.
     """
 
     files: Mapping[Part, Sequence[Path]]
@@ -64,6 +67,9 @@ class Found(ABC):
     notes: Sequence[str] = ()
     converted: str = ""
     said: str = ""
+    called: Sequence[str] = ()
+    bounded: bool = True
+    few: int = 1000
 
     @property
     @abstractmethod
@@ -90,6 +96,10 @@ class Found(ABC):
     @abstractmethod
     def faults(self) -> Sequence[Fault]:
         """What may spoil training and is looked for."""
+
+    def place(self, part: Part, example: Example) -> str:
+        """Where an example stands, in messages."""
+        return f"{self.first(part)}:{example.line}"
 
     def usable(self, example: Example) -> bool:
         """Whether an example can be learned from; what cannot is left out of files that are written."""

@@ -34,12 +34,12 @@ _MAGIC: Final[Mapping[bytes, str]] = {
     b"fLaC": "a sound",
     b"ID3": "a sound",
     b"OggS": "a sound",
-    b"PK\x03\x04": "a zip archive (or an office document)",
+    b"PK\x03\x04": "a zip archive or an office document; unpack it, or save it as CSV",
     b"%PDF": "a PDF",
-    b"PAR1": "a Parquet table",
-    b"BZh": "a bzip2 archive",
-    b"\xfd7zXZ": "an xz archive",
-    b"\x28\xb5\x2f\xfd": "a zstd archive",
+    b"PAR1": "a Parquet table; save it as CSV or JSONL",
+    b"BZh": "a bzip2 archive; unpack it",
+    b"\xfd7zXZ": "an xz archive; unpack it",
+    b"\x28\xb5\x2f\xfd": "a zstd archive; unpack it",
     b"SQLite": "a database",
     b"ARROW1": "an Arrow table",
 }
@@ -154,7 +154,7 @@ class Folder(Shape):
     @property
     def told(self) -> str:
         """What it is, in words."""
-        return "a folder; name the files in it"
+        return "a folder; name the files in it, as in heedful new FOLDER/*"
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Binary(Shape):
     @property
     def told(self) -> str:
         """What it is, in words."""
-        return f"{self.what}, which is no text"
+        return f"no text but {self.what}"
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def glance(path: Path) -> Glance:
     beginning = _beginning(path)
     what = next((what for magic, what in _MAGIC.items() if beginning.startswith(magic)), None)
     if what is None and beginning[257:262] == b"ustar":
-        what = "a tar archive"
+        what = "a tar archive; unpack it"
     if what is not None:
         return Glance(path, Binary(what))
     require_utf8(path)

@@ -85,7 +85,7 @@ class LabelledFound(Found):
 
     def saver(self, folder: Path, part: Part, *, zipped: bool) -> Saver:
         """The same table."""
-        return self.tables[part].saver(folder, part, zipped=zipped)
+        return self._table.saver(folder, part, zipped=zipped)
 
     def faults(self) -> Sequence[Fault]:
         """Those of labelled texts."""
@@ -96,7 +96,7 @@ class LabelledFound(Found):
             Empty(self.noun, fatal=True),
             Repeated(
                 self.noun,
-                conflict="texts have two labels or more",
+                conflict="with two labels or more",
                 remedy="a model can learn only one of them: decide which is right",
             ),
             Garbled(self.noun),
@@ -175,6 +175,7 @@ class LabelledColumns(Form):
             label=label.name,
             numbers=numbers,
             said="numbers" if numbers else "classes",
+            called=["text"] if len(texts) == 1 else ["first text", "second text"],
             languages=[guessed(table.values(texts[0].name)[:1000])],
             notes=notes,
             converted="tables are read with commas or tabs between columns, so it is written with commas"

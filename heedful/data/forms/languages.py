@@ -128,7 +128,7 @@ _SCRIPTS: Final[Mapping[str, str]] = {
 _LETTERS: Final = {name: re.compile(f"[{letters}]") for name, letters in _SCRIPTS.items()}
 _WORDS: Final = """\
 en: the of and to in is that it for was on are with as i his they be at this have from not but by you he she an or we
-de: der die und in den von zu das mit sich des auf für ist im dem nicht ein eine als auch es an werden aus er hat dass wir
+de: der die und in den von zu das mit sich des auf für ist im dem nicht ein eine als auch es an werden aus er hat wir
 nl: de het een van en in is dat op te zijn met voor niet aan er om ook als dan maar hij ze wordt naar bij uit nog wel ik
 af: die van en in is het dat nie wat vir op met sy te as hulle ek was om aan sal ons word ook nie deur
 sv: och i att det som en på är av för med till den har de inte om ett han men var jag sig från vi så kan hon när

@@ -44,6 +44,7 @@ class ParallelFound(Found):
     noun: str = "pairs"
     together: bool = False
     parallel: bool = True
+    called: Sequence[str] = ("source", "target")
 
     def sides(self, part: Part) -> Sequence[str]:
         """What both sides of a part are called in messages."""
@@ -52,14 +53,14 @@ class ParallelFound(Found):
     def faults(self) -> Sequence[Fault]:
         """Those of translations."""
         sides = {part: self.sides(part) for part in self.present}
-        several = "sources have more than one target, as when several people translated them"
+        several = "with more than one target, as when several people translated them"
         remedy = "fine if all of them are right; a model learns their mean"
         return [
             Misaligned(sides),
             Tongues(self.languages, sides),
             Leaked(),
             Empty(self.noun, fatal=False),
-            Repeated(self.noun, conflict=several, remedy=remedy, least=0.01),
+            Repeated(self.noun, called="sources", conflict=several, remedy=remedy, least=0.01),
             Copied(self.noun),
             Unequal(self.noun),
             Garbled(self.noun),
@@ -157,7 +158,7 @@ class ColumnsFound(ParallelFound):
         """The same table; lines of JSON instead of a CSV file."""
         if self.as_json:
             return JsonlSaver(folder / f"{part}.jsonl{'.gz' * zipped}")
-        return self.tables[part].saver(folder, part, zipped=zipped, head=False)
+        return self.tables[self.present[0]].saver(folder, part, zipped=zipped, head=False)
 
 
 @final
@@ -185,6 +186,21 @@ class ParallelLines(Form):
             files={part: [file.path for file in both] for part, both in ordered.items()},
             certainty=self.certainty,
             languages=languages,
+        )
+
+    def hint(self, files: Sequence[Glance]) -> str:
+        """What is missing, or too much, where some part has two files or more."""
+        parts = by_part(files)
+        if not all(isinstance(file.shape, Plain) for file in files) or max(map(len, parts.values())) < 2:
+            return ""
+        odd = next(((part, each) for part, each in parts.items() if len(each) != 2), None)
+        if odd is None:
+            return ""
+        part, found = odd
+        names = ", ".join(file.path.name for file in found)
+        return (
+            f"{names}: {len(found)} file{'s' * (len(found) > 1)} for {part}, where translations need two; name two "
+            "files of text for each part, the source first, as in heedful new train.en train.de"
         )
 
 

@@ -163,7 +163,8 @@ class PlainText(Form):
             unit = "stretches"
         yield TextFound(
             files={part: [each[0].path] for part, each in parts.items()},
-            certainty=self.certainty,
+            certainty=self.certainty if unit != "stretches" else min(0.6, self.certainty),
+            few=200 if unit == "stretches" else 1000,
             noun={"paragraphs": "paragraphs", "stretches": "stretches", "lines": "lines"}[unit],
             languages=[guessed(filled[:1000])],
             unit=unit,  # type: ignore[arg-type]  # one of the three

@@ -38,6 +38,8 @@ class QuestionsFound(Found):
     """
 
     noun: str = "questions"
+    called: Sequence[str] = ("question", "context")
+    bounded: bool = False  # longer contexts are read in windows
     kind: Kind
     tables: Mapping[Part, Table]
     columns: tuple[str, str, str] = ("question", "context", "answers")
@@ -93,6 +95,10 @@ class QuestionsFound(Found):
             raw = {"question": asked, "context": text, "answers": found}
             yield Example((asked, text), (), number, raw, (text,))
 
+    def place(self, part: Part, example: Example) -> str:
+        """Questions of SQuAD's JSON have no line of their own."""
+        return f"{self.first(part)} question {example.line}" if self.kind == "squad" else super().place(part, example)
+
     def table(self, files: Sequence[str]) -> Mapping[str, Any]:
         """The file, with its kind where its name does not tell it."""
         kind = "jsonl" if self.kind == "converted" else self.kind
@@ -105,13 +111,16 @@ class QuestionsFound(Found):
         if self.kind == "squad":
             return SquadSaver(folder / f"{part}.json{gz}")
         if self.kind == "subjqa":
-            return CsvSaver(folder / f"{part}.csv{gz}", head=[each.name for each in self.tables[part].columns])
+            return CsvSaver(
+                folder / f"{part}.csv{gz}", head=[each.name for each in self.tables[self.present[0]].columns]
+            )
         path = folder / f"{part}.jsonl{gz}"
         return JsonlSaver(path) if self.kind == "converted" else LineSaver(path)
 
     def faults(self) -> Sequence[Fault]:
         """Those of questions; contexts may have any length."""
-        return [Leaked(), Empty(self.noun, fatal=False), Repeated(self.noun), Garbled(self.noun)]
+        again = [] if self.kind == "subjqa" else [Repeated(self.noun)]  # there every person's answer has a row
+        return [Leaked(), Empty(self.noun, fatal=False), *again, Garbled(self.noun)]
 
 
 def _squad(path: Path) -> Iterator[Example]:

@@ -9,7 +9,7 @@ from heapq import heappush, heappushpop
 from typing import Final
 
 from heedful.data.forms.columns import number_in
-from heedful.data.forms.faults import Remark, percent, show, tokens_in
+from heedful.data.forms.faults import Remark, counted, percent, show, tokens_in
 from heedful.data.forms.form import Example, Found
 from heedful.data.forms.languages import SPACELESS
 from heedful.data.forms.naming import PARTS, Part
@@ -64,8 +64,8 @@ class Survey:
             return None
         probably = "is probably" if count == 1 else "are probably"
         return Remark(
-            f"{count:,} {noun} ({percent(count, self.tokens.size)}) {probably} longer than data.max_length = {tokens} "
-            "tokens",
+            f"{counted(count, noun)} ({percent(count, self.tokens.size)}) {probably} longer than data.max_length = "
+            f"{tokens} tokens",
             [shown for size, shown in self.longest if size > tokens],
             "heedful recipe data.max_length says what becomes of them: split them, or raise that key, which costs "
             "memory and time",
@@ -85,9 +85,8 @@ def survey(found: Found) -> Survey:
     for part in reversed(PARTS):
         if part not in found.files:
             continue
-        path = found.first(part)
         for example in found.examples(part):
-            place = f"{path}:{example.line}"
+            place = found.place(part, example)
             counts[part] = counts.get(part, 0) + 1
             lengths.add(example, place)
             for label in example.labels:
@@ -98,7 +97,7 @@ def survey(found: Found) -> Survey:
             if part == "train" and found.usable(example):
                 splitter.add(example.keys)
         if part not in counts:
-            raise DataError(f"{path}: there are no {found.noun} in it; is it the right file?")
+            raise DataError(f"{found.first(part)}: there are no {found.noun} in it; is it the right file?")
     ordered = {part: counts[part] for part in PARTS if part in counts}
     remarks = [remark for fault in faults for remark in fault.remarks(ordered)]
     longest = sorted(lengths.longest, reverse=True)
@@ -138,9 +137,7 @@ def described(found: Found, seen: Survey) -> list[str]:
     counts = ", ".join(f"{count:,} for {_for(part)}" for part, count in seen.counts.items())
     lines = [f"form: {found.seen}", f"learned: {found.taken}", f"{found.noun}: {counts}"]
     for number, words in enumerate(seen.words):
-        what = (
-            "text" if len(seen.words) == 1 else ("source", "target")[number] if found.parallel else f"text {number + 1}"
-        )
+        what = found.called[number] if found.called else counted(1, found.noun).removeprefix("1 ")
         unit = "characters" if _spaceless(found, number) else "words"
         lines.append(f"{unit} of a {what}: {words.share(0.5):,} (median), {words.share(0.95):,} (95th percentile)")
     if found.said == "numbers":

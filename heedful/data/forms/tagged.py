@@ -79,12 +79,13 @@ class TaggedFound(Found):
     def faults(self) -> Sequence[Fault]:
         """Those of tagged words."""
         return [
-            Labels("words", what=("tag", "tags"), spared="O"),
+            Labels("words", what=("tag", "tags"), balanced=False),
             Leaked(),
             Empty(self.noun, fatal=True),
             Repeated(
                 self.noun,
-                conflict="sentences have other tags where they come again",
+                called="sentences",
+                conflict="with other tags where they come again",
                 remedy="a model can learn only one of them: decide which is right",
             ),
             Garbled(self.noun),

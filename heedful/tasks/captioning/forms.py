@@ -26,6 +26,6 @@ def _is_coco(file: Glance) -> bool:
 
 
 FORMS: Final[Sequence[Form]] = (
-    Pointer(_is_picture, f"these are pictures, or files of them; captions are learned from both: {_COPY}"),
+    Pointer(_is_picture, f"these are pictures, or names of their files; captions are learned from both: {_COPY}"),
     Pointer(_is_coco, f"this is COCO's JSON; {_COPY}"),
 )
