@@ -379,22 +379,16 @@ def table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 def _separated(path: Path) -> Shape:
     """A table whose columns are separated by whatever gives all rows equally many, and more than one."""
-    best: list[list[str]] = []
     chosen, most = ",", (0.0, 0)
     for delimiter in ",;\t|":
         try:
-            rows = [row for _, row in islice(table_rows(path, delimiter), 1000)]
+            sizes = [len(row) for _, row in islice(table_rows(path, delimiter), 1000)]
         except DataError:
-            if delimiter == ",":
-                continue
-            continue
-        sizes = [len(row) for row in rows]
-        width = max(set(sizes), key=sizes.count) if sizes else 0
-        worth = (sizes.count(width) / len(sizes) if width > 1 else 0.0, width)
-        if worth > most:
-            best, chosen, most = rows, delimiter, worth
-    if not best:  # what is wrong with it, in words
-        best = [row for _, row in islice(table_rows(path, ","), _LINES)]
+            continue  # the chosen one is read again, and says what is wrong
+        width = max(set(sizes), key=sizes.count)
+        worth = (sizes.count(width) / len(sizes), width)
+        if width > 1 and worth > most:
+            chosen, most = delimiter, worth
     rows = [row for _, row in islice(table_rows(path, chosen), _LINES)]
     return _rows(chosen, rows)
 

@@ -62,10 +62,9 @@ class Sketch(Generic[T]):
         if key >= self.bound:
             return
         self._kept[key] = value
-        if len(self._kept) > self._limit:
-            ordered = sorted(self._kept)
-            self.bound = ordered[len(ordered) // 2]
-            self._kept = {key: self._kept[key] for key in ordered[: len(ordered) // 2]}
+        while len(self._kept) > self._limit:  # halved, so that no order of texts leads to another bound
+            self.bound //= 2
+            self._kept = {key: value for key, value in self._kept.items() if key < self.bound}
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -85,7 +85,7 @@ class TaggedFound(Found):
             Repeated(
                 self.noun,
                 called="sentences",
-                conflict="with other tags where they come again",
+                conflict="with tags in two ways or more",
                 remedy="a model can learn only one of them: decide which is right",
             ),
             Garbled(self.noun),
