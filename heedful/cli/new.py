@@ -89,7 +89,12 @@ def _is_conversing() -> bool:
 
 def _ask(question: str) -> str:
     print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip()
+    return _typed().strip()
+
+
+def _typed() -> str:
+    """A line that somebody types; nothing where the input ends."""
+    return sys.stdin.readline()
 
 
 def _decided(found: Sequence[Proposal], *, asked: bool) -> Proposal:

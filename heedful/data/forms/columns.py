@@ -10,6 +10,8 @@ from itertools import pairwise
 from math import isfinite
 from typing import Final
 
+from heedful.data.forms.languages import code_of
+
 _MANY: Final = 2000
 """Different values of a column that are counted, at most."""
 _LABELS: Final = 200
@@ -161,8 +163,9 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
         return True
     columns = profiles(head, rows[1:])
     measured = any(cell and column.numeric > 0.95 for cell, column in zip(head, columns, strict=True))
+    tongues = sum(bool(code_of(cell)) and column.words > 2 for cell, column in zip(head, columns, strict=True))
     unlike = any(column.is_label and cell not in column.counts for cell, column in zip(head, columns, strict=True))
-    return measured or (any(known) and unlike)
+    return measured or tongues > 1 or (any(known) and unlike)
 
 
 def _may_be_names(cells: Sequence[str]) -> bool:

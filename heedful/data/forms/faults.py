@@ -55,7 +55,7 @@ class Fault(ABC):
 
 def show(place: str, *texts: str) -> str:
     """An example on one line: its place and the beginnings of its texts."""
-    return f"{place}: {' | '.join(_short(text) for text in texts)}"
+    return f"{place}: {' | '.join(_short(text) or '(empty)' for text in texts)}"
 
 
 def _short(text: str) -> str:

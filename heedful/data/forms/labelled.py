@@ -123,7 +123,8 @@ class LabelledColumns(Form):
                     "text label"
                 )
             texts, label = [table.column(name) for name in columns[:-1]], table.column(columns[-1])
-            yield self._found(tables, texts, label, certainty=0.95, notes=[])
+            sure = 0.95 if label.is_label or label.is_number else 0.3
+            yield self._found(tables, texts, label, certainty=sure, notes=[])
             return
         texts = [each for each in table.columns if each.is_text]
         labels = [each for each in table.columns if each.is_label or (each.is_number and not each.is_label)]

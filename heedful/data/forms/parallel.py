@@ -191,7 +191,7 @@ class ParallelLines(Form):
     def hint(self, files: Sequence[Glance]) -> str:
         """What is missing, or too much, where some part has two files or more."""
         parts = by_part(files)
-        if not all(isinstance(file.shape, Plain) for file in files) or max(map(len, parts.values())) < 2:
+        if not all(isinstance(file.shape, Plain) for file in files) or max(map(len, parts.values()), default=0) < 2:
             return ""
         odd = next(((part, each) for part, each in parts.items() if len(each) != 2), None)
         if odd is None:
@@ -231,7 +231,8 @@ class ParallelColumns(Form):
                     continue
                 if pair and not all(languages):
                     languages = pair
-                certainty = self.certainty if apart or columns else 0.6 if pair or alone else 0.4
+                said = bool(columns) and one.is_text and other.is_text
+                certainty = self.certainty if apart or said else 0.6 if pair or alone else 0.4
                 yield ColumnsFound(
                     files={part: [each.path] for part, each in tables.items()},
                     certainty=certainty,

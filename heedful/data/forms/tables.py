@@ -168,7 +168,7 @@ def chosen(files: Sequence[Glance]) -> dict[Part, Table] | None:
 def _alike(one: Rows | Objects, other: object) -> bool:
     """Whether two files have the same columns."""
     if isinstance(one, Objects):
-        return isinstance(other, Objects) and bool(_names(one) & _names(other))
+        return isinstance(other, Objects) and bool(_names(one) & _names(other) or one.nested & other.nested)
     if not isinstance(other, Rows) or one.delimiter != other.delimiter or one.header != other.header:
         return False
     return _names(one) == _names(other) if one.header else len(one.columns) == len(other.columns)

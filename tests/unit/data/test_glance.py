@@ -174,6 +174,7 @@ def test_missing_and_damaged_files(write: Write, tmp_path: Path) -> None:
     [
         ([["sentence", "label"], ["a good film", "1"], ["bad", "0"]], True),
         ([["Quality", "#1 ID", "#1 String"], ["1", "702", "He said so."], ["0", "703", "She did."]], True),
+        ([["en", "de", "x"], ["a good film", "ein guter Film", "x"], ["so is it", "so ist es", "x"]], True),
         ([["words", "score"], ["a good film", "1.5"]], True),
         ([["a good film", "1"], ["a bad film", "0"]], False),
         ([["How are you?", "Wie geht es dir?"], ["Hello", "Hallo"]], False),

@@ -1,5 +1,7 @@
 """Languages are known by scripts and common words, parts and languages of files by their names."""
 
+# ruff: noqa: E501, RUF001  # sentences stand in one piece, in their own letters
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -7,6 +7,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,7 @@ def test_a_sample_is_spread_over_everything() -> None:
         sample.add(str(number))
     numbers = [int(text) for text in sample.texts]
     assert 5 <= len(numbers) <= 10
-    assert len({b - a for a, b in zip(numbers, numbers[1:], strict=False)}) == 1
+    assert len({b - a for a, b in pairwise(numbers)}) == 1
     assert numbers[-1] > 800
 
 
