@@ -150,8 +150,8 @@ COSTS = (
     Mutant(
         "a run that goes on begins its epoch anew in the forecast",
         "training/trainer.py",
-        "return Plan(self.progress, len(updates), min(done, len(updates)), sum(sizes), examples)",
-        "return Plan(self.progress, len(updates), 0, sum(sizes), examples)",
+        "return Plan(self.progress, len(updates), min(done, len(updates)), sum(sizes), examples, every)",
+        "return Plan(self.progress, len(updates), 0, sum(sizes), examples, every)",
         (FORECAST,),
     ),
     Mutant(

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from heedful.cli.arguments import MaybeText, PositionalPath, parse_apart
 from heedful.cli.output import say
-from heedful.recipes.load import dump, load_recipe
+from heedful.recipes.load import dump, left_open, load_recipe
+from heedful.recipes.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     given, overrides = parse_apart(Arguments, arguments, program="heedful train")
     recipe = load_recipe(given.recipe, overrides)
     if given.print_config:
-        print(dump(recipe), end="")
+        print(dump(_whole(recipe, given.device)), end="")
         return 0
 
     from rich.console import Console
@@ -47,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.training.forecast import Forecast
 
     console = Console(stderr=True, force_terminal=None if os.environ.get("RANK", "0") == "0" else False)
-    kind, forecast = kind_of(recipe), Forecast(limits_of(recipe.training), recipe.training.evaluate_every)
+    kind, forecast = kind_of(recipe), Forecast(limits_of(recipe.training))
     with TrainingProgress(forecast, console, kind.counted) as progress:
         outcome = train(recipe, listeners=[progress], say=say, device=given.device)
     if outcome.leads and outcome.signal:
@@ -57,3 +58,15 @@ def run(arguments: Sequence[str]) -> int:
         following = kind.tried(recipe).replace("RUN", shlex.quote(str(outcome.folder)))
         say(f"trained: {outcome.folder}\nnext: heedful {following}")
     return 128 + outcome.signal if outcome.signal else 0
+
+
+def _whole(recipe: Recipe, device: str | None) -> Recipe:
+    """With what training would choose by the data and the time."""
+    if not any(left_open(recipe, key) for key in recipe.fitted):
+        return recipe
+
+    from heedful.runs.device import find_device
+    from heedful.runs.fitted import fitted
+    from heedful.runs.initial import resolved
+
+    return fitted(resolved(recipe), device=find_device(device))

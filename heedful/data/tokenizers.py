@@ -299,7 +299,7 @@ def learn_sentencepiece(
     Args:
         texts: what to learn from; empty ones teach nothing, long ones are read whole.
         kind: byte-pair encoding (Sennrich et al. 2016) or a unigram language model (Kudo 2018).
-        size: how many pieces, the four special ones included.
+        size: how many pieces at most, the four special ones included; a short text has fewer.
         lowercase: fold the case of everything that is ever encoded.
         character_coverage: share of the characters in the texts that must have a piece, 0.98 to 1; 0.9995
             suits languages with thousands of characters.
@@ -321,6 +321,7 @@ def learn_sentencepiece(
             model_writer=model,
             model_type=kind,
             vocab_size=size,
+            hard_vocab_limit=False,  # a short text has fewer
             character_coverage=character_coverage,
             normalization_rule_name=rules(lowercase=lowercase),
             max_sentence_length=4 * _LONGEST_PART + 1,  # in bytes; what is longer would be dropped silently
@@ -344,9 +345,9 @@ def learn_sentencepiece(
 def learn_characters(
     texts: Iterable[str], *, size: int | None, lowercase: bool, verbatim: bool = False, masked: bool = False
 ) -> Characters:
-    """The most frequent characters of some texts: `size` with the special pieces, or all of them.
+    """The most frequent characters of some texts: at most `size` with the special pieces, or all of them.
 
-    `DataError` where there is nothing to read, or fewer than `size`.
+    `DataError` where there is nothing to read.
     """
     read = _reading(lowercase=lowercase, verbatim=verbatim)
     counts = Counter(character for text in texts for character in read(valid(text)))
@@ -355,9 +356,9 @@ def learn_characters(
 
 
 def learn_words(texts: Iterable[str], *, size: int | None, lowercase: bool, masked: bool = False) -> Words:
-    """The most frequent words of some texts: `size` with the special pieces, or all of them.
+    """The most frequent words of some texts: at most `size` with the special pieces, or all of them.
 
-    `DataError` where there is nothing to read, or fewer than `size`.
+    `DataError` where there is nothing to read.
     """
     normalise, pattern = normaliser(lowercase=lowercase), word_pattern()
     counts = Counter(word for text in texts for word in pattern.findall(normalise(valid(text))))
@@ -382,10 +383,7 @@ def _most_frequent(counts: Counter[str], *, size: int | None, masked: bool) -> l
     if not counts:
         raise _nothing()
     reserved = len(_reserved(masked=masked))
-    largest = len(counts) + reserved
-    size = largest if size is None else size
-    if size > largest:
-        raise _too_large(size, largest=largest)
+    size = len(counts) + reserved if size is None else size
     if size <= reserved:
         raise _too_small(size, smallest=reserved + 1)
     return sorted(counts, key=lambda piece: (-counts[piece], piece))[: size - reserved]
@@ -393,13 +391,6 @@ def _most_frequent(counts: Counter[str], *, size: int | None, masked: bool) -> l
 
 def _nothing() -> DataError:
     return DataError("there is no text to learn a vocabulary from; check the training files")
-
-
-def _too_large(size: int, *, largest: int) -> DataError:
-    return DataError(
-        f"a vocabulary of {size} pieces is more than the training text allows, which is {largest}; "
-        "set a size of at most that or add text"
-    )
 
 
 def _too_small(size: int, *, smallest: int) -> DataError:
@@ -410,8 +401,6 @@ def _too_small(size: int, *, smallest: int) -> DataError:
 
 
 def _learning_error(message: str, *, size: int) -> DataError:
-    if found := re.search(r"set it to a value <= (\d+)", message):
-        return _too_large(size, largest=int(found[1]))
     if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return _too_small(size, smallest=int(found[1]))
     if "sentences_.empty()" in message or "all_chars_count" in message:

@@ -7,7 +7,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -22,8 +22,12 @@ from heedful.recipes.section import Section, keys, member, members, named
 _TYPED: Final = Path("-")
 """Standard input."""
 _STRANGE: Final = frozenset({"extra_forbidden", "missing", "union_tag_not_found", "union_tag_invalid"})
+_ALWAYS: Final = frozenset({"task", "kind"})
+"""Keys that say of which form a table is, whether they were given or not."""
 _FEW: Final = 3
 """Tasks that a recipe without one may be for, at most, to be told."""
+
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
 
 def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
@@ -54,9 +58,41 @@ def stored_recipe(table: Mapping[str, Any], *, place: str) -> Recipe:
     return recipe_from(completed(table, _kind(table, place=place)), place=place)
 
 
-def taking_up(recipe: Recipe, stored: Mapping[str, Any]) -> Recipe:
-    """A recipe as it goes on with the run that keeps `stored`: where neither says a word, all stays as it began."""
-    table = taken_up(recipe, stored)
+def given(table: Any) -> Any:
+    """What was given of a recipe, or of a table in it, as plain values: what was left to defaults is left away."""
+    if isinstance(table, Mapping):
+        return {name: given(value) for name, value in table.items()}
+    if not isinstance(table, Section):
+        return table
+    plain = table.model_dump(mode="json")
+    named = table.model_fields_set | _ALWAYS
+    values = {name: getattr(table, name) for name in type(table).model_fields if name in named and name in plain}
+    return {
+        name: given(value) if isinstance(value, Section | Mapping) else plain[name] for name, value in values.items()
+    }
+
+
+def left_open(recipe: Section, key: str) -> bool:
+    """Whether there is such a key, dotted, that was not given."""
+    return _left_open(recipe, key.split("."))
+
+
+def filled(recipe: AnyRecipe, settings: Mapping[str, Any], *, place: str) -> AnyRecipe:
+    """A recipe with some values, by their dotted keys, as if they had been given; a RecipeError names `place`."""
+    table: dict[str, Any] = given(recipe)
+    for key, value in settings.items():
+        table = _with(table, key.split("."), value)
+    found = recipe_from(table, place=place)
+    assert isinstance(found, type(recipe))
+    return found
+
+
+def taking_up(recipe: Recipe, stored: Mapping[str, Any], *, begun: bool) -> Recipe:
+    """A recipe as it goes on with the run that keeps `stored`: where neither says a word, all stays as it began.
+
+    A run of which nothing was trained, `begun`, says no more than what was fitted to its data.
+    """
+    table = taken_up(recipe, stored, begun=begun)
     try:
         return recipe if table is None else recipe_from(table, place="")
     except RecipeError:  # it asks for something else, as the one who takes up the run will tell
@@ -87,15 +123,22 @@ def completed(table: Mapping[str, Any], kind: type[Section]) -> dict[str, Any]:
     return found
 
 
-def taken_up(recipe: Section, stored: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A recipe that is to go on with a run, as a table: keys that the run lacks, and that nobody sets, mean what they
-    meant when it began; None where that changes nothing.
+def taken_up(recipe: Section, stored: Mapping[str, Any], *, begun: bool = True) -> dict[str, Any] | None:
+    """A recipe that is to go on with a run, as a table; None where that changes nothing.
+
+    Keys that the run lacks, and that nobody sets, mean what they meant when it began; those that were fitted to its
+    data keep their values.
 
     Args:
         recipe: as it was given.
         stored: that of the run, as it lies in its folder.
+        begun: whether anything was trained there.
     """
-    former = {path: meant for path, meant in missing(stored, type(recipe)) if _left_open(recipe, path)}
+    former = {path: meant for path, meant in missing(stored, type(recipe)) if begun and _left_open(recipe, path)}
+    for key in recipe.fitted if isinstance(recipe, Recipe) else ():
+        path = tuple(key.split("."))
+        if _left_open(recipe, path) and (kept := _at(stored, path)) is not None:
+            former[path] = kept
     if not former:
         return None
     table: dict[str, Any] = recipe.model_dump(mode="json", exclude_none=True)
@@ -210,4 +253,11 @@ def _left_open(recipe: Section, path: Sequence[str]) -> bool:
 
 def _with(table: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
     name, *rest = path
-    return {**table, name: _with(table[name], rest, value) if rest else value}
+    return {**table, name: _with(table.get(name, {}), rest, value) if rest else value}
+
+
+def _at(table: Any, path: Sequence[str]) -> Any:
+    """What stands there; None where nothing does."""
+    for name in path:
+        table = table.get(name) if isinstance(table, Mapping) else None
+    return table

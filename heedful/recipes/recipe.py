@@ -89,11 +89,13 @@ class Recipe(Section):
         shown_by: where its `Demonstration` is, likewise; empty where it has none.
         forms: where the forms of data are that `heedful new` knows it by, likewise, and without torch; empty where
             there are none.
+        fitted: keys that the task chooses by the data and the time where nobody gives them (`Kind.fit`).
     """
 
     made_by: ClassVar[str]
     shown_by: ClassVar[str] = ""
     forms: ClassVar[str] = ""
+    fitted: ClassVar[tuple[str, ...]] = ()
 
     format: Literal[1] = FORMAT
     """version of the recipe format"""

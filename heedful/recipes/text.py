@@ -97,7 +97,7 @@ class TokenizerConfig(Section):
     kind: Literal["bpe", "unigram", "characters", "words"] = "bpe"
     """byte-pair encoding, a unigram language model, single characters, or words between spaces"""
     size: Annotated[int, Field(ge=8)] | None = Field(default_factory=lambda given: _SIZES.get(given["kind"]))
-    """entries of each vocabulary, special ones included; else 8000 pieces, or all characters or words"""
+    """entries of each vocabulary at most, special ones included; else 8000 pieces, or all characters or words"""
     lowercase: bool = False
     """whether everything is lowercased first"""
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0

@@ -44,7 +44,7 @@ class Costs(Listener):
         self._model = model
         self._say = say
         self._device = device
-        self._forecast = Forecast(limits_of(config), config.evaluate_every)
+        self._forecast = Forecast(limits_of(config))
         self._planned = self._told = False
         self._begun = 0.0
 

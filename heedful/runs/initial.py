@@ -13,7 +13,7 @@ from heedful.architectures.interface import EmbeddedConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError, RunError
-from heedful.recipes.load import recipe_from
+from heedful.recipes.load import filled
 from heedful.recipes.recipe import Recipe, TunedRecipe
 from heedful.recipes.text import GivenTokenizerConfig
 from heedful.runs.origin import open_origin
@@ -48,11 +48,8 @@ def resolved(recipe: AnyRecipe) -> AnyRecipe:
         raise RecipeError(
             f"tokenizer: init = {recipe.init} brings its own vocabulary; leave the table [tokenizer] away"
         )
-    table = recipe.model_dump(mode="json", exclude_none=True)
-    table |= {"tokenizer": {"kind": "given"}, "model": _model(recipe, origin)}
-    found = recipe_from(table, place=f"init = {recipe.init}")
-    assert isinstance(found, type(recipe))
-    return found
+    settings = {"tokenizer": {"kind": "given"}, "model": _model(recipe, origin)}
+    return filled(recipe, settings, place=f"init = {recipe.init}")
 
 
 def given_tokenizer(recipe: Recipe) -> Tokenizer | None:

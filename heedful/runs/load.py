@@ -173,7 +173,7 @@ def require_task(run: Run[Any, Any], wanted: str) -> None:
 
 def taking_up_run(folder: Path, recipe: Recipe) -> Recipe:
     """A recipe as it goes on with the run in a folder, which may be older than some of its keys."""
-    return taking_up(recipe, _stored(folder / CONFIG)) if read_manifest(folder).last is not None else recipe
+    return taking_up(recipe, _stored(folder / CONFIG), begun=is_begun(folder))
 
 
 def _stored(path: Path) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from heedful.data.corpus import Corpus, fingerprint
 from heedful.errors import DataError, RunError
 from heedful.recipes.recipe import PARTS, Recipe, data_table
 from heedful.recipes.section import Anchor, Mark, Section, fixed, keys, marked, parts
+from heedful.recipes.text import TokenizerConfig
 from heedful.runs.initial import begin_run
 from heedful.runs.load import is_begun, open_run, save_run, taking_up_run
 from heedful.runs.metrics_log import writer_class
@@ -143,8 +144,21 @@ def _create(recipe: Recipe, *, say: Callable[[str], None]) -> Run[Any, Any]:
         if "" in recipe.datasets:  # where there are several, each tells its own
             place.enter_context(placed("data.train"))
         run = begin_run(recipe.output, recipe)
+    for name, member in run.members.items():
+        for shrunk in _shrunk(member):
+            say(f"{f'{name}: ' if name else ''}{shrunk}")
     save_run(run)
     return run
+
+
+def _shrunk(run: Run[Any, Any]) -> Iterator[str]:
+    """Which vocabularies have fewer pieces than the recipe allows, because the text has no more."""
+    config = run.recipe.tokenizer
+    wanted = config.size if isinstance(config, TokenizerConfig) else None
+    sizes = {run.sizes[file] for file in run.kind.words}
+    if wanted is not None and (found := sorted(size for size in sizes if size < wanted)):
+        counts = " and ".join(f"{size:,}" for size in found)
+        yield f"the training text has {counts} pieces, fewer than tokenizer.size = {wanted}: these are taken"
 
 
 def open_corpus(run: Run[Any, Any], part: str, *, say: Callable[[str], None], name: str = "") -> Corpus:

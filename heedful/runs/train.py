@@ -22,6 +22,7 @@ from heedful.recipes.recipe import Recipe, data_table
 from heedful.runs.checkpoints import finish, resume
 from heedful.runs.costs import Costs
 from heedful.runs.device import find_device, keep_pages
+from heedful.runs.fitted import fitted
 from heedful.runs.initial import fresh, resolved
 from heedful.runs.learning_curve import read_curve
 from heedful.runs.load import is_begun, trained
@@ -89,9 +90,12 @@ def train(
 
         def begin() -> tuple[Run[Any, Any], Corpora]:
             held.enter_context(claimed(recipe.output))
-            for risk in risks(recipe):
+            whole = recipe
+            if not is_begun(recipe.output):
+                whole = fitted(recipe, device=here.device, processes=here.size, say=say)
+            for risk in risks(whole):
                 say(f"warning: {risk}")
-            opened = _open(recipe, say)
+            opened = _open(whole, say)
             _describe(*opened, device=here.device, say=say)
             return opened
 

@@ -23,6 +23,7 @@ from heedful.recipes.recipe import Recipe
 from heedful.recipes.text import TokenizerConfig
 from heedful.tasks.counted import Counted
 from heedful.tasks.exam import Asking, Exam
+from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.labelled import LabelledComparison, LabelledExam, LabelledReport
 from heedful.tasks.report import Comparison, Report
 from heedful.tasks.task import Task
@@ -80,6 +81,18 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
     def tried(self, recipe: AnyRecipe) -> str:
         """`trial`, where it depends on the recipe."""
         return self.trial
+
+    def fit(self, recipe: AnyRecipe, means: Means) -> Settings:
+        """Values for keys of `Recipe.fitted`, by what there is to learn from; none where nothing is to be chosen.
+
+        Args:
+            recipe: of a run that is to be made, with the vocabulary and the architecture of its `init`.
+            means: what training may take.
+
+        Raises:
+            DataError: a text cannot be read, or has nothing to learn from.
+        """
+        return {}
 
     @abstractmethod
     def learn(self, recipe: AnyRecipe, *, given: Tokenizer | None) -> Vocabularies:

@@ -36,7 +36,7 @@ class Forecast:
 
     Attributes:
         limits: when training ends.
-        evaluate_every: updates between evaluations.
+        evaluate_every: updates between evaluations, once a plan tells.
         step: updates done.
         last: the update after which `steps` or `epochs` are over; None where neither is known.
         by: which of the two.
@@ -47,7 +47,7 @@ class Forecast:
     """
 
     limits: Limits
-    evaluate_every: int
+    evaluate_every: int = 1
     step: int = 0
     last: int | None = None
     by: Literal["steps", "epochs"] = "steps"
@@ -72,7 +72,7 @@ class Forecast:
             if progress.epoch < limits.epochs:
                 left = plan.updates - plan.done + (limits.epochs - progress.epoch - 1) * plan.updates
             found.append((max(progress.step + left, limits.min_steps), "epochs"))
-        known = replace(self, step=progress.step, stale=progress.stale)
+        known = replace(self, step=progress.step, stale=progress.stale, evaluate_every=plan.evaluate_every)
         if not self.seen:  # afterwards the clock stands at the last update, where a pause may have begun
             known = replace(known, clock=progress.seconds)
         if not found:

@@ -112,6 +112,7 @@ class Plan:
         done: those of it that are behind.
         batches: that the whole epoch consists of.
         examples: that they hold.
+        evaluate_every: updates between evaluations.
     """
 
     progress: Progress
@@ -119,6 +120,7 @@ class Plan:
     done: int
     batches: int
     examples: int
+    evaluate_every: int
 
 
 @dataclass(frozen=True)

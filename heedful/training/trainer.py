@@ -168,7 +168,8 @@ class Trainer(Generic[Batch]):
         sizes = [len(batches) for batches in updates]
         done = sum(behind < self.progress.position for behind in accumulate(sizes, initial=0))
         examples = sum(len(rows) for batches in updates for rows in batches)
-        return Plan(self.progress, len(updates), min(done, len(updates)), sum(sizes), examples)
+        every = self.habits.evaluate_every
+        return Plan(self.progress, len(updates), min(done, len(updates)), sum(sizes), examples, every)
 
     def _finished(self) -> bool:
         limits, progress = self.limits, self.progress

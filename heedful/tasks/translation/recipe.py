@@ -64,6 +64,12 @@ class TranslationRecipe(Recipe):
     made_by: ClassVar = "heedful.tasks.translation.run:KIND"
     shown_by: ClassVar = "heedful.tasks.translation.demonstration:TranslationDemonstration"
     forms: ClassVar = "heedful.tasks.translation.forms:FORMS"
+    fitted: ClassVar = (
+        "tokenizer.size",
+        *(f"model.{key}" for key in ("d_model", "heads", "d_ff", "encoder_layers", "decoder_layers")),
+        *(f"model.{key}" for key in ("dropout", "residual")),
+        *(f"training.{key}" for key in ("batch_tokens", "schedule", "evaluate_every")),
+    )
 
     task: Literal["translation"] = "translation"
     """what is learned"""

@@ -26,8 +26,8 @@ def evaluation(step: int, *, improved: bool) -> Evaluation:
 def follow(limits: dict[str, Any], *, terminal: bool, steps: int = 6, counted: Counted = SENTENCES) -> str:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=160)
-    with TrainingProgress(Forecast(Limits(**limits), 3), console, counted) as progress:
-        progress.planned(Plan(Progress(), updates=3, done=0, batches=3, examples=60))
+    with TrainingProgress(Forecast(Limits(**limits)), console, counted) as progress:
+        progress.planned(Plan(Progress(), updates=3, done=0, batches=3, examples=60, evaluate_every=3))
         for step in range(1, steps + 1):
             progress.updated(update(step))
             if step % 3 == 0:

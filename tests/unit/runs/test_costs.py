@@ -11,7 +11,7 @@ from heedful.recipes.training import TrainingConfig
 from heedful.runs.costs import Costs, memory_told, size_told
 from heedful.training.listeners import Evaluation, Plan, Progress, Update
 
-PLAN = Plan(Progress(), updates=50, done=0, batches=100, examples=5000)
+PLAN = Plan(Progress(), updates=50, done=0, batches=100, examples=5000, evaluate_every=100)
 
 
 class Clock:
@@ -92,7 +92,7 @@ def test_short_trainings_need_no_forecast() -> None:
 
 def test_a_run_that_goes_on_tells_what_is_left() -> None:
     progress = Progress(step=900, epoch=18, seconds=900.0)
-    clock = Clock({"steps": 1000}, Plan(progress, updates=50, done=0, batches=100, examples=5000))
+    clock = Clock({"steps": 1000}, Plan(progress, updates=50, done=0, batches=100, examples=5000, evaluate_every=100))
     assert clock.told[1] == "50 updates an epoch, 1,000 in all (20.0 epochs), 900 of them done"
     clock.costs.evaluated(Evaluation(progress, {"loss": 1.0}, False, 10.0))
     assert clock.update(1.0, times=10) == ["about 2 min for 90 updates"], "with the evaluation at its end"

@@ -24,8 +24,8 @@ def after(
     plan: Plan | None = None,
 ) -> Forecast:
     """What is known after so many updates, and the evaluations among them."""
-    begun = plan or Plan(Progress(), updates=20, done=0, batches=20, examples=240)
-    known, clock = Forecast(limits, evaluate_every).planned(begun), begun.progress.seconds
+    begun = plan or Plan(Progress(), updates=20, done=0, batches=20, examples=240, evaluate_every=evaluate_every)
+    known, clock = Forecast(limits).planned(begun), begun.progress.seconds
     for step in range(begun.progress.step + 1, begun.progress.step + updates + 1):
         took = first if first is not None and step == begun.progress.step + 1 else per_update
         clock += took
@@ -59,7 +59,8 @@ def test_whichever_limit_is_over_first_ends_it(limits: Limits, updates: int, lim
 
 def test_a_run_that_goes_on_has_less_left() -> None:
     """In the second epoch, of which three updates are done; the minutes of earlier sittings count."""
-    plan = Plan(Progress(step=23, epoch=1, position=3, seconds=200), updates=20, done=3, batches=20, examples=240)
+    progress = Progress(step=23, epoch=1, position=3, seconds=200)
+    plan = Plan(progress, updates=20, done=3, batches=20, examples=240, evaluate_every=5)
     by_epochs, by_minutes = (after(each, plan=plan).ending() for each in (Limits(epochs=3), Limits(minutes=4)))
     assert by_epochs is not None
     assert by_minutes is not None
@@ -90,7 +91,7 @@ def test_the_first_update_is_left_out() -> None:
 def test_nothing_is_told_before_it_is_known() -> None:
     assert after(Limits(steps=30), updates=1).ending() is None
     assert after(Limits(steps=30), updates=1).left() == ""
-    assert Forecast(Limits(epochs=2), 5).updated(update(1, seconds=1, elapsed=1)).left() == ""
+    assert Forecast(Limits(epochs=2)).updated(update(1, seconds=1, elapsed=1)).left() == ""
 
 
 def test_patience_may_end_it_earlier() -> None:

@@ -1,0 +1,47 @@
+"""What a task may spend where it chooses by itself what a recipe leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, final
+
+from heedful.recipes.recipe import Architecture
+from heedful.recipes.training import TrainingConfig
+
+Settings: TypeAlias = Mapping[str, Any]
+"""Values by their dotted keys, as a recipe has them."""
+
+_THREADS: Final = 0.8
+"""The power of their number with which threads and processes help small models."""
+_GPU: Final = 60.0
+"""Cores that a GPU is taken for; small models leave most of it idle."""
+
+_SIZES: Final = frozenset({"d_model", "heads", "d_ff", "layers", "encoder_layers", "decoder_layers"})
+
+
+@final
+@dataclass(frozen=True)
+class Means:
+    """What a training may take.
+
+    They are counted, never measured: a machine that is busy today gets the same model tomorrow.
+
+    Attributes:
+        seconds: on the clock, of one core; None where the clock does not end training.
+    """
+
+    seconds: float | None = None
+
+    @classmethod
+    def of(cls, config: TrainingConfig, *, threads: int, processes: int, gpu: bool) -> Means:
+        """What `training.minutes` means for so many threads in each of so many processes."""
+        if config.minutes is None:
+            return cls()
+        cores = _GPU * processes if gpu else threads * processes
+        return cls(60 * config.minutes * cores**_THREADS)
+
+
+def sized(model: Architecture) -> bool:
+    """Whether somebody has said how large a model is; the rest of what is not given is then as documented."""
+    return not _SIZES.isdisjoint(model.model_fields_set)
