@@ -103,7 +103,7 @@ def _decided(found: Sequence[Proposal], *, asked: bool) -> Proposal:
     if not asked or first.certain:
         return first
     ways = [f"{each.task}: {each.found.taken}" for each in found]
-    if not _is_conversing():
+    if not others or not _is_conversing():
         say(f"This is taken for {ways[0]}, which is not certain.")
         for each, way in zip(others, ways[1:], strict=True):
             say(f"It may also be for {way}: --task {each.task}")
@@ -146,7 +146,7 @@ def _write(given: Arguments, files: Sequence[Path], chosen: Proposal) -> None:
         draft = Draft(
             command,
             chosen.task,
-            described(chosen.found, seen) + _parts_told(todo.split, chosen, counts, data),
+            [*described(chosen.found, seen), *chosen.found.notes, *_parts_told(todo.split, chosen, counts, data)],
             {
                 part: chosen.found.table([told(path, folder) for path in paths])
                 for part, paths in todo.files(chosen.found).items()

@@ -33,26 +33,29 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         assert main(["train", "recipe.toml", *keys, "--device", "cpu"]) == 0
         capsys.readouterr()
         assert main(["evaluate", "runs/recipe", "--format", "json", "--device", "cpu"]) == 0
-        scores = json.loads(capsys.readouterr().out)["scores"]
-        return next(score["value"] for score in scores if score["name"].lower() in ("exact match", "accuracy"))
+        measured = json.loads(capsys.readouterr().out)
+        if "metrics" in measured:
+            return float(measured["metrics"]["accuracy"])
+        return next(float(score["value"]) / 100 for score in measured["scores"] if score["name"] == "exact match")
 
     return run
 
 
+@pytest.mark.slow
 def test_translation(measure: Measure) -> None:
-    pairs = sentences(2000)
+    pairs = sentences(1500)
     Path("text.source").write_text("".join(f"{' '.join(words)}\n" for words in pairs))
     Path("text.target").write_text("".join(f"{' '.join(word.upper() for word in words)}\n" for words in pairs))
-    assert measure("text.source text.target", "150") > 50
+    assert measure("text.source text.target", "120") > 0.5
 
 
 def test_classification(measure: Measure) -> None:
     rows = [f"{' '.join(words)} it is\t{'good' if words[0][0] in 'bdg' else 'bad'}" for words in sentences(1000)]
     Path("tones.tsv").write_text("".join(f"{row}\n" for row in rows))
-    assert measure("tones.tsv", "60") > 80
+    assert measure("tones.tsv", "60") > 0.8
 
 
 def test_tagging(measure: Measure) -> None:
     blocks = ["".join(f"{word}\t{word[1].upper()}\n" for word in [*words, "la"]) for words in sentences(1000)]
     Path("words.txt").write_text("".join(f"{block}\n" for block in blocks))
-    assert measure("words.txt", "60") > 80
+    assert measure("words.txt", "60") > 0.8

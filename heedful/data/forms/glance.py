@@ -124,7 +124,7 @@ class Document(Shape):
     @property
     def told(self) -> str:
         """What it is, in words."""
-        return "one JSON value"
+        return "one JSON value; if it is a list, save it as JSONL, with an object on each line"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import pytest
 
 from heedful import load_recipe
 from heedful.catalogue import recipe_of, tasks
+from heedful.data.forms.form import Form, Pointer
 from heedful.recipes.proposals import forms_of
 from heedful.recipes.reference import keys_of
 
@@ -815,3 +816,28 @@ def test_forms_of_every_task_can_be_loaded(task: str) -> None:
 def test_a_task_that_declares_nothing_has_no_forms() -> None:
     assert recipe_of("multitask").forms == ""
     assert forms_of("multitask") == ()
+
+
+def test_a_task_from_elsewhere_breaks_nothing(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose package is gone, and one that declares no forms."""
+    known = {"gone": "no.such.package:Recipe", "plain": "heedful.tasks.multitask.recipe:MultitaskRecipe", **tasks()}
+    monkeypatch.setattr("heedful.catalogue.tasks", lambda: known)
+    monkeypatch.setattr("heedful.recipes.proposals.tasks", lambda: known)
+    assert say("new", *put({"a.tsv": table(TONES)})).code == 0
+    said = say("new", "a.tsv", "-o", "b.toml", "--task", "gone")
+    assert said.code == 2
+    assert "task = 'gone': the package that has it cannot be used" in said.err
+
+
+def test_a_task_from_elsewhere_takes_part_by_its_forms(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.recipes.recipe.Recipe.forms", "elsewhere:FORMS")
+    monkeypatch.setattr("heedful.recipes.proposals.find", lambda place, **_: OTHERS.get(place, ()))
+    put({"a.xyz": "xyz file\n"})
+    said = say("new", "a.xyz")
+    assert said.code == 2
+    assert "a.xyz: this is told by somebody else" in said.err
+
+
+OTHERS: dict[str, tuple[Form, ...]] = {
+    "elsewhere:FORMS": (Pointer(lambda file: file.path.suffix == ".xyz", "this is told by somebody else"),)
+}
