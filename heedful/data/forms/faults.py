@@ -7,18 +7,16 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
 from typing import Final, final
 
 from heedful.data.forms.form import Example
-from heedful.data.forms.languages import Language, Telling, guessed
 from heedful.data.forms.naming import PARTS, Part
-from heedful.data.forms.sketch import Sample, Sketch, fingerprint, normalised
+from heedful.data.forms.sketch import Sketch, fingerprint
 
-_SHOWN: Final = 2
+SHOWN: Final = 2
 """Examples of each fault."""
 _SNIPPET: Final = 70
-_FEW: Final = 0.001
+FEW: Final = 0.001
 """Share of examples up to which some faults are not worth a word."""
 _WIDE: Final = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0eff]")
 
@@ -81,7 +79,7 @@ def tokens_in(text: str) -> int:
     return wide + max(words, -(-(len(text) - wide) // 4))
 
 
-class _Counted(Fault):
+class Counted(Fault):
     """Examples that are at fault, each for itself; what is worth a word is told for all parts together."""
 
     least: float = 0.0
@@ -97,7 +95,7 @@ class _Counted(Fault):
         if texts is None:
             return
         self._count += 1
-        if len(self._shown) < _SHOWN:
+        if len(self._shown) < SHOWN:
             self._shown.append(show(place, *texts))
 
     @final
@@ -118,7 +116,7 @@ class _Counted(Fault):
 
 
 @final
-class Empty(_Counted):
+class Empty(Counted):
     """Nothing where a text or a label should be."""
 
     def __init__(self, noun: str, *, fatal: bool) -> None:
@@ -137,69 +135,6 @@ class Empty(_Counted):
             else "training leaves them out"
         )
         return f"{counted(count, self._noun)} ({share}) with an empty text or label", remedy
-
-
-@final
-class Copied(_Counted):
-    """Sources that are their own target."""
-
-    least = 5 * _FEW
-
-    def __init__(self, noun: str) -> None:
-        super().__init__()
-        self._noun = noun
-
-    def _faulty(self, example: Example) -> Sequence[str] | None:
-        source, target = example.texts
-        same = len(source.split()) > 1 and normalised(source) == normalised(target)
-        return (source,) if same and any(map(str.isalpha, source)) else None
-
-    def _told(self, count: int, share: str) -> tuple[str, str]:
-        return (
-            f"{counted(count, self._noun)} ({share}) with the same text on both sides",
-            "the model learns to copy from them: take them out unless it shall",
-        )
-
-
-@final
-class Unequal(Fault):
-    """Sides of which one is far longer, or far shorter, than it is in most examples."""
-
-    _STEPS: Final = 10
-    """Logarithms of how much longer a side is are counted in tenths."""
-    _FAR: Final = log(4)
-    _LEAST: Final = 12
-    """Tokens of the longer side from which on that is worth a look."""
-
-    def __init__(self, noun: str) -> None:
-        self._noun = noun
-        self._found: dict[int, list[str]] = {}
-        self._counts: Counter[int] = Counter()
-
-    def see(self, example: Example, part: Part, place: str) -> None:
-        """Counts how much longer one side is."""
-        sizes = [tokens_in(text) for text in example.texts]
-        if min(sizes) and max(sizes) >= self._LEAST:
-            ratio = round(self._STEPS * log(sizes[0] / sizes[1]))
-            self._counts[ratio] += 1
-            _keep(self._found.setdefault(ratio, []), show(place, *example.texts))
-
-    def remarks(self, counts: Mapping[Part, int]) -> Iterator[Remark]:
-        """One, where there are enough."""
-        ratios = sorted(self._counts.elements())
-        if not ratios:
-            return
-        usual, whole = ratios[len(ratios) // 2], sum(counts.values())
-        far = [ratio for ratio in self._counts if abs(ratio - usual) > self._STEPS * self._FAR]
-        count = sum(self._counts[ratio] for ratio in far)
-        if count > _FEW * whole:
-            far.sort(key=lambda ratio: -abs(ratio - usual))
-            yield Remark(
-                f"{counted(count, self._noun)} ({percent(count, whole)}) with a side that is four times as long as "
-                "usual beside the other, or longer",
-                [each for ratio in far for each in self._found[ratio]][:_SHOWN],
-                "look whether they translate each other; take out those that do not",
-            )
 
 
 @final
@@ -252,7 +187,7 @@ class Garbled(Fault):
             found = next((text for text in example.texts if pattern.search(text)), None)
             if found is not None:
                 self._counts[number] += 1
-                if len(self._shown[number]) < _SHOWN:
+                if len(self._shown[number]) < SHOWN:
                     self._shown[number].append(show(place, found))
 
     def remarks(self, counts: Mapping[Part, int]) -> Iterator[Remark]:
@@ -315,14 +250,14 @@ class Repeated(Fault):
                 self._whole.put(whole, place)
             else:
                 self._again.put(whole, (self._again.get(whole) or 0) + 1)
-                _keep(self._shown[0], show(f"{place} (as {_line(before)})", *example.texts[:2]))
+                keep(self._shown[0], show(f"{place} (as {_line(before)})", *example.texts[:2]))
         if self._conflict[0] and self._firsts.takes(mark):
             first = self._firsts.get(mark)
             if first is None:
                 self._firsts.put(mark, _First(place, rest))
             elif first.rest != rest and not first.conflicting:
                 first.conflicting = True
-                _keep(
+                keep(
                     self._shown[1], show(f"{place} (and {_line(first.place)})", *example.texts[:2], *example.labels[:1])
                 )
 
@@ -332,7 +267,7 @@ class Repeated(Fault):
         known = [count for mark, count in self._again.items() if self._whole.takes(mark)]
         again = round(sum(known) / self._whole.share)
         about = "" if self._whole.share == 1 else "about "
-        if again > _FEW * whole:
+        if again > FEW * whole:
             yield Remark(
                 f"{about}{again:,} of {whole:,} {self._noun} ({percent(again, whole)}) for training repeat another one",
                 self._shown[0],
@@ -357,8 +292,9 @@ def _line(place: str) -> str:
     return f"line {number}" if number.isdecimal() else place
 
 
-def _keep(shown: list[str], text: str) -> None:
-    if len(shown) < _SHOWN:
+def keep(shown: list[str], text: str) -> None:
+    """Adds an example to be shown, as long as there are few."""
+    if len(shown) < SHOWN:
         shown.append(text)
 
 
@@ -395,7 +331,7 @@ class Leaked(Fault):
                 yield Remark(
                     f"{len(found):,} of the {whole:,} different texts for {earlier} ({percent(len(found), whole)}) "
                     f"{stand} in the data for {'training' if later == 'train' else later} too",
-                    list(found.values())[:_SHOWN],
+                    list(found.values())[:SHOWN],
                     "what the model has seen makes it look better than it is: take them out of one of the parts, or "
                     "name one file alone and let heedful new split it",
                 )
@@ -437,7 +373,7 @@ class Labels(Fault):
             yield Remark(
                 f"{len(rare):,} {one if len(rare) == 1 else many} of {len(given):,} "
                 f"{'stands' if len(rare) == 1 else 'stand'} there once or twice: {named}",
-                [self._shown[label] for label in rare[:_SHOWN] if label in self._shown],
+                [self._shown[label] for label in rare[:SHOWN] if label in self._shown],
                 "nothing is learned from so few: find more of them, join them with others, or look for typing errors",
             )
         label, most = given.most_common(1)[0]
@@ -457,157 +393,6 @@ class Labels(Fault):
             yield Remark(
                 f"{len(strange):,} {one if len(strange) == 1 else many} of the data for validation or test "
                 f"{'is' if len(strange) == 1 else 'are'} not in that for training: {named}",
-                [self._shown[label] for label in sorted(strange)[:_SHOWN] if label in self._shown],
+                [self._shown[label] for label in sorted(strange)[:SHOWN] if label in self._shown],
                 "the model can never say them: check how labels are written",
             )
-
-
-@final
-class Tongues(Fault):
-    """Sides that are in another language than they should be, in single examples or whole files.
-
-    Args:
-        languages: what the sides should be in, by the names of files; unknown where these say nothing.
-        files: what the sides are called in messages, for each part.
-    """
-
-    def __init__(self, languages: Sequence[Language], files: Mapping[Part, Sequence[str]]) -> None:
-        self._named = languages
-        self._files = files
-        self._samples: dict[tuple[Part, int], Sample] = {}
-        self._telling = Telling(*languages) if len(languages) == 2 and all(languages) else None
-        self._swapped: list[str] = []
-        self._alike: list[str] = []
-        self._counts = [0, 0]
-
-    def see(self, example: Example, part: Part, place: str) -> None:
-        """Samples its sides, and compares those whose languages have words of their own."""
-        for side, text in enumerate(example.texts):
-            self._samples.setdefault((part, side), Sample()).add(text)
-        if self._telling is None:
-            return
-        sides = [self._telling.side(text) for text in example.texts]
-        if sides == [1, 0]:
-            self._counts[0] += 1
-            _keep(self._swapped, show(place, *example.texts))
-        elif sides in ([0, 0], [1, 1]):
-            self._counts[1] += 1
-            _keep(self._alike, show(place, *example.texts))
-
-    def remarks(self, counts: Mapping[Part, int]) -> Iterator[Remark]:
-        """Whole files first."""
-        found = {where: guessed(sample.texts) for where, sample in self._samples.items()}
-        files = list(self._whole_files(found))
-        yield from files
-        if files or self._telling is None:
-            return
-        whole = sum(counts.values())
-        first, second = self._named
-        for number, (shown, what, remedy) in enumerate(
-            (
-                (self._swapped, f"probably have {second} first and {first} second", "exchange their sides"),
-                (
-                    self._alike,
-                    "probably have the same language on both sides",
-                    "take them out unless the model shall write both languages",
-                ),
-            )
-        ):
-            if self._counts[number] > _FEW * whole:
-                count = self._counts[number]
-                yield Remark(f"{count:,} pairs ({percent(count, whole)}) {what}", shown, remedy)
-
-    def _whole_files(self, found: Mapping[tuple[Part, int], Language]) -> Iterator[Remark]:
-        for (part, side), language in found.items():
-            named = self._named[side] if side < len(self._named) else Language()
-            if not (language and named) or _same(language, named):
-                continue
-            other = self._named[1 - side] if len(self._named) == 2 else Language()
-            swapped = _same(language, other) and _same(found.get((part, 1 - side), Language()), named)
-            if swapped and side == 1:
-                continue  # which was told with the first side
-            name = self._files[part][side]
-            if swapped:
-                yield Remark(
-                    f"{name} should be {named} and is {language}, and {self._files[part][1 - side]} is {named}",
-                    [show(name, text) for text in self._samples[part, side].texts[:_SHOWN]],
-                    "the sides of this part are in the wrong order, or the files have each other's names: exchange "
-                    "them",
-                )
-            else:
-                yield Remark(
-                    f"{name} should be {named} and looks like {language}",
-                    [show(name, text) for text in self._samples[part, side].texts[:_SHOWN]],
-                    "look whether this is the right file",
-                )
-
-
-_CLOSE: Final = tuple(
-    map(frozenset, ("da no nb nn", "hr sr bs", "id ms", "cs sk", "pt gl", "hi mr ne", "be ru", "fa ur"))
-)
-"""Languages that are easily mistaken for each other."""
-
-
-def _same(one: Language, other: Language) -> bool:
-    """Whether they are the same or hard to tell apart; the unknown one is like none."""
-    return one == other or any(one.code in close and other.code in close for close in _CLOSE)
-
-
-@final
-class Misaligned(Fault):
-    """Lines that have nothing to do with the lines they should translate: their lengths are not alike.
-
-    The correlation of both sides' log lengths is about 0.6 to 0.9 in translations.
-    """
-
-    _WINDOW: Final = 500
-
-    def __init__(self, files: Mapping[Part, Sequence[str]]) -> None:
-        self._files = files
-        self._windows: dict[Part, list[tuple[float, str, str]]] = {}
-        self._open: dict[Part, list[tuple[float, float]]] = {}
-        self._begin: dict[Part, tuple[str, str]] = {}
-
-    def see(self, example: Example, part: Part, place: str) -> None:
-        """Collects lengths."""
-        sizes = [tokens_in(text) for text in example.texts]
-        window = self._open.setdefault(part, [])
-        if not window:
-            self._begin[part] = (place, show(place, *example.texts))
-        if all(sizes):
-            window.append((log(sizes[0]), log(sizes[1])))
-        if len(window) == self._WINDOW:
-            self._windows.setdefault(part, []).append((correlation(window), *self._begin[part]))
-            window.clear()
-
-    def remarks(self, counts: Mapping[Part, int]) -> Iterator[Remark]:
-        """One for each part whose sides do not go together, or no more from some line on."""
-        for part, windows in self._windows.items():
-            bad = [not (value > 0.15) for value, _, _ in windows]
-            names = " and ".join(self._files[part])
-            if all(bad):
-                yield Remark(
-                    f"the lines of {names} do not seem to translate each other: long ones stand beside short ones",
-                    [shown for _, _, shown in windows[:_SHOWN]],
-                    "look whether the files belong together and are in the same order",
-                )
-            elif bad[-1] and len(windows) > 2:
-                first = len(bad) - next((n for n, each in enumerate(reversed(bad)) if not each), len(bad))
-                if all(bad[first:]) and first < len(bad):
-                    _, place, shown = windows[first]
-                    yield Remark(
-                        f"the lines of {names} do not seem to translate each other from about {place} on",
-                        [shown],
-                        "a line is probably missing on one side, and another one further down: find where they part",
-                    )
-
-
-def correlation(points: Sequence[tuple[float, float]]) -> float:
-    """Pearson's; 1 where one side never changes, of which nothing can be said."""
-    size = len(points)
-    means = [sum(point[side] for point in points) / size for side in (0, 1)]
-    spread = [sum((point[side] - means[side]) ** 2 for point in points) for side in (0, 1)]
-    if min(spread) < 0.01 * size:
-        return 1.0
-    both = sum((a - means[0]) * (b - means[1]) for a, b in points)
-    return float(both / (spread[0] * spread[1]) ** 0.5)

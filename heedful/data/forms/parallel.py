@@ -11,23 +11,12 @@ from pathlib import Path
 from typing import Any, Final, final
 from zlib import crc32
 
-from heedful.data.forms.faults import (
-    Copied,
-    Empty,
-    Fault,
-    Garbled,
-    Leaked,
-    Misaligned,
-    Repeated,
-    Tongues,
-    Unequal,
-    show,
-    tokens_in,
-)
+from heedful.data.forms.faults import Empty, Fault, Garbled, Leaked, Repeated, show, tokens_in
 from heedful.data.forms.form import Example, Form, Found, by_part
 from heedful.data.forms.glance import Glance, Plain
 from heedful.data.forms.languages import Language, guessed
 from heedful.data.forms.naming import Part
+from heedful.data.forms.pairing import Copied, Misaligned, Tongues, Unequal
 from heedful.data.forms.saving import JsonlSaver, LineSaver, Saver
 from heedful.data.forms.tables import Table, chosen
 from heedful.data.readers import read_lines
