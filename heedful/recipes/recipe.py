@@ -93,11 +93,14 @@ class Recipe(Section):
     Attributes:
         made_by: where the task's `Kind` is, as "module:NAME"; it needs torch, a recipe does not.
         shown_by: where its `Demonstration` is, likewise; empty where it has none.
+        forms: where the forms of data are that `heedful new` knows it by, likewise, and without torch; empty where
+            there are none.
         fitted: keys that the task chooses by the data and the time where nobody gives them (`Kind.fit`).
     """
 
     made_by: ClassVar[str]
     shown_by: ClassVar[str] = ""
+    forms: ClassVar[str] = ""
     fitted: ClassVar[tuple[str, ...]] = ()
 
     format: Literal[1] = FORMAT

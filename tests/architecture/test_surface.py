@@ -65,7 +65,7 @@ def test_every_exported_name_can_be_had() -> None:
 
 def test_commands_are_frozen() -> None:
     assert {group.title: list(group.commands) for group in GROUPS} == {
-        "Begin": ["quickstart", "recipes", "recipe", "completion"],
+        "Begin": ["quickstart", "new", "recipes", "recipe", "completion"],
         "Train": ["train", "curve", "describe", "export"],
         "Use": [
             *("translate", "generate", "chat", "fill", "detect", "embed", "tag", "classify", "answer", "look"),

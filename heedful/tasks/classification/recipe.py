@@ -255,6 +255,7 @@ class ClassificationRecipe(FineTuningRecipe):
     """A text, or two together, get a class or a number, or one of several candidates is chosen."""
 
     made_by: ClassVar = "heedful.tasks.classification.run:KIND"
+    forms: ClassVar = "heedful.tasks.classification.forms:FORMS"
 
     task: Literal["classification"] = "classification"
     """what is learned"""

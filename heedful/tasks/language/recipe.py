@@ -45,6 +45,7 @@ class LanguageRecipe(TunedRecipe):
     """A text is continued."""
 
     made_by: ClassVar = "heedful.tasks.language.run:KIND"
+    forms: ClassVar = "heedful.tasks.language.forms:FORMS"
     body: ClassVar = ""
     origin: ClassVar = "a language model"
 

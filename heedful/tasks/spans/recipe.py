@@ -118,6 +118,7 @@ class SpansRecipe(FineTuningRecipe):
     """Questions are answered by a part of a text, or by nothing."""
 
     made_by: ClassVar = "heedful.tasks.spans.run:KIND"
+    forms: ClassVar = "heedful.tasks.spans.forms:FORMS"
 
     task: Literal["spans"] = "spans"
     """what is learned"""

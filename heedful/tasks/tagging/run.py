@@ -11,6 +11,7 @@ import torch
 from heedful.architectures.build import build_tagger
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labels import Labels
+from heedful.data.tagged import TaggedSentence
 from heedful.metrics.entities import are_entities
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
@@ -18,7 +19,7 @@ from heedful.tasks.counted import Counted
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.origin import Head
-from heedful.tasks.tagging.data import TaggedSentence, tagged_encoding
+from heedful.tasks.tagging.data import tagged_encoding
 from heedful.tasks.tagging.exam import tag_exam
 from heedful.tasks.tagging.face import Tagger
 from heedful.tasks.tagging.problem import Tagging

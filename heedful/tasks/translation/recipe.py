@@ -63,6 +63,7 @@ class TranslationRecipe(Recipe):
 
     made_by: ClassVar = "heedful.tasks.translation.run:KIND"
     shown_by: ClassVar = "heedful.tasks.translation.demonstration:TranslationDemonstration"
+    forms: ClassVar = "heedful.tasks.translation.forms:FORMS"
     fitted: ClassVar = (
         "tokenizer.size",
         *(f"model.{key}" for key in ("d_model", "heads", "d_ff", "encoder_layers", "decoder_layers")),
