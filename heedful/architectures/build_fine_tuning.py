@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import torch
 from torch import nn
 
 from heedful.architectures.build_recurrent import conditional_encoder, recurrent_encoder
 from heedful.architectures.build_stack import initialisation, transformer_encoder
 from heedful.architectures.classifiers import (
+    BagConfig,
     ConditionalConfig,
     EncoderClassifierConfig,
     EndsConfig,
@@ -14,14 +18,21 @@ from heedful.architectures.classifiers import (
     MeanConfig,
     RecurrentClassifierConfig,
     SelfAttentiveConfig,
+    WindowClassifierConfig,
 )
 from heedful.architectures.stack import EncoderConfig
+from heedful.blocks.embedding import TokenEmbedding, embedding_table
 from heedful.blocks.linear import xavier_linear
+from heedful.models.bag import Bag
 from heedful.models.encoders import FirstToken, MeanOfTokens, SelfAttentive
 from heedful.models.interface import Encoder
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
+from heedful.models.windows import WindowEncoder, Windows
 from heedful.values import Tokens
+
+_DEVIATION: Final = 0.2
+"""Of the embeddings that windows read: small enough that what a text has not taught them says little."""
 
 
 def classifier_on_stack(
@@ -43,7 +54,11 @@ def classifier_on_stack(
     for part in (pooler, hidden, output):
         if part is not None:
             initialisation(config)(part)
-    return TextClassifier(encoder, output=output, summary=summary, hidden=hidden, dropout=config.dropout)
+    return _with_bag(
+        TextClassifier(encoder, output=output, summary=summary, hidden=hidden, dropout=config.dropout),
+        config.bag,
+        vocabulary=vocabulary,
+    )
 
 
 def classifier_on_recurrence(
@@ -61,13 +76,61 @@ def classifier_on_recurrence(
         case SelfAttentiveConfig():
             summary = _hops(config.summary, width)
             width = summary.d_output
-    return TextClassifier(
+    classifier = TextClassifier(
         reader,
         output=xavier_linear(config.d_hidden or width, outputs),
         summary=summary,
         hidden=_hidden(width, config.d_hidden),
         dropout=config.dropout,
     )
+    return _with_bag(classifier, config.bag, vocabulary=vocabulary)
+
+
+def classifier_on_windows(
+    config: WindowClassifierConfig,
+    *,
+    vocabulary: int,
+    outputs: int,
+    longest: int,  # noqa: ARG001 - windows stand wherever there are tokens
+) -> TextClassifier:
+    """Windows read texts of any length."""
+    table = embedding_table(vocabulary, config.d_model, deviation=_DEVIATION)
+    encoder = WindowEncoder(
+        TokenEmbedding(table, scaled=False, dropout=config.embedding_dropout),
+        [Windows(config.d_model, width, features=config.features) for width in config.widths],
+    )
+    summary: MeanOfTokens | SelfAttentive | None = None
+    width = encoder.d_summary
+    match config.summary:
+        case MeanConfig():
+            summary = MeanOfTokens()
+            width = encoder.d_slot
+        case SelfAttentiveConfig():
+            summary = _hops(config.summary, encoder.d_slot)
+            width = summary.d_output
+    classifier = TextClassifier(
+        encoder,
+        output=xavier_linear(config.d_hidden or width, outputs),
+        summary=summary,
+        hidden=_hidden(width, config.d_hidden),
+        dropout=config.dropout,
+    )
+    return _with_bag(classifier, config.bag, vocabulary=vocabulary)
+
+
+def _with_bag(classifier: TextClassifier, config: BagConfig | None, *, vocabulary: int) -> TextClassifier:
+    """The same with votes of n-grams beside, which the output adds to its own."""
+    if config is None:
+        return classifier
+    plain = classifier.output
+    outputs = plain.out_features
+    joined = nn.Linear(plain.in_features + outputs, outputs)
+    with torch.no_grad():
+        joined.weight.copy_(torch.cat((plain.weight, config.weight * torch.eye(outputs)), 1))
+        joined.bias.copy_(plain.bias)
+    classifier.output = joined
+    classifier.bag = Bag(vocabulary, outputs, longest=config.longest, buckets=config.buckets)
+    return classifier
 
 
 def conditional_classifier(

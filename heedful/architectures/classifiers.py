@@ -41,12 +41,34 @@ class SelfAttentiveConfig(Section):
     """d_a, hidden width of the scores"""
 
 
+class StrongestConfig(Section):
+    """What windows found most strongly anywhere in the text, beside the mean of the embeddings."""
+
+    kind: Literal["strongest"] = "strongest"
+
+
 EncoderSummaryConfig = Annotated[
     FirstTokenConfig | MeanConfig | SelfAttentiveConfig, Field(discriminator="kind"), default_kind("first")
 ]
 RecurrentSummaryConfig = Annotated[
     EndsConfig | MeanConfig | SelfAttentiveConfig, Field(discriminator="kind"), default_kind("ends")
 ]
+WindowSummaryConfig = Annotated[
+    StrongestConfig | MeanConfig | SelfAttentiveConfig, Field(discriminator="kind"), default_kind("strongest")
+]
+
+
+class BagConfig(Section):
+    """Logistic regression of n-grams (TF-IDF), which is solved before training and votes beside the model."""
+
+    longest: Annotated[int, Field(ge=1, le=5)] = 2
+    """tokens in an n-gram at most"""
+    buckets: Count = 65536
+    """n-grams of each length above 1 that have weights of their own; where there are more of them, some share theirs"""
+    inverse_penalty: Annotated[float, Field(gt=0)] = 10.0
+    """C: how much the texts count beside the penalty |W|^2 / 2"""
+    weight: Annotated[float, Field(gt=0)] = 2.0
+    """what the logarithms of its probabilities are multiplied by, where those of the model count once"""
 
 
 class SummarisedConfig(Section):
@@ -56,11 +78,18 @@ class SummarisedConfig(Section):
     """how the text becomes one vector"""
     d_hidden: Count | None = None
     """width of a layer with ReLU between that vector and the output; there is none if not given"""
+    bag: BagConfig | None = None
+    """logistic regression of n-grams that votes for classes beside; there is none if not given"""
 
     @property
     def has_hops(self) -> bool:
         """Whether the summary has hops that may look alike."""
         return isinstance(self.summary, SelfAttentiveConfig)
+
+    @property
+    def votes(self) -> float | None:
+        """C of the logistic regression that votes beside, where there is one."""
+        return None if self.bag is None else self.bag.inverse_penalty
 
 
 class EncoderClassifierConfig(SummarisedConfig, EncoderConfig, ClassifierArchitecture):
@@ -78,6 +107,26 @@ class RecurrentClassifierConfig(SummarisedConfig, RecurrentEncoderConfig, Classi
     built_by: ClassVar = "heedful.architectures.build_fine_tuning:classifier_on_recurrence"
 
     summary: RecurrentSummaryConfig = EndsConfig()
+    """how the text becomes one vector"""
+
+
+class WindowClassifierConfig(SummarisedConfig, EmbeddedConfig, ClassifierArchitecture):
+    """Convolutions over a text, of which the strongest find of each feature counts (Kim 2014), beside its mean word."""
+
+    built_by: ClassVar = "heedful.architectures.build_fine_tuning:classifier_on_windows"
+
+    kind: Literal["windows"] = "windows"
+    d_model: Count = 64
+    """width of the embeddings"""
+    widths: Annotated[tuple[Annotated[int, Field(ge=1, le=20)], ...], Field(min_length=1, strict=False)] = (2, 3)
+    """tokens in a window, for each kind of windows"""
+    features: Count = 48
+    """how many things windows of each width look for"""
+    dropout: Probability = 0.4
+    """dropout of the text's vector"""
+    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
+    """dropout of the embeddings; dropout if not given"""
+    summary: WindowSummaryConfig = StrongestConfig()
     """how the text becomes one vector"""
 
 

@@ -152,6 +152,11 @@ class ClassifierArchitecture(Architecture):
         """Whether the summary has hops that may look alike."""
         return False
 
+    @property
+    def votes(self) -> float | None:
+        """C of the logistic regression that votes for classes beside; None where none does."""
+        return None
+
 
 def one_of(promise: type[Architecture], *own: type[Architecture]) -> Any:
     """Any family that keeps a promise, the first one unless a table says otherwise: ours, and installed ones."""

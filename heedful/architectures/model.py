@@ -14,7 +14,12 @@ from heedful.architectures.attention import (
     EverythingConfig,
     HeadsConfig,
 )
-from heedful.architectures.classifiers import ConditionalConfig, EncoderClassifierConfig, RecurrentClassifierConfig
+from heedful.architectures.classifiers import (
+    ConditionalConfig,
+    EncoderClassifierConfig,
+    RecurrentClassifierConfig,
+    WindowClassifierConfig,
+)
 from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.architectures.interface import (
     ClassifierArchitecture,
@@ -74,7 +79,11 @@ else:
     )
     TaggerConfig = one_of(EncoderArchitecture, EncoderConfig, RecurrentEncoderConfig)
     ClassifierConfig = one_of(
-        ClassifierArchitecture, EncoderClassifierConfig, RecurrentClassifierConfig, ConditionalConfig
+        ClassifierArchitecture,
+        EncoderClassifierConfig,
+        RecurrentClassifierConfig,
+        WindowClassifierConfig,
+        ConditionalConfig,
     )
     MemoryDecoderConfig = one_of(
         MemoryDecoderArchitecture, TransformerMemoryDecoderConfig, RecurrentMemoryDecoderConfig

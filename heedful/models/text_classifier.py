@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.dropout import Dropout
+from heedful.models.bag import Bag
 from heedful.models.encoders import Summary
 from heedful.models.interface import Encoder
 from heedful.values import Tokens
@@ -22,6 +23,8 @@ class TextClassifier(nn.Module):
             given.
         hidden: a further layer with ReLU between summary and output (Lin et al. 2017, section 4); none unless given.
         dropout: on the summary, and behind that layer.
+        bag: which votes for classes behind the rest of what the output reads, but never in training, so that the rest
+            learns what it would know alone; none unless given.
     """
 
     def __init__(
@@ -32,6 +35,7 @@ class TextClassifier(nn.Module):
         summary: Summary | None = None,
         hidden: nn.Linear | None = None,
         dropout: float = 0.0,
+        bag: Bag | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -39,11 +43,17 @@ class TextClassifier(nn.Module):
         self.hidden = hidden
         self.output = output
         self.dropout = Dropout(dropout)
+        self.bag = bag
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B d_hidden"]:
         """What the output reads of each text; `output` makes logits of it."""
         x: Tensor = self.dropout(self.vector(tokens))
-        return x if self.hidden is None else self.dropout(torch.relu(self.hidden(x)))
+        if self.hidden is not None:
+            x = self.dropout(torch.relu(self.hidden(x)))
+        if self.bag is None:
+            return x
+        votes = x.new_zeros(len(x), self.bag.outputs) if self.training else self.bag(tokens)
+        return torch.cat((x, votes), -1)
 
     def vector(self, tokens: Tokens) -> Float[Tensor, "B d_summary"]:
         """The summary of each text: its embedding."""

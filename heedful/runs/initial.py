@@ -22,6 +22,7 @@ from heedful.tasks.origin import Origin
 
 _FREE: Final = (
     "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "initialisation", "summary", "d_hidden",
+    "bag",
 )  # fmt: skip
 """Keys of a model that say nothing of what the weights of its body are."""
 _SHOWN: Final = 4

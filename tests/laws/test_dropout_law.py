@@ -49,6 +49,7 @@ CLASSIFIERS: dict[str, dict[str, Any]] = {
     "bert": {**STACK, "d_hidden": 16},
     "recurrent-classifier": {**RECURRENT, "summary": {"kind": "mean"}},
     "hops": {**RECURRENT, "summary": {"kind": "self_attentive", "hops": 3, "d_alignment": 5}, "d_hidden": 16},
+    "windows": {"kind": "windows", "d_model": 16, "dropout": 0.25, "d_hidden": 16},
     "conditional": {"kind": "conditional", **DEEP},
 }
 TAGGERS: dict[str, dict[str, Any]] = {"tagger": STACK, "recurrent-tagger": RECURRENT}

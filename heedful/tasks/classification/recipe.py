@@ -18,6 +18,7 @@ from heedful.recipes.text import Name
 from heedful.recipes.training import Below1, FineTuningConfig, FineTuningScheduleConfig, LinearConfig, Weight
 from heedful.tasks.benchmarks.recipe import BenchmarkConfig, kind_of_file
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
+from heedful.tasks.fine_tuning_fit import KEYS
 
 if TYPE_CHECKING:
     from heedful.data.labelled import Choice, Column, Labelled
@@ -256,6 +257,7 @@ class ClassificationRecipe(FineTuningRecipe):
 
     made_by: ClassVar = "heedful.tasks.classification.run:KIND"
     forms: ClassVar = "heedful.tasks.classification.forms:FORMS"
+    fitted: ClassVar = ("tokenizer", "model", "model.summary", *KEYS, "training.layer_decay")
 
     task: Literal["classification"] = "classification"
     """what is learned"""
@@ -279,6 +281,14 @@ class ClassificationRecipe(FineTuningRecipe):
                     f"data.{part}.pair",
                     f'must name the second text: a model of kind "{model.kind}" reads two texts together',
                 )
+        return model
+
+    @field_validator("model")
+    @classmethod
+    def _votes_for_classes(cls, model: ClassifierConfig, info: ValidationInfo) -> ClassifierConfig:
+        data = info.data.get("data")
+        if data is not None and model.votes is not None and data.answered != "class":
+            raise misfit("model.bag", f"votes for classes, and a {data.answered} is asked for here: leave it away")
         return model
 
     @field_validator("training")

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias, final
+from typing import Any, ClassVar, Final, TypeAlias, final
 
 import numpy as np
 import torch
+from torch import nn
 
 from heedful.architectures.build import build_text_classifier
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
+from heedful.data.sequences import frame
+from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.models.interface import Encoder
 from heedful.models.text_classifier import TextClassifier
+from heedful.tasks.benchmarks.definitions import MetricName
+from heedful.tasks.classification import fitting
 from heedful.tasks.classification.exam import class_exam, own_definition
 from heedful.tasks.classification.examples import example_encoding
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import METRICS, Classification
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
 from heedful.tasks.counted import Counted
+from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.origin import Head
@@ -40,6 +46,18 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
     outputs: ClassVar = "classes"
     counted: ClassVar = Counted(labels="examples")
     trial: ClassVar = 'classify RUN --text "..."'
+
+    def fit(self, recipe: ClassificationRecipe, means: Means) -> Settings:
+        """A model of words and what suits it, or what suits the encoder that training begins with."""
+        amount, seen = (fitting.Amount.of(examples(recipe, part)) for part in ("train", "validation"))
+        monitored: dict[str, Any] = {"recipe": recipe, "monitor": _primary(recipe), "validation": seen.lessons}
+        if recipe.init is not None:
+            rate = 3e-4 if recipe.model.d_model >= fitting.LARGE else 5e-4
+            chosen = amount.lessons.tuning(means, model=recipe.model, rate=rate, **monitored)
+            return {"model.summary": {"kind": "mean"}, **chosen, "training.layer_decay": 0.9}
+        words = fitting.from_scratch(amount, voting=recipe.data.answered == "class")
+        lessons = amount.lessons.settings(means, passes=amount.passes, speed=fitting.SPEED, rate=3e-3, **monitored)
+        return {**words, **lessons}
 
     def labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:
         """Classes, where there are some."""
@@ -117,6 +135,29 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             device=device,
         )
 
+    def warm(self, run: ClassificationRun, model: TextClassifier, *, say: Callable[[str], None]) -> None:
+        """Word vectors, and n-grams whose votes are found before anything is learned."""
+        super().warm(run, model, say=say)
+        bag, labels = model.bag, _labels(run)
+        if bag is None or labels is None:
+            return
+        config = run.recipe.model.votes
+        assert config is not None, "what has a bag was told so"
+        texts, right = [], []
+        for example in examples(run.recipe, "train"):
+            if isinstance(example, Labelled) and (label := labels.id(str(example.label))) is not None:
+                row = frame(run.tokenizer, example.texts, max_length=run.recipe.data.max_length)
+                texts.append(torch.tensor(row.ids))
+                right.append(label)
+        marks = [number for number, piece in _pieces(run.tokenizer) if not any(map(str.isalnum, piece))]
+        bag.learn(texts, torch.tensor(right), inverse_penalty=config, ignored=marks)
+
+    def hold(self, run: ClassificationRun, model: nn.Module) -> None:
+        """Word vectors, and n-grams."""
+        super().hold(run, model)
+        if isinstance(model, TextClassifier) and model.bag is not None:
+            model.bag.requires_grad_(False)
+
     def examine(self, recipe: ClassificationRecipe, part: str) -> LabelledExam:
         """Texts and what is right of them."""
         data = recipe.data
@@ -128,9 +169,7 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
 
     def primary(self, run: ClassificationRun) -> str:
         """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
-        definition, known = run.recipe.data.definition(), METRICS[run.recipe.data.answered]
-        own = definition.metrics if definition is not None else ()
-        return next((name for name in own if name in known or name == "f1"), known[0])
+        return _primary(run.recipe)
 
     def head(self, run: ClassificationRun) -> Head:
         """A class, a number or the score of a candidate."""
@@ -160,6 +199,18 @@ def classes(data: ClassificationDataConfig) -> Labels:
         return Labels(definition.labels)
     labels = (each.label for each in data.reader("train") if isinstance(each, Labelled))
     return Labels.learn(str(label) for label in labels if label is not None)
+
+
+def _pieces(tokenizer: Tokenizer) -> Iterator[tuple[int, str]]:
+    """All that stands for a text, with its number."""
+    numbers = [number for number in range(tokenizer.size) if number not in tokenizer.special.silent]
+    return zip(numbers, tokenizer.pieces(numbers), strict=True)
+
+
+def _primary(recipe: ClassificationRecipe) -> MetricName:
+    definition, known = recipe.data.definition(), METRICS[recipe.data.answered]
+    own = definition.metrics if definition is not None else ()
+    return next((name for name in own if name in known or name == "f1"), known[0])
 
 
 def _labels(run: ClassificationRun) -> Labels | None:

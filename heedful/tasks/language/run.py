@@ -13,9 +13,11 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.models.language_model import LanguageModel
 from heedful.tasks.counted import Counted
 from heedful.tasks.exam import Asking
+from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples, learned, placed
 from heedful.tasks.language.exam import TextExam, reading
 from heedful.tasks.language.face import Writer
+from heedful.tasks.language.fitting import chosen, letters
 from heedful.tasks.language.problem import Apart, LanguageModelling, Packed
 from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.language.report import LanguageComparison, LanguageReport
@@ -34,6 +36,12 @@ class LanguageKind(Kind[LanguageRecipe, LanguageModel]):
     understood: ClassVar = frozenset({"context", "stride"})
     reported: ClassVar = LanguageReport
     compared: ClassVar = LanguageComparison
+
+    def fit(self, recipe: LanguageRecipe, means: Means) -> Settings:
+        """A small GPT that suits the text and the time."""
+        training = recipe.training
+        counted, read = (letters(examples(recipe, part)) for part in ("train", "validation"))
+        return chosen(counted, means, epochs=training.epochs, steps=training.steps, validation=read)
 
     def learn(self, recipe: LanguageRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Text."""

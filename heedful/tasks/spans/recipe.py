@@ -13,6 +13,7 @@ from heedful.recipes.text import FileConfig
 from heedful.recipes.training import FineTuningConfig, FineTuningScheduleConfig, LinearConfig
 from heedful.tasks.benchmarks.recipe import BenchmarkConfig, kind_of_file
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
+from heedful.tasks.fine_tuning_fit import KEYS
 
 if TYPE_CHECKING:
     from heedful.data.questions import Question
@@ -119,6 +120,7 @@ class SpansRecipe(FineTuningRecipe):
 
     made_by: ClassVar = "heedful.tasks.spans.run:KIND"
     forms: ClassVar = "heedful.tasks.spans.forms:FORMS"
+    fitted: ClassVar = (*KEYS, "training.layer_decay")
 
     task: Literal["spans"] = "spans"
     """what is learned"""

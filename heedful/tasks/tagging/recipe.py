@@ -13,6 +13,7 @@ from heedful.recipes.section import Count, InputPath, Mark, kind_from
 from heedful.recipes.text import Column, FileConfig, TokenizerConfig, WordsTokenizerConfig
 from heedful.recipes.training import Below1, FineTuningConfig
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
+from heedful.tasks.fine_tuning_fit import KEYS
 
 if TYPE_CHECKING:
     from heedful.data.readers import Reader
@@ -95,6 +96,7 @@ class TaggingRecipe(FineTuningRecipe):
 
     made_by: ClassVar = "heedful.tasks.tagging.run:KIND"
     forms: ClassVar = "heedful.tasks.tagging.forms:FORMS"
+    fitted: ClassVar = ("tokenizer", "model", *KEYS, "training.layer_decay")
 
     task: Literal["tagging"] = "tagging"
     """what is learned"""

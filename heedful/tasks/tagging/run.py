@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias, final
+from typing import Any, ClassVar, Final, TypeAlias, final
 
 import torch
 
@@ -16,12 +16,14 @@ from heedful.metrics.entities import are_entities
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.counted import Counted
+from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.origin import Head
 from heedful.tasks.tagging.data import tagged_encoding
 from heedful.tasks.tagging.exam import tag_exam
 from heedful.tasks.tagging.face import Tagger
+from heedful.tasks.tagging.fitting import PASSES, SPEED, Amount
 from heedful.tasks.tagging.problem import Tagging
 from heedful.tasks.tagging.recipe import TaggingRecipe
 from heedful.values import Tokens
@@ -39,6 +41,17 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
     outputs: ClassVar = "tags"
     counted: ClassVar = Counted(examples="sentences", labels="words")
     trial: ClassVar = 'tag RUN --text "..."'
+
+    def fit(self, recipe: TaggingRecipe, means: Means) -> Settings:
+        """Recurrent layers and what suits them, or what suits the encoder that training begins with."""
+        amount, seen = (Amount.of(examples(recipe, part)) for part in ("train", "validation"))
+        monitor = "f1" if are_entities(sorted(amount.tags)) else "accuracy"
+        monitored: dict[str, Any] = {"recipe": recipe, "monitor": monitor, "validation": seen.lessons}
+        if recipe.init is not None:
+            chosen = amount.lessons.tuning(means, model=recipe.model, rate=3e-4, **monitored)
+            return {**chosen, "training.layer_decay": 0.9}
+        chosen = amount.lessons.settings(means, passes=PASSES, speed=SPEED, rate=3e-3, **monitored)
+        return {**amount.from_scratch(), **chosen}
 
     def labels(self, recipe: TaggingRecipe, folder: Path | None) -> Vocabularies:
         """Tags."""

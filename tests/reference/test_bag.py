@@ -1,0 +1,107 @@
+"""Logistic regression of n-grams, longhand."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import torch
+
+from heedful.models.bag import Bag
+from heedful.values import Tokens
+
+TEXTS = [[1, 4, 5, 2], [1, 5, 4, 5, 4, 2], [1, 6, 2], [1, 4, 6, 7, 2], [1, 7, 5, 2]]
+LABELS = [0, 1, 2, 0, 1]
+PENALTY = 3.0
+VOCABULARY, BUCKETS = 9, 5000
+
+
+def learned(longest: int = 2) -> Bag:
+    bag = Bag(VOCABULARY, 3, longest=longest, buckets=BUCKETS).double()
+    bag.learn(
+        [torch.tensor(text) for text in TEXTS],
+        torch.tensor(LABELS),
+        inverse_penalty=PENALTY,
+        ignored=[IGNORED],
+    )
+    return bag
+
+
+def grams(text: list[int], longest: int) -> Counter[tuple[int, ...]]:
+    return Counter(
+        tuple(text[at : at + length]) for length in range(1, longest + 1) for at in range(len(text) - length + 1)
+    )
+
+
+IGNORED = 5
+
+
+def heard(text: list[int]) -> list[int]:
+    """Without what is skipped, or new."""
+    known = {token for each in TEXTS for token in each}
+    return [token for token in text if token != IGNORED and token in known]
+
+
+def rows(text: list[int], longest: int) -> dict[tuple[int, ...], float]:
+    """How rare each n-gram of a text is, once for each time it occurs, in a vector of length 1."""
+    known = [grams(heard(each), longest) for each in TEXTS]
+    found = {}
+    norm = 0.0
+    for gram, count in grams(heard(text), longest).items():
+        having = sum(gram in each for each in known)
+        rarity = 1 + math.log((1 + len(TEXTS)) / (1 + having)) if having else 0.0
+        found[gram] = count * rarity
+        norm += count * rarity**2
+    return {gram: value / math.sqrt(norm) for gram, value in found.items()}
+
+
+def read(text: list[int]) -> Tokens:
+    return Tokens.of(torch.tensor([text]), pad=0)
+
+
+def logits(bag: Bag, text: list[int], longest: int) -> list[float]:
+    found = [float(each) for each in bag.bias]
+    for gram, value in rows(text, longest).items():
+        number = int(bag.numbers(torch.tensor([gram]), len(gram)))
+        for label in range(3):
+            found[label] += value * float(bag.rows[number, label])
+    return found
+
+
+@torch.no_grad()
+def test_votes_are_log_probabilities_of_what_stands_in_a_text() -> None:
+    for longest in (1, 2, 3):
+        bag = learned(longest)
+        for text in [*TEXTS, [1, 4, 4, 8, 2]]:  # the last with what no text had
+            torch.testing.assert_close(
+                bag(read(text))[0], torch.tensor(logits(bag, text, longest)).log_softmax(0), check_dtype=False
+            )
+
+
+@torch.no_grad()
+def test_what_is_solved_for_is_where_the_gradient_is_nothing() -> None:
+    bag = learned()
+    wrong = [
+        [(math.exp(z) / sum(map(math.exp, each)) - (label == right)) for label, z in enumerate(each)]
+        for each, right in zip((logits(bag, text, 2) for text in TEXTS), LABELS, strict=True)
+    ]
+    for gram in {gram for text in TEXTS for gram in grams(heard(text), 2)}:
+        number = int(bag.numbers(torch.tensor([gram]), len(gram)))
+        for label in range(3):
+            slope = sum(
+                PENALTY * each[label] * rows(text, 2).get(gram, 0.0) for each, text in zip(wrong, TEXTS, strict=True)
+            )
+            # L-BFGS stops at gradients of 1e-5, in fp32
+            assert abs(slope + float(bag.rows[number, label])) < 1e-3
+    assert all(abs(sum(each[label] for each in wrong)) < 1e-3 for label in range(3))
+
+
+@torch.no_grad()
+def test_a_text_is_the_same_beside_others_and_wherever_its_padding_is() -> None:
+    bag = learned()
+    ids = torch.tensor([[1, 4, 5, 4, 2, 0], [0, 0, 1, 6, 7, 2], [1, 2, 0, 0, 0, 0]])
+    together = bag(Tokens.of(ids, pad=0))
+    for row, text in enumerate(([1, 4, 5, 4, 2], [1, 6, 7, 2], [1, 2])):
+        torch.testing.assert_close(together[row], bag(read(text))[0])
+    empty = bag(Tokens(torch.zeros(1, 3, dtype=torch.long), torch.full((1, 3), -1)))
+    torch.testing.assert_close(empty[0], bag.bias.log_softmax(0))

@@ -1,0 +1,144 @@
+"""What classification, tagging, spans and language modelling choose where a recipe leaves it open."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heedful.errors import DataError
+from heedful.recipes.load import filled, left_open, recipe_from
+from heedful.recipes.recipe import Recipe
+from heedful.tasks.classification import fitting as classes
+from heedful.tasks.fine_tuning_fit import Lessons, evaluate_every
+from heedful.tasks.fitting import Means
+from heedful.tasks.kind import kind_of
+from heedful.tasks.language.fitting import chosen
+from heedful.tasks.tagging.fitting import Amount
+
+FILES = {
+    "classification": (
+        '{"text": "How far is it?", "label": "number"}\n{"text": "Who is it?", "label": "person"}\n',
+        "jsonl",
+    ),
+    "tagging": ("Dogs\tNOUN\nrun\tVERB\n\nIt\tPRON\nrains\tVERB\n", "tsv"),
+    "spans": (
+        json.dumps({"question": "Who?", "context": "It was Ann.", "answers": [{"text": "Ann", "start": 7}]}) + "\n",
+        "jsonl",
+    ),
+    "language_modelling": ("To be or not to be.\n", "txt"),
+}
+task = pytest.mark.parametrize("task", FILES)
+
+
+def recipe(folder: Path, task: str, **tables: Any) -> Recipe:
+    text, ending = FILES[task]
+    path = folder / f"text.{ending}"
+    path.write_text(text)
+    data = {"train": {"path": str(path)}, "validation": {"path": str(path)}}
+    table = {"task": task, "output": str(folder / "run"), "data": data, "training": {"minutes": 2}}
+    return recipe_from({**table, **tables}, place="here")
+
+
+@task
+@pytest.mark.parametrize("seconds", [None, 1.0, 200.0, 1e6])
+def test_whatever_is_chosen_is_a_recipe_and_declared(tmp_path: Path, task: str, seconds: float | None) -> None:
+    for tables in ({}, {"training": {"steps": 70}}, {"training": {"epochs": 3}}):
+        open_ = recipe(tmp_path, task, **tables)
+        settings = kind_of(open_).fit(open_, Means(seconds))
+        assert settings.keys() <= set(open_.fitted)
+        whole = filled(open_, {key: value for key, value in settings.items() if left_open(open_, key)}, place="here")
+        assert whole.training.schedule.kind == "linear"
+        assert "training.epochs" not in settings or not tables, "who says when training ends is heard"
+
+
+@task
+def test_who_names_a_model_keeps_all_as_it_is_documented(tmp_path: Path, task: str) -> None:
+    assert recipe(tmp_path, task).is_open
+    assert not recipe(tmp_path, task, model={"d_model": 8, "heads": 2}).is_open
+
+
+@task
+def test_who_begins_with_a_model_and_says_how_it_learns_keeps_that(tmp_path: Path, task: str) -> None:
+    begun = recipe(tmp_path, task, init="somewhere", training={"minutes": 1})
+    assert begun.is_open == (task != "language_modelling")
+    schedule = {"kind": "constant", "rate": 1e-3}
+    assert not recipe(tmp_path, task, init="somewhere", training={"minutes": 1, "schedule": schedule}).is_open
+
+
+def test_texts_of_classes_are_voted_on_and_others_are_not(tmp_path: Path) -> None:
+    voted = recipe(tmp_path, "classification")
+    assert "bag" in kind_of(voted).fit(voted, Means())["model"]
+    path = tmp_path / "numbers.jsonl"
+    path.write_text('{"text": "far", "label": 3.5}\n')
+    data = {"train": {"path": str(path)}, "validation": {"path": str(path)}, "numbers": True}
+    numbers = recipe(tmp_path, "classification", data=data)
+    assert "bag" not in kind_of(numbers).fit(numbers, Means())["model"]
+
+
+def test_few_examples_are_seen_often_and_many_until_the_clock_ends_it(tmp_path: Path) -> None:
+    open_ = recipe(tmp_path, "classification")
+    found = {}
+    for examples in (500, 5000, 50_000, 5_000_000):
+        amount = classes.Amount(examples, 20 * examples, 3)
+        found[examples] = amount.lessons.settings(
+            Means(120.0), recipe=open_, passes=amount.passes, speed=classes.SPEED, rate=1e-3, monitor="loss",
+            validation=Lessons(500, 10_000),
+        )  # fmt: skip
+    assert found[500]["training.epochs"] > found[5000]["training.epochs"] > found[50_000].get("training.epochs", 0)
+    assert "training.epochs" not in found[5_000_000]
+    assert found[500]["training.batch_tokens"] == pytest.approx(32 * 25, rel=0.05)
+
+
+def test_what_learns_slowly_takes_smaller_steps(tmp_path: Path) -> None:
+    open_ = recipe(tmp_path, "classification")
+    batches = [
+        Lessons(10_000, 400_000.0).settings(
+            Means(seconds), recipe=open_, passes=3, speed=500, rate=1e-3, monitor="loss", validation=Lessons(1, 1.0)
+        )["training.batch_tokens"]
+        for seconds in (1.0, 200.0, 1e5)
+    ]
+    assert batches == [256, 500, 1280]
+
+
+def test_a_long_validation_text_is_read_seldom() -> None:
+    assert evaluate_every(1e6, 500, read=1e4) < evaluate_every(1e6, 500, read=1e6)
+    assert evaluate_every(1e6, 500, read=1e9) == 1000, "twice at least"
+    assert evaluate_every(1e6, 500, read=1) == 100, "twenty times at most"
+    assert evaluate_every(1e3, 500, read=1) == 25
+
+
+def test_n_grams_have_more_buckets_where_there_are_more_words_and_fewer_where_there_are_more_classes() -> None:
+    def buckets(words: int, labels: int) -> int:
+        model = classes.from_scratch(classes.Amount(words // 10, words, labels), voting=True)["model"]
+        return int(model["bag"]["buckets"])
+
+    assert buckets(1000, 2) == 4096
+    assert buckets(1000, 2) < buckets(20_000, 2) < buckets(10**7, 2)
+    assert buckets(10**7, 1000) < buckets(10**7, 2)
+
+
+def test_a_text_that_is_read_often_is_learned_with_dropout() -> None:
+    def dropout(characters: int) -> float:
+        return float(chosen(characters, Means(200.0), epochs=None, steps=None, validation=9000)["model"]["dropout"])
+
+    assert dropout(2_000_000) == 0
+    assert dropout(30_000) > dropout(150_000) > 0
+
+
+@task
+def test_what_has_nothing_to_learn_from_is_an_error(tmp_path: Path, task: str) -> None:
+    found = recipe(tmp_path, task)
+    Path(found.datasets[""].train.path).write_text("")
+    with pytest.raises(DataError, match="to learn from"):
+        kind_of(found).fit(found, Means())
+
+
+def test_vocabularies_of_tags_grow_with_the_text() -> None:
+    sizes = [
+        Amount(words // 15, words, frozenset("ab")).from_scratch()["tokenizer"]["size"]
+        for words in (100, 50_000, 10**6)
+    ]
+    assert sizes == [500, 2000, 8000]
