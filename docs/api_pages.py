@@ -130,6 +130,8 @@ def _members(tree: ast.Module) -> Iterator[Member]:
                 shown = (":show-inheritance:",) if node.bases else ()
                 found = Member(name, "autoexception" if name.endswith("Error") else "autoclass", shown)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if any(ast.unparse(each) == "overload" for each in node.decorator_list):
+                    continue  # the last one, which has the docstring, stands for all
                 found = Member(name, "autofunction")
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) if not _variable(
                 node
