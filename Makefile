@@ -12,11 +12,15 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -qq --no-com
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test slow everything lint types docs mutants
+# What the interpreter itself may change: how classes, protocols and annotations are made, and what depends on them.
+QUICK := tests/unit/inspection tests/unit/attention tests/unit/recipes tests/unit/training tests/unit/cli/test_inspect.py
+
+.PHONY: help quickstart test quick slow everything lint types docs mutants
 
 help:
 	@echo 'make quickstart  train a small Transformer on made-up text, in about two minutes'
 	@echo 'make test        the fast tests'
+	@echo 'make quick       those that tell whether another Python will do, as in make quick PYTHON=python3.13 VENV=.venv-3.13'
 	@echo 'make slow        the tests that take longer than 5 s of processor time, or are one of many alike'
 	@echo 'make everything  all of them'
 	@echo 'make lint        ruff: rules and format'
@@ -31,6 +35,9 @@ quickstart: $(VENV)/.quickstart
 
 test: $(VENV)/.dev
 	@$(PYTEST) -m "not slow" $(ARGS)
+
+quick: $(VENV)/.dev
+	@$(PYTEST) -m "not slow" $(QUICK) $(ARGS)
 
 slow: $(VENV)/.dev
 	@$(PYTEST) -m slow $(ARGS)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from heedful.catalogue import tasks
+from heedful.catalogue import recipe_of, tasks
 from heedful.recipes import reference
 from heedful.recipes.load import json_schema
 
@@ -52,6 +52,12 @@ def page() -> str:
     for task in tasks():
         schema = json.loads(json_schema(task))
         lines.append(f"## Task `{task}`\n")
+        if fitted := recipe_of(task).fitted:
+            keys = ", ".join(f"`{key}`" for key in fitted)
+            lines.append(
+                "Where the recipe gives no size of the model, what is not given of these keys is chosen by the data "
+                f"and the time instead of the defaults below: {keys}.\n"
+            )
         lines += _section("", schema, schema["$defs"], told=told, task=task)
     return "\n".join(lines)
 

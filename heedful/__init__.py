@@ -20,8 +20,38 @@ if TYPE_CHECKING:
     from heedful.retrieval.index import load_index as load_index
     from heedful.runs.load import load as load
     from heedful.runs.train import train as train
+    from heedful.tasks.captioning.face import Captioner as Captioner
+    from heedful.tasks.classification.face import Classifier as Classifier
+    from heedful.tasks.conversation.face import Partner as Partner
+    from heedful.tasks.embedder import Embedder as Embedder
+    from heedful.tasks.glimpses.face import Looker as Looker
+    from heedful.tasks.heads import Heads as Heads
+    from heedful.tasks.language.face import Writer as Writer
+    from heedful.tasks.pretraining.face import Detector as Detector
+    from heedful.tasks.pretraining.face import Reader as Reader
+    from heedful.tasks.spans.face import Answerer as Answerer
+    from heedful.tasks.speech.face import Recogniser as Recogniser
+    from heedful.tasks.stories.face import StoryReader as StoryReader
+    from heedful.tasks.tagging.face import Tagger as Tagger
+    from heedful.tasks.translation.face import Translator as Translator
+    from heedful.tasks.video.face import VideoCaptioner as VideoCaptioner
 
 _LAZY = {
+    "Answerer": "heedful.tasks.spans.face",
+    "Captioner": "heedful.tasks.captioning.face",
+    "Classifier": "heedful.tasks.classification.face",
+    "Detector": "heedful.tasks.pretraining.face",
+    "Embedder": "heedful.tasks.embedder",
+    "Heads": "heedful.tasks.heads",
+    "Looker": "heedful.tasks.glimpses.face",
+    "Partner": "heedful.tasks.conversation.face",
+    "Reader": "heedful.tasks.pretraining.face",
+    "Recogniser": "heedful.tasks.speech.face",
+    "StoryReader": "heedful.tasks.stories.face",
+    "Tagger": "heedful.tasks.tagging.face",
+    "Translator": "heedful.tasks.translation.face",
+    "VideoCaptioner": "heedful.tasks.video.face",
+    "Writer": "heedful.tasks.language.face",
     "evaluate": "heedful.metrics.report",
     "load": "heedful.runs.load",
     "load_index": "heedful.retrieval.index",

@@ -30,11 +30,11 @@ from spelling import Corrector, misspellings, words_of
 
 import heedful
 from heedful.data.readers import TabSeparated
+from heedful.data.tagged import ConllU
 from heedful.inspection.page import Table
 from heedful.metrics.bootstrap import Sampling, intervals, paired_tests
 from heedful.metrics.edits import edit_distance
 from heedful.metrics.metric import Metric, Ratio, mean
-from heedful.tasks.tagging.data import ConllU
 
 Pairs = Iterable[tuple[str, str]]
 Answer = Callable[[Sequence[str]], Sequence[str]]

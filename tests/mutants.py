@@ -532,10 +532,30 @@ ATTENTION = (
         (f"{DIFFERENCE}::test_heads_are_paired_by_their_numbers",),
     ),
     Mutant(
+        "integrated gradients are taken at the word alone",
+        "inspection/attribution.py",
+        "return (nodes + 1) / 2, weights / 2",
+        "return nodes * 0 + 1, weights / 2",
+        (
+            "tests/laws/test_attribution_laws.py::test_of_a_cube_integrated_gradients_are_exact_in_two_steps_and_the_"
+            "gradient_is_three_times_as_large",
+        ),
+    ),
+    Mutant(
+        "the baseline of an attribution has words",
+        "inspection/attribution.py",
+        "whole.at([0.0])",
+        "whole.at([0.5])",
+        (
+            "tests/laws/test_attribution_laws.py::test_positions_and_the_norm_stay_and_columns_without_a_token_have_no_"
+            "score",
+        ),
+    ),
+    Mutant(
         "watching hears other threads",
         "inspection/watch.py",
-        "if mine in _LISTENING.get():",
-        "if True:",
+        "if mine not in _LISTENING.get():",
+        "if False:",
         (f"{WATCH}::test_other_threads_are_not_seen",),
     ),
     Mutant(

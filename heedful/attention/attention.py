@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.attention.choice import Choice, Focus, softmax
+from heedful.attention.choice import Choice, Focus, called, softmax
 from heedful.attention.explained import Explained, Explaining
 from heedful.attention.scores import Score
 from heedful.attention.visibility import Visibility, everything
@@ -29,6 +29,10 @@ class Attention(Explaining):
         self.score = score
         self.choose = choose
         self.focus = focus
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"choose={called(self.choose)}"
 
     def forward(
         self,
@@ -144,6 +148,10 @@ class Hops(Explaining):
     def __init__(self, hops: int) -> None:
         super().__init__()
         self.hops = self.heads = hops
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"hops={self.hops}"
 
     def forward(
         self,

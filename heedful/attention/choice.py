@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 Choice = Callable[[Float[Tensor, "*B Q K"], Bool[Tensor, "*B Q K"]], Float[Tensor, "*B Q K"]]
+"""From scores, and from who is visible, to weights."""
 
 
 def softmax(scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
@@ -32,6 +33,12 @@ def proportional(scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K
     seen = torch.where(visible, scores, 0.0)
     total = seen.sum(-1, keepdim=True)
     return torch.where(total == 0, 0.0, seen / torch.where(total == 0, 1.0, total))
+
+
+def called(function: object) -> str:
+    """A choice or a visibility as `print` shows it inside of a module."""
+    name: str = getattr(function, "__name__", "") or repr(function)
+    return type(function).__name__ if isinstance(function, nn.Module) else name
 
 
 class Focus(nn.Module, ABC):
@@ -65,6 +72,10 @@ class PredictedWindow(Focus):
         self.reach = reach
         self.hidden = nn.Linear(d_query, d_hidden, bias=False)
         self.place = nn.Linear(d_hidden, 1, bias=False)
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"reach={self.reach}"
 
     def forward(self, query: Float[Tensor, "*B Q d_query"], visible: Bool[Tensor, "*B Q K"]) -> Float[Tensor, "*B Q K"]:
         """The Gaussian inside the window, 0 outside."""

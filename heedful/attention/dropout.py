@@ -31,6 +31,10 @@ class Dropout(nn.Module):
         assert 0 <= p < 1, f"a dropout of {p} leaves nothing"
         self.p = p
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"p={self.p}"
+
     def forward(self, x: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
         """Thinned and rescaled while training, the same otherwise."""
         if not self.training or self.p == 0:

@@ -2,7 +2,7 @@
 
 Both choices draw while training. Outside training they take the most likely key, so that an evaluation repeats and the
 result of a row does not depend on what else was drawn. The softmax that is drawn from passes through the choice's own
-`Probe`, so watching a model shows it beside the draws, and a loss reads what REINFORCE needs from the two:
+`Probe`, so watching a model shows it beside the draws, and a loss reads what REINFORCE needs from the two::
 
     with watch(model, detach=False) as seen:
         ...
@@ -56,6 +56,10 @@ class Sampled(nn.Module):
         assert 0 <= expected <= 1, f"{expected} is no share; take a number from 0 to 1"
         self.expected = expected
         self.probe = Probe()
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"expected={self.expected}"
 
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
         """1 for the key that is taken, 0 for the others."""

@@ -198,6 +198,10 @@ class HeadedAttention(Explaining):
         self.weigher = weigher or ScaledSoftmax()
         self.dropout = Dropout(dropout)
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"heads={self.heads}, d_k={self.d_k}, d_v={self.d_v}"
+
     def _explained(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> Explained:
         """All that lies between queries and contexts, where everybody's sight is whole."""
         scores, bias = self._scores(query, memory, sight=sight)

@@ -31,6 +31,10 @@ class Sinusoidal(AbsolutePosition):
         self.register_buffer("rate", _rates(d_model), persistent=False)
         self.rate: Tensor
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"d_model={2 * len(self.rate)}"
+
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
         """Sines and cosines of each position."""
         angle = positions.unsqueeze(-1) * self.rate
@@ -51,6 +55,10 @@ class Learned(AbsolutePosition):
         self.offset = offset
         self.table = nn.Embedding(offset + length, d_model)
         nn.init.normal_(self.table.weight, std=d_model**-0.5)
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"length={self.table.num_embeddings - self.offset}, offset={self.offset}"
 
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
         """Rows of the table; a position beyond the table is an error of the caller."""
@@ -76,6 +84,10 @@ class UnitInterval(AbsolutePosition):
         super().__init__()
         self.d_model, self.length = d_model, length
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"d_model={self.d_model}, length={self.length}"
+
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
         """The share of the length that lies before each position; a sentence of one token has 0."""
         places = positions.unsqueeze(-1).to(torch.get_default_dtype())
@@ -96,6 +108,10 @@ class Integer(AbsolutePosition):
     def __init__(self, d_model: int, *, first: int = 1) -> None:
         super().__init__()
         self.d_model, self.first = d_model, first
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"d_model={self.d_model}, first={self.first}"
 
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
         """Each position as a number."""
@@ -147,6 +163,10 @@ class Rotary(RelativePosition):
         self.register_buffer("rate", _rates(d_k), persistent=False)
         self.rate: Tensor
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"d_k={2 * len(self.rate)}"
+
     def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
         """Turned by the positions."""
         angle = positions[:, None, :, None] * self.rate
@@ -175,6 +195,10 @@ class LearnedDistances(RelativePosition):
         nn.init.xavier_uniform_(self.key)
         if self.value is not None:
             nn.init.xavier_uniform_(self.value)
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"count={self.key.size(0)}, d_k={self.key.size(1)}, values={self.value is not None}"
 
     def score_bias(
         self,
@@ -220,6 +244,10 @@ class Shaw(LearnedDistances):
     def __init__(self, d_k: int, d_v: int | None, *, clip: int) -> None:
         super().__init__(2 * clip + 1, d_k, d_v)
         self.clip = clip
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"clip={self.clip}, {super().extra_repr()}"
 
     def _row(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
         return (key_positions[:, None, :] - positions[:, :, None]).clamp(-self.clip, self.clip) + self.clip
@@ -270,6 +298,10 @@ class Quadratic(RelativePosition):
         self.centre = nn.Parameter(torch.empty(heads, 2))
         self.alpha = nn.Parameter(torch.full((heads,), alpha))
         nn.init.normal_(self.centre, std=math.sqrt(2))
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"heads={self.centre.size(0)}, columns={self.columns}"
 
     def score_bias(
         self,

@@ -139,6 +139,10 @@ class Location(Score):
         self.longest = longest
         self.weight = nn.Linear(d_query, longest, bias=False)
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"longest={self.longest}"
+
     def project(
         self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
     ) -> Float[Tensor, "*B K longest"]:

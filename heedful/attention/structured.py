@@ -34,6 +34,10 @@ class LinearChain(nn.Module):
         self.total = total
         self.transition = nn.Parameter(torch.zeros(2, 2))
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"total={self.total}"
+
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
         """Marginals by the forward-backward algorithm in log space; a query that sees nothing gets zeros."""
         wide = scores.to(torch.promote_types(scores.dtype, torch.float32))

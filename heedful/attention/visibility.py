@@ -9,6 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 Visibility = Callable[[Int[Tensor, "B Q 1"], Int[Tensor, "B 1 K"]], Bool[Tensor, "B Q K"]]
+"""From positions of queries and of keys to who sees whom."""
 
 
 def everything(query: Int[Tensor, "B Q 1"], key: Int[Tensor, "B 1 K"]) -> Bool[Tensor, "B Q K"]:

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from heedful.attention import kernels
-from heedful.attention.choice import Choice, softmax
+from heedful.attention.choice import Choice, called, softmax
 from heedful.attention.scores import Score
 from heedful.attention.sight import Sight
 
@@ -63,6 +63,10 @@ class Scored(Weigher):
         super().__init__()
         self.measure = score
         self.choice = choice
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"choice={called(self.choice)}"
 
     def project(self, key: Float[Tensor, "G H K d_k"], positions: Int[Tensor, "G K"]) -> Float[Tensor, "G H K d_p"]:
         """As the score wants it."""

@@ -83,6 +83,10 @@ class GatedConvolution(nn.Module):
         # a gate lets through a quarter of the variance
         self.linear = projection(width * d_hidden, 2 * d_hidden, variance=4 * (1 - dropout))
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"width={self.width}, dilation={self.dilation}"
+
     @property
     def span(self) -> int:
         """Entries that a window reaches beyond its own: the output is shorter than the input by them."""
@@ -122,7 +126,7 @@ class CentredConvolution(Convolution):
     def levels(self) -> tuple[Level, ...]:
         """As many tokens to both sides."""
         side = self.gated.span // 2
-        return (Level("convolution", side, side, every=self.gated.dilation),)
+        return (Level("convolution", side, side, every=self.gated.dilation, width=self.d_hidden),)
 
     def forward(self, x: Float[Tensor, "B T d_hidden"], lineup: Lineup) -> Float[Tensor, "B T d_hidden"]:
         """Each token with its neighbours; beyond the ends of a row are zeros."""
@@ -136,7 +140,7 @@ class CausalConvolution(Convolution):
 
     def levels(self) -> tuple[Level, ...]:
         """The tokens before."""
-        return (Level("convolution", self.gated.span, 0, every=self.gated.dilation),)
+        return (Level("convolution", self.gated.span, 0, every=self.gated.dilation, width=self.d_hidden),)
 
     def begin(self, rows: int, *, like: Float[Tensor, ...]) -> Float[Tensor, "rows span d_hidden"]:
         """What stands before the first token: zeros."""

@@ -52,7 +52,11 @@ class Embedding(nn.Module, ABC):
 
     def forward(self, tokens: Any) -> Float[Tensor, "B T d_model"]:
         """A vector for each token."""
-        x = self.explain(tokens).total()
+        return self.joined(self.explain(tokens))
+
+    def joined(self, summands: Summands) -> Float[Tensor, "B T d_model"]:
+        """What is made of the summands: their sum, normed and dropped."""
+        x = summands.total()
         if self.norm is not None:
             x = self.norm(x)
         dropped: Tensor = self.dropout(x)
@@ -79,6 +83,10 @@ class VectorEmbedding(Embedding):
     def __init__(self, *, position: AbsolutePosition | None = None, scale: float = 1.0, dropout: float = 0.0) -> None:
         super().__init__(position=position, dropout=dropout)
         self.scale = scale
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"scale={self.scale:g}"
 
     def explain(self, tokens: Vectors) -> Summands:
         """What is added up, before norm and dropout."""
@@ -115,6 +123,10 @@ class TokenEmbedding(Embedding):
         self.table = table
         self.segments = segments
         self.scale = math.sqrt(table.embedding_dim) if scaled else 1.0
+
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"scale={self.scale:g}"
 
     def explain(self, tokens: Tokens) -> Summands:
         """What is added up, before norm and dropout."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from torch import nn
@@ -28,6 +28,7 @@ class Level:
         fed: whether what leaves the top enters here at the next token.
         side: "encoder" or "decoder".
         axis: whose tokens it reads.
+        width: numbers that leave it for each token; None where it does not say.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Level:
     fed: bool = False
     side: str = ""
     axis: str = ""
+    width: int | None = field(default=None, compare=False)
 
 
 @runtime_checkable

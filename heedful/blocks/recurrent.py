@@ -21,7 +21,7 @@ CellState: TypeAlias = tuple[Tensor, ...]
 class Cell(nn.Module, ABC):
     """The transition of one recurrent layer, and its parameters.
 
-    Input and recurrent map are `nn.Linear`s over all gates side by side. Recurrent matrices start orthogonal gate by
+    Input and recurrent map are linear ones over all gates side by side. Recurrent matrices start orthogonal gate by
     gate, which keeps gradients from vanishing or exploding at first (Saxe et al. 2014); input maps start by Xavier.
     """
 
@@ -168,7 +168,7 @@ class Forward(Layer):
     @property
     def level(self) -> Level:
         """One state, from left to right."""
-        return Level(type(self.cell).__name__, carries=("forward",))
+        return Level(type(self.cell).__name__, carries=("forward",), width=self.d_output)
 
     def begin(self, rows: int, like: Tensor) -> CellState:
         """Zeros."""
@@ -196,7 +196,7 @@ class Bidirectional(Layer):
     @property
     def level(self) -> Level:
         """Two states, one from each end."""
-        return Level(type(self.left_to_right).__name__, carries=("forward", "backward"))
+        return Level(type(self.left_to_right).__name__, carries=("forward", "backward"), width=self.d_output)
 
     def begin(self, rows: int, like: Tensor) -> CellState:
         """Zeros."""
@@ -266,7 +266,7 @@ class Column(nn.Module):
 
     def levels(self) -> tuple[Level, ...]:
         """A level for each cell."""
-        return tuple(Level(type(cell).__name__, carries=("forward",)) for cell in self._cells())
+        return tuple(Level(type(cell).__name__, carries=("forward",), width=cell.d_state) for cell in self._cells())
 
     def project(self, x: Float[Tensor, "B T d_input"]) -> Float[Tensor, "B T gates"]:
         """What the inputs of all steps bring into the gates of the lowest cell, in one product."""

@@ -24,6 +24,10 @@ class Retina(nn.Module):
         self.patch = patch
         self.sizes = tuple(patch * 2**scale for scale in range(scales))
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"patch={self.patch}, sizes={self.sizes}"
+
     @property
     def values(self) -> int:
         """Numbers that are seen of each channel."""

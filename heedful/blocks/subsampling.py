@@ -60,6 +60,10 @@ class SpecAugment(nn.Module):
         self.frames = frames
         self.share = share
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"bands={self.bands}, frames={self.frames}, share={self.share}"
+
     def forward(self, frames: Vectors) -> Vectors:
         """With parts hidden while training, the same otherwise."""
         if not self.training:

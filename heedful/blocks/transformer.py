@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from heedful.attention.choice import called
 from heedful.attention.explained import declare
 from heedful.attention.multihead import KeyValues, MultiHeadAttention
 from heedful.attention.probe import ACROSS
@@ -231,13 +232,20 @@ class TransformerStack(nn.Module):
         self.visibility = visibility
         self.final_norm = final_norm
 
+    def extra_repr(self) -> str:
+        """What `print` says of it besides its parts."""
+        return f"visibility={called(self.visibility)}"
+
     def levels(self) -> tuple[Level, ...]:
         """Each layer sees the tokens of the one below that are visible to the middle one of many."""
         places = torch.arange(2 * _FAR + 1, device="cpu")
         seen = self.visibility(places[_FAR].view(1, 1, 1), places.view(1, 1, -1))[0, 0].nonzero().flatten().tolist()
         before, after = _FAR - min(seen), max(seen) - _FAR
         reach = None if before == _FAR else before, None if after == _FAR else after
-        return tuple(Level("self-attention", *reach, across=layer.names) for layer in self._layers())
+        return tuple(
+            Level("self-attention", *reach, across=layer.names, width=layer.attention.query.in_features)
+            for layer in self._layers()
+        )
 
     def begin(self, memory: Memories | None) -> StackState:
         """The state before the first token."""

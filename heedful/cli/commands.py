@@ -35,6 +35,9 @@ GROUPS: Sequence[Group] = (
         "heedful quickstart",
         {
             "quickstart": Command("heedful.cli.quickstart", "watch a small model learn a task from made-up data"),
+            "new": Command(
+                "heedful.cli.new", "write a recipe for files of your own: look at them, check and split them"
+            ),
             "recipes": Command(
                 "heedful.cli.recipes", "the recipes that come with heedful, and copies of them to begin with"
             ),

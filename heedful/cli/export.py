@@ -17,7 +17,8 @@ _Quantization = Literal["int8", "int16", "float16", "bfloat16"]
 class Arguments:
     """Write a model in the format of another project: heedful export RUN FOLDER
 
-    A pre-trained encoder becomes BERT, a language model GPT-2, a translation model Marian or BART; see docs/foreign.md.
+    An encoder becomes BERT (or RoBERTa, if it is pre-norm), with its head where it classifies, tags or answers, a
+    language model GPT-2, a translation model Marian or BART; see docs/foreign.md.
     """
 
     run: PositionalPath

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -78,6 +78,11 @@ class Arguments:
     """heads to record, as in 0,2"""
     detail: Literal["auto", "yes", "no"] = "auto"
     """record queries, keys, values and scores, too; auto leaves them out where they are many"""
+    attribution: Literal["auto", "none", "gradient", "integrated"] = "auto"
+    """which tokens mattered for what was said: gradient times input, or integrated gradients; auto takes the gradient
+    where that costs little"""
+    attribution_steps: int = 32
+    """of --attribution integrated: forward and backward passes for each token that was said"""
     padding: int = 0
     """columns without a token behind the source, as in a batch with a longer text: see that nobody looks at them"""
     beam: MaybeInt = None
@@ -150,7 +155,7 @@ def _check(given: Arguments) -> None:
         raise RecipeError(f"{given.run}: {chosen[0]} needs no run; leave one of them out")
     if given.gold is not None and given.data is None:
         raise RecipeError("--gold: belongs to --data, whose lines it aligns")
-    require_least(given, sentences=1)
+    require_least(given, sentences=1, attribution_steps=1)
 
 
 def _record(given: Arguments) -> Record:
@@ -158,7 +163,8 @@ def _record(given: Arguments) -> Record:
 
     if given.record is not None:
         record = load_record(given.record)
-        return record.only(layers=_numbers("layers", given.layers), heads=_numbers("heads", given.heads))
+        record = record.only(layers=_numbers("layers", given.layers), heads=_numbers("heads", given.heads))
+        return _attributed(record, given, missing="it was saved without; inspect the run again")
 
     from heedful.runs.load import load
     from heedful.tasks.faces import Asked, Face
@@ -175,8 +181,31 @@ def _record(given: Arguments) -> Record:
     if not isinstance(face, Face):
         raise RecipeError(f"a {type(face).__name__.lower()} cannot be looked at one text at a time")
     walks = {"auto": None, "yes": True, "no": False}[given.detail]
-    scope = Scope(_numbers("layers", given.layers), _numbers("heads", given.heads), walks=walks, padding=given.padding)
-    return face.look(Asked(given.text, given.target, beam=given.beam, tokens=given.tokens, scope=scope))
+    scope = Scope(
+        _numbers("layers", given.layers),
+        _numbers("heads", given.heads),
+        walks=walks,
+        padding=given.padding,
+        attribution=None if given.attribution == "none" else given.attribution,
+        steps=given.attribution_steps,
+    )
+    record = face.look(Asked(given.text, given.target, beam=given.beam, tokens=given.tokens, scope=scope))
+    return _attributed(
+        record,
+        given,
+        missing="nothing that this model read has embeddings of tokens, or it says nothing that could be attributed to "
+        "them; leave it out",
+    )
+
+
+def _attributed(record: Record, given: Arguments, *, missing: str) -> Record:
+    """With the attributions that were asked for; `RecipeError`, which says why, where there are none."""
+    if given.attribution == "auto":
+        return record
+    kept = tuple(each for each in record.attributions if each.method == given.attribution)
+    if given.attribution != "none" and not kept:
+        raise RecipeError(f"--attribution {given.attribution}: {missing}")
+    return replace(record, attributions=kept)
 
 
 def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
@@ -217,5 +246,7 @@ def _show(record: Record, given: Arguments) -> None:
         from heedful.inspection.terminal import terminal_view
 
         Console(soft_wrap=True, highlight=False).print(
-            terminal_view(record, role=given.role, layer=given.layer, head=given.head)
+            terminal_view(
+                record, role=given.role, layer=given.layer, head=given.head, mattered=given.attribution != "auto"
+            )
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from heedful.cli.arguments import MaybeText, PositionalPath, parse_apart
 from heedful.cli.output import say
-from heedful.recipes.load import dump, left_open, load_recipe
+from heedful.recipes.load import dump, load_recipe
 from heedful.recipes.recipe import Recipe
 
 
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _whole(recipe: Recipe, device: str | None) -> Recipe:
     """With what training would choose by the data and the time."""
-    if not any(left_open(recipe, key) for key in recipe.fitted):
+    if not recipe.is_open:
         return recipe
 
     from heedful.runs.device import find_device

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
-from heedful.data.corpus import Encoding
 from heedful.data.readers import Reader, read_lines, records
-from heedful.data.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from heedful.data.corpus import Encoding
+    from heedful.data.tokenizers import Tokenizer
 
 _PART = 2**20
 """Characters after which a document may be handed on in parts, so that one of any length can be read."""
@@ -77,6 +79,8 @@ class JsonlDocuments(Reader[Document]):
 
 def document_encoding(tokenizer: Tokenizer) -> Encoding[Document]:
     """A document as its ids, with its end."""
+    from heedful.data.corpus import Encoding  # which needs torch
+
     eos = tokenizer.special.eos
 
     def encode(document: Document) -> tuple[list[int]]:

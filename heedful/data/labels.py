@@ -6,12 +6,16 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 from heedful.errors import DataError, RunError
 from heedful.store import write_whole
 
 _FORMAT = 1
+
+
+_SHOWN: Final = 12
+"""Names that `print` shows."""
 
 
 @final
@@ -25,6 +29,10 @@ class Labels:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
         self._ids = {name: number for number, name in enumerate(self.names)}
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.names[:_SHOWN]))
+        return f"Labels({shown}{f', ... {len(self.names) - _SHOWN} more' if len(self.names) > _SHOWN else ''})"
 
     @classmethod
     def learn(cls, labels: Iterable[str]) -> Labels:

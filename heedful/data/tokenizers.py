@@ -90,6 +90,9 @@ class Tokenizer(ABC):
         self.size = size
         self.special = special
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.size:,} ids)"
+
     def normalise(self, text: str) -> str:
         """The text as this tokenizer reads it; `DataError` where it is not valid Unicode."""
         return self._normalise(valid(text))
@@ -106,6 +109,12 @@ class Tokenizer(ABC):
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as something to look at; a space, or the start of a word after one, is `▁`."""
         return [self._piece(int(number)) for number in ids]
+
+    def assemble(self, pieces: Iterable[str]) -> str:
+        """The text of what `pieces` gave, or another program that knows their names; what is no piece is unknown."""
+        numbers = {self._piece(number): number for number in range(self.size)}
+        unknown = [] if self.special.unk is None else [self.special.unk]
+        return self.decode(number for piece in pieces for number in ([numbers[piece]] if piece in numbers else unknown))
 
     def cloze(self, text: str, *, blank: str = "[MASK]") -> list[int]:
         """The ids of a text in which `blank` stands for what is hidden: one mask each.

@@ -24,6 +24,7 @@ from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.marian import MARIAN
+from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
 from heedful.foreign.families.settings import Family
 from heedful.foreign.folders import CONFIG
 from heedful.foreign.generation import forbidden, generation_settings, token, translating, writing
@@ -42,7 +43,8 @@ from heedful.tasks.pretraining.run import build_masked_language_model
 from heedful.tasks.searches import build_continuation, build_length, build_search
 from heedful.tasks.translation.face import Translator
 
-FAMILIES: Final[Mapping[str, Family]] = {family.model_type: family for family in (BERT, GPT2, MARIAN, BART)}
+_ALL: Final = (BERT, ROBERTA_PRELAYERNORM, GPT2, MARIAN, BART)
+FAMILIES: Final[Mapping[str, Family]] = {family.model_type: family for family in _ALL}
 """By the model_type of config.json."""
 
 _SOURCE: Final = "encoder.stack.embedding.table.weight"
@@ -105,7 +107,8 @@ class HuggingFaceFolder:
         value = self.content.get("max_position_embeddings", self.content.get("n_positions"))
         if not isinstance(value, int):
             raise RunError(f"{self.folder / CONFIG}: says nothing of max_position_embeddings; take a complete copy")
-        return value
+        # RoBERTa counts from behind the id of padding
+        return value - self.content.get("pad_token_id", 1) - 1 if self.family is ROBERTA_PRELAYERNORM else value
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:

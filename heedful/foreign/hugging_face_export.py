@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from torch import Tensor
+
 from heedful.architectures.attention import LearnedConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
@@ -13,7 +15,9 @@ from heedful.data.tokenizers import PAD, SentencePiece, Tokenizer
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
 from heedful.foreign.families.gpt2 import GPT2
+from heedful.foreign.families.heads import HEADS, without_head, written_head
 from heedful.foreign.families.marian import MARIAN
+from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, behind_padding
 from heedful.foreign.families.settings import Family
 from heedful.foreign.vocabularies import OWN, OWN_SIDES
 from heedful.store import save_tensors, whole_folder, write_json
@@ -21,14 +25,16 @@ from heedful.tasks.origin import Origin
 
 _LONGEST: Final = 1024
 """Positions that an exported Marian model has; ours has no limit of its own where positions are computed."""
+ENCODERS: Final = (BERT, ROBERTA_PRELAYERNORM)
 _CLASSES: Final = {"bert": "BertTokenizer", "gpt2": "GPT2Tokenizer", "bart": "BartTokenizer"}
 
 
 def save_hugging_face(origin: Origin, folder: str | Path, *, family: Family | None = None) -> tuple[str, ...]:
     """`export_hugging_face` of an origin that is already open; `family` chooses the kind of model."""
     family = family or family_for(origin)
-    written = family.write(origin.model, origin.tensors)
-    tensors = family.table(origin.model).write(origin.tensors)
+    if family is ROBERTA_PRELAYERNORM:
+        origin = behind_padding(origin, _pad(_both(origin)[0]) or 0)
+    written, tensors = _written(origin, family)
     ids = _ids(origin, family)
     sizes = _sizes(origin)
     content: dict[str, Any] = {"model_type": family.model_type, **written, **sizes, **ids}
@@ -37,14 +43,27 @@ def save_hugging_face(origin: Origin, folder: str | Path, *, family: Family | No
     with whole_folder(Path(folder), use="export to") as target:
         save_tensors(target / "model.safetensors", tensors)
         write_json(target / "config.json", content)
-        if family is not BERT:
+        if family not in ENCODERS:
             write_json(target / "generation_config.json", {**ids, **_search(origin, family)})
         return tuple(_write_vocabularies(origin, family, target))
+
+
+def _written(origin: Origin, family: Family) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What config.json says of the model, and its tensors."""
+    head, table = origin.head, family.table(origin.model)
+    if head is None or family.model_type not in HEADS:
+        return family.write(origin.model, origin.tensors), table.write(origin.tensors)
+    placed = HEADS[family.model_type][head.of]
+    ours = without_head(placed, origin.tensors)
+    told, outputs = written_head(head, placed, origin.tensors)
+    return family.write(origin.model, ours) | told, table.write(ours) | outputs
 
 
 def family_for(origin: Origin) -> Family:
     """The kind of model that an origin becomes."""
     match origin.model:
+        case EncoderConfig(residual="pre_norm"):
+            return ROBERTA_PRELAYERNORM
         case EncoderConfig():
             return BERT
         case DecoderConfig():
@@ -80,7 +99,7 @@ def _pad(tokenizer: Tokenizer) -> int | None:
 def _ids(origin: Origin, family: Family) -> dict[str, int | None]:
     source, target = _both(origin)
     found: dict[str, int | None] = {"pad_token_id": _pad(target)}
-    if family is BERT:
+    if family in ENCODERS:
         return found
     special = target.special
     if family is GPT2:
@@ -121,16 +140,18 @@ def _write_vocabularies(origin: Origin, family: Family, folder: Path) -> list[st
         return _write_marian(source, target, folder)
     return [
         f"transformers has no tokenizer for this vocabulary; it takes the ids that heedful gives, {OWN} holds it"
-        if family in (BERT, GPT2)
+        if family in (*ENCODERS, GPT2)
         else f"transformers has no tokenizer for this vocabulary; {' and '.join(OWN_SIDES)} hold it"
     ]
 
 
 def _write_theirs(tokenizer: HuggingFace, origin: Origin, *, family: Family, folder: Path) -> None:
     write_json(folder / "tokenizer.json", tokenizer.content)
+    is_word_piece = tokenizer.content["model"].get("type") == "WordPiece"
+    named = _CLASSES.get(family.model_type, "BertTokenizer" if is_word_piece else "RobertaTokenizer")
     write_json(
         folder / "tokenizer_config.json",
-        {"tokenizer_class": _CLASSES[family.model_type], "model_max_length": _longest(origin), **tokenizer.names},
+        {"tokenizer_class": named, "model_max_length": _longest(origin), **tokenizer.names},
     )
 
 

@@ -16,6 +16,7 @@ OWN: Final = "heedful.vocabulary"
 """A vocabulary of ours, in a folder that heedful wrote ..."""
 OWN_SIDES: Final = ("heedful.source", "heedful.target")
 """... and those of two languages."""
+_READERS: Final = ("bert", "roberta-prelayernorm")
 _BERT: Final = {"bos": "cls_token", "eos": "sep_token", "unk": "unk_token", "mask": "mask_token"}
 _OTHERS: Final = {"bos": "bos_token", "eos": "eos_token", "unk": "unk_token", "mask": "mask_token"}
 _NAMES: Final = {
@@ -25,6 +26,13 @@ _NAMES: Final = {
         "unk_token": "[UNK]",
         "mask_token": "[MASK]",
         "pad_token": "[PAD]",
+    },
+    "roberta-prelayernorm": {
+        "cls_token": "<s>",
+        "sep_token": "</s>",
+        "unk_token": "<unk>",
+        "mask_token": "<mask>",
+        "pad_token": "<pad>",
     },
     "gpt2": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
     "bart": {
@@ -73,11 +81,11 @@ class Side:
 
 
 def read_text_vocabulary(folder: Path, *, kind: str, size: int, side: Side | None = None) -> HuggingFace:
-    """The vocabulary of BERT, GPT-2 or BART in a folder: tokenizer.json, else vocab.txt or vocab.json and merges.txt.
+    """The vocabulary of all but Marian in a folder: tokenizer.json, else vocab.txt or vocab.json and merges.txt.
 
     Args:
         folder: where.
-        kind: bert, gpt2 or bart.
+        kind: bert, roberta-prelayernorm, gpt2 or bart.
         size: entries of the model's tables.
         side: of a translation model.
 
@@ -91,7 +99,7 @@ def read_text_vocabulary(folder: Path, *, kind: str, size: int, side: Side | Non
     added = content.get("added_tokens") or ()
     ids: dict[str, int] = dict(content["model"]["vocab"])
     ids |= {str(each["content"]): int(each["id"]) for each in added}
-    roles = _BERT if kind == "bert" else _OTHERS
+    roles = _BERT if kind in _READERS else _OTHERS
     found = {role: ids[names[key]] for role, key in roles.items() if names.get(key) in ids}
     if "bos" not in found or "eos" not in found:
         raise RunError(f"{folder}: the vocabulary has no piece that begins or ends a text; take a complete copy of it")

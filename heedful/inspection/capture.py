@@ -17,6 +17,7 @@ from heedful.attention.positions import AbsolutePosition, Learned, Rotary, Shaw
 from heedful.attention.probe import Look, Role
 from heedful.blocks.embedding import Embedding, Summands
 from heedful.inspection.record import Embedded, Encoding, Map, Walk
+from heedful.inspection.scored import Width
 from heedful.inspection.watch import Heard, listening, watch
 
 
@@ -93,6 +94,10 @@ class Captured:
             )
             for side, each in self.embedded.items()
         )
+
+    def widths(self) -> tuple[Width, ...]:
+        """How many numbers each side makes of a token before its first layer."""
+        return tuple(Width("embedding", side.name, each.words.size(-1)) for side, each in self.embedded.items())
 
     def _map(self, path: str, place: Place, *, walks: bool) -> Map:
         weights = torch.cat([each if each.dim() == 4 else each.unsqueeze(1) for each in self.weights[path]], 2)

@@ -15,14 +15,19 @@ _STYLE = (
     ":root{color-scheme:light dark}"
     "body{margin:2rem auto;max-width:76rem;padding:0 1rem;line-height:1.45;color:#24262d;background:#fff;"
     "font-family:ui-sans-serif,system-ui,'Segoe UI','Noto Sans',sans-serif}"
-    "h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}"
+    "h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}h1,h2,p{overflow-wrap:anywhere}"
     ".wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
     "th,td{padding:.3rem .6rem;border-bottom:1px solid #d9dce3;text-align:right;white-space:nowrap}"
     "th:first-child,td:first-child{text-align:left}"
+    ".long{white-space:normal;overflow-wrap:anywhere;min-width:16ch}"
     ".note{color:#5b6170;font-size:.9rem;max-width:60rem}figure{margin:1.5rem 0}"
     "@media (prefers-color-scheme:dark){body{color:#e4e6ec;background:#16171c}th,td{border-color:#363842}"
     ".note{color:#9aa0af}}"
+    "@media (max-width:40rem){body{margin:1rem auto}th,td{padding:.3rem .4rem}}"
 )
+
+_LONG = 24
+"""Characters of a cell that stays on one line."""
 
 
 @runtime_checkable
@@ -34,7 +39,7 @@ class Part(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """Cells below headings, and what must be known to read them."""
 
@@ -54,14 +59,26 @@ class Table:
         notes = [readable(note) for note in self.notes]
         return "\n".join([*([readable(self.title)] if self.title else []), *lines, *notes]) + "\n"
 
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
     def html(self) -> str:
         """The table as a part of a page."""
-        head = "".join(f'<th scope="col">{page_text(column)}</th>' for column in self.columns)
-        rows = ["<tr>" + "".join(f"<td>{page_text(cell)}</td>" for cell in row) + "</tr>" for row in self.rows]
+        head = "".join(_cell("th", column, ' scope="col"') for column in self.columns)
+        rows = ["<tr>" + "".join(_cell("td", cell) for cell in row) + "</tr>" for row in self.rows]
         title = f"<h2>{page_text(self.title)}</h2>" if self.title else ""
         notes = [f'<p class="note">{page_text(note)}</p>' for note in self.notes]
         table = [f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>', *rows, "</tbody></table></div>"]
         return "\n".join([title, *table, *notes])
+
+
+def _cell(tag: str, text: str, more: str = "") -> str:
+    """A cell, which wraps where it is long, as paths are."""
+    wraps = ' class="long"' if len(text) > _LONG else ""
+    return f"<{tag}{more}{wraps}>{page_text(text)}</{tag}>"
 
 
 def html_page(title: str, *, tables: Sequence[Part], pictures: Sequence[str], style: str = "") -> str:

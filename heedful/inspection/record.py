@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from heedful.attention.probe import Role
 from heedful.blocks.levels import Level
 from heedful.errors import DataError
+from heedful.inspection.scored import Attribution, Width
 from heedful.values import Fate
 
 
@@ -147,6 +148,10 @@ class Walk:
     inputs: Float[np.ndarray, "Q d_model"]
     outputs: Float[np.ndarray, "Q d_output"]
 
+    def __repr__(self) -> str:
+        arrays = {name: part for name, part in vars(self).items() if isinstance(part, np.ndarray)}
+        return f"Walk({', '.join(f'{name} {list(part.shape)}' for name, part in arrays.items())})"
+
     @property
     def size(self) -> int:
         """Numbers in all."""
@@ -197,6 +202,10 @@ class Map:
                 f"{self.name}: edges of shape {self.edges.shape}; for each key of a query and each of the next they "
                 f"are {(heads, queries - 1, keys, keys)}"
             )
+
+    def __repr__(self) -> str:
+        heads, queries, keys = self.weights.shape
+        return f"Map({self.name}, {heads} heads: {queries} {self.queries} look at {keys} {self.keys}; {self.path})"
 
     @property
     def name(self) -> str:
@@ -388,6 +397,9 @@ class Record:
         title: the text as one reads it.
         glimpses: where a model looked one after the other at the picture of the first axis that has one.
         levels: layers of what reads tokens, from the lowest to the highest, encoders first.
+        said: all that was written, as one reads it; empty where that is in the title.
+        widths: of embeddings and outputs, as far as they are known.
+        attributions: which tokens mattered for what was said, where that was asked for.
     """
 
     model: str
@@ -402,15 +414,42 @@ class Record:
     title: str = ""
     glimpses: tuple[Glimpse, ...] = ()
     levels: tuple[Level, ...] = ()
+    said: str = ""
+    widths: tuple[Width, ...] = ()
+    attributions: tuple[Attribution, ...] = ()
 
     def __post_init__(self) -> None:
         if self.glimpses and self.pictured is None:
             raise DataError("glimpses without a picture: give an axis of kind grid its picture")
+        for each in self.attributions:
+            count = len(self.written if each.about == "written" else self.answers)
+            width = sum(len(self.axis(name).tokens) for name in each.axes)
+            if each.scores.shape[1] != width or not all(0 <= place < count for place in each.places):
+                raise DataError(
+                    f"attribution: rows {each.places} of {count} {each.about}, {each.scores.shape[1]} columns for "
+                    f"{width} tokens of {_listed(each.axes)}; give each token a column and each row something said"
+                )
+
+    def attributed(self, each: Attribution) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What the rows and the columns of an attribution are called."""
+        told = [written.token for written in self.written]
+        if each.about == "answers":
+            told = [f"{answer.about} {answer.subject}".rstrip() + f": {answer.said}" for answer in self.answers]
+        tokens = [token for name in each.axes for token in self.axis(name).tokens]
+        return tuple(told[place] for place in each.places), tuple(tokens)
 
     @property
     def pictured(self) -> Axis | None:
         """The first axis with one picture, which glimpses look at."""
         return next((axis for axis in self.axes if axis.kind == "grid" and axis.pictures is not None), None)
+
+    def __repr__(self) -> str:
+        layers: dict[str, list[Map]] = {}
+        for each in self.maps:
+            layers.setdefault(each.role, []).append(each)
+        axes = ", ".join(f"{axis.name} ({axis.size})" for axis in self.axes)
+        maps = (f"{role} ({len(maps)} of {len(maps[0].heads)} heads)" for role, maps in layers.items())
+        return f"Record({self.title!r}, {self.model}; axes {axes}; attention {', '.join(maps) or 'none'})"
 
     def _repr_html_(self) -> str:
         """The viewer, where a notebook shows the record."""

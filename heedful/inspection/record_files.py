@@ -1,9 +1,9 @@
 """Records as files, their pictures and their numbers too, for papers and for other programs.
 
 A record is one safetensors file: the arrays as tensors and everything else as JSON in its header, under
-`heedful.record`: {"format": 2, "record": {...}}. A part is an object of its fields as `record` names them, several are
-a list, an array is {"array": name of the tensor}. Format 1 had no pictures, marks, spans, edges and glimpses; it is
-read as if it had none.
+`heedful.record`: {"format": 3, "record": {...}}. A part is an object of its fields as `record` names them, several are
+a list, an array is {"array": name of the tensor}. Format 1 had no pictures, marks, spans, edges and glimpses, format 2
+nothing that was said, no widths and no attributions; they are read as if they had none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from heedful.errors import DataError, MissingExtraError, RecipeError, RunError
 from heedful.inspection.record import Map, Record
 from heedful.store import replacing
 
-FORMAT = 2
+FORMAT = 3
 
 _KEY = "heedful.record"
 _PAGE = """\
@@ -70,7 +70,7 @@ def load_record(path: str | Path) -> Record:
     try:
         content = json.loads(header)
         version = content["format"]
-        if version in (1, FORMAT):
+        if version in (1, 2, FORMAT):
             record = _built(Record, content["record"], arrays)
             if isinstance(record, Record):
                 return record
@@ -153,7 +153,8 @@ def write_numbers(record: Record, path: Path) -> None:
     """Writes all weights of a record.
 
     A .npz holds, for each map, `role.layer.weights` [H, Q, K], `.visible` [Q, K], `.heads` and `.axes` (the names of
-    those who look and of what is looked at), and `tokens.axis` for each axis. A .csv has a line for each weight.
+    those who look and of what is looked at), and `tokens.axis` for each axis; with attributions also
+    `attribution.method.scores` [N, K], `.rows` and `.columns`. A .csv has a line for each weight.
 
     Raises:
         RecipeError: an unknown suffix.
@@ -180,6 +181,11 @@ def _write_arrays(record: Record, path: Path) -> None:
         arrays[f"{name}.visible"] = each.visible
         arrays[f"{name}.heads"] = np.array(each.heads, dtype=np.int64)
         arrays[f"{name}.axes"] = _strings((each.queries, each.keys))
+    for mattered in record.attributions:
+        rows, columns = record.attributed(mattered)
+        arrays[f"attribution.{mattered.method}.scores"] = mattered.scores
+        arrays[f"attribution.{mattered.method}.rows"] = _strings(rows)
+        arrays[f"attribution.{mattered.method}.columns"] = _strings(columns)
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays)
 

@@ -21,6 +21,7 @@ from heedful.inspection.heads import measures_of, warnings
 from heedful.inspection.heatmap import alignment_text
 from heedful.inspection.lettering import shortened, visible
 from heedful.inspection.record import Answer, Map, Record, Written
+from heedful.inspection.scored import Attribution
 
 _LABEL = 14
 _FACT = 48
@@ -51,7 +52,13 @@ _TRAITS: dict[Role, dict[str, str]] = {
 
 
 def terminal_view(
-    record: Record, *, role: Role | None = None, layer: int = -1, head: int | None = None, most: int = 8
+    record: Record,
+    *,
+    role: Role | None = None,
+    layer: int = -1,
+    head: int | None = None,
+    most: int = 8,
+    mattered: bool = True,
 ) -> RenderableType:
     """What rich prints of a record.
 
@@ -61,6 +68,7 @@ def terminal_view(
         layer: of the map; -1 is the last.
         head: of the map; the mean over heads unless given.
         most: heads in the table of heads.
+        mattered: show attributions, too.
 
     Raises:
         DataError: there is no such map.
@@ -78,8 +86,12 @@ def terminal_view(
     parts += [part for name, table in _looks(record) for part in (Text(), _heading(name), table)]
     for about, asked in record.answered.items():
         parts += [Text(), _heading(visible(about)), _answers(asked)]
+    for found in record.attributions if mattered else ():
+        parts += [Text(), _heading(_METHODS[found.method]), _mattered(record, found)]
+        parts += [Text(line, style="dim") for line in _completeness(found)]
     if record.maps:
         parts += [Text(), _heading("heads, the sharpest first"), _heads(record, most)]
+        parts += [Text("An entropy of 1 is uniform.", style="dim")]
     parts += [Text(f"warning: {text}", style="yellow") for text in warnings(record)]
     return Group(*parts)
 
@@ -117,7 +129,9 @@ def _strongest(queries: Sequence[str], keys: Sequence[str], weights: np.ndarray)
 
 def _levels(levels: Sequence[Level]) -> Table:
     """What each level of a model carries from token to token, and sees."""
-    table = _table("", "level", "state", "sees of the level below", "attends to")
+    table = _table(
+        "", "level", "state", "sees of the level below", "attends to", folding=("state", "sees of the level below")
+    )
     for level in levels:
         state = " and ".join(level.carries) + ("" if level.starts == "nothing" else ", from the source")
         sides = ((level.before, "before"), (level.after, "behind"))
@@ -177,6 +191,32 @@ def _answers(answers: Sequence[Answer]) -> Table:
     return table
 
 
+_METHODS = {"gradient": "what mattered: gradient times input", "integrated": "what mattered: integrated gradients"}
+
+
+def _mattered(record: Record, attribution: Attribution) -> Table:
+    """The tokens that spoke most for what was said, and those most against it."""
+    table = _table("", "for it", "against it", folding=("for it", "against it"))
+    names, tokens = record.attributed(attribution)
+    for name, row in zip(names, attribution.scores, strict=True):
+        order = np.argsort(-row, kind="stable").tolist()
+        sides = [place for place in order[:3] if row[place] > 0], [place for place in order[:-3:-1] if row[place] < 0]
+        told = ("  ".join(f"{_cut(tokens[place])} {row[place]:+.2f}" for place in places) for places in sides)
+        table.add_row(Text(_cut(name, 2 * _LABEL)), *map(Text, told))
+    return table
+
+
+def _completeness(attribution: Attribution) -> list[str]:
+    """The unit, and whether the scores sum to what they should."""
+    unit = [f"In {attribution.unit} of log-probability."] if attribution.unit else []
+    gaps = attribution.gaps
+    if gaps is None or attribution.baselines is None:
+        return unit
+    change = np.abs(attribution.values - attribution.baselines).max()
+    steps = f"{attribution.steps} steps"
+    return [*unit, f"Sums in {steps} are off by {np.abs(gaps).max():.2g} at most, of changes up to {change:.3g}."]
+
+
 def _others(each: Written | Answer) -> Text:
     return Text("  ".join(f"{_cut(name)} {chance:.2f}" for name, chance in each.others[:3]))
 
@@ -209,16 +249,17 @@ def _heads(record: Record, most: int) -> Table:
             else:
                 text, weight = "everything alike" if entropy >= _EVEN else "several tokens", largest
             rows.append((weight, f"{each.name}, head {head}", text, "-" if math.isnan(entropy) else f"{entropy:.2f}"))
-    table = _table("", "looks at", "weight", "entropy, 1 is uniform")
+    table = _table("", "looks at", "weight", "entropy", folding=("looks at",))
     for weight, name, text, evenness in sorted(rows, key=lambda row: -row[0])[:most]:
         table.add_row(Text(name), Text(text), Text(f"{weight:.2f}"), Text(evenness))
     return table
 
 
-def _table(*columns: str) -> Table:
+def _table(*columns: str, folding: Sequence[str] = ()) -> Table:
+    """A table whose columns keep their words in one line, but for those that fold where a terminal is narrow."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in columns:
-        table.add_column(Text(name), no_wrap=True)
+        table.add_column(Text(name), no_wrap=name not in folding)
     return table
 
 

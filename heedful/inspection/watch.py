@@ -73,8 +73,8 @@ def without_head(model: nn.Module, path: str, *, head: int) -> Iterator[None]:
         yield
 
 
-Heard = Callable[[Any, tuple[Any, ...], dict[str, Any], Tensor], None]
-"""Gets a module, the arguments of a call, and its output."""
+Heard = Callable[[Any, tuple[Any, ...], dict[str, Any], Tensor], Tensor | None]
+"""Gets a module, the arguments of a call, and its output; may give another output instead."""
 
 _LISTENING: ContextVar[frozenset[object]] = ContextVar("listening", default=frozenset())
 _REGISTERING = Lock()  # PyTorch counts hooks without one, so that two threads could get the same number
@@ -85,12 +85,13 @@ def listening(hooks: Mapping[nn.Module, Heard]) -> Iterator[None]:
     """Inside the block each call of these modules is heard when it is done."""
     mine = object()
 
-    def hook(heard: Heard) -> Callable[..., None]:
+    def hook(heard: Heard) -> Callable[..., Tensor | None]:
         # Other threads call it too. While it comes and goes they may do so without the keywords, which come in between.
-        def told(module: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
-            if mine in _LISTENING.get():
-                keywords, output = rest
-                heard(module, args, keywords, output)
+        def told(module: nn.Module, args: tuple[Any, ...], *rest: Any) -> Tensor | None:
+            if mine not in _LISTENING.get():
+                return None
+            keywords, output = rest
+            return heard(module, args, keywords, output)
 
         return told
 

@@ -21,6 +21,7 @@ from heedful.inspection.figures.unrolled import BOX, MEANING, laid, unrolled_rec
 from heedful.inspection.flow import Side, graph_of, rollout
 from heedful.inspection.heads import measures_of
 from heedful.inspection.record import Alternative, Axis, Map, Option, Record
+from heedful.inspection.scored import Attribution
 from heedful.inspection.svg import photograph
 
 Packed = dict[str, Any]
@@ -31,6 +32,9 @@ _FINE = 2**19
 
 _LONGEST_ALONE, _LONGEST_FRAME = 640, 240
 """Pixels along a side of a picture on a page, and of one of many."""
+
+_MOST_ANSWERS = 3
+"""Answers to the whole text that the heading tells."""
 
 _MODULES = "heedful/"
 """What the names of the page's modules begin with."""
@@ -54,11 +58,18 @@ def viewer_html(record: Record) -> str:
             f'<script type="importmap">{_script(_import_map())}</script>',
             f'<script type="application/json" id="record">{_script(payload(record))}</script>',
             "</head><body>",
-            f'<main id="heedful"><h1>{name}</h1><noscript>{_PLAIN}</noscript></main>',
+            f'<main id="heedful"><h1 dir="auto">{name}</h1>{_said(record)}<noscript>{_PLAIN}</noscript></main>',
             f'<script type="module">import "{_MODULES}main.js";</script>',
             "</body></html>\n",
         ]
     )
+
+
+def _said(record: Record) -> str:
+    """What became of the text, below it in the heading: all that was written, or the answers to all of it."""
+    answers = [f"{each.about}: {each.said}" for each in record.answers if each.place is None and each.said]
+    said = record.said or " · ".join(answers[:_MOST_ANSWERS])
+    return f'<p class="said" dir="auto">{escape(said)}</p>' if said else ""
 
 
 def notebook_html(record: Record, *, height: int = 760) -> str:
@@ -87,11 +98,19 @@ def payload(record: Record) -> dict[str, Any]:
     """The record as the page reads it: its own fields, arrays packed, and what is computed of it."""
     rich = fine(sum(each.weights.size for each in record.maps))
     return {
-        **_plain(replace(record, maps=(), levels=())),
+        **_plain(replace(record, maps=(), attributions=())),
+        "attributions": [_attribution(record, each) for each in record.attributions],
         "maps": [_map(each, rich=rich) for each in record.maps],
         "unrolled": _unrolled(record),
         "overall": {side: _overall(record, side) for side in _sides(record)},
     }
+
+
+def _attribution(record: Record, each: Attribution) -> dict[str, Any]:
+    """With the names of its rows, and all that is said of completeness in full precision."""
+    exact = {"values": each.values, "baselines": each.baselines, "gaps": each.gaps}
+    totals = {name: None if array is None else [float(number) for number in array] for name, array in exact.items()}
+    return {**_plain(each), **totals, "names": list(record.attributed(each)[0])}
 
 
 def _unrolled(record: Record) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from heedful.metrics.bootstrap import Interval, Sampling, intervals
 from heedful.metrics.counted import CorpusBLEU, CorpusChrF
@@ -11,7 +12,7 @@ from heedful.metrics.deck_bleu import bleu_deck
 from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length, chrf, exact_match, ter
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Scores with signatures, confidence intervals of BLEU and chrF, and BLEU by words in the source.
 
@@ -24,6 +25,29 @@ class Report:
     scores: tuple[Score, ...]
     intervals: tuple[Interval, ...]
     bands: tuple[LengthBand, ...]
+
+    def __repr__(self) -> str:
+        cells = [("metric", "value", "95 % interval", "signature"), *self._rows()]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        return "\n".join(
+            f"{name:<{widths[0]}}  {value:>{widths[1]}}  {span:<{widths[2]}}  {signature}"
+            for name, value, span, signature in cells
+        )
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in ("metric", "value", "95 % interval", "signature"))
+        rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self._rows())
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        """A row for each score, then one for each band of lengths."""
+        known = {interval.name: f"{interval.low:.2f} to {interval.high:.2f}" for interval in self.intervals}
+        rows = [(each.name, f"{each.value:.2f}", known.get(each.name, ""), each.signature) for each in self.scores]
+        for band in self.bands:
+            longest = f" to {band.longest}" if band.longest is not None else " or more"
+            named = f"{band.score.name}, {band.shortest}{longest} words"
+            rows.append((named, f"{band.score.value:.2f}", "", f"{band.sentences:,} sentences"))
+        return rows
 
     @property
     def bleu(self) -> float:

@@ -50,7 +50,9 @@ class ConvolutionalEncoder(Encoder[Tokens]):
         x = self.inward(embedded)
         for layer in self.layers:
             x = halved_sum(x, layer(x, lineup))
-        z: Tensor = _ScaledGradient.apply(self.outward(x), self.gradient_scale)  # type: ignore[no-untyped-call]  # torch's
+        z: Tensor = self.outward(x)
+        if self.training:  # whoever asks a trained model what mattered wants its own gradients
+            z = _ScaledGradient.apply(z, self.gradient_scale)  # type: ignore[no-untyped-call]  # torch's
         real = (source.positions >= 0).unsqueeze(-1)
         # where, because padding must not meet the sum even as zero times something
         summary = torch.where(real, z, 0.0).sum(1) / real.sum(1).clamp(min=1)

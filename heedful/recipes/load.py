@@ -141,7 +141,7 @@ def taken_up(recipe: Section, stored: Mapping[str, Any], *, begun: bool = True) 
             former[path] = kept
     if not former:
         return None
-    table: dict[str, Any] = recipe.model_dump(mode="json", exclude_none=True)
+    table: dict[str, Any] = given(recipe)
     for path, meant in former.items():
         table = _with(table, path, meant)
     return table

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from heedful.data.readers import Reader
 
 FORMAT: Final = 1
+_SIZES: Final = frozenset({"d_model", "heads", "d_ff", "layers", "encoder_layers", "decoder_layers"})
 PARTS: Final = ("train", "validation", "test")
 
 
@@ -40,6 +41,11 @@ class Architecture(Section):
         @property
         def d_model(self) -> int:
             """See above."""
+
+    @property
+    def sized(self) -> bool:
+        """Whether somebody has said how large it is; all else that is not given is then as documented."""
+        return not _SIZES.isdisjoint(self.model_fields_set)
 
     @property
     def longest(self) -> Longest | None:
@@ -87,11 +93,14 @@ class Recipe(Section):
     Attributes:
         made_by: where the task's `Kind` is, as "module:NAME"; it needs torch, a recipe does not.
         shown_by: where its `Demonstration` is, likewise; empty where it has none.
+        forms: where the forms of data are that `heedful new` knows it by, likewise, and without torch; empty where
+            there are none.
         fitted: keys that the task chooses by the data and the time where nobody gives them (`Kind.fit`).
     """
 
     made_by: ClassVar[str]
     shown_by: ClassVar[str] = ""
+    forms: ClassVar[str] = ""
     fitted: ClassVar[tuple[str, ...]] = ()
 
     format: Literal[1] = FORMAT
@@ -124,6 +133,11 @@ class Recipe(Section):
     def datasets(self) -> Mapping[str, DataConfig]:
         """What is learned from, by the name of the task where there are several; without a name where there is one."""
         return {"": self.data}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the task chooses what is not given among the keys of `fitted`."""
+        return False
 
     def drawn(self, part: str) -> int | None:
         """How many of the examples of a part are taken, by chance; None where all are."""

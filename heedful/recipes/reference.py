@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
+from heedful.catalogue import recipe_of
 from heedful.recipes.load import json_schema
 
 Schema: TypeAlias = Mapping[str, Any]
+
+_FITTED: Final = "; chosen by the data and the time where the recipe gives no size of the model"
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,14 @@ class Key:
 
 def keys_of(task: str) -> list[Key]:
     """Every key of a task's recipe, of all kinds of its tables, in their order."""
-    schema = json.loads(json_schema(task))
-    return list(dict.fromkeys(_keys("", schema, [schema], schema["$defs"])))
+    schema, fitted = json.loads(json_schema(task)), set(recipe_of(task).fitted)
+    found = dict.fromkeys(_keys("", schema, [schema], schema["$defs"]))
+    return [replace(key, about=key.about + _FITTED) if key.path in fitted and _may_be(key) else key for key in found]
+
+
+def _may_be(key: Key) -> bool:
+    """Whether its kind of table is one that tasks choose."""
+    return not key.path.startswith("model.") or key.chosen[1] in ((), ("transformer",))
 
 
 def _keys(path: str, table: Schema, kinds: Sequence[Schema], definitions: Mapping[str, Schema]) -> Iterator[Key]:

@@ -37,6 +37,13 @@ class Section(BaseModel):
     )
     shorthands: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """What differs from the defaults, and kinds; `heedful.recipes.load.dump` gives all keys."""
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if name in ("kind", "task") or field.is_required() or value != field.get_default():
+                yield name, value
+
     @classmethod
     def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
         """What was done before there were the youngest keys, so that the tables of older runs mean what they meant.

@@ -73,6 +73,10 @@ class PassageIndex:
     model: str | Path | Embeds | None = None
     device: str | torch.device | None = None
 
+    def __repr__(self) -> str:
+        vectors = f" with vectors of {self.manifest.dimensions} numbers" if self.has_vectors else ""
+        return f"PassageIndex({str(self.folder)!r}, {len(self):,} passages{vectors})"
+
     def __len__(self) -> int:
         return self.manifest.passages
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from heedful.inspection.page import Table, html_page
+from heedful.inspection.page import Table, html_page, page_text
 from heedful.inspection.plots import Line, line_plot
 from heedful.inspection.text_plot import text_plot
 from heedful.runs.learning_curve import LearningCurve
@@ -15,11 +15,19 @@ _TITLE = "Training and validation loss"
 _X, _Y = "updates", "nats per label"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CurvePictures:
     """What there is to see of runs, by their names."""
 
     curves: Mapping[str, LearningCurve]
+
+    def __repr__(self) -> str:
+        return self.text(width=72, height=20)
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{page_text(_said(name, curve))}</p>" for name, curve in self.curves.items()) + (
+            "" if self.empty else self.svg()
+        )
 
     @property
     def lines(self) -> list[Line]:

@@ -13,7 +13,7 @@ from heedful.architectures.attention import UnitIntervalConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.attention.positions import Learned
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.data.tokenizers import UNK
+from heedful.data.tokenizers import UNK, SentencePiece
 from heedful.errors import MissingExtraError, RunError
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.settings import SCALED_SOFTMAX, require
@@ -35,9 +35,11 @@ _LONGEST: Final = 1024
 def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
     """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
 
-    A pre-trained encoder becomes BERT, a language model GPT-2, a translation model Marian where its positions are
-    sinusoidal and BART where they are learned. What they compute stays the same; the numbers are the same, up to their
-    order. The vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
+    An encoder becomes BERT, with its head where it was fine-tuned (`BertForSequenceClassification`,
+    `BertForMultipleChoice`, `BertForTokenClassification`, `BertForQuestionAnswering`); a pre-norm one becomes
+    RoBERTa-PreLayerNorm likewise, a language model GPT-2, a translation model Marian where its positions are sinusoidal
+    and BART where they are learned. What they compute stays the same; the numbers are the same, up to their order. The
+    vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
 
     Args:
         run: a run folder, or one of Hugging Face.
@@ -74,6 +76,9 @@ def export_ctranslate2(
     step: int | None = None,
 ) -> None:
     """Writes a run's model as a folder that `ctranslate2.Translator` reads; its tokens are our tokenizer's pieces.
+
+    The tokenizers go along: `source.spm` and `target.spm`, which sentencepiece reads; of other vocabularies
+    `heedful.source` and `heedful.target`, which `heedful.data.tokenizer_files.load_tokenizer` reads.
 
     Positions are stored as a table, so sentences may have up to 1,024 tokens. What is given is as in
     `export_hugging_face`, but that there has to be a run; weights are fp32 without `quantization`.
@@ -117,6 +122,9 @@ def export_ctranslate2(
     spec.optimize(quantization=quantization)
     with whole_folder(Path(folder), use="export to") as target_folder:
         spec.save(str(target_folder))
+        for side, tokenizer in (("source", source), ("target", target)):
+            is_spm = isinstance(tokenizer, SentencePiece)
+            tokenizer.save(target_folder / (f"{side}.spm" if is_spm else f"heedful.{side}"))
 
 
 _CTRANSLATE2_HAS: Final = {

@@ -31,7 +31,7 @@ def fitted(
     Raises:
         DataError: a text cannot be read, or has nothing to learn from.
     """
-    if not any(left_open(recipe, key) for key in recipe.fitted):
+    if not recipe.is_open:
         return recipe
     config = recipe.training
     threads = config.threads or torch.get_num_threads()

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar, overload
 
 import torch
 from torch import nn
@@ -84,26 +84,59 @@ def trained(run: Run[Any, Any], *, device: torch.device, step: int | None = None
     return model
 
 
-def load(*folders: str | Path, device: str | torch.device | None = None, step: int | None = None) -> Any:
+@overload
+def load(
+    *folders: str | Path, task: str | None = None, device: str | torch.device | None = None, step: int | None = None
+) -> Any: ...
+
+
+@overload
+def load(
+    *folders: str | Path,
+    kind: type[User],
+    task: str | None = None,
+    device: str | torch.device | None = None,
+    step: int | None = None,
+) -> User: ...
+
+
+def load(
+    *folders: str | Path,
+    kind: type[Any] | None = None,
+    task: str | None = None,
+    device: str | torch.device | None = None,
+    step: int | None = None,
+) -> Any:
     """The trained model of a run: a `Translator`, a `Writer`, a `Reader`, a `Tagger` ..., as its task is.
 
-    Where it has several tasks it is `Heads`, and `head("NAME")` gives what one of them is for.
-    A folder of Hugging Face (BERT, GPT-2, Marian, BART) works like a run; a BERT without a head is an `Embedder`.
+    With `kind` it is certainly that, for type checkers too: `heedful.load(run, kind=heedful.Translator)`.
+
+    Where it has several tasks it is `Heads`, and `head("NAME")` gives what one of them is for, as `task` and `kind` do.
+    A folder of Hugging Face (BERT, RoBERTa-PreLayerNorm, GPT-2, Marian, BART) works like a run; an encoder without a
+    head is an `Embedder`.
 
     Args:
         folders: run folders, or one; several translation runs with the same vocabulary translate together.
+        kind: class of what is wanted; of a run with several tasks the one task of that kind.
+        task: which task of a run that has several.
         device: where to compute; a GPU where there is one.
         step: a kept checkpoint instead of the finished (or, so far, the best) model.
 
     Raises:
-        RunError: a folder is missing, damaged, not trained yet, or the runs cannot work together.
+        RunError: a folder is missing, damaged, not trained yet, the runs cannot work together, or what they hold is
+            not what is wanted; the message says what it is.
 
     >>> import heedful
-    >>> model = heedful.load("runs/multi30k-en-de")  # doctest: +SKIP
+    >>> model = heedful.load("runs/multi30k-en-de", kind=heedful.Translator)  # doctest: +SKIP
     >>> model.translate(["A dog runs."])[0].text  # doctest: +SKIP
     'Ein Hund rennt.'
     """
-    if foreign := [Path(folder) for folder in folders if is_hugging_face(Path(folder))]:
+    user = _load(*map(Path, folders), device=device, step=step)
+    return user if kind is None and task is None else _wanted(user, Path(folders[0]), kind or object, task)
+
+
+def _load(*folders: Path, device: str | torch.device | None, step: int | None) -> Any:
+    if foreign := [folder for folder in folders if is_hugging_face(folder)]:
         if len(folders) > 1:
             raise RunError(f"{foreign[0]}: is a model of Hugging Face, and only runs of heedful work together")
         from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
@@ -111,12 +144,46 @@ def load(*folders: str | Path, device: str | torch.device | None = None, step: i
         return open_hugging_face(foreign[0]).user(device=find_device(device), step=step)
     if not folders:
         raise RunError("no run folder was given; name at least one")
-    first, *others = runs = [open_run(Path(folder)) for folder in folders]
+    first, *others = runs = [open_run(folder) for folder in folders]
     for other in others:
         require_task(other, first.recipe.task)
     place = find_device(device)
     models = [trained(run, device=place, step=step) for run in runs]
     return first.kind.together(runs, models) if others else first.kind.face(first, models[0], step=step)
+
+
+def _wanted(user: Any, folder: Path, kind: type[Any], task: str | None) -> Any:
+    """What was loaded, or what it has for a task, if that is of a kind."""
+    if not isinstance(user, Heads):
+        if task is not None:
+            raise RunError(f"{folder}: has one task, which has no name; leave task={task!r} away")
+        return user if isinstance(user, kind) else _complain(user, folder, kind, "kind")
+    if task is not None:
+        face = user.head(task)
+        return face if isinstance(face, kind) else _complain(face, folder, kind, f"task={task!r}, kind", of=task)
+    if isinstance(user, kind):
+        return user
+    found = [name for name in user.names if isinstance(user.head(name), kind)]
+    if len(found) == 1:
+        return user.head(found[0])
+    all_are = ", ".join(f"{name} ({type(user.head(name)).__name__})" for name in user.names)
+    number = "several are" if found else "none is"
+    remedy = "choose one with task=..." if found else "ask for one of those"
+    raise RunError(f"{folder}: has several tasks, {all_are}, of which {number} of kind {kind.__name__}; {remedy}")
+
+
+def _complain(user: object, folder: Path, kind: type[Any], given: str, *, of: str = "") -> NoReturn:
+    found = type(user)
+    ours = "heedful." if found.__module__.startswith("heedful.") else ""
+    subject = f"{folder}: {of}" if of else f"{folder}:"
+    raise RunError(
+        f"{subject} is {_article(found.__name__)} {found.__name__} and no {kind.__name__}; load it with "
+        f"{given}={ours}{found.__name__}"
+    )
+
+
+def _article(name: str) -> str:
+    return "an" if name[0].lower() in "aeiou" else "a"
 
 
 def load_as(
@@ -152,8 +219,7 @@ def load_as(
         )
     if not isinstance(user, kind):
         found = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(user).__name__).lower()
-        article = "an" if found[0] in "aeiou" else "a"
-        raise RunError(f"{folder}: is {article} {found} and none that {use}; name another model")
+        raise RunError(f"{folder}: is {_article(found)} {found} and none that {use}; name another model")
     return user
 
 

@@ -38,4 +38,4 @@ def open_origin(folder: Path, *, step: int | None = None) -> Origin:
             f"{folder}: encoder and decoder read more than two texts, as no other model does; name another run"
         )
     tokenizer = tokenizers[0] if len(tokenizers) == 1 else (tokenizers[0], tokenizers[1])
-    return Origin(folder, config, tokenizer, read_weights(folder, step=step))
+    return Origin(folder, config, tokenizer, read_weights(folder, step=step), head=run.kind.head(run))

@@ -153,7 +153,7 @@ def _create(recipe: Recipe, *, say: Callable[[str], None]) -> Run[Any, Any]:
 
 def _shrunk(run: Run[Any, Any]) -> Iterator[str]:
     """Which vocabularies have fewer pieces than the recipe allows, because the text has no more."""
-    config = run.recipe.tokenizer
+    config = getattr(run.recipe, "tokenizer", None)  # pictures have none
     wanted = config.size if isinstance(config, TokenizerConfig) else None
     sizes = {run.sizes[file] for file in run.kind.words}
     if wanted is not None and (found := sorted(size for size in sizes if size < wanted)):

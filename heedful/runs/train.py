@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -55,6 +56,16 @@ class Outcome:
     folder: Path
     signal: int
     leads: bool
+
+    def __repr__(self) -> str:
+        ended = f"stopped by signal {self.signal}" if self.signal else "trained"
+        return f"Outcome({str(self.folder)!r}, {ended})"
+
+    def _repr_html_(self) -> str:
+        from heedful.runs.curve_pictures import CurvePictures
+
+        curve = CurvePictures({str(self.folder): read_curve(self.folder / "metrics.jsonl")})
+        return f"<p>{escape(repr(self))}</p>{curve._repr_html_()}"
 
 
 def train(

@@ -77,7 +77,7 @@ class EmbedLines(TextLines[Embedded]):
         return iter([CUT] * answer.cut)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Embedder(Face):
     """An encoder with its tokenizer.
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import islice
 from typing import Any, ClassVar, Final, Generic, TypeVar, final
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from heedful.data.bucketing import plan_by_length
+from heedful.data.labels import Labels
+from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.inspection.record import Record
 from heedful.tasks.inspecting import Scope
@@ -163,8 +166,36 @@ class Asked:
         return self.source
 
 
+def _parts(values: Iterable[object]) -> Iterator[str]:
+    """Models and vocabularies among what a face is made of, each once, in words."""
+    told: list[object] = []
+    waiting = list(values)
+    while waiting:
+        part = waiting.pop(0)
+        if any(part is each for each in told):
+            continue
+        told.append(part)
+        if isinstance(part, nn.Module):
+            yield _sized(part)
+        elif isinstance(part, Tokenizer | Labels):
+            yield repr(part)
+        elif isinstance(part, tuple | list):
+            waiting[:0] = part
+        elif is_dataclass(part) and not isinstance(part, type | Face):
+            waiting += [getattr(part, each.name) for each in fields(part)]
+
+
+def _sized(model: nn.Module) -> str:
+    parameters = list(model.parameters())
+    places = ", ".join(dict.fromkeys(str(parameter.device) for parameter in parameters)) or "no device"
+    return f"{type(model).__name__} of {sum(map(Tensor.numel, parameters)):,} parameters on {places}"
+
+
 class Face(ABC):
     """A trained model as its users see it."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(_parts(vars(self).values()))})"
 
     @abstractmethod
     def lines(self) -> Lines[Any, Any]:

@@ -63,6 +63,13 @@ class FineTuningRecipe(TunedRecipe):
             require_positions(model, data, table="data")
         return model
 
+    @property
+    def is_open(self) -> bool:
+        """Where nobody names a model, or where training begins with one and nobody says how fast it learns on."""
+        if self.init is None:
+            return "model" not in self.model_fields_set
+        return "schedule" not in self.training.model_fields_set
+
     @classmethod
     def begins_with(cls, model: Section) -> bool:
         """Only with an encoder."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, final
 
-from heedful.recipes.recipe import Architecture
 from heedful.recipes.training import TrainingConfig
 
 Settings: TypeAlias = Mapping[str, Any]
@@ -16,8 +15,6 @@ _THREADS: Final = 0.8
 """The power of their number with which threads and processes help small models."""
 _GPU: Final = 60.0
 """Cores that a GPU is taken for; small models leave most of it idle."""
-
-_SIZES: Final = frozenset({"d_model", "heads", "d_ff", "layers", "encoder_layers", "decoder_layers"})
 
 
 @final
@@ -40,8 +37,3 @@ class Means:
             return cls()
         cores = _GPU * processes if gpu else threads * processes
         return cls(60 * config.minutes * cores**_THREADS)
-
-
-def sized(model: Architecture) -> bool:
-    """Whether somebody has said how large a model is; the rest of what is not given is then as documented."""
-    return not _SIZES.isdisjoint(model.model_fields_set)

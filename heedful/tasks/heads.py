@@ -22,6 +22,9 @@ class Heads:
         self._faces = dict(faces)
         self._place = place
 
+    def __repr__(self) -> str:
+        return f"Heads({', '.join(f'{name}: {face!r}' for name, face in self._faces.items())})"
+
     @property
     def names(self) -> tuple[str, ...]:
         """The tasks, in the recipe's order."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -18,13 +18,19 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation.search import Beam, Search
 from heedful.generation.tree import BeamTree
+from heedful.inspection.attribution import Method, Read, attribute
 from heedful.inspection.capture import Captured, Side, capture, encodings, places, silent
 from heedful.inspection.record import Alternative, Axis, Branch, Map, Option, Record, Written
+from heedful.inspection.scored import Attribution
 from heedful.inspection.unrolled import levels
 from heedful.models.interface import Decoder, Encoder
-from heedful.values import Frames, Grid, Memories, Memory, Tokens, by_name
+from heedful.values import Frames, Grid, Memories, Memory, Tokens, by_name, select
 
 Said = TypeVar("Said")
+Nest = TypeVar("Nest")
+
+_CHEAP = 2 * 10**10
+"""Products of a forward pass: with the backward pass one core takes some seconds for them."""
 
 _MOST_NUMBERS = 400_000
 """Of all walks of a record, unless they were asked for: half precision makes a page of one megabyte of them."""
@@ -48,6 +54,9 @@ class Scope:
         walks: whether every step from queries to outputs is kept; None keeps them while they are few.
         alternatives: tokens that are named beside each one written.
         padding: columns without a token behind the source, as a text has them in a batch with a longer one.
+        attribution: how the tokens that mattered are found; "auto" takes the gradient where that costs little, None
+            looks for none.
+        steps: of integrated gradients.
     """
 
     layers: tuple[int, ...] | None = None
@@ -55,6 +64,8 @@ class Scope:
     walks: bool | None = None
     alternatives: int = 10
     padding: int = 0
+    attribution: Method | Literal["auto"] | None = None
+    steps: int = 32
 
     def padded(self, tokens: Tokens) -> Tokens:
         """With the columns that hold no token."""
@@ -107,6 +118,7 @@ def recorded(
         notes=(*_missing(model), *notes),
         title=title,
         levels=levels(sides_of(model)),
+        widths=captured.widths(),
     )
     return record, said
 
@@ -138,6 +150,71 @@ def encoded(
     record, answer = recorded(model, lambda: said(scope.padded(tokens)), scope=scope, axes=axes, title=title)
     used = {SOURCE, *(name for each in record.maps for name in (each.queries, each.keys))}
     return replace(record, axes=tuple(axis for axis in axes if axis.name in used)), answer
+
+
+def attributed(
+    record: Record,
+    model: nn.Module,
+    read: Read,
+    *,
+    scope: Scope,
+    about: Literal["written", "answers"],
+    places: Sequence[int] | None = None,
+    unit: str = "nats",
+) -> Record:
+    """The record with what mattered for what was said, if the scope asks for it.
+
+    Args:
+        record: of one text.
+        model: in evaluation mode.
+        read: tells the log-probability, or the number, of each thing that was said.
+        scope: says how.
+        about: what was said.
+        places: which of them `read` tells of; all unless given.
+        unit: of the numbers.
+
+    Raises:
+        RecipeError: gradients do not reach what was read.
+    """
+    if scope.attribution is None:
+        return record
+    lengths = {axis.name: len(axis.tokens) for axis in record.axes}
+    count = len(places if places is not None else record.written if about == "written" else record.answers)
+    method: Method = "integrated" if scope.attribution == "integrated" else "gradient"
+    if scope.attribution == "auto" and count * _cost(model, lengths) > _CHEAP:
+        return record
+    try:
+        found = attribute(read, sides_of(model), lengths, method=method, steps=scope.steps)
+    except RecipeError:
+        if scope.attribution == "auto":
+            return record
+        raise
+    if found is None and scope.attribution == "auto":
+        return record
+    if found is None:
+        note = "Nothing that this model read has embeddings of tokens, so nothing is said of what mattered."
+        return replace(record, notes=(*record.notes, note))
+    steps = scope.steps if method == "integrated" else 1
+    rows = tuple(range(len(found.values)) if places is None else places)
+    each = Attribution(method, steps, about, rows, unit, found.axes, found.scores, found.values, found.baselines)
+    return replace(record, attributions=(*record.attributions, each))
+
+
+def _cost(model: nn.Module, lengths: Mapping[str, int]) -> int:
+    """Products of one reading: parameters times tokens of the longest axes that sides read."""
+    read = {side.axis: lengths.get(side.axis, 0) for side in sides_of(model).values()}
+    return sum(each.numel() for each in model.parameters()) * sum(read.values())
+
+
+def repeated(value: Nest, rows: int) -> Nest:
+    """A batch of one row, so many times."""
+    return select(value, torch.zeros(rows, dtype=torch.long, device=_device(value)))
+
+
+def likelihoods(logits: Float[Tensor, "rows T V"], said: Sequence[int] | Int[Tensor, " T"]) -> Float[Tensor, "rows T"]:
+    """The log-probabilities of what was said at each place."""
+    labels = torch.as_tensor(said, device=logits.device).view(1, -1, 1).expand(len(logits), -1, 1)
+    return logits.float().log_softmax(-1).gather(-1, labels).squeeze(-1)
 
 
 def best_options(
@@ -244,6 +321,14 @@ def _missing(model: nn.Module) -> Iterator[str]:
         yield f"Attention at {', '.join(left_out)} does not declare who looks at what, so it is left out."
     elif not places(model):
         yield "This model has no attention, so there are no weights to look at."
+
+
+def _device(value: Any) -> torch.device:
+    """Where the first tensor of a nest is."""
+    if isinstance(value, Tensor):
+        return value.device
+    parts: Iterable[Any] = value.values() if isinstance(value, Mapping) else vars(value).values()
+    return next(_device(part) for part in parts if isinstance(part, Tensor | Mapping) or is_dataclass(part))
 
 
 def sides_of(model: nn.Module) -> dict[nn.Module, Side]:

@@ -25,6 +25,7 @@ from heedful.tasks.counted import Counted
 from heedful.tasks.exam import Asking, Exam
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.labelled import LabelledComparison, LabelledExam, LabelledReport
+from heedful.tasks.origin import Head
 from heedful.tasks.report import Comparison, Report
 from heedful.tasks.task import Task
 from heedful.tasks.word_vectors import freeze_vectors, start_from_vectors
@@ -83,10 +84,10 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
         return self.trial
 
     def fit(self, recipe: AnyRecipe, means: Means) -> Settings:
-        """Values for keys of `Recipe.fitted`, by what there is to learn from; none where nothing is to be chosen.
+        """Values for keys of `Recipe.fitted`, by what there is to learn from.
 
         Args:
-            recipe: of a run that is to be made, with the vocabulary and the architecture of its `init`.
+            recipe: of a run that is to be made, with the vocabulary and the architecture of its `init`; it `is_open`.
             means: what training may take.
 
         Raises:
@@ -133,6 +134,10 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
             model: in evaluation mode.
             step: the kept checkpoint that it is of; None where it is the finished or the best one.
         """
+
+    def head(self, run: Run[AnyRecipe, AnyModel]) -> Head | None:
+        """What the outputs of its models say, for other formats; None where these have no such head."""
+        return None
 
     def exam(self, recipe: AnyRecipe | None, asking: Asking) -> Exam:
         """What models of a recipe are asked, whatever is learned from.
@@ -211,6 +216,10 @@ class Run(Generic[AnyRecipe, AnyModel]):
     folder: Path
     recipe: AnyRecipe
     vocabularies: Vocabularies
+
+    def __repr__(self) -> str:
+        vocabularies = ", ".join(f"{file}: {vocabulary!r}" for file, vocabulary in self.vocabularies.items())
+        return f"Run({str(self.folder)!r}, task {self.recipe.task}, {vocabularies})"
 
     @property
     def kind(self) -> Kind[AnyRecipe, AnyModel]:

@@ -77,7 +77,7 @@ class LabelledExam(Exam):
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelledReport(Report):
     """What a model reaches, beside always giving the most frequent answer of the training text."""
 
@@ -118,7 +118,7 @@ class LabelledReport(Report):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelledComparison(Comparison):
     """Runs in one exam, beside what needs no model."""
 

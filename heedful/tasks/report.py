@@ -8,9 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from html import escape
 from typing import Any, ClassVar, Final, final
 
-from heedful.inspection.page import Table, html_page
+from heedful.inspection.page import Table, html_page, page_text
 from heedful.inspection.plots import Line, line_plot
 from heedful.inspection.scales import LOGARITHMIC
 from heedful.metrics.bootstrap import Interval, PairedTest, Sampling, intervals, paired_tests
@@ -85,6 +86,12 @@ class Report(ABC):
         mine = self.resampled
         theirs = {name: metric for name, metric in self.first.resampled.items() if name in mine}
         return paired_tests(theirs, {name: mine[name] for name in theirs}, self.sampling)
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text())}</pre>"
 
     @abstractmethod
     def text(self) -> str:
@@ -202,6 +209,13 @@ class Comparison(ABC):
             x_ticks=[(size, f"{size:,}") for size in sizes],
             x_scale=LOGARITHMIC,
         )
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        tables = (self.results(), *self.tables())
+        return "\n".join([page_text(self.heading), *(table.html() for table in tables), self.figure()])
 
     @final
     def text(self) -> str:

@@ -15,8 +15,19 @@ from heedful.errors import DataError
 from heedful.generation import Hypotheses, Hypothesis, score
 from heedful.generation.search import Search
 from heedful.inspection.record import Axis, Record
+from heedful.inspection.scored import Width
 from heedful.models.interface import Engine
-from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
+from heedful.tasks.inspecting import (
+    Scope,
+    attributed,
+    branches,
+    growing,
+    likelihoods,
+    recorded,
+    repeated,
+    text_axes,
+    written,
+)
 from heedful.values import Tokens, move
 
 Source = TypeVar("Source")
@@ -185,4 +196,11 @@ class Target:
         said = labels[0].tolist()
         texts = written(logits, said, tokenizer=self.tokenizer, alternatives=scope.alternatives)
         tree = () if grown is None else branches(grown, said, tokenizer=self.tokenizer)
-        return replace(record, written=texts, tree=tree)
+        widths = (*record.widths, Width("output", "decoder", logits.size(-1)))
+        record = replace(record, written=texts, tree=tree, said=self.tokenizer.decode(ids), widths=widths)
+
+        def values(rows: int) -> Tensor:
+            logits, _ = engine.step(repeated(read, rows), engine.begin(repeated(source, rows)))
+            return likelihoods(logits, said)
+
+        return attributed(record, model, values, scope=scope, about="written")

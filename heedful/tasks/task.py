@@ -80,6 +80,10 @@ class Task(ABC, Generic[Batch]):
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Metrics on the validation set; the model is in evaluation mode and no gradient is recorded."""
 
+    def settle(self, model: torch.device, given: torch.device | None) -> torch.device:
+        """Told before the first batch where the model is, and which place was asked for; says where batches will be."""
+        return given or model
+
     def learned(self, nll: float, *, member: str = "") -> None:
         """Told after each update the mean of its `nll`, the same in all processes; most tasks need not know.
 
@@ -142,6 +146,12 @@ class CorpusTask(Task[Batch]):
         """The validation text, batch by batch."""
         for rows in plan_batches(self.lengths(self.validation), tokens=self.batch_tokens, seed=0, epoch=0):
             yield move(self.collate(self.validation, rows), self.device)
+
+    @final
+    def settle(self, model: torch.device, given: torch.device | None) -> torch.device:
+        """Its own device, unless another one was asked for."""
+        self.device = given or self.device
+        return self.device
 
     @cached_property
     def _lengths(self) -> Int[np.ndarray, "N 2"]:

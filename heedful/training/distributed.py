@@ -102,6 +102,21 @@ class World:
         return result
 
 
+def alone(device: torch.device) -> World:
+    """One process.
+
+    Raises:
+        TrainingError: torchrun has started several, which would all train for themselves.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size > 1:
+        raise TrainingError(
+            f"torchrun has started {size} processes; let them train together: with world(device) as here, hand over "
+            "world=here"
+        )
+    return World(0, 1, device)
+
+
 @contextmanager
 def world(device: torch.device) -> Iterator[World]:
     """The processes torchrun started, or this one alone; gloo on CPU, NCCL on CUDA."""

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from signal import SIGTERM
 from typing import Any, Generic
@@ -17,13 +17,15 @@ from torch import Tensor, nn
 
 from heedful.errors import TrainingError
 from heedful.tasks.task import Batch, Loss, Rows, Task
-from heedful.training.distributed import World
+from heedful.training.distributed import World, alone
+from heedful.training.history import History
 from heedful.training.interruption import interruption
+from heedful.training.keepers import KeepNothing
 from heedful.training.listeners import Evaluation, Keeper, Listener, Plan, Progress, Snapshot, Update
-from heedful.training.optimizers import MovingAverage, Optimizer
-from heedful.training.precision import Precision
+from heedful.training.optimizers import Adam, MovingAverage, Optimizer
+from heedful.training.precision import Exact, Precision
 from heedful.training.restoring import require_alike
-from heedful.training.schedules import Schedule
+from heedful.training.schedules import InverseSquareRoot, Schedule
 from heedful.training.sums import Tally, scaled, summed
 
 
@@ -67,33 +69,87 @@ class Habits:
     higher_is_better: bool = False
 
 
-@dataclass(eq=False, repr=False)
 class Trainer(Generic[Batch]):
     """Trains a model on a task; the same seed, machine and number of threads give the same weights.
 
     The gradient of an update is the sum over all labels of its batches divided by their number, whatever the number of
     accumulated batches and processes, so both leave the mathematics alone.
 
+    `Trainer(model, task, steps=1000).run()` is all that a loop of one's own needs; whatever is left out is:
+
+    - `device`: the place where the task's batches are. An `ExampleTask` takes a GPU where there is one, a `CorpusTask`
+      the device it was made with; others go where the model is. The model is moved there.
+    - `precision`: fp32 (`Exact`).
+    - `optimizer`: `Adam` with betas 0.9 and 0.98, without weight decay, of all parameters that want a gradient.
+    - `schedule`: a rate that rises to 1e-3 in a tenth of `steps`, at most 4,000 (in 1,000 updates where nobody says how
+      many there will be), and then falls with the root of the step.
+    - `habits`: those of `Habits`, but that there are ten evaluations, as far as `steps` says when.
+    - `listener`: a `History` that prints a line for each evaluation.
+    - `keeper`: none; the model has the weights of the last update. `KeepBest` keeps the best.
+
+    Args:
+        model: learns; its parameters are changed in place.
+        task: data, loss and metrics.
+        steps: updates; says the same as `Limits(steps=...)`.
+        limits: when training ends; with `steps` whichever comes first.
+        device: where to compute; not to be given with a `world`, which has one.
+        precision: made of the model on its device, such as `Half(model)` for bf16.
+        optimizer: over `precision.trainable`.
+        schedule: the learning rate of each update.
+        world: which of several processes this is; see `heedful.training.distributed.world`.
+        habits: seed, accumulation, clipping, evaluations.
+        listener: told of updates and evaluations.
+        keeper: given a snapshot after each evaluation.
+        average: running average of the weights, which is then what is evaluated and kept.
+
     Attributes:
-        model: on its device; `precision` was built from it.
-        optimizer: over the masters of `precision`.
-        average: running average of the weights, if wanted.
+        progress: how far it is; `best` and `best_step` tell of the monitored metric.
+
+    Raises:
+        TrainingError: nothing says when training ends; the monitored metric is none of the task's; several processes
+            were started and no `world` was given.
     """
 
-    model: nn.Module
-    task: Task[Batch]
-    _: KW_ONLY
-    optimizer: Optimizer
-    precision: Precision
-    schedule: Schedule
-    world: World
-    limits: Limits
-    habits: Habits
-    listener: Listener
-    keeper: Keeper
-    average: MovingAverage | None = None
-    progress: Progress = field(default=Progress(), init=False)
-    _began: float = field(default=0.0, init=False)
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task[Batch],
+        *,
+        steps: int | None = None,
+        limits: Limits | None = None,
+        device: str | torch.device | None = None,
+        precision: Precision | None = None,
+        optimizer: Optimizer | None = None,
+        schedule: Schedule | None = None,
+        world: World | None = None,
+        habits: Habits | None = None,
+        listener: Listener | None = None,
+        keeper: Keeper | None = None,
+        average: MovingAverage | None = None,
+    ) -> None:
+        self.model = model
+        self.task = task
+        self.limits = _limited(limits, steps)
+        if world is None:
+            self.world = alone(task.settle(*_places(model, device, built=precision or optimizer)))
+            model.to(self.world.device)
+        else:
+            self.world = world
+            task.settle(world.device, world.device)
+        self.precision = precision or Exact(model)
+        self.optimizer = optimizer or Adam(self.precision.trainable)
+        self.schedule = schedule or _usual_schedule(self.limits.steps)
+        self.habits = habits or _usual_habits(self.limits.steps)
+        self.listener = listener or History(print)
+        self.keeper = keeper or KeepNothing()
+        self.average = average
+        self.progress = Progress()
+        self._began = 0.0
+        if self.habits.monitor not in task.metrics:
+            raise TrainingError(
+                f'habits: the task does not measure "{self.habits.monitor}"; give habits=Habits(monitor=...) with one '
+                f"of {', '.join(sorted(task.metrics)) or 'its metrics, of which it has none'}"
+            )
 
     def run(self) -> int:
         """Trains until a limit is reached or a signal asks to stop; returns that signal's number, or 0.
@@ -312,6 +368,32 @@ class Trainer(Generic[Batch]):
             f"{what} is not finite; lower the learning rate (now {rate:.2g}), "
             "lengthen the warm-up or set training.clip. Checkpoints saved before are untouched"
         )
+
+
+def _limited(limits: Limits | None, steps: int | None) -> Limits:
+    if limits is None and steps is None:
+        raise TrainingError("nothing says when training ends; give steps=..., or limits=Limits(...)")
+    given = limits or Limits()
+    if steps is None:
+        return given
+    return replace(given, steps=steps if given.steps is None else min(steps, given.steps))
+
+
+def _places(
+    model: nn.Module, device: str | torch.device | None, *, built: object
+) -> tuple[torch.device, torch.device | None]:
+    """Where the model is, and where it shall be: where it is, if something was built of it there."""
+    found = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    given = torch.device(device) if device is not None else None
+    return found, given or (found if built is not None else None)
+
+
+def _usual_schedule(steps: int | None) -> Schedule:
+    return InverseSquareRoot(1e-3, 1000 if steps is None else max(1, min(4000, steps // 10)))
+
+
+def _usual_habits(steps: int | None) -> Habits:
+    return Habits() if steps is None else Habits(evaluate_every=max(1, steps // 10))
 
 
 def _copy(weights: Mapping[str, Tensor], parameters: Mapping[str, Any]) -> None:

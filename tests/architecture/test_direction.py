@@ -47,6 +47,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "retrieval.index",
         "runs.load",
         "runs.train",
+        "tasks",  # what `load` gives
         "version",
     ),
     "__main__": ("cli.commands", "version", "words"),

@@ -9,12 +9,27 @@ import heedful
 from heedful.cli.commands import COMMANDS, GROUPS
 
 EXPORTED = [
+    "Answerer",
+    "Captioner",
+    "Classifier",
     "DataError",
+    "Detector",
+    "Embedder",
+    "Heads",
     "HeedfulError",
+    "Looker",
     "MissingExtraError",
+    "Partner",
+    "Reader",
     "RecipeError",
+    "Recogniser",
     "RunError",
+    "StoryReader",
+    "Tagger",
     "TrainingError",
+    "Translator",
+    "VideoCaptioner",
+    "Writer",
     "__version__",
     "evaluate",
     "load",
@@ -50,7 +65,7 @@ def test_every_exported_name_can_be_had() -> None:
 
 def test_commands_are_frozen() -> None:
     assert {group.title: list(group.commands) for group in GROUPS} == {
-        "Begin": ["quickstart", "recipes", "recipe", "completion"],
+        "Begin": ["quickstart", "new", "recipes", "recipe", "completion"],
         "Train": ["train", "curve", "describe", "export"],
         "Use": [
             *("translate", "generate", "chat", "fill", "detect", "embed", "tag", "classify", "answer", "look"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -349,6 +350,15 @@ def test_commands_in_comments(path: Path, check_commands: Callable[[str], int]) 
     lines = [line[1:].strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
     commands = [line.removesuffix(" ...") for line in lines if line.startswith(("heedful ", "torchrun "))]
     assert check_commands("\n".join(commands)) == len(commands)
+
+
+def test_commands_that_measured_recipes(check_commands: Callable[[str], int]) -> None:
+    table = tomllib.loads((ROOT / "docs/recipe_facts.toml").read_text(encoding="utf-8"))
+    found = {each.get("command", "") for facts in table["recipes"].values() for each in facts.get("measured", [])}
+    scripts = {command for command in found if command.startswith("python ")}
+    assert all((ROOT / command.split()[1]).is_file() for command in scripts)
+    commands = found - scripts - {""}
+    assert check_commands("\n".join(commands)) == len(commands) > 10
 
 
 def test_there_are_recipes() -> None:

@@ -223,6 +223,7 @@ def test_the_convolutions_get_a_share_of_the_gradient_and_embeddings_all() -> No
     def gradients(of: Tensor, parameters: list[Tensor]) -> tuple[Tensor, ...]:
         return torch.autograd.grad((of * upstream).sum(), parameters, retain_graph=True)
 
+    model.encoder.training = True  # its layers stay as they are and drop nothing
     share, all_of_it = model.encoder(source), whole(source)
     for found, expected in zip(
         gradients(share.values, convolutions), gradients(all_of_it.values, convolutions), strict=True

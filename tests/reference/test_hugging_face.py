@@ -151,6 +151,16 @@ def bert(folder: Path, kind: str = "BertForPreTraining", **options: Any) -> nn.M
     return saved(getattr(transformers, kind)(config), folder)
 
 
+def roberta_prelayernorm(folder: Path, kind: str = "RobertaPreLayerNormForMaskedLM", **options: Any) -> nn.Module:
+    size = byte_level(folder, special=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    write(folder / "tokenizer_config.json", {"tokenizer_class": "RobertaTokenizer"})
+    config = transformers.RobertaPreLayerNormConfig(
+        vocab_size=size, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
+        max_position_embeddings=42, **options,
+    )  # fmt: skip
+    return saved(getattr(transformers, kind)(config), folder)
+
+
 def gpt2(folder: Path, **options: Any) -> nn.Module:
     size = byte_level(folder, special=["<|endoftext|>"])
     config = transformers.GPT2Config(
@@ -190,6 +200,10 @@ MAKERS: dict[str, Callable[[Path], nn.Module]] = {
     "bert": bert,
     "bert_masked": lambda folder: bert(folder, "BertForMaskedLM", hidden_act="relu"),
     "bert_plain": lambda folder: bert(folder, "BertModel", hidden_act="gelu_new"),
+    "roberta_prelayernorm": roberta_prelayernorm,
+    "roberta_prelayernorm_plain": lambda folder: roberta_prelayernorm(
+        folder, "RobertaPreLayerNormModel", hidden_act="relu"
+    ),
     "gpt2": gpt2,
     "gpt2_untied": lambda folder: gpt2(folder, tie_word_embeddings=False, n_inner=40, activation_function="gelu"),
     "marian": marian,
@@ -214,7 +228,7 @@ def outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor
     ids, positions = batch(high)
     real, mask = positions >= 0, (positions >= 0).long()
     kind = theirs.config.model_type
-    if kind == "bert":
+    if kind in ("bert", "roberta-prelayernorm"):
         segments = (torch.arange(11) > 3).long().repeat(3, 1)
         found = theirs(input_ids=ids, attention_mask=mask, token_type_ids=segments, output_hidden_states=True)
         memory = ours.encoder(Tokens(ids, positions, segments))
@@ -248,8 +262,8 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
 
     assert export_hugging_face(tmp_path / "theirs", tmp_path / "again") == ()
     before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "again"))
-    if name == "bert_plain":  # which they save without the name of the whole
-        before = {f"bert.{each}": tensor for each, tensor in before.items()}
+    if name.endswith("_plain"):  # which they save without the name of the whole
+        before = {f"{name.removesuffix('_plain')}.{each}": tensor for each, tensor in before.items()}
     assert before.keys() == after.keys()
     assert not [each for each in before if not torch.equal(before[each], after[each])]
     again, told = type(theirs).from_pretrained(tmp_path / "again", output_loading_info=True)
@@ -261,7 +275,7 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
             torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", "marian", "bart"])
+@pytest.mark.parametrize("name", ["bert", "roberta_prelayernorm", "gpt2", "marian", "bart"])
 def test_vocabularies_cut_alike(name: str, tmp_path: Path) -> None:
     MAKERS[name](tmp_path / "theirs")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
@@ -443,6 +457,10 @@ OURS: dict[str, tuple[Any, str]] = {
         EncoderConfig(layers=2, d_model=24, heads=3, positions=LearnedConfig(length=40)),
         "BertForPreTraining",
     ),
+    "pre_norm": (
+        EncoderConfig(layers=2, d_model=24, heads=3, residual="pre_norm", positions=LearnedConfig(length=40)),
+        "RobertaPreLayerNormForMaskedLM",
+    ),
     "marian": (TransformerConfig(layers=2, d_model=24, heads=3, activation="silu"), "MarianMTModel"),
     "bart": (
         TransformerConfig(
@@ -459,7 +477,8 @@ def origin_of_ours(config: Any, folder: Path) -> Origin:
     letters = learn_characters(["".join(map(chr, range(40, 125)))], size=None, lowercase=False, masked=True)
     model: nn.Module
     if isinstance(config, EncoderConfig):
-        model = build_masked_language_model(config, vocabulary=letters.size, longest=40, paired=True)
+        paired = config.residual == "post_norm"  # RoBERTa was not asked for next sentences
+        model = build_masked_language_model(config, vocabulary=letters.size, longest=40, paired=paired)
     elif isinstance(config, DecoderConfig):
         model = build_language_model(config, vocabulary=letters.size)
     else:
@@ -485,7 +504,10 @@ def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
             torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
     back = open_origin(tmp_path / "theirs")
     assert back.tensors.keys() >= origin.tensors.keys()
-    assert all(torch.equal(back.tensors[each], tensor) for each, tensor in origin.tensors.items())
+    table = "encoder.stack.embedding.position.table.weight"
+    moved = {table: back.tensors[table][1:]} if name == "pre_norm" else {}  # behind the id of padding
+    found = {**back.tensors, **moved}
+    assert all(torch.equal(found[each], tensor) for each, tensor in origin.tensors.items())
     words = [each if isinstance(each, Tokenizer) else each[0] for each in (origin.tokenizer, back.tokenizer)]
     assert words[0].encode("(abc)") == words[1].encode("(abc)")
     assert words[0].special == words[1].special
@@ -496,7 +518,14 @@ def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
     [
         (DecoderConfig(positions=RotaryConfig()), r"model\.positions\.kind = rotary: GPT-2 has only learned"),
         (DecoderConfig(output_bias=True), r"model\.output_bias = True: GPT-2 has only False"),
-        (EncoderConfig(residual="pre_norm"), r"model\.residual = pre_norm: BERT has only post_norm"),
+        (
+            EncoderConfig(residual="pre_norm", positions=RotaryConfig()),
+            r"model\.positions\.kind = rotary: RoBERTa-PreLayerNorm has only learned",
+        ),
+        (
+            EncoderConfig(residual="pre_norm", activation="relu"),
+            r"model\.activation = relu: RoBERTa-PreLayerNorm has only gelu where it is asked for hidden tokens",
+        ),
         (EncoderConfig(segments=1), r"embedding\.segments\.weight: the other format needs this part"),
         (
             TransformerConfig(self_attention=HeadsConfig(score="additive")),
@@ -533,10 +562,11 @@ def edit(folder: Path, **changes: Any) -> None:
     [
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type = 'relative_key'"),
         ("bert", {"hidden_act": "mish"}, "hidden_act = 'mish': heedful has only relu, gelu"),
-        ("bert", {"model_type": "t5"}, "model_type = 't5': heedful reads bert, gpt2, marian, bart"),
+        ("bert", {"model_type": "t5"}, "model_type = 't5': heedful reads bert, roberta-prelayernorm, gpt2,"),
         ("bert", {"num_attention_heads": 5}, "wrong heads"),
         ("bert", {"num_hidden_layers": 3}, r"holds no tensor bert\.encoder\.layer\.2\."),
         ("bert", {"num_hidden_layers": 1}, r"holds the tensor bert\.encoder\.layer\.1\."),
+        ("roberta_prelayernorm", {"hidden_act": "relu"}, "hidden_act = 'relu' and the gelu of lm_head"),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True"),
         ("marian", {"decoder_attention_heads": 4}, "encoder_attention_heads = 3 and decoder_attention_heads = 4"),
         ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings = False: heedful has no such model"),

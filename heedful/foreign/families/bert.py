@@ -11,7 +11,7 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.foreign.families.renaming import BACKWARDS, TABLE, Rename, Table, in_layers, one
 from heedful.foreign.families.settings import ACTIVATIONS, SCALED_SOFTMAX, Family, Setting, Settings, validated
 
-_SETTINGS: Final = Settings(
+SETTINGS: Final = Settings(
     settings=(
         Setting("d_model", ("hidden_size",)),
         Setting("heads", ("num_attention_heads",)),
@@ -94,14 +94,14 @@ def _table(config: EncoderConfig) -> Table:
 
 
 def _read(content: Mapping[str, Any], _names: frozenset[str], place: str) -> EncoderConfig:
-    table = _SETTINGS.read(content, place=place)
+    table = SETTINGS.read(content, place=place)
     table["positions"]["kind"] = "learned"
     return validated(EncoderConfig, table, place=place)
 
 
 def _write(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     name = _ARCHITECTURES["masked.dense.weight" in tensors, "relation.weight" in tensors]
-    return {"architectures": [name], **_SETTINGS.write(config, name="BERT")}
+    return {"architectures": [name], **SETTINGS.write(config, name="BERT")}
 
 
 BERT: Final = Family("bert", "pretraining", _read, _write, _table)

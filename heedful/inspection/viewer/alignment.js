@@ -51,7 +51,8 @@ function show(host, record, app) {
 
   const picture = () => {
     const { map, weights, visible } = /** @type {Scene} */ (now);
-    const { ramp, query } = app.get();
+    const { query } = app.get();
+    const ramp = app.ramp();
     const hides = visible.data.includes(0);
     const whole = choices.whole ?? map.keyAxis.tokens.length <= FEW;
     panel.scale.value = whole ? "1" : "most";
@@ -60,7 +61,7 @@ function show(host, record, app) {
     const words = ["0", String(Number(most.toFixed(3))), hides ? "· struck cells are hidden from their row" : ""];
     const [zero, end, struck] = words.map((text) => element("span", {}, text));
     legend.replaceChildren(zero, rampBar(ramp), end, struck);
-    return { ...choices, data: weights.data, visible: hides ? visible.data : null, most, ramp, chosen: query };
+    return { ...choices, data: weights.data, visible: hides ? visible.data : null, most, ramp, chosen: query, spot: app.spot() };
   };
   const refresh = async (/** @type {boolean} */ fresh) => {
     const { map: index, head } = app.get();
@@ -160,7 +161,7 @@ function controls(changed, zoom) {
 function say(readout, now, cell) {
   if (!now || !cell) {
     delete readout.dataset.value;
-    readout.replaceChildren(element("span", { class: "soft" }, "Point at a cell, or move with the arrow keys, to read its weight."));
+    readout.replaceChildren(element("span", { class: "soft hint" }, "Point at a cell, or move with the arrow keys, to read its weight."));
     return;
   }
   const { queries, keys } = tokensOf(now.map);

@@ -35,7 +35,7 @@ function show(host, record, app) {
   const progress = element("span", { class: "soft" });
   const stage = element("div", { class: "decoding" });
   host.append(
-    element("div", { class: "controls" }, back, forth, progress),
+    element("div", { class: "controls keep" }, back, forth, progress),
     stage,
     asTable(() => tableOf(["asked", "of", "answer", "probability", "others"], answers.map(rowOf))),
   );
@@ -55,7 +55,7 @@ function show(host, record, app) {
     const found = answer.place === null ? null : mapOf(record, app);
     const weights = found && (await matrixOf(found.map, found.head));
     if (turn !== state.turn) return;
-    const shade = ramp(app.get().ramp);
+    const shade = ramp(app.ramp());
     const focused = stage.contains(document.activeElement);
     stage.replaceChildren(
       element("div", {}, textOf(record, state.chosen, { shade, go }), found && lookedAt(found, weights, answer.place, shade)),
@@ -96,7 +96,8 @@ function textOf(record, chosen, { shade, go }) {
   const { answers } = record;
   const chances = new Map(answers[chosen].options.filter(([, , place]) => place !== null).map(([, chance, place]) => [place, chance]));
   const most = Math.max(0, ...chances.values());
-  const tokens = record.axis("source").tokens.map((token, place) => {
+  const text = record.axes.find(({ name }) => name === "source") ?? record.axes[0];
+  const tokens = text.tokens.map((token, place) => {
     const asked = answers.findIndex((each) => each.place === place);
     if (asked >= 0) return choice(asked, display(token));
     const chance = chances.get(place);
@@ -121,6 +122,7 @@ function textOf(record, chosen, { shade, go }) {
       class: now ? "word is-now" : "word is-asked",
       "aria-current": now ? "true" : null,
       "aria-label": `${answers[number].about}: ${answers[number].subject ? display(answers[number].subject) : text}`,
+      "data-answer": number,
       onclick: () => go(number),
     }, text);
   }

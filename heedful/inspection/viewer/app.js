@@ -1,5 +1,7 @@
 /** What is chosen on the page; views read it, change it and hear of changes. */
 
+import { onPaper as rampOnPaper } from "heedful/colour.js";
+
 /** @typedef {import("heedful/record.js").Inspection} Inspection */
 /**
  * @typedef {object} State
@@ -16,6 +18,9 @@
  * @property {(changes: Partial<State>) => void} set
  * @property {(listener: (state: State, before: State) => void) => () => void} subscribe returns how to stop
  * @property {() => boolean} dark whether the page is dark now; never on paper
+ * @property {() => {query: number, key: number} | null} spot a cell of the chosen map that somebody points out
+ * @property {(spot: {query: number, key: number} | null) => void} point
+ * @property {() => string} ramp the colours of weights as they are on the page's paper now
  */
 
 const THEMES = ["auto", "light", "dark"];
@@ -28,6 +33,7 @@ const THEMES = ["auto", "light", "dark"];
 export function createApp(record, names) {
   /** @type {Set<(state: State, before: State) => void>} */
   const listeners = new Set();
+  /** @type {{query: number, key: number} | null} */ let spot = null;
   const prefersDark = matchMedia("(prefers-color-scheme: dark)");
   const onPaper = matchMedia("print");
   const first = Math.max(0, record.maps.findLastIndex((map) => ["cross", "summary"].includes(map.role)));
@@ -35,6 +41,7 @@ export function createApp(record, names) {
     view: "", map: first, head: "mean", query: null, theme: "auto", ramp: "", ...fromHash(location.hash),
   });
 
+  const dark = () => !onPaper.matches && (state.theme === "dark" || (state.theme === "auto" && prefersDark.matches));
   const tell = (/** @type {State} */ before) => [...listeners].forEach((listener) => listener(state, before));
   for (const media of [prefersDark, onPaper]) media.addEventListener("change", () => tell(state));
   addEventListener("hashchange", () => set(fromHash(location.hash)));
@@ -57,7 +64,14 @@ export function createApp(record, names) {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    dark: () => !onPaper.matches && (state.theme === "dark" || (state.theme === "auto" && prefersDark.matches)),
+    dark,
+    spot: () => spot,
+    point: (wanted) => {
+      if (wanted?.query === spot?.query && wanted?.key === spot?.key) return;
+      spot = wanted;
+      tell(state);
+    },
+    ramp: () => rampOnPaper(state.ramp, dark()),
   };
 }
 

@@ -16,6 +16,7 @@ import { display, shortened } from "heedful/record.js";
  * @property {boolean} sums a column with the rows' sums
  * @property {boolean} numbers weights as digits, where they fit
  * @property {number | null} chosen a row
+ * @property {{query: number, key: number} | null} [spot] a cell that is pointed out
  */
 /**
  * @typedef {object} Layout lengths in CSS pixels
@@ -239,7 +240,7 @@ export function drawLabels(shown, layout, picture, { queries, keys, totals, curs
   for (let q = Math.ceil(seen.firstRow / step) * step; q < seen.lastRow; q += step) {
     const y = y0 + (q + 0.5) * cell;
     if (y < layout.top) continue;
-    const name = q === picture.chosen || q === cursor?.q ? "chosen" : null;
+    const name = q === picture.chosen || q === cursor?.q || q === picture.spot?.query ? "chosen" : null;
     const place = { x: layout.left - 9, y, dy: "0.35em", "text-anchor": "end", "font-size": size, class: name };
     rows.append(svg("text", place, labelOf(queries[q])));
     if (picture.sums) {
@@ -251,9 +252,10 @@ export function drawLabels(shown, layout, picture, { queries, keys, totals, curs
     const x = x0 + (k + 0.5) * cell;
     if (x < layout.left) continue;
     const place = `translate(${x} ${layout.top - 8}) rotate(${-TILT})`;
-    rows.append(svg("text", { transform: place, dy: "0.3em", "font-size": size, class: k === cursor?.k && "chosen" }, labelOf(keys[k])));
+    rows.append(svg("text", { transform: place, dy: "0.3em", "font-size": size, class: (k === cursor?.k || k === picture.spot?.key) && "chosen" }, labelOf(keys[k])));
   }
   shown.overlay.append(...rows.childNodes);
+  if (picture.spot) drawCursor(shown, layout, { q: picture.spot.query, k: picture.spot.key }, x0, y0, "spot");
   if (cursor) drawCursor(shown, layout, cursor, x0, y0);
 }
 
@@ -263,12 +265,13 @@ export function drawLabels(shown, layout, picture, { queries, keys, totals, curs
  * @param {{q: number, k: number}} cursor
  * @param {number} x0
  * @param {number} y0
+ * @param {string} [kind]
  */
-function drawCursor(shown, { cell, left, top }, { q, k }, x0, y0) {
+function drawCursor(shown, { cell, left, top }, { q, k }, x0, y0, kind = "cursor") {
   const box = { x: x0 + k * cell, y: y0 + q * cell };
   if (box.x < left - 1 || box.y < top - 1) return;
   const side = Math.max(cell, 3);
-  for (const name of ["cursor below", "cursor"]) {
+  for (const name of [`${kind} below`, kind]) {
     shown.overlay.append(svg("rect", { ...box, width: side, height: side, rx: Math.min(3, cell / 5), class: name }));
   }
 }

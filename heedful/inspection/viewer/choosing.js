@@ -14,7 +14,7 @@ import { display } from "heedful/record.js";
  */
 export function tokenRow(tokens, { label, chosen, choose }) {
   const buttons = tokens.map((token, place) =>
-    element("button", { type: "button", class: "token", role: "radio", onclick: () => choose(place) }, display(token)),
+    element("button", { type: "button", class: "token", role: "radio", "data-row": place, onclick: () => choose(place) }, display(token)),
   );
   let now = chosen;
   const mark = (place) => {

@@ -4,8 +4,8 @@
 
 /**
  * Ramps as in heedful/inspection/heatmap.py: lightness in OKLab at weight 0 and at weight 1, and tints along the way;
- * those without tints are plain grey.
- * @type {Record<string, {title: string, lightness: [number, number], tints: [number, number][]}>}
+ * those without tints are plain grey, those without a title stand for another one on dark paper.
+ * @type {Record<string, {title?: string, lightness: [number, number], tints: [number, number][]}>}
  */
 const RAMPS = {
   glow: {
@@ -14,19 +14,39 @@ const RAMPS = {
     tints: [[0.005, -0.055], [0.075, -0.14], [0.18, -0.05], [0.15, 0.085], [0.03, 0.145], [-0.01, 0.05]],
   },
   ink: {
-    title: "Ink: dark is high",
+    title: "Ink: stands out is high",
     lightness: [0.985, 0.28],
     tints: [[-0.002, 0.002], [-0.02, -0.035], [-0.015, -0.085], [0.01, -0.11], [0.015, -0.08]],
+  },
+  inkOnDark: {
+    lightness: [0.22, 0.96],
+    tints: [[0, -0.005], [0.005, -0.09], [-0.02, -0.11], [-0.03, -0.06], [-0.005, -0.01]],
   },
   grey: { title: "Grey: white is high", lightness: [0, 1], tints: [] },
   black: { title: "Grey: black is high", lightness: [1, 0], tints: [] },
 };
 
+/** Ramps that follow the paper, on light and on dark. @type {Record<string, [string, string]>} */
+const BY_PAPER = { paper: ["ink", "glow"], ink: ["ink", "inkOnDark"] };
+
 /** Names of ramps and what people call them, the default first. */
-export const ramps = Object.entries(RAMPS).map(([name, { title }]) => ({ name, title }));
+export const ramps = [
+  { name: "paper", title: "By paper: ink or glow" },
+  ...Object.entries(RAMPS).flatMap(([name, { title }]) => (title ? [{ name, title }] : [])),
+];
 
 /**
- * @param {string} name one of `ramps`
+ * The ramp that is drawn where one of `ramps` is chosen.
+ * @param {string} name
+ * @param {boolean} dark whether the paper is
+ * @returns {string}
+ */
+export function onPaper(name, dark) {
+  return BY_PAPER[name]?.[dark ? 1 : 0] ?? name;
+}
+
+/**
+ * @param {string} name as `onPaper` gives it
  * @returns {(value: number) => Colour} of a weight; beyond 0 and 1 as at them
  */
 export function ramp(name) {

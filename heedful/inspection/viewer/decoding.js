@@ -40,7 +40,7 @@ function show(host, record, app) {
   const forth = button("Step", () => go(state.step + 1));
   const stage = element("div", { class: "decoding" });
   host.append(
-    element("div", { class: "controls" }, play, back, forth, labelled("Step", slider), progress),
+    element("div", { class: "controls keep" }, play, back, forth, labelled("Step", slider), progress),
     stage,
     asTable(() => tableOf(["step", "token", "probability", "log-probability", "sum", "alternatives"], rowsOf(record))),
     tree ? element("div", {}, tree.node, readout) : element("p", { class: "soft" }, "There is no tree: no beam chose this text."),
@@ -74,7 +74,7 @@ function show(host, record, app) {
     const found = mapOf(record, app);
     const weights = found && (await matrixOf(found.map, found.head));
     if (turn !== state.turn) return;
-    const shade = ramp(app.get().ramp);
+    const shade = ramp(app.ramp());
     const focused = stage.contains(document.activeElement);
     const looked = found && lookedAt(found, weights, state.step, shade);
     stage.replaceChildren(element("div", {}, prefix(record, state.step, go), looked), chances(record, state.step));
@@ -116,6 +116,7 @@ function prefix(record, step, go) {
       class: i < step ? "word" : i === step ? "word is-now" : "word is-later",
       "aria-current": i === step ? "step" : null,
       "aria-label": `step ${i + 1}: ${display(token)}`,
+      "data-step": i,
       onclick: () => go(i),
     }, display(token)),
   );

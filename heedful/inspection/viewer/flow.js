@@ -66,7 +66,7 @@ function show(host, record, app) {
     const bars = element("div", {});
     const tell = (text) => (readout.textContent = text);
     place.replaceChildren(
-      picture(about, { choose, shade: ramp(app.get().ramp), tell }),
+      picture(about, { choose, shade: ramp(app.ramp()), tell }),
       element("section", {}, element("h2", {}, "One token"), row.node, bars),
     );
     note.textContent = noteOf(record, state.side);

@@ -71,7 +71,7 @@ function show(host, record, app) {
     const focused = stage.contains(document.activeElement);
     stage.replaceChildren(node);
     if (focused) node.focus();
-    readout.textContent = "Point at a bar, or move with the arrow keys, to read its weight.";
+    readout.replaceChildren(element("span", { class: "hint" }, "Point at a bar, or move with the arrow keys, to read its weight."));
     spoken.textContent = `${map.label}; the highest bar is ${most.toFixed(3)}`;
   }
   return scene.stop;

@@ -3,7 +3,7 @@
 import { headColour } from "heedful/colour.js";
 import { asTable, element, tableOf } from "heedful/dom.js";
 import { neighbour } from "heedful/keys.js";
-import { drawLines, drawTokens, layoutOf, quiet } from "heedful/lines.js";
+import { drawLines, drawTokens, layoutOf, thresholdOf } from "heedful/lines.js";
 import { display, part, tokensOf } from "heedful/record.js";
 import { scroller } from "heedful/scroller.js";
 
@@ -17,7 +17,8 @@ import { scroller } from "heedful/scroller.js";
  * @property {AttentionMap} map
  * @property {Numbers} weights
  * @property {Set<number>} on heads whose lines are drawn
- * @property {number | null} threshold null until a map is there
+ * @property {number | null} threshold that was chosen; null for one by the number of heads that are on
+ * @property {{on: string, least: number}} [usual] the threshold of these heads, which moving a pointer does not change
  * @property {Token | null} pointed
  */
 
@@ -28,8 +29,9 @@ export const view = {
   title: "Heads",
   help:
     "Tokens that look stand on the left, tokens that are looked at on the right. A line is a weight: the stronger, the more " +
-    "opaque; its colour is the head. Point at a token, or move with the arrow keys, to see its lines alone and how much each " +
-    "head gives to every token of the other side.",
+    "opaque; its colour is the head, and lines of several heads between the same tokens run side by side. Weak lines are " +
+    "left out, the more so the more heads are on; “Lines from” brings them back. Point at a token, or move with the arrow " +
+    "keys, to see its lines alone and how much each head gives to every token of the other side.",
   chooses: /** @type {("map" | "head" | "ramp")[]} */ (["map"]),
   available: (/** @type {Inspection} */ record) => record.maps.length > 0,
   show,
@@ -76,7 +78,6 @@ function show(host, record, app) {
     if (turn !== asked) return;
     const kept = scene?.map.heads.join() === map.heads.join() ? scene.on : new Set(head === "mean" ? map.heads : [head]);
     scene = { map, weights, on: kept, threshold: null, pointed: null };
-    scene.threshold = quiet(chosen(scene), MANY_LINES);
     const { queries, keys } = tokensOf(map);
     layout = layoutOf(queries, keys, host.clientWidth, map.heads.length);
     frame.resize(/** @type {any} */ (layout).width, /** @type {any} */ (layout).height);
@@ -106,6 +107,14 @@ function chosen({ map, weights, on }) {
   return map.heads.flatMap((head, i) => (on.has(head) ? [{ head, data: part(weights, i).data }] : []));
 }
 
+/** @param {Scene} scene */
+function leastOf(scene) {
+  if (scene.threshold !== null) return scene.threshold;
+  const on = [...scene.on].sort().join();
+  if (scene.usual?.on !== on) scene.usual = { on, least: thresholdOf(chosen(scene), MANY_LINES) };
+  return scene.usual.least;
+}
+
 /**
  * @param {Scene} scene
  * @param {App} app
@@ -114,7 +123,7 @@ function chosen({ map, weights, on }) {
 function linesOf(scene, app) {
   const { query } = app.get();
   const fixed = query === null ? null : /** @type {Token} */ ({ side: "query", place: query });
-  return { ...tokensOf(scene.map), heads: chosen(scene), threshold: scene.threshold ?? 0, only: scene.pointed ?? fixed };
+  return { ...tokensOf(scene.map), heads: chosen(scene), threshold: leastOf(scene), only: scene.pointed ?? fixed };
 }
 
 /**
@@ -148,7 +157,7 @@ function controls(record, app, now, changed) {
     const focused = [...chips.children].indexOf(/** @type {Element} */ (document.activeElement));
     chips.replaceChildren(all, ...scene.map.heads.map((head) => chip(scene, head, changed)));
     chips.children[focused]?.focus();
-    slider.value = String(Math.round((scene.threshold ?? 0) * 100));
+    slider.value = String(Math.round(leastOf(scene) * 100));
     slider.setAttribute("aria-valuetext", `${slider.value} percent`);
     least.textContent = `${slider.value} %`;
   };
@@ -228,7 +237,7 @@ function listen(frame, now, point, choose) {
  */
 function words(scene) {
   const { pointed, map } = scene;
-  if (!pointed) return [element("span", { class: "soft" }, "Point at a token to see its lines alone; a click on the left keeps them.")];
+  if (!pointed) return [element("span", { class: "soft hint" }, "Point at a token to see its lines alone; a click on the left keeps them.")];
   const { queries, keys } = tokensOf(map);
   const asks = pointed.side === "query";
   const others = asks ? keys : queries;

@@ -38,7 +38,7 @@ function show(host, record, app) {
     const weights = (await Promise.all(hops.map(([map, head]) => matrixOf(map, head)))).map((each) => rowAt(each, 0));
     if (now !== turn) return;
     const { tokens, marked, name } = hops[0][0].keyAxis;
-    const shade = ramp(app.get().ramp);
+    const shade = ramp(app.ramp());
     const steps = hops.map((_, i) => `hop ${i + 1}`);
     const asWords = !tokens.some((token) => token.includes(" "));
     host.replaceChildren(...(asWords ? steps.map((step, i) => wordsOf(step, tokens, weights[i], shade)) : []),

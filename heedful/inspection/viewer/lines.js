@@ -20,11 +20,13 @@ import { display, shortened } from "heedful/record.js";
  * @property {number} top room above the first one
  * @property {number} left where lines begin
  * @property {number} right where they end
+ * @property {boolean} narrow whether there is little room for names
  */
 
 const LEVELS = 20; // of opacity: lines of one level are one stroke, which is what makes many of them fast
 const FAINTEST = 0.06;
 const LONGEST = 28;
+const NARROW = { room: 500, longest: 11 };
 const FONT = '14px ui-sans-serif, system-ui, "Segoe UI", "Noto Sans", sans-serif';
 
 /**
@@ -36,25 +38,26 @@ const FONT = '14px ui-sans-serif, system-ui, "Segoe UI", "Noto Sans", sans-serif
  */
 export function layoutOf(queries, keys, room, heads) {
   const most = Math.max(queries.length, keys.length);
+  const narrow = room < NARROW.room;
   const row = most <= 40 ? 27 : most <= 120 ? 21 : 16;
   const context = /** @type {CanvasRenderingContext2D} */ (element("canvas").getContext("2d"));
   context.font = FONT;
   const widest = (/** @type {string[]} */ tokens) =>
-    Math.max(120, ...tokens.map((token) => context.measureText(labelOf(token)).width));
-  const bars = barWidth(heads) * heads + 10;
+    Math.max(narrow ? 40 : 120, ...tokens.map((token) => context.measureText(labelOf(token, narrow)).width));
+  const bars = barWidth(heads, narrow) * heads + 10;
   const [before, after] = [Math.ceil(widest(queries)) + bars + 22, Math.ceil(widest(keys)) + bars + 22];
   const width = Math.min(room, before + after + 420);
-  return { row, top: 34, left: before, right: width - after, width, height: 34 + most * row + 6 };
+  return { row, top: 34, left: before, right: width - after, width, height: 34 + most * row + 6, narrow };
 }
 
-/** @param {number} heads */
-function barWidth(heads) {
-  return Math.max(3, Math.min(9, Math.floor(72 / heads)));
+/** @param {number} heads @param {boolean} narrow */
+function barWidth(heads, narrow) {
+  return narrow ? Math.min(9, 24 / heads) : Math.max(3, Math.min(9, Math.floor(72 / heads)));
 }
 
-/** @param {string} token */
-function labelOf(token) {
-  return shortened(display(token), LONGEST);
+/** @param {string} token @param {boolean} narrow */
+function labelOf(token, narrow) {
+  return shortened(display(token), narrow ? NARROW.longest : LONGEST);
 }
 
 /**
@@ -75,6 +78,31 @@ export function quiet(heads, most) {
 }
 
 /**
+ * A threshold that keeps the lines of many heads apart: the more heads, the larger a weight must be to have a line.
+ * Where no weight is so large, half the largest.
+ * @param {Lines["heads"]} heads those that are on
+ * @param {number} most lines in all
+ * @returns {number}
+ */
+export function thresholdOf(heads, most) {
+  const largest = heads.reduce((found, { data }) => data.reduce((size, each) => Math.max(size, each), found), 0);
+  const wanted = Math.min(0.3, 0.05 + 0.02 * Math.max(0, heads.length - 1));
+  return Math.max(quiet(heads, most), Math.min(wanted, Math.max(0.01, Math.floor(50 * largest) / 100)));
+}
+
+/**
+ * How far below the middle of its token a head's lines run, so that those between the same tokens lie side by side.
+ * @param {number} place of the head among those that are on
+ * @param {number} count of these
+ * @param {number} row height of a token
+ * @returns {{down: number, gap: number}} and how far they are apart
+ */
+export function lane(place, count, row) {
+  const gap = Math.min(3, (row - 6) / Math.max(1, count - 1));
+  return { down: (place - (count - 1) / 2) * gap, gap };
+}
+
+/**
  * @param {Window} shown
  * @param {Layout} layout
  * @param {Lines} lines
@@ -86,10 +114,11 @@ export function drawLines(shown, layout, lines) {
   context.rect(0, layout.top - 6, shown.width, shown.height);
   context.clip();
   context.translate(-shown.left, layout.top - top);
-  context.lineWidth = lines.only ? 2 : 1.4;
-  for (const { head, data } of lines.heads) {
+  const count = lines.heads.length;
+  context.lineWidth = Math.max(0.75, Math.min(lines.only ? 2 : 1.4, count > 1 ? lane(0, count, layout.row).gap : Infinity));
+  for (const [place, { head, data }] of lines.heads.entries()) {
     context.strokeStyle = headColour(head);
-    levels(shown, layout, lines, data).forEach((path, level) => {
+    levels(shown, layout, lines, data, lane(place, count, layout.row).down).forEach((path, level) => {
       context.globalAlpha = FAINTEST + ((1 - FAINTEST) * (level + 1)) / LEVELS;
       context.stroke(path);
     });
@@ -105,8 +134,9 @@ export function drawLines(shown, layout, lines) {
  * @param {Layout} layout
  * @param {Lines} lines
  * @param {Float32Array} data
+ * @param {number} down from the middle of tokens
  */
-function levels(shown, layout, { queries, keys, threshold, only }, data) {
+function levels(shown, layout, { queries, keys, threshold, only }, data, down) {
   /** @type {Map<number, Path2D>} */
   const paths = new Map();
   const first = Math.floor(shown.top / layout.row);
@@ -121,7 +151,7 @@ function levels(shown, layout, { queries, keys, threshold, only }, data) {
       const level = Math.min(LEVELS - 1, Math.floor(weight * LEVELS));
       const path = paths.get(level) ?? new Path2D();
       paths.set(level, path);
-      const [y1, y2] = [(q + 0.5) * layout.row, (k + 0.5) * layout.row];
+      const [y1, y2] = [(q + 0.5) * layout.row + down, (k + 0.5) * layout.row + down];
       path.moveTo(layout.left, y1);
       path.bezierCurveTo(middle, y1, middle, y2, layout.right, y2);
     }
@@ -136,7 +166,7 @@ function levels(shown, layout, { queries, keys, threshold, only }, data) {
  * @param {Lines} lines
  */
 function bars(context, layout, { queries, keys, heads, only }) {
-  const width = barWidth(heads.length);
+  const width = barWidth(heads.length, layout.narrow);
   const count = only?.side === "query" ? keys.length : queries.length;
   for (let other = 0; other < count; other += 1) {
     heads.forEach(({ head, data }, i) => {
@@ -144,7 +174,7 @@ function bars(context, layout, { queries, keys, heads, only }) {
       const x = only?.side === "query" ? layout.right + 5 + i * width : layout.left - 5 - (heads.length - i) * width;
       context.fillStyle = headColour(head);
       context.globalAlpha = Math.min(1, Math.max(0, data[q * keys.length + k]));
-      context.fillRect(x, other * layout.row + 3, width - 1, layout.row - 6);
+      context.fillRect(x, other * layout.row + 3, Math.max(1, width - 1), layout.row - 6);
     });
   }
 }
@@ -156,10 +186,10 @@ function bars(context, layout, { queries, keys, heads, only }) {
  * @param {{queries: string, keys: string, bars: number}} about names of the sides, and how many heads may have bars
  */
 export function drawTokens(shown, layout, { queries, keys, only }, about) {
-  const inset = barWidth(about.bars) * about.bars + 14;
+  const inset = barWidth(about.bars, layout.narrow) * about.bars + (layout.narrow ? 8 : 14);
   const sides = /** @type {const} */ ([
-    { side: "query", tokens: queries, x: layout.left - inset, anchor: "end", name: about.queries },
-    { side: "key", tokens: keys, x: layout.right + inset, anchor: "start", name: about.keys },
+    { side: "query", tokens: queries, x: layout.left - inset, anchor: "end", name: layout.narrow ? about.queries.split(" ")[0] : about.queries },
+    { side: "key", tokens: keys, x: layout.right + inset, anchor: "start", name: layout.narrow ? about.keys.split(" ")[0] : about.keys },
   ]);
   for (const { side, tokens, x, anchor, name } of sides) {
     shown.overlay.append(svg("text", { x: x - shown.left, y: 14, "text-anchor": anchor, "font-size": 12, class: "soft" }, name));
@@ -170,7 +200,7 @@ export function drawTokens(shown, layout, { queries, keys, only }, about) {
       const chosen = only?.side === side && only.place === place;
       const size = Math.min(14, layout.row * 0.75);
       const where = { x: x - shown.left, y, dy: "0.35em", "text-anchor": anchor, "font-size": size, class: chosen && "chosen" };
-      shown.overlay.append(svg("text", where, labelOf(tokens[place])));
+      shown.overlay.append(svg("text", where, labelOf(tokens[place], layout.narrow)));
     }
   }
 }

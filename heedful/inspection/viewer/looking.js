@@ -37,7 +37,7 @@ export function stepping(record, app, { fits, draw }) {
   const again = async () => {
     const turn = ++state.turn;
     const { map, head } = fitting(record, app, fits);
-    const { query, ramp: name } = app.get();
+    const { query } = app.get();
     const own = map === record.maps[app.get().map];
     if (own && query !== null) state.step = query;
     state.step = Math.min(state.step, map.queryAxis.tokens.length - 1);
@@ -48,7 +48,7 @@ export function stepping(record, app, { fits, draw }) {
       if (own && app.get().query !== step) app.set({ query: step });
       else again();
     };
-    draw({ map, weights, step: state.step, names: stepNames(record, map), shade: ramp(name), go });
+    draw({ map, weights, step: state.step, names: stepNames(record, map), shade: ramp(app.ramp()), go });
   };
   const unsubscribe = app.subscribe(again);
   again();

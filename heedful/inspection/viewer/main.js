@@ -16,14 +16,18 @@ import * as masks from "heedful/masks.js";
 import * as positions from "heedful/positions.js";
 import * as flow from "heedful/flow.js";
 import * as unrolled from "heedful/unrolled.js";
+import * as architecture from "heedful/architecture.js";
+import * as mattered from "heedful/mattered.js";
 import * as summary from "heedful/summary.js";
 import { createApp } from "heedful/app.js";
 import { ramps } from "heedful/colour.js";
 import { element } from "heedful/dom.js";
+import { explanation } from "heedful/explanation.js";
 import { listenToKeys, keysDialog } from "heedful/keys.js";
 import { readRecord } from "heedful/record.js";
 import { tabs } from "heedful/tabs.js";
 import { toolbar } from "heedful/toolbar.js";
+import { tourButton } from "heedful/tour.js";
 
 /** @typedef {import("heedful/app.js").App} App */
 /** @typedef {import("heedful/record.js").Inspection} Inspection */
@@ -39,7 +43,8 @@ import { toolbar } from "heedful/toolbar.js";
 
 /** @type {View[]} */
 const VIEWS = [
-  regions, frames, glimpses, hops, chain, turns, alignment, heads, model, steps, decoding, answers, masks, positions, flow, unrolled, summary,
+  regions, frames, glimpses, hops, chain, turns, alignment, heads, model, steps, decoding, answers, mattered, masks, positions, flow,
+  unrolled, architecture, summary,
 ].map((each) => each.view);
 
 begin(/** @type {HTMLElement} */ (document.getElementById("heedful")), readRecord());
@@ -56,7 +61,7 @@ function begin(page, record) {
   page.append(...[
     element("p", { class: "subtitle" }, subtitle(record)),
     record.notes.length > 0 && element("ul", { class: "notes" }, record.notes.map((note) => element("li", {}, note))),
-    toolbar(record, app, views, () => dialog.showModal()),
+    toolbar(record, app, views, () => dialog.showModal(), [tourButton(record, app, panel)]),
     tabs(views, app, panel),
     panel,
     dialog,
@@ -89,9 +94,8 @@ function enter(panel, record, app, views) {
     return () => {};
   }
   const host = element("div", { class: `view view-${view.id}` });
-  const help = element("details", { class: "help" }, element("summary", {}, "How to read this"), element("p", {}, view.help));
   panel.setAttribute("aria-labelledby", `tab-${view.id}`);
-  panel.replaceChildren(host, help);
+  panel.replaceChildren(explanation(view), host);
   return view.show(host, record, app);
 }
 

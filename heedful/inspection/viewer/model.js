@@ -44,7 +44,7 @@ function show(host, record, app) {
   /** @type {Thumbnail[]} */ let thumbnails = [];
   let asked = 0;
 
-  const paint = () => thumbnails.forEach((each) => draw(each, app.get().ramp));
+  const paint = () => thumbnails.forEach((each) => draw(each, app.ramp()));
   const refresh = async () => {
     const { role } = record.maps[app.get().map];
     const turn = (asked += 1);

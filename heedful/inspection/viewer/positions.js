@@ -57,7 +57,7 @@ function show(host, record, app) {
     slider.value = row;
     slider.setAttribute("aria-valuetext", `${wordOf(encoding)} ${encoding.places[row]}`);
     const choose = (i) => ((state.row = i), draw());
-    const about = { encoding, vectors, row, choose, tell, dark: app.dark(), shade: ramp(app.get().ramp) };
+    const about = { encoding, vectors, row, choose, tell, dark: app.dark(), shade: ramp(app.ramp()) };
     place.replaceChildren(vectorsCard(about), matrixCard(about, state.likeness), matrixCard(about, "distance"), linesCard(about, state.likeness));
   };
   slider.addEventListener("input", () => ((state.row = Number(slider.value)), draw()));

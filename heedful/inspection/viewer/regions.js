@@ -110,7 +110,7 @@ function show(host, record, app) {
     const image = choices.picture ? await pictureOf(axis) : null;
     if (last.step !== step || last.map !== map) return;
     const [columns, rows] = [axis.columns, axis.tokens.length / axis.columns];
-    const about = { image, rows, columns, ramp: app.get().ramp };
+    const about = { image, rows, columns, ramp: image && app.get().ramp === "paper" ? "glow" : app.ramp() };
     const small = names.map((name, i) => {
       const canvas = element("canvas");
       paint(canvas, { ...about, cells: rowAt(weights, i), ...within(SMALL, axis) });
@@ -121,7 +121,7 @@ function show(host, record, app) {
       element("section", {}, element("h2", {}, names[step]), large(about, axis, rowAt(weights, step), names[step], readout), readout),
       element("div", { class: "region-list", role: "group", "aria-label": "Steps" }, small),
     );
-    readout.textContent = "Point at a region, or move with the arrow keys, to read its weight.";
+    readout.replaceChildren(element("span", { class: "hint" }, "Point at a region, or move with the arrow keys, to read its weight."));
     if (focused) small[step].focus();
   }
   return scene.stop;

@@ -14,7 +14,7 @@ const MOST = 10;
  * @returns {HTMLElement}
  */
 export function rowOf(map, weights, visible, query) {
-  if (query === null) return element("aside", { class: "row-of soft" }, "Choose a row by a click or Enter to keep what it looks at most here.");
+  if (query === null) return element("aside", { class: "row-of soft hint" }, "Choose a row by a click or Enter to keep what it looks at most here.");
   const { queries, keys } = tokensOf(map);
   const start = query * keys.length;
   const found = keys.map((token, k) => ({ token, k, weight: weights[start + k] })).filter(({ k }) => visible[start + k]);

@@ -110,7 +110,7 @@ export function scoreTable({ map, stages, seen }, columns, { from, shown }) {
   const row = (k) =>
     element(
       "tr",
-      { class: stages.visible[k] ? "" : "is-hidden" },
+      { class: stages.visible[k] ? "" : "is-hidden", "data-key": k },
       element("th", { scope: "row" }, display(map.keyAxis.tokens[k])),
       there.map((column) => column.cell(k)),
     );

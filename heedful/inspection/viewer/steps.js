@@ -85,7 +85,7 @@ function show(host, record, app) {
     const controls = [button("First", () => go(1)), back, next, button("All", () => go(Infinity)), progress];
     const many = map.keyAxis.tokens.length > MANY && tick("all keys", state.all, (on) => ((state.all = on), draw()));
     const label = element("p", { class: "soft small" }, `Query: a token of “${map.queries}”, looking at “${map.keys}”`);
-    top.replaceChildren(label, row.node, element("div", { class: "controls" }, controls, many, which));
+    top.replaceChildren(label, row.node, element("div", { class: "controls keep" }, controls, many, which));
     go(state.shown);
   }
 

@@ -50,7 +50,8 @@ export function strip(vector, { name, most, dark, width, tell = () => {} }) {
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", `${name}: ${vector.length} numbers, ${ends}`);
   canvas.addEventListener("mousemove", (event) => {
-    const place = Math.min(vector.length - 1, Math.max(0, Math.floor(event.offsetX / cell)));
+    const shown = canvas.clientWidth || cell * vector.length; // a narrow window squeezes it
+    const place = Math.min(vector.length - 1, Math.max(0, Math.floor((event.offsetX / shown) * vector.length)));
     const text = `${name}, dimension ${place}: ${written(vector[place], 4)}`;
     canvas.title = text;
     tell(text);

@@ -16,8 +16,11 @@ export function tabs(views, app, panel) {
     const chosen = views[i].id === app.get().view;
     tab.setAttribute("aria-selected", String(chosen));
     tab.tabIndex = chosen ? 0 : -1;
+    const row = tab.parentElement;
+    if (chosen && row && row.scrollWidth > row.clientWidth) row.scrollLeft = tab.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;
   });
   refresh();
+  requestAnimationFrame(refresh); // in its place the row knows which tabs are out of sight
   app.subscribe(refresh);
   return element("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: move }, made);
 

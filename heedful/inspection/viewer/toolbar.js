@@ -15,20 +15,25 @@ const NEXT_THEME = /** @type {const} */ ({ auto: "light", light: "dark", dark: "
  * @param {App} app
  * @param {import("heedful/main.js").View[]} views
  * @param {() => void} showKeys
+ * @param {HTMLElement[]} [more] buttons of others
  * @returns {HTMLElement}
  */
-export function toolbar(record, app, views, showKeys) {
+export function toolbar(record, app, views, showKeys, more = []) {
   const role = select((value) => chooseRole(record, app, value));
   const layer = select((value) => app.set({ map: Number(value) }));
   const head = select((value) => app.set({ head: value === "mean" ? "mean" : Number(value) }));
   const colours = select((value) => app.set({ ramp: value }));
-  const theme = element("button", { type: "button", title: "t", onclick: () => nextTheme(app) });
+  const theme = element("button", { type: "button", class: "theme", title: "t", onclick: () => nextTheme(app) });
   const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
   const controls = {
     map: [labelled("Attention", role), labelled("Layer", layer)],
     head: [labelled("Head", element("span", { class: "with-swatch" }, head, swatch))],
     ramp: [labelled("Colours", colours)],
   };
+  const fold = element("button", { type: "button", class: "fold", "aria-expanded": "false", onclick: () => {
+    const open = document.documentElement.toggleAttribute("data-unfolded");
+    fold.setAttribute("aria-expanded", String(open));
+  } }, "Controls");
   fill(role, record.roles().map((name) => [name, ROLES[name] ?? name]));
   fill(colours, ramps.map(({ name, title }) => [name, title]));
 
@@ -58,10 +63,11 @@ export function toolbar(record, app, views, showKeys) {
   return element(
     "div",
     { class: "toolbar", role: "toolbar", "aria-label": "What is shown" },
-    Object.values(controls),
+    fold,
+    element("span", { class: "choices", id: "choices" }, Object.values(controls)),
     element("span", { class: "space" }),
-    theme,
-    element("button", { type: "button", onclick: showKeys, "aria-label": "Keys", title: "?" }, "?"),
+    element("span", { class: "group" }, more, theme,
+      element("button", { type: "button", onclick: showKeys, "aria-label": "Keys", title: "?" }, "?")),
   );
 }
 

@@ -30,7 +30,7 @@ function show(host, { unrolled }) {
   const { nodes, links, steps } = unrolled;
   const state = { step: steps, chosen: null, timer: 0 };
   const readout = element("output", { class: "readout" });
-  const drawn = nodes.map((node, i) => boxOf(node, { box: unrolled.box, steps, looks: unrolled.looking.includes(i), choose: () => choose(state.chosen === i ? null : i) }));
+  const drawn = nodes.map((node, i) => boxOf(node, { place: i, box: unrolled.box, steps, looks: unrolled.looking.includes(i), choose: () => choose(state.chosen === i ? null : i) }));
   const slider = element("input", { type: "range", min: 0, max: steps, value: steps, oninput: () => go(Number(slider.value)) });
   const play = element("button", { type: "button", onclick: () => (state.timer ? pause() : start()) }, "Play");
   const picture = svg("svg", { class: "unrolled is-whole", viewBox: `0 0 ${unrolled.width} ${unrolled.height}`, width: unrolled.width, "aria-hidden": "true" },
@@ -39,7 +39,7 @@ function show(host, { unrolled }) {
   const board = element("div", { class: "grid-scroll", tabindex: 0, role: "img", "aria-label": `The model unrolled, ${steps} steps. Arrow keys choose a box.`, onkeydown: move }, picture);
   const keys = Object.entries(unrolled.kinds).map(([kind, text]) => element("span", { class: "labelled" },
     svg("svg", { class: "unrolled", width: 26, height: 8, "aria-hidden": "true" }, svg("path", { class: `course key ${kind}`, d: "M0 4h26" })), element("span", {}, text)));
-  host.append(element("div", { class: "controls" }, play, labelled("Step", slider)), readout, board, element("div", { class: "controls small" }, keys),
+  host.append(element("div", { class: "controls keep" }, play, labelled("Step", slider)), readout, board, element("div", { class: "keys small" }, keys),
     element("p", { class: "soft small" }, unrolled.note),
     asTable(() => tableOf(["box", "step", "needs tokens"], nodes.flatMap((node, i) => (node[2] ? [[node[5], node[3], tokensOf(i).join(" ")]] : [])))));
   draw();
@@ -94,10 +94,10 @@ function show(host, { unrolled }) {
   return pause;
 }
 
-function boxOf([x, y, row, step, name, about], { box: [width, height], steps, looks, choose }) {
+function boxOf([x, y, row, step, name, about], { place: number, box: [width, height], steps, looks, choose }) {
   const centre = { "text-anchor": "middle", "dominant-baseline": "central", x, y };
   if (!row) return svg("g", {}, svg("text", centre, shortened(display(name), LONGEST)));
   const place = { x: x - width / 2, y: y - height / 2, width, height, rx: 6 };
-  return svg("g", { class: "box", onclick: choose, "data-step": step }, svg("title", {}, about), svg("rect", { class: "paper", ...place }),
+  return svg("g", { class: "box", onclick: choose, "data-step": step, "data-node": number }, svg("title", {}, about), svg("rect", { class: "paper", ...place }),
     svg("rect", { class: "level", ...place, "fill-opacity": 0.06 + (0.44 * step) / steps }), svg("text", centre, step), looks && svg("circle", { cx: x - 9, cy: y - 6, r: 3 }));
 }

@@ -118,6 +118,7 @@ class CaptioningRecipe(MemoryRecipe):
 
     made_by: ClassVar = "heedful.tasks.captioning.run:KIND"
     shown_by: ClassVar = "heedful.tasks.captioning.demonstration:CaptioningDemonstration"
+    forms: ClassVar = "heedful.tasks.captioning.forms:FORMS"
 
     task: Literal["captioning"] = "captioning"
     """what is learned"""

@@ -21,7 +21,7 @@ from heedful.inspection.record import Answer, Record
 from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.faces import CUT, Asked, Face, Lines, cell, in_batches
-from heedful.tasks.inspecting import Scope, best_options, encoded
+from heedful.tasks.inspecting import Scope, attributed, best_options, encoded, repeated
 from heedful.values import Tokens, move
 
 Texts = str | Sequence[str]
@@ -56,7 +56,7 @@ class Chosen:
     cut: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Classifier(Face):
     """A model with the tokenizer and the classes it was trained with.
 
@@ -168,7 +168,16 @@ class Classifier(Face):
             options = best_options(logits.softmax(-1), lambda ids: [names[number] for number in ids], most=len(names))
             answer = Answer("class", "", None, options)
         notes = (f"The text was too long: {row.cut:,} tokens at its end were not read.",) if row.cut else ()
-        return replace(record, answers=(answer,), notes=(*record.notes, *notes))
+        record = replace(record, answers=(answer,), notes=(*record.notes, *notes))
+        said = int(logits.argmax())
+
+        def values(rows: int) -> Tensor:
+            tokens = repeated(scope.padded(self._tokens([row])), rows)
+            told: Tensor = self.model.output(self.model(tokens)).float()
+            return told[:, :1] if self.labels is None else told.log_softmax(-1)[:, [said]]
+
+        unit = "" if self.labels is None else "nats"
+        return attributed(record, self.model, values, scope=scope, about="answers", unit=unit)
 
     def lines(self) -> ClassLines | ChoiceLines:
         """Texts, pairs with a tab between them, or candidates behind what they share."""

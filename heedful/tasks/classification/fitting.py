@@ -14,8 +14,6 @@ from heedful.tasks.fitting import Settings
 
 SPEED: Final = 30_000
 """Tokens that one core learns from in a second, in windows."""
-SLOW: Final = 4000
-"""The same, in other models."""
 LARGE: Final = 384
 """Width of a trained encoder from which on it learns more carefully."""
 _SEEN: Final = 16_000

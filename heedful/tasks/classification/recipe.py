@@ -256,6 +256,7 @@ class ClassificationRecipe(FineTuningRecipe):
     """A text, or two together, get a class or a number, or one of several candidates is chosen."""
 
     made_by: ClassVar = "heedful.tasks.classification.run:KIND"
+    forms: ClassVar = "heedful.tasks.classification.forms:FORMS"
     fitted: ClassVar = ("tokenizer", "model", "model.summary", *KEYS, "training.layer_decay", "training.average")
 
     task: Literal["classification"] = "classification"

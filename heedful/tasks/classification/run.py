@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, final
 
@@ -12,7 +11,6 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import build_text_classifier
-from heedful.architectures.classifiers import WindowClassifierConfig
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
@@ -21,7 +19,6 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.models.interface import Encoder
 from heedful.models.text_classifier import TextClassifier
-from heedful.recipes.load import left_open
 from heedful.tasks.benchmarks.definitions import MetricName
 from heedful.tasks.classification import fitting
 from heedful.tasks.classification.exam import class_exam, own_definition
@@ -33,6 +30,7 @@ from heedful.tasks.counted import Counted
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
+from heedful.tasks.origin import Head
 from heedful.values import Tokens
 
 TEXT: Final = "tokenizer/text"
@@ -50,18 +48,16 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
     trial: ClassVar = 'classify RUN --text "..."'
 
     def fit(self, recipe: ClassificationRecipe, means: Means) -> Settings:
-        """A model of words where nobody names one, and what suits it, or the encoder that training begins with."""
+        """A model of words and what suits it, or what suits the encoder that training begins with."""
         amount, seen = (fitting.Amount.of(examples(recipe, part)) for part in ("train", "validation"))
         monitored: dict[str, Any] = {"recipe": recipe, "monitor": _primary(recipe), "validation": seen.lessons}
         if recipe.init is not None:
             rate = 3e-4 if recipe.model.d_model >= fitting.LARGE else 5e-4
             chosen = amount.lessons.tuning(means, model=recipe.model, rate=rate, **monitored)
             return {"model.summary": {"kind": "mean"}, **chosen, "training.layer_decay": 0.9}
-        lessons = partial(amount.lessons.settings, means, passes=amount.passes, **monitored)
-        if not left_open(recipe, "model") and not isinstance(recipe.model, WindowClassifierConfig):
-            return lessons(speed=fitting.SLOW, rate=1e-3)
         words = fitting.from_scratch(amount, voting=recipe.data.answered == "class")
-        return {**words, **lessons(speed=fitting.SPEED, rate=3e-3)}
+        lessons = amount.lessons.settings(means, passes=amount.passes, speed=fitting.SPEED, rate=3e-3, **monitored)
+        return {**words, **lessons}
 
     def labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:
         """Classes, where there are some."""
@@ -174,6 +170,13 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
     def primary(self, run: ClassificationRun) -> str:
         """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
         return _primary(run.recipe)
+
+    def head(self, run: ClassificationRun) -> Head:
+        """A class, a number or the score of a candidate."""
+        labels = _labels(run)
+        if labels is not None:
+            return Head("class", labels.names)
+        return Head("number" if run.recipe.data.answered == "number" else "candidate")
 
     def face(self, run: ClassificationRun, model: TextClassifier, *, step: int | None = None) -> Classifier:
         """Texts in, classes out."""

@@ -20,7 +20,7 @@ from heedful.models.conditional import Conditional
 from heedful.recipes.generation import ContinuationConfig
 from heedful.tasks.conversation.data import Exchange, Script, Turn
 from heedful.tasks.faces import Asked, Face, TextLines, in_batches
-from heedful.tasks.inspecting import Scope, recorded, written
+from heedful.tasks.inspecting import Scope, attributed, likelihoods, recorded, repeated, written
 from heedful.tasks.searches import build_continuation
 from heedful.tasks.stop_strings import AtString, Ends, Following, complete, growing_text
 from heedful.values import Tokens, move
@@ -206,11 +206,19 @@ class Partner(Face):
         title = "\n".join(f"{turn.speaker}: {turn.text}" for turn in (*turns, Turn(self.speaker, said)))
         record, (logits, _) = recorded(self.model, whole, scope=scope, axes=axes, title=title)
         used = {name for each in record.maps for name in (each.queries, each.keys)}
-        return replace(
+        record = replace(
             record,
             axes=tuple(axis for axis in axes if axis.name in used),
             written=written(logits, wrote, tokenizer=self.script, alternatives=scope.alternatives),
         )
+        first = len(wrote) - len(target)
+
+        def values(rows: int) -> Tensor:
+            read = repeated(scope.padded(batch.source), rows), repeated(batch.target, rows)
+            hidden, _ = self.model.whole(*read)
+            return likelihoods(self.model.output(hidden), wrote)[:, first:]
+
+        return attributed(record, self.model, values, scope=scope, about="written", places=range(first, len(wrote)))
 
     def lines(self) -> ReplyLines:
         """A dialogue a line."""

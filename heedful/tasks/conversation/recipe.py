@@ -97,6 +97,7 @@ class ConversationRecipe(Recipe):
 
     made_by: ClassVar = "heedful.tasks.conversation.run:KIND"
     shown_by: ClassVar = "heedful.tasks.conversation.demonstration:ConversationDemonstration"
+    forms: ClassVar = "heedful.tasks.conversation.forms:FORMS"
 
     task: Literal["conversation"] = "conversation"
     """what is learned"""

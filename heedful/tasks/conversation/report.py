@@ -14,7 +14,7 @@ _MAIN: Final = "word_perplexity"
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ConversationReport(Report):
     """Perplexities of replies, with and without the turns before them, beside n-grams."""
 
@@ -50,7 +50,7 @@ class ConversationReport(Report):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ConversationComparison(Comparison):
     """Perplexities per word, which need no common vocabulary."""
 

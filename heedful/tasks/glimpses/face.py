@@ -44,7 +44,7 @@ class Sight:
         return next(iter(self.probabilities))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Looker(Face):
     """A model with the classes it was trained with.
 

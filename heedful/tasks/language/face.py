@@ -15,11 +15,22 @@ from heedful.errors import DataError
 from heedful.generation import AnyOf, AtToken, Hypothesis, Stop, Windowed, kept_of, sample, score
 from heedful.generation.search import Greedy, Sampling, Search
 from heedful.inspection.record import Record
+from heedful.inspection.scored import Width
 from heedful.models.interface import Engine
 from heedful.models.language_model import LanguageModel
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
 from heedful.tasks.faces import Asked, Face, TextLines
-from heedful.tasks.inspecting import Scope, branches, growing, recorded, text_axes, written
+from heedful.tasks.inspecting import (
+    Scope,
+    attributed,
+    branches,
+    growing,
+    likelihoods,
+    recorded,
+    repeated,
+    text_axes,
+    written,
+)
 from heedful.tasks.stop_strings import AtString, Ends, Following, complete, growing_text
 from heedful.values import Tokens, move
 
@@ -224,12 +235,20 @@ class Writer(Face):
         record, logits = recorded(self.model, step, scope=scope, axes=axes, title=text)
         if 0 < given < len(ids):
             notes = (*notes, f"The first {given:,} tokens were given, the others written.")
-        return replace(
+        record = replace(
             record,
             written=written(logits, ids, tokenizer=self.tokenizer, alternatives=scope.alternatives),
             tree=() if grown is None else branches(grown, ids[given:], tokenizer=self.tokenizer),
             notes=(*record.notes, *notes),
+            widths=(*record.widths, Width("output", "decoder", logits.size(-1))),
         )
+        first = given if given < len(ids) else 0
+
+        def values(rows: int) -> Tensor:
+            logits, _ = self.model.step(repeated(read, rows), self.model.begin())
+            return likelihoods(logits, ids)[:, first:]
+
+        return attributed(record, self.model, values, scope=scope, about="written", places=range(first, len(ids)))
 
     def surprise(self, texts: Sequence[str]) -> list[Surprise]:
         """The log-probability of each text as the beginning of a document."""

@@ -45,6 +45,7 @@ class LanguageRecipe(TunedRecipe):
     """A text is continued."""
 
     made_by: ClassVar = "heedful.tasks.language.run:KIND"
+    forms: ClassVar = "heedful.tasks.language.forms:FORMS"
     fitted: ClassVar = (
         *("data.length", "tokenizer", "model"),
         *(f"training.{key}" for key in ("batch_tokens", "optimizer", "schedule", "clip", "evaluate_every")),
@@ -66,6 +67,11 @@ class LanguageRecipe(TunedRecipe):
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[ContinuationConfig, Mark.FREE] = SampledContinuationConfig()
     """how the finished model writes unless a command is told otherwise"""
+
+    @property
+    def is_open(self) -> bool:
+        """Where nobody names a vocabulary or a model."""
+        return self.init is None and self.model_fields_set.isdisjoint(("tokenizer", "model"))
 
     @classmethod
     def begins_with(cls, model: Section) -> bool:

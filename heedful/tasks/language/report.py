@@ -17,7 +17,7 @@ _MAIN: Final = "bits_per_byte"
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LanguageReport(Report):
     """Loss, perplexities and bits, and the counts that they come from."""
 
@@ -79,7 +79,7 @@ class LanguageReport(Report):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LanguageComparison(Comparison):
     """Bits per byte, which need no common vocabulary; perplexity per token for runs that have one."""
 

@@ -11,7 +11,6 @@ from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document, document_encoding
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.language_model import LanguageModel
-from heedful.recipes.load import left_open
 from heedful.tasks.counted import Counted
 from heedful.tasks.exam import Asking
 from heedful.tasks.fitting import Means, Settings
@@ -39,9 +38,7 @@ class LanguageKind(Kind[LanguageRecipe, LanguageModel]):
     compared: ClassVar = LanguageComparison
 
     def fit(self, recipe: LanguageRecipe, means: Means) -> Settings:
-        """A small GPT that suits the text and the time, where nobody names a vocabulary or a model."""
-        if recipe.init is not None or not (left_open(recipe, "model") and left_open(recipe, "tokenizer")):
-            return {}
+        """A small GPT that suits the text and the time."""
         training = recipe.training
         counted, read = (letters(examples(recipe, part)) for part in ("train", "validation"))
         return chosen(counted, means, epochs=training.epochs, steps=training.steps, validation=read)

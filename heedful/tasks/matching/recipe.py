@@ -55,6 +55,7 @@ class MatchingRecipe(FineTuningRecipe):
 
     made_by: ClassVar = "heedful.tasks.matching.run:KIND"
     shown_by: ClassVar = "heedful.tasks.matching.demonstration:MatchingDemonstration"
+    forms: ClassVar = "heedful.tasks.matching.forms:FORMS"
 
     task: Literal["matching"] = "matching"
     """what is learned"""

@@ -64,7 +64,7 @@ class TasksExam(LabelledExam):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TasksReport(LabelledReport):
     """What a model reaches in each of its tasks."""
 

@@ -132,7 +132,7 @@ class PassageExam(Exam):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PassageReport(Report):
     """What training measures, of another text."""
 
@@ -160,7 +160,7 @@ class PassageReport(Report):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PassageComparison(Comparison):
     """Runs of one vocabulary that are asked for the same tokens."""
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from heedful.data.corpus import CHARACTERS_PER_TOKEN
 from heedful.data.parts import parts
@@ -19,7 +20,7 @@ from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.faces import CUT, Asked, Face, TextLines, cell, in_batches
-from heedful.tasks.inspecting import Scope, best_options, encoded
+from heedful.tasks.inspecting import Scope, attributed, best_options, encoded, likelihoods, repeated
 from heedful.values import Tokens
 
 Model = TypeVar("Model", MaskedLanguageModel, ReplacedTokenDetector)
@@ -140,7 +141,18 @@ class Reader(EncoderFace[MaskedLanguageModel]):
             names = ("no", "yes")
             options = best_options(related, lambda ids: [names[number] for number in ids], most=2)
             answers.append(Answer("the second text belongs to the first", "", None, options))
-        return replace(record, answers=tuple(answers))
+        best = [int(row.argmax()) for row in (*chances, *(() if related is None else (related,)))]
+
+        def values(rows: int) -> Tensor:
+            memory = self.model(repeated(scope.padded(tokens), rows))
+            hidden = memory.values[:, gaps]
+            told = [self._logits(hidden.flatten(0, 1)).view(rows, len(gaps), -1)] if gaps else []
+            found = [likelihoods(each, best[: len(gaps)]) for each in told]
+            if related is not None and self.model.relation is not None:
+                found.append(likelihoods(self.model.relation(memory.summary).unsqueeze(1), best[len(gaps) :]))
+            return torch.cat(found, 1) if found else hidden.new_zeros(rows, 0)
+
+        return attributed(replace(record, answers=tuple(answers)), self.model, values, scope=scope, about="answers")
 
     def _guesses(self, rows: list[list[int]], *, top: int) -> _Guessed:
         """For each gap, row by row, the best tokens and their probabilities; what is no text has none."""
@@ -154,10 +166,13 @@ class Reader(EncoderFace[MaskedLanguageModel]):
         special = self.tokenizer.special
         # an id of a padded place may be any
         gaps = (tokens.ids == special.mask) & (tokens.positions >= 0)
-        logits = self.model.masked.output(self.model.masked(hidden[gaps]))
-        silent = torch.tensor(sorted(special.silent), device=logits.device)
-        chances: Tensor = logits.index_fill(-1, silent, -torch.inf).softmax(-1)
-        return chances
+        return self._logits(hidden[gaps]).softmax(-1)
+
+    def _logits(self, hidden: Float[Tensor, "N d_model"]) -> Float[Tensor, "N V"]:
+        """Of all tokens; -inf for what is no text."""
+        logits: Tensor = self.model.masked.output(self.model.masked(hidden))
+        silent = torch.tensor(sorted(self.tokenizer.special.silent), device=logits.device)
+        return logits.index_fill(-1, silent, -torch.inf)
 
     def _filled(self, ids: list[int], guesses: _Guessed) -> Filled:
         complete, gaps = [], []
@@ -251,18 +266,27 @@ class Detector(EncoderFace[ReplacedTokenDetector]):
 
     def inspect(self, text: str, *, scope: Scope | None = None) -> Record:
         """`Embedder.inspect` of one text, and how probable it is that each piece was replaced."""
+        scope = scope or Scope()
         ids = self.embedder.framed(self.tokenizer.encode(text), 1)
         record, chances = encoded(
             nn.ModuleDict({"encoder": self.model.encoder}),
             self._chances,
             self.embedder.tokens([ids]),
             tokenizer=self.tokenizer,
-            scope=scope or Scope(),
+            scope=scope,
             title=text,
         )
         pieces, found = self.tokenizer.pieces(ids), chances[0].tolist()
         answers = [_told(pieces[place], place, found[place]) for place in range(1, len(ids) - 1)]
-        return replace(record, answers=tuple(answers))
+        signs = torch.tensor([1.0 if chance > 0.5 else -1.0 for chance in found[1 : len(ids) - 1]])
+
+        def values(rows: int) -> Tensor:
+            logits = self.model(repeated(scope.padded(self.embedder.tokens([ids])), rows))[:, 1 : len(ids) - 1].float()
+            return functional.logsigmoid(logits * signs.to(logits.device))
+
+        record = replace(record, answers=tuple(answers))
+        whole = nn.ModuleDict({"encoder": self.model.encoder})
+        return attributed(record, whole, values, scope=scope, about="answers")
 
     def lines(self) -> DetectLines:
         """A text a line."""

@@ -80,6 +80,7 @@ class PretrainingRecipe(Recipe):
     """Hidden tokens are found, and passages that belong together."""
 
     made_by: ClassVar = "heedful.tasks.pretraining.run:KIND"
+    forms: ClassVar = "heedful.tasks.pretraining.forms:FORMS"
 
     task: Literal["pretraining"] = "pretraining"
     """what is learned"""

@@ -19,7 +19,7 @@ from heedful.errors import RecipeError
 from heedful.inspection.record import Answer, Option, Record
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.faces import CUT, Asked, Face, Lines, in_batches
-from heedful.tasks.inspecting import Scope, encoded
+from heedful.tasks.inspecting import Scope, attributed, encoded, repeated
 from heedful.tasks.spans.windows import NOWHERE, Cutting, WindowBatch, question_windows, read_windows
 from heedful.values import move
 
@@ -64,7 +64,7 @@ class Answered:
     cut: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Answerer(Face):
     """A model with the tokenizer it was trained with.
 
@@ -156,11 +156,24 @@ class Answerer(Face):
             title=f"{question} / {context}",
         )
         notes = (f"The context was read in {len(cut)} parts that overlap; this is part {shown + 1}.",)
-        return replace(
+        told = _spans_told(found, cut[shown])
+        record = replace(
             record,
-            answers=(_spans_told(found, cut[shown]), *self._ends_told(said, cut[shown], most=scope.alternatives)),
+            answers=(told, *self._ends_told(said, cut[shown], most=scope.alternatives)),
             notes=(*record.notes, *(notes if len(cut) > 1 else ())),
         )
+        chosen = next((span for span in found.spans if span.text == told.said), None)
+        where = (NOWHERE, NOWHERE) if chosen is None else cut[shown].locate(chosen.start, chosen.stop)
+        ends: list[int] = said.argmax(0).tolist()
+
+        def values(rows: int) -> torch.Tensor:
+            many = replace(batch, tokens=repeated(scope.padded(batch.tokens), rows), possible=possible)
+            begin, end = span_logits(self.model, many).log_softmax(1).unbind(-1)
+            both = [] if where is None else [begin[:, where[0]] + end[:, where[1]]]
+            return torch.stack([*both, begin[:, ends[0]], end[:, ends[1]]], 1)
+
+        places = (1, 2) if where is None else (0, 1, 2)
+        return attributed(record, self.model, values, scope=scope, about="answers", places=places)
 
     def _ends_told(self, logits: Float[torch.Tensor, "T 2"], window: Window, *, most: int) -> list[Answer]:
         """Where the answer may begin and where it may end, in one window."""

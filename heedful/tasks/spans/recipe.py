@@ -119,6 +119,7 @@ class SpansRecipe(FineTuningRecipe):
     """Questions are answered by a part of a text, or by nothing."""
 
     made_by: ClassVar = "heedful.tasks.spans.run:KIND"
+    forms: ClassVar = "heedful.tasks.spans.forms:FORMS"
     fitted: ClassVar = (*KEYS, "training.layer_decay")
 
     task: Literal["spans"] = "spans"

@@ -19,6 +19,7 @@ from heedful.tasks.counted import Counted
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, examples
 from heedful.tasks.labelled import LabelledExam
+from heedful.tasks.origin import Head
 from heedful.tasks.spans.exam import question_exam
 from heedful.tasks.spans.face import Answerer
 from heedful.tasks.spans.fitting import PASSES, SPEED, lessons
@@ -111,6 +112,10 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
     def primary(self, run: SpansRun) -> str:
         """F1 of words."""
         return "f1"
+
+    def head(self, run: SpansRun) -> Head:
+        """Where an answer begins and ends."""
+        return Head("ends")
 
     def face(self, run: SpansRun, model: TokenClassifier, *, step: int | None = None) -> Answerer:
         """Questions in, answers out; a model that is not finished says nothing where that is likelier."""

@@ -56,7 +56,7 @@ class _Heard:
     seconds: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Recogniser(Face):
     """A model with the vocabulary that it was trained with, and what makes frames for it.
 

@@ -136,6 +136,7 @@ class SpeechRecipe(MemoryRecipe):
 
     made_by: ClassVar = "heedful.tasks.speech.run:KIND"
     shown_by: ClassVar = "heedful.tasks.speech.demonstration:SpeechDemonstration"
+    forms: ClassVar = "heedful.tasks.speech.forms:FORMS"
 
     task: Literal["speech"] = "speech"
     """what is learned"""

@@ -12,7 +12,7 @@ from heedful.tasks.speech.exam import Heard, SpeechExam
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SpeechReport(Report):
     """Errors, each with its interval."""
 
@@ -45,7 +45,7 @@ class SpeechReport(Report):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SpeechComparison(Comparison):
     """Errors of several runs."""
 

@@ -21,7 +21,7 @@ from heedful.inspection.record import Answer, Axis, Record
 from heedful.models.interface import State
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import BeamConfig, GenerationConfig, GreedyConfig
-from heedful.tasks.inspecting import Scope, best_options, recorded
+from heedful.tasks.inspecting import Scope, attributed, best_options, likelihoods, recorded, repeated
 from heedful.tasks.searches import Length, build_length, build_search
 from heedful.tasks.target import Request, Target
 from heedful.values import Memory, Tokens, Vectors
@@ -128,7 +128,13 @@ class Labelled(Way):
             Answer("slot", str(slot), slot, best_options(said[0, slot].exp(), self._names, most=scope.alternatives))
             for slot in range(int(slots))
         )
-        return replace(record, answers=tuple(answers))
+        best = said[0].argmax(-1)[: int(slots)]
+
+        def values(rows: int) -> Tensor:
+            told, _ = model(repeated(source, rows))
+            return likelihoods(told[:, : int(slots)], best)
+
+        return attributed(replace(record, answers=tuple(answers)), model, values, scope=scope, about="answers")
 
     def _names(self, ids: Sequence[int]) -> list[str]:
         pieces = self.target.tokenizer.pieces(ids)

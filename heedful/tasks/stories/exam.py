@@ -103,7 +103,7 @@ def _looked(answers: Sequence[StoryAnswer], questions: Sequence[Asked]) -> dict[
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StoriesReport(LabelledReport):
     """What a reader of stories reaches, and in which tasks."""
 

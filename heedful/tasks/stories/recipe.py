@@ -99,6 +99,7 @@ class StoriesRecipe(Recipe):
 
     made_by: ClassVar = "heedful.tasks.stories.run:KIND"
     shown_by: ClassVar = "heedful.tasks.stories.demonstration:StoriesDemonstration"
+    forms: ClassVar = "heedful.tasks.stories.forms:FORMS"
 
     task: Literal["stories"] = "stories"
     """what is learned"""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from heedful.data.tagged import TaggedSentence
 from heedful.errors import DataError
 from heedful.metrics.entities import are_entities, may_be_part
 from heedful.tasks.labelled import LabelledExam
-from heedful.tasks.tagging.data import TaggedSentence, stand_in, tag_metrics
+from heedful.tasks.tagging.data import stand_in, tag_metrics
 from heedful.tasks.tagging.face import Tagger
 
 

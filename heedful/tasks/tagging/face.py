@@ -15,7 +15,7 @@ from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.faces import Asked, Face, Lines, cell, in_batches
-from heedful.tasks.inspecting import Scope, best_options, encoded
+from heedful.tasks.inspecting import Scope, attributed, best_options, encoded, likelihoods, repeated
 from heedful.tasks.tagging.data import Stretch, encode_words, framed_words, stretches
 from heedful.values import Tokens, move
 
@@ -29,7 +29,7 @@ class Tag:
     probability: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tagger(Face):
     """A model with the tokenizer and the tags it was trained with.
 
@@ -103,7 +103,13 @@ class Tagger(Face):
             )
             for word, begin in zip(words, begins, strict=True)
         )
-        return replace(record, answers=answers)
+        best = chances[begins].argmax(-1)
+
+        def values(rows: int) -> Tensor:
+            told = self.model.output(self.model(repeated(scope.padded(self._tokens([ids])), rows)))
+            return likelihoods(told[:, begins], best)
+
+        return attributed(replace(record, answers=answers), self.model, values, scope=scope, about="answers")
 
     def _said(self, tokens: Tokens) -> Tensor:
         """Of each token of one sentence the probabilities of all tags."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, final
 
+from heedful.data.tagged import TaggedSentence
 from heedful.errors import DataError
 from heedful.tasks.fine_tuning_fit import Lessons
 from heedful.tasks.fitting import Settings
-from heedful.tasks.tagging.data import TaggedSentence
 
 PASSES: Final = 15
 """Over all sentences, from scratch."""

@@ -17,13 +17,13 @@ from heedful.tasks.fine_tuning_fit import KEYS
 
 if TYPE_CHECKING:
     from heedful.data.readers import Reader
-    from heedful.tasks.tagging.data import TaggedSentence
+    from heedful.data.tagged import TaggedSentence
 
 
 class ColumnsConfig(FileConfig):
     """One word a line with its tag in another column, an empty line between sentences; plain or gzipped."""
 
-    read_by: ClassVar = "heedful.tasks.tagging.data:Columns"
+    read_by: ClassVar = "heedful.data.tagged:Columns"
 
     kind: Literal["columns"] = "columns"
     path: InputPath
@@ -44,7 +44,7 @@ class ColumnsConfig(FileConfig):
 class ConlluConfig(FileConfig):
     """Universal Dependencies' CoNLL-U, plain or gzipped; ranges and empty nodes are left out."""
 
-    read_by: ClassVar = "heedful.tasks.tagging.data:ConllU"
+    read_by: ClassVar = "heedful.data.tagged:ConllU"
 
     kind: Literal["conllu"] = "conllu"
     tag: Literal["upos", "xpos", "deprel"] = "upos"
@@ -95,6 +95,7 @@ class TaggingRecipe(FineTuningRecipe):
     """Each word of a sentence gets a tag."""
 
     made_by: ClassVar = "heedful.tasks.tagging.run:KIND"
+    forms: ClassVar = "heedful.tasks.tagging.forms:FORMS"
     fitted: ClassVar = ("tokenizer", "model", *KEYS, "training.layer_decay")
 
     task: Literal["tagging"] = "tagging"

@@ -11,15 +11,16 @@ import torch
 from heedful.architectures.build import build_tagger
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labels import Labels
+from heedful.data.tagged import TaggedSentence
 from heedful.metrics.entities import are_entities
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
-from heedful.recipes.load import left_open
 from heedful.tasks.counted import Counted
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
-from heedful.tasks.tagging.data import TaggedSentence, tagged_encoding
+from heedful.tasks.origin import Head
+from heedful.tasks.tagging.data import tagged_encoding
 from heedful.tasks.tagging.exam import tag_exam
 from heedful.tasks.tagging.face import Tagger
 from heedful.tasks.tagging.fitting import PASSES, SPEED, Amount
@@ -42,17 +43,15 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
     trial: ClassVar = 'tag RUN --text "..."'
 
     def fit(self, recipe: TaggingRecipe, means: Means) -> Settings:
-        """Recurrent layers where nobody names a model, and what suits it, or the encoder that training begins with."""
+        """Recurrent layers and what suits them, or what suits the encoder that training begins with."""
         amount, seen = (Amount.of(examples(recipe, part)) for part in ("train", "validation"))
         monitor = "f1" if are_entities(sorted(amount.tags)) else "accuracy"
         monitored: dict[str, Any] = {"recipe": recipe, "monitor": monitor, "validation": seen.lessons}
         if recipe.init is not None:
             chosen = amount.lessons.tuning(means, model=recipe.model, rate=3e-4, **monitored)
             return {**chosen, "training.layer_decay": 0.9}
-        free = left_open(recipe, "model")
-        rate = 3e-3 if free else 1e-3
-        chosen = amount.lessons.settings(means, passes=PASSES, speed=SPEED, rate=rate, **monitored)
-        return {**amount.from_scratch(), **chosen} if free else chosen
+        chosen = amount.lessons.settings(means, passes=PASSES, speed=SPEED, rate=3e-3, **monitored)
+        return {**amount.from_scratch(), **chosen}
 
     def labels(self, recipe: TaggingRecipe, folder: Path | None) -> Vocabularies:
         """Tags."""
@@ -101,6 +100,10 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
     def primary(self, run: TaggingRun) -> str:
         """F1 where tags tell of entities, else accuracy."""
         return "f1" if are_entities(_tags(run).names) else "accuracy"
+
+    def head(self, run: TaggingRun) -> Head:
+        """A tag of each token."""
+        return Head("token", _tags(run).names)
 
     def face(self, run: TaggingRun, model: TokenClassifier, *, step: int | None = None) -> Tagger:
         """Sentences in, tags out."""

@@ -2,54 +2,67 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 from heedful.data.readers import Pair
 from heedful.errors import DataError
 from heedful.tasks.fitting import Means, Settings
 
+T = TypeVar("T")
+
 
 @final
 @dataclass(frozen=True)
 class Shape:
-    """A size of the Transformer that a table of measurements has.
+    """A size of the Transformer, and for what it was measured to be worth its time.
 
     Attributes:
         d_model: its width.
+        d_ff: inside its feed-forward blocks.
         layers: of the encoder, and of the decoder.
         rate: the learning rate at its peak.
         speed: tokens of the target that one core learns from in a second.
+        passes: over the text from which on it is not worse than the shape before it.
+        pairs: of sentences, likewise.
     """
 
     d_model: int
-    layers: int
+    d_ff: int
+    layers: tuple[int, int]
     rate: float
     speed: float
+    passes: float
+    pairs: int
 
     @property
     def settings(self) -> Settings:
         """As a recipe has them."""
+        encoder, decoder = self.layers
         return {
             "model.d_model": self.d_model,
             "model.heads": max(4, self.d_model // 64),
-            "model.d_ff": 4 * self.d_model,
-            "model.encoder_layers": self.layers,
-            "model.decoder_layers": self.layers,
+            "model.d_ff": self.d_ff,
+            "model.encoder_layers": encoder,
+            "model.decoder_layers": decoder,
         }
 
 
-_SHAPES: Final = (Shape(128, 2, 3e-3, 5000), Shape(192, 3, 2e-3, 2500), Shape(256, 4, 1.5e-3, 1200))
+_SHAPES: Final = (
+    Shape(128, 256, (2, 1), rate=5e-3, speed=5500, passes=0, pairs=0),
+    Shape(128, 512, (2, 2), rate=5e-3, speed=4000, passes=20, pairs=0),
+    Shape(128, 512, (4, 4), rate=3.5e-3, speed=2300, passes=60, pairs=10_000),
+    Shape(256, 1024, (4, 4), rate=1.5e-3, speed=900, passes=40, pairs=60_000),
+)
 """From small to large."""
-_PASSES: Final = (0.0, 40.0, 80.0)
-"""Passes over the text that each of them needs, if it is not to be worse than the one before."""
-_PAIRS: Final = (0, 10_000, 60_000)
-"""Pairs of sentences from which on each of them is worth its time."""
 _LETTERS: Final = 3.5
 """Letters of a piece."""
-_MANY: Final = 30.0
-"""Passes from which on a model is kept from learning a text by heart."""
+_DROPOUT: Final = ((15.0, 0.1), (50.0, 0.2), (math.inf, 0.3))
+"""By the passes over the text until which each suits."""
+_BATCH: Final = ((6e6, 1024), (4e7, 2048), (math.inf, 4096))
+"""Tokens of a batch, by the tokens that are learned from in all."""
 
 
 @final
@@ -95,12 +108,13 @@ def chosen(amount: Amount, means: Means, *, pieces: bool) -> Settings:
     """
     shape = _shape(amount, means)
     passes = _passes(shape, amount, means)
-    batch = 1024 if passes * amount.tokens < 4e6 else 2048 if passes * amount.tokens < 2e7 else 4096
+    batch = _first(_BATCH, passes * amount.tokens)
     return {
         **({"tokenizer.size": _vocabulary(amount)} if pieces else {}),
         **shape.settings,
-        "model.dropout": 0.1 if passes < _MANY / 3 else 0.2 if passes < _MANY else 0.3,
+        "model.dropout": _first(_DROPOUT, passes),
         "model.residual": "pre_norm",
+        "model.positions": {"kind": "rotary"},
         "training.batch_tokens": batch,
         "training.schedule": {"kind": "linear", "rate": shape.rate, "warmup_share": 0.1},
         "training.evaluate_every": min(1000, max(100, round(amount.tokens / batch))),
@@ -113,14 +127,15 @@ def _passes(shape: Shape, amount: Amount, means: Means) -> float:
 
 
 def _shape(amount: Amount, means: Means) -> Shape:
-    suiting = [
-        shape
-        for shape, passes, pairs in zip(_SHAPES, _PASSES, _PAIRS, strict=True)
-        if _passes(shape, amount, means) >= passes and amount.pairs >= pairs
-    ]
-    return suiting[-1] if suiting else _SHAPES[0]
+    worth = [each for each in _SHAPES if _passes(each, amount, means) >= each.passes and amount.pairs >= each.pairs]
+    return worth[-1]
+
+
+def _first(table: Iterable[tuple[float, T]], value: float) -> T:
+    """What a table has for the first bound that a value does not pass."""
+    return next(found for bound, found in table if value <= bound)
 
 
 def _vocabulary(amount: Amount) -> int:
-    """A piece for two or three pairs, and never fewer than letters."""
-    return min(16_000, max(1000, 500 * round(amount.pairs / 2 / 500))) + 500 * (amount.alphabet // 500)
+    """Two pieces for three pairs, as far as the text has them, and more than letters."""
+    return min(16_000, max(2000, 500 * round(amount.pairs / 1.5 / 500))) + 500 * (amount.alphabet // 500)

@@ -63,10 +63,11 @@ class TranslationRecipe(Recipe):
 
     made_by: ClassVar = "heedful.tasks.translation.run:KIND"
     shown_by: ClassVar = "heedful.tasks.translation.demonstration:TranslationDemonstration"
+    forms: ClassVar = "heedful.tasks.translation.forms:FORMS"
     fitted: ClassVar = (
         "tokenizer.size",
         *(f"model.{key}" for key in ("d_model", "heads", "d_ff", "encoder_layers", "decoder_layers")),
-        *(f"model.{key}" for key in ("dropout", "residual")),
+        *(f"model.{key}" for key in ("dropout", "residual", "positions")),
         *(f"training.{key}" for key in ("batch_tokens", "schedule", "evaluate_every")),
     )
 
@@ -82,6 +83,11 @@ class TranslationRecipe(Recipe):
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
     """how the finished model translates unless a command is told otherwise"""
+
+    @property
+    def is_open(self) -> bool:
+        """Where a Transformer is to be trained, and nobody has said how large it is."""
+        return isinstance(self.model, TransformerConfig) and not self.model.sized
 
     @field_validator("training")
     @classmethod

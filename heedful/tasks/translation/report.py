@@ -25,7 +25,7 @@ _FEWEST: Final = 10
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TranslationReport(Report):
     """sacrebleu's scores with signatures; intervals and tests of BLEU and chrF."""
 
@@ -142,7 +142,7 @@ class TranslationReport(Report):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TranslationComparison(Comparison):
     """BLEU, chrF, speed and perplexity."""
 

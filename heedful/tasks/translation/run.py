@@ -12,7 +12,6 @@ from torch import nn
 
 from heedful.architectures.build import build_sequence_to_sequence
 from heedful.architectures.interface import Sizes
-from heedful.architectures.model import TransformerConfig
 from heedful.data.batches import collate
 from heedful.data.corpus import Corpus, Encoding, pair_encoding
 from heedful.data.readers import Pair
@@ -25,7 +24,7 @@ from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.counted import Counted
 from heedful.tasks.criteria import Criterion, Decorrelated, Likelihood, build_criterion
 from heedful.tasks.exam import Asking
-from heedful.tasks.fitting import Means, Settings, sized
+from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples
 from heedful.tasks.searches import Length, build_length, build_search
 from heedful.tasks.translation.exam import TranslationExam
@@ -54,9 +53,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
     compared: ClassVar = TranslationComparison
 
     def fit(self, recipe: TranslationRecipe, means: Means) -> Settings:
-        """A Transformer that suits the pairs and the time, where nobody has said how large it is."""
-        if not isinstance(recipe.model, TransformerConfig) or sized(recipe.model):
-            return {}
+        """A Transformer that suits the pairs and the time."""
         pieces = recipe.tokenizer.kind in ("bpe", "unigram") and recipe.tokenizer.target is None
         return chosen(Amount.of(examples(recipe, "train")), means, pieces=pieces)
 

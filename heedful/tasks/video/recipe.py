@@ -146,6 +146,7 @@ class VideoRecipe(MemoryRecipe):
 
     made_by: ClassVar = "heedful.tasks.video.run:KIND"
     shown_by: ClassVar = "heedful.tasks.video.demonstration:VideoDemonstration"
+    forms: ClassVar = "heedful.tasks.video.forms:FORMS"
 
     task: Literal["video"] = "video"
     """what is learned"""

@@ -265,3 +265,36 @@ def test_taggers_classifiers_and_answerers_take_what_they_need(
     assert say("inspect", "run", "--text", "is the", "--target", "the capital is big", "--save", "a").code == 0
     abouts = [each.about for each in heedful.load_record("a").answers]
     assert abouts == ["answer", "first token of the answer", "last token of the answer"]
+
+
+def test_what_mattered_for_a_translation(say: Say, trained: Path, here: Path) -> None:
+    """The gradient unasked, which the terminal does not tell; integrated gradients with their sums."""
+    plain = say("inspect", trained, "--text", SOURCE, "--terminal", "--save", "plain.safetensors")
+    (each,) = heedful.load_record("plain.safetensors").attributions
+    assert (each.method, each.axes) == ("gradient", ("source", "read"))
+    assert "what mattered" not in plain.out
+    asked = ("--attribution", "integrated", "--attribution-steps", "16", "--save", "full.safetensors")
+    said = say("inspect", trained, "--text", SOURCE, "--terminal", "--numbers", "full.npz", *asked)
+    record = heedful.load_record("full.safetensors")
+    (each,) = record.attributions
+    assert (each.method, each.steps) == ("integrated", 16)
+    assert "what mattered: integrated gradients" in said.out
+    assert f"Sums in 16 steps are off by {np.abs(each.gaps).max():.2g} at most" in said.out
+    with np.load("full.npz") as arrays:
+        np.testing.assert_array_equal(arrays["attribution.integrated.scores"], each.scores)
+        assert arrays["attribution.integrated.rows"].tolist() == [written.token for written in record.written]
+    again = say("inspect", "--record", "full.safetensors", "--attribution", "integrated")
+    assert "what mattered: integrated gradients" in again.out
+    none = say("inspect", trained, "--text", SOURCE, "--attribution", "none", "--save", "none.safetensors")
+    assert none.code == 0
+    assert heedful.load_record("none.safetensors").attributions == ()
+
+
+def test_attributions_that_are_not_there(say: Say, trained: Path, here: Path) -> None:
+    say("inspect", trained, "--text", SOURCE, "--save", "a.safetensors")
+    said = say("inspect", "--record", "a.safetensors", "--attribution", "integrated")
+    assert said.code != 0
+    assert "--attribution integrated: it was saved without" in said.err
+    said = say("inspect", trained, "--text", SOURCE, "--attribution", "integrated", "--attribution-steps", "0")
+    assert said.code != 0
+    assert "--attribution-steps" in said.err

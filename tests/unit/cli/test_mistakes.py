@@ -85,6 +85,12 @@ MISTAKES = [
         "translate r.toml dog",
         "r.toml: is a recipe and no run; name the folder that it made, or train with: heedful train r.toml",
     ),
+    ("new", "heedful new: needs FILE; write heedful new FILE ..., as in heedful new train.en train.de"),
+    ("new tones.tsv --task sentiment", "--task: 'sentiment' is no task; did you mean classification?"),
+    (
+        "new train.en train.de -o r.toml",
+        "r.toml: is there already; choose another place with --output, or add --overwrite",
+    ),
     ("ask {run}", "heedful ask: needs STORY; write heedful ask RUN STORY QUESTION ..."),
     # values
     ("translate {run} 1 --beam five", "--beam: 'five' is no whole number"),

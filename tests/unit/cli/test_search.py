@@ -133,7 +133,7 @@ def test_the_table_of_the_documentation(say, tmp_path: Path) -> None:
     assert say("index", tmp_path / "index", xquad).code == 0
     done = say("search", tmp_path / "index", "--measure", xquad)
     assert done.lines[0] == "1,190 questions of xquad.en.json.gz, 240 passages"
-    row = (Path(__file__).parents[3] / "docs/search.md").read_text().split("| BM25 |")[1].split("\n")[0]
+    row = (Path(__file__).parents[3] / "docs/passages.md").read_text().split("| BM25 |")[1].split("\n")[0]
     assert done.lines[2].split() == ["bm25", *row.replace("|", "").split()]
 
 

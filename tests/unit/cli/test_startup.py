@@ -40,6 +40,11 @@ COMMANDS: list[tuple[tuple[str, ...], int]] = [
     (("evaluate", "--help"), 0),
     (("describe", "--help"), 0),
     (("quickstart", "--help"), 0),
+    (("new", "--help"), 0),
+    (("new",), 2),
+    (("new", "{lines}", "{lines}.de", "-o", "-", "--data-folder", "{lines}-data", "--overwrite"), 0),
+    (("new", "{tags}", "-o", "-", "--data-folder", "{tags}-data", "--overwrite"), 0),
+    (("new", "{lines}", "-o", "-", "--data-folder", "{lines}-data", "--overwrite"), 0),
     (("train", "{small}", "--print-config"), 0),
     (("train", "{small}", "--training.stepz", "3"), 2),
     (("train", "{small}", "--model.heads", "3"), 2),
@@ -51,8 +56,13 @@ COMMANDS: list[tuple[tuple[str, ...], int]] = [
 """What is said, and the exit code; the first three load nothing heavy at all."""
 
 
-def test_what_need_not_wait_for_torch_does_not(small: Path) -> None:
-    answers = loaded([[word.format(small=small) for word in words] for words, _ in COMMANDS])
+def test_what_need_not_wait_for_torch_does_not(small: Path, tmp_path: Path) -> None:
+    lines, tags = tmp_path / "lines", tmp_path / "tags"
+    lines.write_text("".join(f"sentence number {number} is here.\n" for number in range(50)))
+    Path(f"{lines}.de").write_text("".join(f"Satz Nummer {number} ist da.\n" for number in range(50)))
+    tags.write_text("".join(f"word{number}\tA\nmore\tB\nend\tC\n\n" for number in range(50)))
+    places = {"small": small, "lines": lines, "tags": tags}
+    answers = loaded([[word.format(**places) for word in words] for words, _ in COMMANDS])
     for place, ((words, code), (found, imported, told)) in enumerate(zip(COMMANDS, answers, strict=True)):
         assert found == code, (words, told)
         assert "torch" not in imported, words

@@ -9,13 +9,11 @@ import pytest
 
 from heedful.data.corpus import write_corpus
 from heedful.data.labels import Labels
+from heedful.data.tagged import Columns, ConllU, TaggedSentence
 from heedful.data.tokenizers import UNK, Characters
 from heedful.errors import DataError, RunError
 from heedful.metrics.entities import spans
 from heedful.tasks.tagging.data import (
-    Columns,
-    ConllU,
-    TaggedSentence,
     collate_tagged,
     encode_words,
     stand_in,

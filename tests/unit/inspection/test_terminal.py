@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from attributing import attributed
 from inspected import judged, made_up
 from rich.console import Console
 
@@ -61,6 +62,15 @@ def test_answers_are_there_with_their_probabilities() -> None:
         others = [f"{visible(option.name)} {option.probability:.2f}" for option in each.options[1:4]]
         assert found[len(found) - len(others) :] == others
     assert "\u202e" not in text
+
+
+def test_heads_have_their_whole_names_at_eighty_columns() -> None:
+    record = made_up(12, 3)
+    lines = [line.rstrip() for line in shown(record, width=80, most=72).splitlines()]
+    for role in ("encoder", "decoder", "cross"):
+        assert any(line.startswith(f"{role} layer 11, head 2  ") for line in lines)
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines if " layer " in line)
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -118,3 +128,20 @@ def test_records_without_text_or_attention() -> None:
     assert bare.splitlines() == ["recurrent, no attention", "this model has none"]
     with pytest.raises(DataError, match="no cross attention"):
         terminal_view(made_up(roles=("encoder",)), role="cross")
+
+
+def test_what_mattered_is_there_with_its_sums() -> None:
+    record = attributed(made_up())
+    (each,) = record.attributions
+    text = shown(record)
+    assert "what mattered: integrated gradients" in text
+    assert "In nats of log-probability." in text
+    assert "Sums in 32 steps are off by 0.25 at most" in text
+    names, tokens = record.attributed(each)
+    for name, row in zip(names, each.scores, strict=True):
+        best = int(row.argmax())
+        assert any(line.startswith(name) and f" {tokens[best]} {row[best]:+.2f}" in line for line in text.splitlines())
+    assert "what mattered" not in shown(record, mattered=False)
+    gradient = shown(attributed(made_up(), method="gradient"))
+    assert "what mattered: gradient times input" in gradient
+    assert "Sums in" not in gradient

@@ -9,9 +9,9 @@ import pytest
 from outside import outside
 from seqeval import metrics
 
+from heedful.data.tagged import Columns
 from heedful.errors import DataError
 from heedful.metrics.entities import Span, entity_metrics, spans
-from heedful.tasks.tagging.data import Columns
 
 TYPES = ("person", "creative-work", "location")
 

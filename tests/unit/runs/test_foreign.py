@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import heedful
 from heedful.data.batches import collate_sources
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import BOS, EOS, PAD
 from heedful.errors import RunError
 from heedful.generation import Forbid, NoPenalty
@@ -169,6 +170,31 @@ def test_ctranslate2_writes_the_same_translations(tmp_path: Path, model: dict[st
     mine = translator.score(list(zip(SENTENCES, targets, strict=True)))
     for score, each in zip(scored, mine, strict=True):
         assert score.log_probs == pytest.approx(each.token_log_probabilities, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "words", "characters"])
+def test_ctranslate2_has_its_tokenizers_beside_it(tmp_path: Path, kind: str) -> None:
+    """Text in, text out, with nothing but the folder."""
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
+    size = {"size": 40} if kind == "bpe" else {}
+    run = random_run(tmp_path, tokenizer={"kind": kind, **size})
+    folder = tmp_path / "ct2"
+    export_ctranslate2(run, folder)
+    names = [f"{side}.spm" if kind == "bpe" else f"heedful.{side}" for side in ("source", "target")]
+    source, target = (load_tokenizer(folder / name) for name in names)
+    translator = heedful.load(run, device="cpu")
+    pieces = [source.pieces(source.encode(sentence)) for sentence in SENTENCES]
+    assert pieces == [translator.source.pieces(translator.source.encode(sentence)) for sentence in SENTENCES]
+    for sentence in SENTENCES:
+        assert target.assemble(target.pieces(target.encode(sentence))) == target.decode(target.encode(sentence))
+    found = ctranslate2.Translator(str(folder), intra_threads=1).translate_batch(
+        pieces, beam_size=1, max_decoding_length=9, suppress_sequences=[["<pad>"], ["<s>"]]
+    )
+    wanted = ours(translator, width=1, limit=9)
+    assert [tuple(each.hypotheses[0]) for each in found] == wanted
+    texts = [target.assemble(each.hypotheses[0]) for each in found]
+    assert texts == [translator.target.assemble(tokens) for tokens in wanted]
+    assert any(texts)
 
 
 def test_int8_is_smaller_and_close(tmp_path: Path) -> None:

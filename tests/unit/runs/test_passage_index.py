@@ -99,6 +99,12 @@ def test_passages_come_back_as_they_were(made: Path) -> None:
     assert index.rows["p7"] == 7
 
 
+def test_an_index_says_what_it_is(made: Path) -> None:
+    index = heedful.load_index(made, model=Letters())
+    dimensions = Letters().embed(["a"]).shape[1]
+    assert repr(index) == f"PassageIndex({str(made)!r}, {len(index)} passages with vectors of {dimensions} numbers)"
+
+
 def test_unless_told_otherwise_the_product_orders(made: Path) -> None:
     index = heedful.load_index(made, model=Letters())
     assert index.search("the cat", top=4) == index.search("the cat", top=4, by="product")

@@ -11,13 +11,13 @@ import pytest
 
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.questions import Answer, Question
+from heedful.data.tagged import TaggedSentence
 from heedful.errors import DataError
 from heedful.tasks.benchmarks.definitions import Definition, measure
 from heedful.tasks.benchmarks.table import DEFINITIONS
 from heedful.tasks.classification.exam import class_exam
 from heedful.tasks.exam import Exam
 from heedful.tasks.spans.exam import question_exam
-from heedful.tasks.tagging.data import TaggedSentence
 from heedful.tasks.tagging.exam import tag_exam
 
 WORDS = ("the", "red", "fox", "sees", "Anna", "Lee")

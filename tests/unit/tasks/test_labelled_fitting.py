@@ -55,13 +55,17 @@ def test_whatever_is_chosen_is_a_recipe_and_declared(tmp_path: Path, task: str, 
 
 
 @task
-def test_who_names_a_model_keeps_it(tmp_path: Path, task: str) -> None:
-    named = recipe(tmp_path, task, model={"d_model": 8, "heads": 2})
-    settings = kind_of(named).fit(named, Means(60.0))
-    assert all(
-        not left_open(named, key) for key in settings if key.startswith(("model", "tokenizer")) and key == "model"
-    )
-    assert "model" not in settings
+def test_who_names_a_model_keeps_all_as_it_is_documented(tmp_path: Path, task: str) -> None:
+    assert recipe(tmp_path, task).is_open
+    assert not recipe(tmp_path, task, model={"d_model": 8, "heads": 2}).is_open
+
+
+@task
+def test_who_begins_with_a_model_and_says_how_it_learns_keeps_that(tmp_path: Path, task: str) -> None:
+    begun = recipe(tmp_path, task, init="somewhere", training={"minutes": 1})
+    assert begun.is_open == (task != "language_modelling")
+    schedule = {"kind": "constant", "rate": 1e-3}
+    assert not recipe(tmp_path, task, init="somewhere", training={"minutes": 1, "schedule": schedule}).is_open
 
 
 def test_texts_of_classes_are_voted_on_and_others_are_not(tmp_path: Path) -> None:

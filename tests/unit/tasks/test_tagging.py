@@ -14,9 +14,10 @@ from heedful.architectures.build import build_tagger
 from heedful.architectures.recurrent import RecurrentEncoderConfig
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.labels import Labels
+from heedful.data.tagged import TaggedSentence
 from heedful.data.tokenizers import Characters
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.tagging.data import TaggedSentence, tagged_encoding
+from heedful.tasks.tagging.data import tagged_encoding
 from heedful.tasks.tagging.face import Tagger
 from heedful.tasks.tagging.problem import Tagging
 

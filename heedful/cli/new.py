@@ -1,0 +1,246 @@
+"""`heedful new`: a recipe for files of one's own."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import tyro
+
+from heedful.cli.arguments import MaybePath, MaybeText, PositionalPaths, parse
+from heedful.cli.output import say, writing
+from heedful.errors import RecipeError
+
+if TYPE_CHECKING:
+    from heedful.data.forms.faults import Remark
+    from heedful.data.forms.naming import Part
+    from heedful.data.forms.survey import Survey
+    from heedful.recipes.proposals import Proposal
+
+_PRINTED: Final = Path("-")
+_PROGRAM: Final = "heedful new"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Write a recipe for files of your own: look at them, say what may spoil training, split them if they are whole.
+
+    Two files whose lines translate each other, or one with texts and labels, tagged words, questions, or bare text;
+    several where names tell the parts apart, such as train.tsv and test.tsv: heedful new train.en train.de
+    """
+
+    files: Annotated[PositionalPaths, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = ()
+    """text, TSV, CSV, JSONL, CoNLL-U or SQuAD's JSON, plain or gzipped"""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = Path("recipe.toml")
+    """of the recipe; - is standard output"""
+    data_folder: Annotated[MaybePath, tyro.conf.arg(metavar="PATH", help_behavior_hint="")] = None
+    """for parts that are split off; recipe-data beside recipe.toml unless given"""
+    task: MaybeText = None
+    """what is to be learned, where it is not what the files look like"""
+    columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
+    """of a table, by name or counted from 0: source and target, one text or two and then the label, or word and tag"""
+    minutes: float = 15.0
+    """time that training takes"""
+    init: MaybePath = None
+    """folder of a pre-trained model to begin with, in tasks that can"""
+    overwrite: bool = False
+    """replace a recipe and parts that are there already"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code."""
+    given = parse(Arguments, arguments, program=_PROGRAM)
+    if not 0 < given.minutes < float("inf"):
+        raise RecipeError(f"--minutes: {given.minutes:g}; must be a time above 0")
+    _require_free([] if given.output == _PRINTED else [given.output], overwrite=given.overwrite, option="--output")
+    files = given.files or _asked_files()
+    from heedful.data.forms.glance import glance
+    from heedful.recipes.proposals import proposals
+
+    if any(str(file) == "-" for file in files):
+        raise RecipeError("-: files are read more than once, and standard input cannot be; save it to a file first")
+    if twice := [file for number, file in enumerate(files) if file.resolve() in [f.resolve() for f in files[:number]]]:
+        raise RecipeError(f"{twice[0]}: is named twice; name each file once")
+    found = proposals([glance(file) for file in files], task=given.task, columns=given.columns)
+    chosen = _decided(found, asked=not given.task and not given.columns)
+    _write(given, files, chosen)
+    return 0
+
+
+def _asked_files() -> Sequence[Path]:
+    """What somebody types at a terminal; elsewhere files must be named."""
+    needed = RecipeError(f"{_PROGRAM}: needs FILE; write {_PROGRAM} FILE ..., as in {_PROGRAM} train.en train.de")
+    if not _is_conversing():
+        raise needed
+    words = shlex.split(_ask("Which files? Names with spaces between: "))
+    if not words:
+        raise needed
+    return [Path(word).expanduser() for word in words]
+
+
+def _is_conversing() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _ask(question: str) -> str:
+    print(question, end="", file=sys.stderr, flush=True)
+    return _typed().strip()
+
+
+def _typed() -> str:
+    """A line that somebody types; nothing where the input ends."""
+    return sys.stdin.readline()
+
+
+def _decided(found: Sequence[Proposal], *, asked: bool) -> Proposal:
+    """The first, or that which somebody chooses where it is not certain."""
+    first, *others = found
+    if not asked or first.certain:
+        return first
+    ways = [f"{each.task}: {each.found.taken}" for each in found]
+    if not others or not _is_conversing():
+        say(f"This is taken for {ways[0]}, which is not certain.")
+        for each, way in zip(others, ways[1:], strict=True):
+            say(f"It may also be for {way}: --task {each.task}")
+        say("Other columns are named as in --columns NAME NAME.")
+        return first
+    say("What shall be learned?")
+    for number, way in enumerate(ways, 1):
+        say(f"  {number}  {way}")
+    answer = _ask("Number, or nothing for 1: ")
+    if answer and not (answer.isdecimal() and 1 <= int(answer) <= len(found)):
+        raise RecipeError(f"{answer!r} is no number from 1 to {len(found)}; call {_PROGRAM} again, perhaps with --task")
+    return found[int(answer or 1) - 1]
+
+
+def _write(given: Arguments, files: Sequence[Path], chosen: Proposal) -> None:
+    from heedful.data.forms.split import carry_out, plan
+    from heedful.data.forms.survey import described, survey
+    from heedful.recipes.draft import Draft, can_begin_with_another, checked, told, usual_length
+
+    if given.init is not None and not can_begin_with_another(chosen.task):
+        raise RecipeError(f'--init: models of task = "{chosen.task}" begin with no other one; leave it away')
+    if given.init is not None and not given.init.is_dir():
+        raise RecipeError(f"--init: {given.init} is no folder; give that of a trained model")
+    printed = given.output == _PRINTED
+    folder = Path() if printed else given.output.parent
+    data = given.data_folder or folder / f"{'recipe' if printed else given.output.stem}-data"
+    todo = plan(chosen.found, data)
+    _require_free(todo.paths, overwrite=given.overwrite, option="--data-folder", sources=files)
+    seen = survey(chosen.found)
+    usual = usual_length(chosen.task) if chosen.found.bounded else None
+    longer = None if usual is None else seen.max_length(usual, together=chosen.found.together)
+    _tell(chosen, seen, None if usual is None else longer or usual)
+    with writing(data if todo.paths else given.output, "--data-folder" if todo.paths else "--output"):
+        folder.mkdir(parents=True, exist_ok=True)
+        if todo.paths:
+            data.mkdir(parents=True, exist_ok=True)
+        counts = carry_out(todo, chosen.found, seen)
+        _tell_parts(todo.split, chosen, counts, data)
+        command = shlex.join(["heedful", "new", *map(str, files)])
+        draft = Draft(
+            command,
+            chosen.task,
+            [*described(chosen.found, seen), *chosen.found.notes, *_parts_told(todo.split, chosen, counts, data)],
+            {
+                part: chosen.found.table([told(path, folder) for path in paths])
+                for part, paths in todo.files(chosen.found).items()
+            },
+            chosen.found.keys,
+            longer,
+            given.minutes,
+            None if given.init is None else told(given.init, folder),
+        )
+        text = draft.text()
+        try:
+            checked(text, folder)
+        except BaseException:
+            for path in todo.paths:
+                path.unlink(missing_ok=True)
+            raise
+        if printed:
+            sys.stdout.write(text)
+        else:
+            beside = given.output.with_name(f".{given.output.name}.new")
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(given.output)
+    _tell_next(given)
+
+
+def _tell(chosen: Proposal, seen: Survey, longest: int | None) -> None:
+    """What was seen, and what may spoil training."""
+    from heedful.data.forms.survey import described
+
+    say(f"task: {chosen.task}")
+    for line in [*described(chosen.found, seen), *(f"note: {note}" for note in chosen.found.notes)]:
+        say(_plain(line))
+    long = None if longest is None else seen.too_long(longest, noun=chosen.found.noun)
+    remarks = [*seen.faults, *([long] if long else [])]
+    say("\nWhat may spoil training:" if remarks else "\nNothing was found that spoils training.")
+    for before, remark in zip([None, *remarks], remarks, strict=False):
+        _tell_remark(remark, again=before is not None and before.remedy == remark.remedy)
+    say("")
+
+
+def _tell_remark(remark: Remark, *, again: bool) -> None:
+    """A fault, and what to do about it unless that was said just now."""
+    say(f"- {_plain(remark.sentence)}")
+    for example in remark.shown:
+        say(f"    {_plain(example)}")
+    if not again:
+        say(f"  {_plain(remark.remedy)}")
+
+
+def _tell_parts(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path) -> None:
+    for line in _parts_told(split, chosen, counts, data):
+        say(line)
+    train = counts.get("train", 0)
+    if train < chosen.found.few:
+        say(
+            f"{train:,} {chosen.found.noun} are few to learn from: expect little, and begin with a pre-trained model "
+            "where that can be (--init)"
+        )
+
+
+def _parts_told(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path) -> list[str]:
+    """What was written beside the recipe, and how texts were chosen."""
+    from heedful.data.forms.glance import is_zipped
+
+    found = chosen.found
+    told = [f"written to {data}: {found.converted}"] if found.converted else []
+    if split:
+        zipped = ", gzipped as before" if is_zipped(found.first("train")) else ""
+        sizes = ", ".join(f"{counts[part]:,} for {part}" for part in split)
+        told.append(
+            f"split by the texts themselves, so that none is in two parts: {sizes}, {counts['train']:,} {found.noun} "
+            f"for training stay (in {data}{zipped})"
+        )
+    return told
+
+
+def _plain(text: str) -> str:
+    """Text of files, which may hold what terminals obey."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _require_free(paths: Sequence[Path], *, overwrite: bool, option: str, sources: Sequence[Path] = ()) -> None:
+    """`RecipeError` where a file is there already, or is one of those that are read."""
+    for path in paths:
+        if any(source.resolve() == path.resolve() for source in sources):
+            raise RecipeError(f"{path}: would be written over while it is read; choose another place with {option}")
+        if path.exists() and not overwrite:
+            raise RecipeError(f"{path}: is there already; choose another place with {option}, or add --overwrite")
+
+
+def _tell_next(given: Arguments) -> None:
+    """What to call now."""
+    if given.output == _PRINTED:
+        say("save it to a file, as in heedful new ... -o recipe.toml, then: heedful train recipe.toml")
+        return
+    recipe, run_folder = shlex.quote(str(given.output)), shlex.quote(str(Path("runs") / given.output.stem))
+    print(f"written: {given.output}\nnext: heedful train {recipe}\nthen: heedful evaluate {run_folder}")

@@ -1,0 +1,11 @@
+"""The forms of data that translations are learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from heedful.data.forms.form import Form
+from heedful.data.forms.parallel import ParallelColumns, ParallelLines
+
+FORMS: Final[Sequence[Form]] = (ParallelLines(), ParallelColumns())

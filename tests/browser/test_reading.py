@@ -1,0 +1,176 @@
+"""The page as people meet it: its heading, its explanations, its colours, on a phone and on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from inspected import judged, made_up
+
+PHONE = {"width": 320, "height": 640}
+SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def views(page: Any) -> list[str]:
+    return list(page.locator("[role=tab]").evaluate_all("tabs => tabs.map((tab) => tab.id.slice(4))"))
+
+
+def go(page: Any, view: str) -> None:
+    page.evaluate("view => { location.hash = `#view=${view}` }", view)
+    page.wait_for_selector(f".view-{view} > *", state="attached")
+    page.wait_for_timeout(250)
+
+
+def test_the_heading_has_what_was_said(open_page: Callable[..., Any]) -> None:
+    """Also without scripts; a text of a policy's enemies stays a text."""
+    page = open_page(replace(made_up(), title="a man", said="ein <b>Mann</b>"))
+    assert page.locator("h1").text_content() == "a man"
+    assert page.locator("h1 + .said").text_content() == "ein <b>Mann</b>"
+    page = open_page(judged())
+    assert page.locator("h1 + .said").text_content().startswith("class: entailment · number: -2.5")
+    assert open_page(made_up()).locator(".said").count() == 0
+
+
+def test_an_explanation_is_open_once(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up())
+    help_ = page.locator("details.help")
+    shown = "each => each.open"
+    assert help_.evaluate(shown)
+    page.keyboard.press("2")
+    assert help_.evaluate(shown)
+    page.keyboard.press("1")
+    assert not help_.evaluate(shown)
+    page.get_by_text("How to read this").click()
+    page.keyboard.press("2")
+    assert not help_.evaluate(shown)
+    page.keyboard.press("1")
+    assert help_.evaluate(shown), "its reader wished to see it"
+    page.reload()
+    page.wait_for_selector("html[data-ready=true]")
+    assert help_.evaluate(shown)
+    page.keyboard.press("2")
+    assert not help_.evaluate(shown), "the next page remembers"
+
+
+def test_explanations_do_without_storage(opened: Any) -> None:
+    """As frames without an address, and browsers that keep nothing for files."""
+    from heedful.inspection.web import viewer_html
+
+    html = viewer_html(made_up()).replace(
+        "<head>",
+        "<head><script>Object.defineProperty(window, 'localStorage', {get() { throw new Error('refused') }})</script>",
+    )
+    page = opened.page(html)
+    page.wait_for_selector("html[data-ready=true]")
+    assert page.locator("details.help").evaluate("each => each.open")
+    page.keyboard.press("2")
+    page.keyboard.press("1")
+    assert not page.locator("details.help").evaluate("each => each.open")
+
+
+@pytest.mark.parametrize("width", [320, 360])
+def test_nothing_scrolls_a_phone_sideways(open_page: Callable[..., Any], width: int) -> None:
+    for record in (made_up(2, 8, walk=True), judged(walk=True)):
+        page = open_page(record, query="#theme=dark")
+        page.set_viewport_size({"width": width, "height": 640})
+        for view in views(page):
+            go(page, view)
+            assert page.evaluate(SIDEWAYS) <= 0, view
+            unfolded = page.locator(".view .controls:not(.keep)").evaluate_all(
+                "all => all.filter((each) => each.checkVisibility()).length"
+            )
+            assert unfolded == 0, "controls are folded away"
+
+
+def test_controls_unfold(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up())
+    assert page.get_by_label("Layer", exact=True).is_visible()
+    fold = page.get_by_role("button", name="Controls")
+    assert not fold.is_visible(), "there is room"
+    page.set_viewport_size(PHONE)
+    assert not page.get_by_label("Layer", exact=True).is_visible()
+    assert fold.get_attribute("aria-expanded") == "false"
+    fold.click()
+    assert fold.get_attribute("aria-expanded") == "true"
+    assert page.get_by_label("Layer", exact=True).is_visible()
+    assert page.get_by_label("Scale").is_visible()
+    assert page.evaluate(SIDEWAYS) <= 0
+
+
+def test_paper_has_no_hints_and_no_controls(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up(walk=True))
+    for view in views(page):
+        go(page, view)
+        page.emulate_media(media="print")
+        page.wait_for_timeout(150)
+        seen = page.locator("button, select, input, .hint").evaluate_all(
+            "all => all.filter((each) => each.checkVisibility()"
+            " && !each.closest('table, .words, .thumbnails, [data-box]'))"
+            ".map((each) => each.outerHTML)"
+        )
+        chosen = [each for each in seen if 'aria-checked="true"' not in each]
+        assert chosen == [], view
+        page.emulate_media(media="screen")
+
+
+LIGHTNESS = """async ([name, dark]) => {
+  const {onPaper, ramp} = await import("heedful/colour.js");
+  return [0, 1].map((weight) => ramp(onPaper(name, dark))(weight).reduce((sum, each) => sum + each, 0) / 765);
+}"""
+
+
+@pytest.mark.parametrize("name", ["paper", "ink"])
+def test_ramps_begin_at_the_paper_and_end_away_from_it(open_page: Callable[..., Any], name: str) -> None:
+    page = open_page(made_up())
+    for dark in (False, True):
+        nothing, all_ = page.evaluate(LIGHTNESS, [name, dark])
+        assert (nothing < 0.15 and all_ > 0.8) if dark else (nothing > 0.95 and all_ < 0.35)
+
+
+def test_a_map_changes_its_colours_with_the_theme(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up(sharpness=0.0), color_scheme="light", query="#map=0")
+    page.wait_for_selector(".view[data-shown]")
+    corner = """() => { const frame = document.querySelector(".scroller"), ratio = devicePixelRatio;
+      const [x, y] = [Number(frame.dataset.left) + 5, Number(frame.dataset.top) + 5];
+      const context = document.querySelector(".scroller canvas").getContext("2d");
+      return [...context.getImageData(x * ratio, y * ratio, 1, 1).data]; }"""
+    light = sum(page.evaluate(corner)[:3])
+    page.keyboard.press("t")
+    page.keyboard.press("t")
+    page.wait_for_timeout(100)
+    dark = sum(page.evaluate(corner)[:3])
+    assert light > 600, "a weight of 0.1 is almost white paper"
+    assert dark < 250
+
+
+def test_the_threshold_follows_the_heads_that_are_on(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up(1, 8), query="#view=heads")
+    page.wait_for_selector(".view-heads[data-shown]")
+    slider = page.get_by_label("Lines from")
+    assert slider.input_value() == "19"
+    page.get_by_role("button", name="all").click()
+    page.get_by_role("button", name="head 3").click()
+    assert slider.input_value() == "5"
+    slider.fill("40")
+    page.get_by_role("button", name="head 4").click()
+    assert slider.input_value() == "40", "a choice stays"
+    even = open_page(made_up(1, 8, sharpness=0.0), query="#view=heads")
+    even.wait_for_selector(".view-heads[data-shown]")
+    assert even.get_by_label("Lines from").input_value() == "5", "half of 1/10, or there would be no line at all"
+
+
+def test_lines_between_the_same_tokens_run_side_by_side(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up())
+    lanes = page.evaluate(
+        """async () => {
+          const {lane} = await import("heedful/lines.js");
+          return [1, 2, 4, 16].map((count) => Array.from({length: count}, (_, i) => lane(i, count, 27).down));
+        }"""
+    )
+    for downs in lanes:
+        assert len(set(downs)) == len(downs)
+        assert sum(downs) == pytest.approx(0, abs=1e-9)
+        assert max(np.abs(downs)) <= (27 - 6) / 2 + 1e-9, "inside the row of the token"

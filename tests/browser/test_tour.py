@@ -1,0 +1,205 @@
+"""The guided tour: stops that the record has something for, its own numbers in them, and a page left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from inspected import ENGLISH, GERMAN, judged, made_up
+from pictured import captioned, chained, glimpsed, leveled, spoken, told
+
+from heedful.inspection.record import Record
+from heedful.inspection.scored import Width
+
+
+def begin(page: Any) -> None:
+    page.get_by_role("button", name="Guided tour").click()
+    page.wait_for_selector(".tour h3:not(:empty)")
+
+
+def walk(page: Any) -> list[tuple[str, str]]:
+    """Titles and words of all stops, by the arrow key."""
+    begin(page)
+    found = []
+    while True:
+        page.wait_for_timeout(250)
+        found.append((page.locator(".tour h3").text_content(), page.locator(".tour p").text_content()))
+        if page.locator(".tour").get_by_role("button", name="Next", exact=True).is_disabled():
+            return found
+        page.keyboard.press("ArrowRight")
+
+
+def hash_of(page: Any) -> dict[str, str]:
+    return dict(page.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))"))
+
+
+TRANSLATOR = [
+    "Tokens",
+    "Embedding and position",
+    "One head in numbers",
+    "Heads together",
+    "Layer upon layer",
+    "Cross attention",
+    "What was written before",
+    "Probabilities of the next token",
+    "The choice",
+]
+GPT = [*TRANSLATOR[:5], *TRANSLATOR[-2:]]
+BERT = [*TRANSLATOR[:5], "The answer"]
+
+
+def gpt() -> Record:
+    record = made_up(walk=True, roles=("decoder",))
+    return replace(record, axes=record.axes[1:], embedded=record.embedded[1:], tree=())
+
+
+@pytest.mark.parametrize(
+    ("record", "road"),
+    [
+        (made_up(walk=True), TRANSLATOR),
+        (made_up(1, 1), ["Tokens", "Embedding and position", "One head", *TRANSLATOR[5:]]),
+        (gpt(), GPT),
+        (judged(walk=True), BERT),
+        (spoken(), None),
+        (leveled(), None),
+        (captioned(), None),
+        (glimpsed(), None),
+        (told(), None),
+        (chained(), None),
+    ],
+    ids=["translator", "small", "gpt", "bert", "dialogue", "recurrent", "picture", "glimpses", "hops", "chain"],
+)
+def test_each_model_has_its_own_road(open_page: Callable[..., Any], record: Record, road: list[str] | None) -> None:
+    page = open_page(record)
+    stops = walk(page)
+    titles = [title for title, _ in stops]
+    if road is not None:
+        assert titles == road
+    assert len(set(titles)) == len(titles) >= 1
+    for _, words in stops:
+        assert 0 < words.count(". ") + words.endswith(".") <= 3
+        assert not any(bad in words for bad in ("undefined", "NaN", "null"))
+
+
+def test_the_numbers_are_the_records(open_page: Callable[..., Any]) -> None:
+    record = replace(made_up(walk=True), widths=(Width("output", "decoder", 12345),))
+    place = 5  # shirt
+    page = open_page(record)
+    begin(page)
+    page.get_by_label("Word").select_option(str(place))
+    page.wait_for_selector(".tour p:has-text('shirt')")
+    page.keyboard.press("ArrowRight")
+    told = {page.locator(".tour h3").text_content(): page.locator(".tour p").text_content()}
+    page.locator(".tour h2").click()
+    for _ in range(7):
+        page.keyboard.press("ArrowRight")
+        page.wait_for_timeout(100)
+        told[page.locator(".tour h3").text_content()] = page.locator(".tour p").text_content()
+    first, last = record.find("encoder", layer=0), record.find("cross", layer=-1).mean
+    others = np.where(np.arange(len(ENGLISH)) == place, -1, first.weights[:, place])
+    head, key = np.unravel_index(others.argmax(), others.shape)
+    assert f"head {head}, one of 2" in told["One head in numbers"]
+    assert (
+        f"“{ENGLISH[key]}” scores {first.walk.scores[head, place, key]:.2f}".replace("-", "\N{MINUS SIGN}")
+        in told["One head in numbers"]
+    )
+    assert f"{round(100 * others[head, key])} % of the sum" in told["One head in numbers"]
+    step = int(last[:, place].argmax())
+    assert f"when “{GERMAN[step]}” is written: it gets {round(100 * last[step, place])} %" in told["Cross attention"]
+    chance = np.exp(record.written[step].log_probability)
+    assert f"“{GERMAN[step]}” gets {round(100 * chance)} %" in told["Probabilities of the next token"]
+    assert "12,345 tokens" in told["Probabilities of the next token"]
+
+
+def test_what_is_told_is_pointed_out(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up(walk=True))
+    begin(page)
+    marks = {
+        "Tokens": "[data-box='tokens/encoder'].tour-mark",
+        "Embedding and position": ".stage.tour-mark",
+        "One head in numbers": "tr[data-key].tour-mark",
+        "Heads together": ".scroller.tour-mark",
+        "Layer upon layer": ".scroller .spot",
+        "Cross attention": ".scroller .spot",
+        "What was written before": ".scroller .spot",
+        "Probabilities of the next token": ".is-written.tour-mark",
+        "The choice": ".tree-scroll.tour-mark",
+    }
+    for number, (title, mark) in enumerate(marks.items(), 1):
+        assert page.locator(".tour h3").text_content() == title
+        assert page.locator(".tour-head .soft").text_content() == f"{number} of {len(marks)}"
+        page.wait_for_selector(mark)
+        assert page.locator(".tour-mark").count() <= 1
+        if number < len(marks):
+            page.locator(".tour").get_by_role("button", name="Next", exact=True).click()
+    assert page.evaluate("document.activeElement.textContent") == "End the tour"
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(".tour h3").text_content() == "Probabilities of the next token"
+
+
+@pytest.mark.parametrize("end", ["Escape", "button"])
+def test_it_leaves_the_page_as_it_was(open_page: Callable[..., Any], end: str) -> None:
+    page = open_page(made_up(walk=True), query="#view=alignment&map=1&head=1&query=3")
+    page.wait_for_selector(".view[data-shown]")
+    assert page.locator("details.help").evaluate("each => each.open")
+    page.get_by_role("button", name="Zoom in").click()
+    before = hash_of(page)
+    assert len(walk(page)) == len(TRANSLATOR)
+    assert hash_of(page) != before
+    if end == "Escape":
+        page.keyboard.press("Escape")
+    else:
+        page.get_by_role("button", name="End the tour").click()
+    page.wait_for_selector(".view[data-shown]")
+    assert hash_of(page) == before | {"theme": "auto", "ramp": "paper"}
+    for gone in (".tour", ".tour-mark", ".spot"):
+        assert page.locator(gone).count() == 0
+    assert page.locator("details.help").evaluate("each => each.open")
+    assert page.evaluate("document.activeElement.textContent") == "Guided tour"
+    page.keyboard.press("4")
+    assert page.locator("details.help").evaluate("each => each.open"), "what the tour showed was not explained"
+
+
+def test_arrows_in_a_picture_stay_there(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up(walk=True))
+    begin(page)
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".scroller .spot")
+    page.locator(".scroller").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".tour-head .soft").text_content() == "6 of 9"
+
+
+def test_on_a_phone_and_on_paper(open_page: Callable[..., Any]) -> None:
+    page = open_page(made_up(walk=True))
+    page.set_viewport_size({"width": 320, "height": 640})
+    begin(page)
+    for _ in range(8):
+        page.wait_for_timeout(200)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        page.keyboard.press("ArrowRight")
+    box = page.locator(".tour").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 320
+    assert box["height"] < 320
+    page.emulate_media(media="print")
+    assert not page.locator(".tour").is_visible()
+
+
+def test_the_whole_model_is_a_picture_with_ways_to_its_views(open_page: Callable[..., Any]) -> None:
+    record = replace(leveled(), widths=(Width("embedding", "encoder", 32), Width("output", "decoder", 99)), answers=())
+    page = open_page(record, query="#view=architecture")
+    boxes = page.locator("[data-box]").evaluate_all("all => all.map((each) => each.dataset.box)")
+    assert boxes[:3] == ["tokens/encoder", "embedding/encoder", "level/encoder/0"]
+    assert "level/decoder/1" in boxes
+    assert page.locator("[data-box='embedding/encoder'] .part-width").text_content() == "32"
+    page.locator("[data-box='level/encoder/0'] .part-name").click()
+    assert hash_of(page)["view"] == "unrolled"
+    translator = open_page(made_up(3, 2), query="#view=architecture")
+    page = translator
+    page.locator("[data-box='level/decoder/2']").get_by_role("button", name="attention to source, 2 heads").click()
+    assert hash_of(page) | {"view": "alignment", "map": "8", "head": "mean"} == hash_of(page)

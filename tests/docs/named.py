@@ -1,0 +1,85 @@
+"""Whether what pages name between backquotes is there: commands and options, keys of recipes, files, names."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from heedful.__main__ import main
+from heedful.catalogue import tasks
+from heedful.cli.commands import COMMANDS
+from heedful.recipes.reference import keys_of
+
+ROOT = Path(__file__).parents[2]
+FILE = re.compile(r"(recipes|studies|examples|benchmarks|tests|docs)/[\w./-]*")
+NAME = re.compile(r"heedful(\.[a-zA-Z_]\w*)+")
+KEY = re.compile(r'((?:[a-z_]+\.)*[a-z_]+) = (?:"([\w-]+)"|.+)')
+DOTTED = re.compile(r"(model|training|data|tokenizer|generation|looking)(\.[a-z_]+)+")
+OWN_OPTIONS = ("quickstart", "study", "train", "describe", "compare")
+"""Commands with options that their own --help does not list: those of a task, of a study, and keys of recipes."""
+
+
+@cache
+def keys() -> Mapping[str, set[str]]:
+    """The words that each key of a recipe may have, among those of all tasks."""
+    found: dict[str, set[str]] = {}
+    for task in tasks():
+        for key in keys_of(task):
+            found.setdefault(key.path, set()).update(re.findall(r'"([^"]+)"', key.type), key.chosen[1])
+    return found
+
+
+@cache
+def help_of(command: str) -> str:
+    """What --help of a command says; all of it without a command."""
+    if not command:
+        return "\n".join(map(help_of, COMMANDS))
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        main([command, "--help"])
+    return printed.getvalue()
+
+
+def is_option(word: str, command: str = "") -> bool:
+    """Whether a command, or any, has an option of this name, or it is a key of a recipe."""
+    listed = re.search(rf"{re.escape(word)}(?![\w-])", help_of(command)) is not None
+    return listed or (command in ("", *OWN_OPTIONS) and is_key(word.removeprefix("--").replace("-", "_")))
+
+
+def is_command(words: str) -> bool:
+    """Whether heedful has this command, with these options."""
+    command, *rest = words.split()[1:] or ["--help"]
+    given = [word.partition("=")[0] for word in rest if re.match(r"--[a-z]", word)]
+    if command.startswith("-") or command.isupper():
+        return True
+    return command in COMMANDS and (
+        command in ("quickstart", "study") or all(option == "--help" or is_option(option, command) for option in given)
+    )
+
+
+def is_key(path: str, word: str | None = None) -> bool:
+    """Whether there is such a key in a recipe, which may have that word; its last parts are enough."""
+    own = re.sub(r"^tasks\.[\w-]+\.", "tasks.NAME.", path)
+    found = [known for known in keys() if known == own or known.endswith(f".{own}")]
+    return bool(found) and (word is None or any(word in keys()[known] for known in found))
+
+
+def is_name(name: str) -> bool:
+    """Whether this is a module, a name in one, or what such a name has."""
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found: object = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False

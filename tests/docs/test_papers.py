@@ -1,0 +1,98 @@
+"""docs/papers.md: what its rows name exists, and every paper that the code cites has a row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from types import ModuleType
+
+import pytest
+from docs.named import FILE, KEY, ROOT, is_command, is_key, is_name
+
+from heedful.catalogue import tasks
+from heedful.inspection.figures import VIEWS
+
+PAGE = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
+CODE = re.findall(r"`([^`]+)`", PAGE.partition("## Errata")[0])
+
+_WORD = r"(?:van den |van |de )?[A-Z][\w'-]+"
+CITATION = re.compile(rf"({_WORD})((?: et al\.)?|(?:,| and| &) {_WORD}),? \(?((?:19|20)\d\d)\b")
+NO_PAPERS = {("Schema", "2020"), ("PNG", "2003"), ("März", "1994"), ("March", "1994")}
+"""Formats and dates that look like citations."""
+
+
+@pytest.fixture(scope="module")
+def names(script: Callable[[str], ModuleType]) -> set[str]:
+    """Every public name of the package in full."""
+    return {f"{module.full}.{member.name}" for module in script("api_pages").modules().values()
+            for member in module.members}  # fmt: skip
+
+
+def exists(code: str, names: set[str]) -> bool:
+    """Whether some code of the page names something that there is."""
+    if code.startswith("heedful "):
+        return is_command(code)
+    if FILE.match(code):
+        return (ROOT / code).exists()
+    if code.startswith("heedful."):
+        return is_name(code)
+    if key := KEY.fullmatch(code):
+        return (key[1] == "task" and key[2] in tasks()) or is_key(key[1], key[2])
+    word = code.partition("(")[0].strip('"')
+    return is_key(word) or word in VIEWS or word in tasks() or any(name.endswith(f".{word}") for name in names)
+
+
+def citations(text: str) -> Iterator[tuple[str, str]]:
+    """The first author that stands before each year, and the year."""
+    for found in CITATION.finditer(re.sub(r"\s+", " ", text)):
+        yield found[1], found[3]
+
+
+def has_row(page: str, author: str, year: str) -> bool:
+    return re.search(rf"{re.escape(author)}\b[^|;]*\b{year}", page) is not None
+
+
+@pytest.mark.parametrize("code", sorted(set(CODE)))
+def test_what_a_row_names_exists(code: str, names: set[str]) -> None:
+    assert exists(code, names)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "heedful.attention.scores.Dott",
+        "heedful.nowhere",
+        "heedful inspect --html",
+        "heedful trian",
+        "recipes/road/luongs.toml",
+        "model.agregation",
+        'model.aggregation = "sum"',
+        'task = "parsing"',
+        "Dotted",
+    ],
+)
+def test_what_does_not_exist_is_noticed(code: str, names: set[str]) -> None:
+    assert not exists(code, names)
+
+
+def test_every_paper_that_the_code_cites_has_a_row() -> None:
+    cited = {
+        citation: path.name
+        for path in sorted((ROOT / "heedful").rglob("*.py"))
+        for citation in citations(path.read_text(encoding="utf-8"))
+    }
+    assert len(cited) > 100
+    missing = {citation: file for citation, file in cited.items() if not has_row(PAGE, *citation)}
+    assert {citation: file for citation, file in missing.items() if citation not in NO_PAPERS} == {}
+
+
+def test_a_missing_paper_is_noticed() -> None:
+    text = "as in Nobody et al. 1999, eq. 1, and (Some and Other\n    2001)"
+    assert list(citations(text)) == [("Nobody", "1999"), ("Some", "2001")]
+    assert not has_row(PAGE, "Nobody", "1999")
+    assert has_row("| Some and Other 2001 |", "Some", "2001")
+
+
+def test_no_row_stands_twice() -> None:
+    rows = [line.split(" | ")[0] + line.split(" | ")[1] for line in PAGE.splitlines() if line.startswith("| D")]
+    assert len(rows) == len(set(rows))

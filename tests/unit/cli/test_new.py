@@ -1,0 +1,843 @@
+"""`heedful new`: what it makes of files of every form, and all that it says of what spoils trainings."""
+
+# ruff: noqa: E501  # messages stand in one piece
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import random
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heedful import load_recipe
+from heedful.catalogue import recipe_of, tasks
+from heedful.data.forms.form import Form, Pointer
+from heedful.recipes.proposals import forms_of
+from heedful.recipes.reference import keys_of
+
+Say = Callable[..., Any]
+
+ANIMALS = ["dog", "cat", "horse", "cow", "hen", "pig", "goat", "bird", "fish", "mouse"]
+TIERE = ["Hund", "Katze", "Pferd", "Kuh", "Huhn", "Schwein", "Ziege", "Vogel", "Fisch", "Maus"]
+PLACES = ["house", "garden", "street", "river", "forest", "town", "field", "kitchen", "barn", "school"]
+ORTE = ["Haus", "Garten", "Straße", "Fluss", "Wald", "Stadt", "Feld", "Küche", "Scheune", "Schule"]
+MANNERS = ["slowly", "quickly", "happily", "sadly", "often", "never", "today", "again", "alone", "together"]
+WEISEN = ["langsam", "schnell", "fröhlich", "traurig", "oft", "nie", "heute", "wieder", "allein", "zusammen"]
+PAIRS = [
+    (
+        f"the {ANIMALS[n % 10]} was in the {PLACES[n // 10 % 10]} and it slept {MANNERS[n // 100 % 10]}{' and well' * (n % 7)}",
+        f"das {TIERE[n % 10]} war in dem {ORTE[n // 10 % 10]} und es schlief {WEISEN[n // 100 % 10]}{' und gut' * (n % 7)}",
+    )
+    for n in range(1000)
+]
+ENGLISH = [english for english, _ in PAIRS]
+GERMAN = [german for _, german in PAIRS]
+
+
+def text(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def table(rows: Sequence[Sequence[object]], *, head: Sequence[str] = (), delimiter: str = "\t") -> str:
+    out = io.StringIO()
+    quoting = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n", quoting=quoting)
+    writer.writerows([head, *rows] if head else rows)
+    return out.getvalue()
+
+
+def jsonl(rows: Sequence[dict[str, object]]) -> str:
+    return text([json.dumps(row, ensure_ascii=False) for row in rows])
+
+
+def recipe_text(folder: Path) -> str:
+    return (folder / "recipe.toml").read_text(encoding="utf-8")
+
+
+def put(files: dict[str, str | bytes]) -> list[str]:
+    for name, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return list(files)
+
+
+TONES = [(line, ("good", "bad")[n % 2]) for n, line in enumerate(ENGLISH)]
+TAGGED = text(
+    "\n".join(f"{word}\t{'D' if word in ('the', 'it') else 'O'}" for word in words) + "\n"
+    for words in (line.split() for line in ENGLISH)
+)
+CONLLU = text(
+    f"# text = {line}\n"
+    + "".join(
+        f"{n}\t{word}\t{word}\t{'DET' if word == 'the' else 'NOUN'}\t_\t_\t0\troot\t_\t_\n"
+        for n, word in enumerate(line.split(), 1)
+    )
+    for line in ENGLISH[:300]
+)
+SQUAD = json.dumps(
+    {
+        "data": [
+            {
+                "title": "animals",
+                "paragraphs": [
+                    {
+                        "context": line,
+                        "qas": [
+                            {
+                                "id": str(n),
+                                "question": f"who slept in number {n}?",
+                                "answers": [{"text": line.split()[1], "answer_start": 4}],
+                            }
+                        ],
+                    }
+                    for n, line in enumerate(ENGLISH[:300])
+                ],
+            }
+        ]
+    }
+)
+ASKED = [
+    {"question": f"who slept in number {n}?", "context": line, "answer": line.split()[1]}
+    for n, line in enumerate(ENGLISH[:300])
+]
+PLACED = [
+    {"question": row["question"], "context": row["context"], "answers": [{"text": row["answer"], "start": 4}]}
+    for row in ASKED
+]
+DIALOGUES = [
+    {"turns": [{"speaker": "customer", "text": line}, {"speaker": "clerk", "text": f"so {line}"}]} for line in ENGLISH
+]
+SPLIT = {part: f"recipe-data/{part}" for part in ("train", "validation", "test")}
+
+# Files, and for what their recipe is: its task, the table of its training data, other keys of [data].
+FORMS: dict[str, tuple[dict[str, str | bytes], str, dict[str, Any], dict[str, Any]]] = {
+    "lines": (
+        {"a.en": text(ENGLISH), "a.de": text(GERMAN)},
+        "translation",
+        {"source": "recipe-data/train.en", "target": "recipe-data/train.de"},
+        {},
+    ),
+    "lines without languages": (
+        {"in.txt": text([f"{n} x" for n in range(200)]), "out.txt": text([f"x {n}" for n in range(200)])},
+        "translation",
+        {"source": "recipe-data/train.source", "target": "recipe-data/train.target"},
+        {},
+    ),
+    "lines in parts": (
+        {
+            "train.de": text(GERMAN[:900]),
+            "train.en": text(ENGLISH[:900]),
+            "dev.en": text(ENGLISH[900:]),
+            "dev.de": text(GERMAN[900:]),
+        },
+        "translation",
+        {"source": "train.de", "target": "train.en"},
+        {},
+    ),
+    "pairs between tabs, gzipped": (
+        {"a.tsv.gz": table(PAIRS)},
+        "translation",
+        {"path": "recipe-data/train.tsv.gz"},
+        {},
+    ),
+    "three columns": (
+        {"a.tsv": table([("short", german, english) for english, german in PAIRS])},
+        "translation",
+        {"path": "recipe-data/train.tsv", "source_column": 1, "target_column": 2},
+        {},
+    ),
+    "pairs below a header": (
+        {"a.tsv": table(PAIRS, head=("source", "target"))},
+        "translation",
+        {"path": "recipe-data/train.tsv"},
+        {},
+    ),
+    "pairs in CSV": (
+        {"a.csv": table(PAIRS, delimiter=",")},
+        "translation",
+        {"path": "recipe-data/train.jsonl", "source_field": "source", "target_field": "target"},
+        {},
+    ),
+    "pairs in JSON": (
+        {"a.jsonl": jsonl([{"id": n, "en": english, "de": german} for n, (english, german) in enumerate(PAIRS)])},
+        "translation",
+        {"path": "recipe-data/train.jsonl", "source_field": "en", "target_field": "de"},
+        {},
+    ),
+    "classes between tabs": (
+        {"a.tsv": table(TONES)},
+        "classification",
+        {"path": "recipe-data/train.tsv", "text": "0", "label": "1", "header": False},
+        {},
+    ),
+    "classes below a header": (
+        {
+            "train.tsv": table(TONES[:800], head=("sentence", "label")),
+            "dev.tsv": table(TONES[800:], head=("sentence", "label")),
+        },
+        "classification",
+        {"path": "train.tsv", "text": "sentence", "label": "label"},
+        {},
+    ),
+    "classes in CSV": (
+        {"a.csv": table([(f"{line}, said he", tone) for line, tone in TONES], delimiter=",", head=("text", "label"))},
+        "classification",
+        {"path": "recipe-data/train.csv", "text": "text", "label": "label"},
+        {},
+    ),
+    "classes between semicolons": (
+        {"a.csv": table(TONES, delimiter=";", head=("text", "label"))},
+        "classification",
+        {"path": "recipe-data/train.csv", "text": "text", "label": "label"},
+        {},
+    ),
+    "classes in JSON": (
+        {"a.jsonl": jsonl([{"label": n % 2, "text": line} for n, (line, _) in enumerate(TONES)])},
+        "classification",
+        {"path": "recipe-data/train.jsonl", "text": "text", "label": "label"},
+        {},
+    ),
+    "two texts and a class": (
+        {
+            "a.tsv": table(
+                [(n, ENGLISH[n], ENGLISH[-n], n % 3 % 2) for n in range(1, 900)],
+                head=("index", "sentence1", "sentence2", "label"),
+            )
+        },
+        "classification",
+        {"path": "recipe-data/train.tsv", "text": "sentence1", "pair": "sentence2", "label": "label"},
+        {},
+    ),
+    "numbers": (
+        {
+            "a.tsv": table(
+                [(line, f"{n * 37 % 100 / 20:.2f}") for n, line in enumerate(ENGLISH)], head=("text", "score")
+            )
+        },
+        "classification",
+        {"path": "recipe-data/train.tsv", "text": "text", "label": "score"},
+        {"numbers": True},
+    ),
+    "tags": ({"a.txt": TAGGED}, "tagging", {"path": "recipe-data/train.txt"}, {}),
+    "CoNLL-U": ({"a.conllu.gz": CONLLU}, "tagging", {"path": "recipe-data/train.conllu.gz"}, {}),
+    "SQuAD": ({"a.json": SQUAD}, "spans", {"path": "recipe-data/train.json"}, {}),
+    "questions in CSV": (
+        {"a.csv": table([tuple(row.values()) for row in ASKED], delimiter=",", head=tuple(ASKED[0]))},
+        "spans",
+        {"path": "recipe-data/train.jsonl"},
+        {},
+    ),
+    "questions with answers in place": (
+        {"a.jsonl": jsonl(PLACED)},
+        "spans",
+        {"path": "recipe-data/train.jsonl"},
+        {},
+    ),
+    "questions in Hugging Face's way": (
+        {
+            "a.jsonl": jsonl(
+                [{**row, "answers": {"text": [row["answer"]], "answer_start": [4]}, "answer": None} for row in ASKED]
+            ).replace('"answer": null, ', "")
+        },
+        "spans",
+        {"path": "recipe-data/train.jsonl"},
+        {},
+    ),
+    "one text": (
+        {"a.txt": text([f"{line.capitalize()}.\n" for line in ENGLISH])},
+        "language_modelling",
+        {"path": "recipe-data/train.txt"},
+        {},
+    ),
+    "a text a line": (
+        {"a.txt": text([f"{line.capitalize()}." for line in ENGLISH])},
+        "language_modelling",
+        {"path": "recipe-data/train.txt", "kind": "lines"},
+        {},
+    ),
+    "a text without paragraphs": (
+        {"a.txt": text(ENGLISH)},
+        "language_modelling",
+        {"path": "recipe-data/train.txt"},
+        {},
+    ),
+    "texts in JSON": (
+        {"a.jsonl": jsonl([{"text": line} for line in ENGLISH])},
+        "language_modelling",
+        {"path": "recipe-data/train.jsonl", "field": "text"},
+        {},
+    ),
+    "dialogues": (
+        {"a.jsonl": jsonl(DIALOGUES)},
+        "conversation",
+        {"path": "recipe-data/train.jsonl"},
+        {"replier": "clerk"},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_becomes_a_recipe(say: Say, here: Path, form: str) -> None:
+    import tomllib
+
+    files, task, train, keys = FORMS[form]
+    said = say("new", *put(files))
+    assert said.code == 0, said.err
+    assert said.out == "written: recipe.toml\nnext: heedful train recipe.toml\nthen: heedful evaluate runs/recipe\n"
+    written = tomllib.loads((here / "recipe.toml").read_text(encoding="utf-8"))
+    data = dict(written["data"])
+    found = {part: data.pop(part) for part in ("train", "validation", "test") if part in data}
+    assert (written["task"], found["train"], data) == (task, train, keys)
+    assert written["training"] == {"minutes": 15}
+    assert set(written) == {"task", "data", "training"}
+    recipe = load_recipe("recipe.toml")
+    assert all(sum(1 for _ in recipe.data.reader(part)) > 0 for part in found)
+    assert not list(here.rglob("*.new*")), "something was left behind"
+
+
+def test_the_comments_tell_what_was_seen(say: Say, here: Path) -> None:
+    put({"a.en": text(ENGLISH), "a.de": text(GERMAN)})
+    assert say("new", "a.en", "a.de", "--minutes", "90").code == 0
+    lines = (here / "recipe.toml").read_text(encoding="utf-8").splitlines()
+    assert lines[:10] == [
+        "# Written by: heedful new a.en a.de",
+        "# What it saw:",
+        "# - form: two files whose lines belong together",
+        "# - learned: a line of a.en becomes that of a.de (English (en) to German (de))",
+        "# - pairs: 1,000 for training",
+        "# - words of a source: 16 (median), 22 (95th percentile)",
+        "# - words of a target: 16 (median), 22 (95th percentile)",
+        "# - split by the texts themselves, so that none is in two parts: 100 for validation, 100 for test, 800 pairs",
+        "#   for training stay (in recipe-data)",
+        "",
+    ]
+    assert lines[10:19] == [
+        'task = "translation"',
+        "",
+        "[data]",
+        'train = { source = "recipe-data/train.en", target = "recipe-data/train.de" }',
+        'validation = { source = "recipe-data/validation.en", target = "recipe-data/validation.de" }',
+        'test = { source = "recipe-data/test.en", target = "recipe-data/test.de" }',
+        "",
+        "[training]",
+        "minutes = 90  # time on the clock; a model is better for more of it, or say steps or epochs",
+    ]
+    assert all(len(line) <= 120 for line in lines)
+    known = {key.path for key in keys_of("translation")}
+    named = [line.split()[1] for line in lines[22:]]
+    assert len(named) >= 5
+    assert set(named) <= known
+
+
+def test_labels_stand_in_the_comments_with_their_counts(say: Say, here: Path) -> None:
+    assert say("new", *put({"a.tsv": table(TONES)})).code == 0
+    assert "# - 2 classes: 'good' 500, 'bad' 500\n" in (here / "recipe.toml").read_text(encoding="utf-8")
+
+
+def test_the_recipe_may_go_to_standard_output(say: Say, here: Path) -> None:
+    said = say("new", *put({"a.tsv": table(TONES)}), "-o", "-", "--data-folder", "parts")
+    assert said.code == 0
+    assert 'train = { path = "parts/train.tsv", text = "0", label = "1", header = false }' in said.out
+    assert sorted(path.name for path in here.iterdir()) == ["a.tsv", "parts"]
+    assert said.err.endswith("then: heedful train recipe.toml\n")
+
+
+def test_paths_are_counted_from_the_recipe_and_quoted_for_the_shell(say: Say, here: Path) -> None:
+    put({"my data/train.tsv": table(TONES[:800]), "my data/dev.tsv": table(TONES[800:])})
+    said = say("new", "my data/train.tsv", "my data/dev.tsv", "-o", "my recipes/tone's.toml")
+    assert said.code == 0
+    assert said.out == (
+        "written: my recipes/tone's.toml\n"
+        "next: heedful train 'my recipes/tone'\"'\"'s.toml'\n"
+        "then: heedful evaluate 'runs/tone'\"'\"'s'\n"
+    )
+    recipe = (here / "my recipes/tone's.toml").read_text(encoding="utf-8")
+    assert 'train = { path = "../my data/train.tsv"' in recipe
+    absolute = say("new", here / "my data/train.tsv", here / "my data/dev.tsv", "-o", "-")
+    assert f'train = {{ path = "{here}/my data/train.tsv"' in absolute.out
+
+
+def test_a_missing_validation_is_split_off_and_a_given_test_stays(say: Say, here: Path) -> None:
+    put({"train.tsv": table(TONES[:900]), "test.tsv": table(TONES[900:])})
+    assert say("new", "train.tsv", "test.tsv").code == 0
+    recipe = (here / "recipe.toml").read_text(encoding="utf-8")
+    assert 'test = { path = "test.tsv"' in recipe
+    assert sorted(path.name for path in (here / "recipe-data").iterdir()) == ["train.tsv", "validation.tsv"]
+
+
+def test_long_examples_ask_for_a_larger_max_length(say: Say, here: Path) -> None:
+    put({"a.tsv": table([(f"{line} " * 12, tone) for line, tone in TONES])})
+    assert say("new", "a.tsv").code == 0
+    found = re.search(r"max_length = (\d+)  # too many are longer than the default, 128 tokens", recipe_text(here))
+    assert found is not None
+    assert 256 <= int(found[1]) <= 512
+    assert int(found[1]) % 64 == 0
+
+
+def test_init_is_passed_on(say: Say, here: Path) -> None:
+    (here / "runs/bert").mkdir(parents=True)
+    assert say("new", *put({"a.tsv": table(TONES)}), "--init", "runs/bert", "-o", "sub/r.toml").code == 0
+    assert 'init = "../runs/bert"\n' in (here / "sub/r.toml").read_text()
+
+
+def test_columns_can_be_named(say: Say, here: Path) -> None:
+    rows = [(english, german, english.upper(), "x") for english, german in PAIRS]
+    put({"a.tsv": table(rows, head=("en", "de", "loud", "x"))})
+    assert say("new", "a.tsv", "--columns", "loud", "de").code == 0
+    assert "source_column = 2, target_column = 1" in (here / "recipe.toml").read_text()
+    said = say("new", "a.tsv", "--columns", "lout", "de", "-o", "b.toml")
+    assert said.code == 2
+    assert "--columns: a.tsv has no column 'lout'; did you mean 'loud'?" in said.err
+
+
+def test_another_task_can_be_asked_for(say: Say, here: Path) -> None:
+    put({"a.en": text(ENGLISH), "a.de": text(GERMAN), "b.txt": text([f"{line}.\n" for line in ENGLISH])})
+    assert say("new", "a.en", "a.de", "--task", "matching").code == 0
+    assert load_recipe("recipe.toml").task == "matching"
+    assert say("new", "b.txt", "--task", "pretraining", "-o", "b.toml").code == 0
+    assert load_recipe("b.toml").task == "pretraining"
+
+
+# What is uncertain
+
+UNCERTAIN = {"a.tsv": table([(line, n % 5) for n, line in enumerate(ENGLISH)])}
+
+
+def test_what_is_uncertain_is_told_in_a_pipe(say: Say, here: Path) -> None:
+    said = say("new", *put(UNCERTAIN))
+    assert said.code == 0
+    assert said.err.startswith(
+        "This is taken for classification: column 0 gets a class, that of column 1, which is not certain.\n"
+        "Other columns are named as in --columns NAME NAME.\n"
+    )
+    assert (
+        "note: '1' holds 5 whole numbers, taken for classes; if they measure something, add numbers = true below [data]"
+        in said.err
+    )
+
+
+SAME = {"a.tsv": table([(line, f"so {other}") for line, other in zip(ENGLISH, reversed(ENGLISH), strict=True)])}
+
+
+@pytest.mark.parametrize(("answer", "task"), [("\n", "translation"), ("2\n", "matching"), ("", "translation")])
+def test_somebody_at_a_terminal_is_asked(
+    say: Say, here: Path, monkeypatch: pytest.MonkeyPatch, answer: str, task: str
+) -> None:
+    put(SAME)
+    monkeypatch.setattr("heedful.cli.new._is_conversing", lambda: True)
+    monkeypatch.setattr("heedful.cli.new._typed", lambda: answer)
+    said = say("new", "a.tsv")
+    assert said.code == 0, said.err
+    assert said.err.startswith(
+        "What shall be learned?\n"
+        "  1  translation: column 0 becomes column 1 (English (en) to English (en))\n"
+        "  2  matching: column 0 becomes column 1 (English (en) to English (en))\n"
+        "Number, or nothing for 1: "
+    )
+    assert load_recipe("recipe.toml").task == task
+
+
+def test_a_wrong_answer_is_told(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(SAME)
+    monkeypatch.setattr("heedful.cli.new._is_conversing", lambda: True)
+    monkeypatch.setattr("heedful.cli.new._typed", lambda: "7\n")
+    said = say("new", "a.tsv")
+    assert said.code == 2
+    assert "'7' is no number from 1 to 2; call heedful new again, perhaps with --task" in said.err
+
+
+def test_files_are_asked_for_at_a_terminal_only(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put({"my tones.tsv": table(TONES)})
+    said = say("new")
+    assert said.complaint == "heedful new: needs FILE; write heedful new FILE ..., as in heedful new train.en train.de"
+    monkeypatch.setattr("heedful.cli.new._is_conversing", lambda: True)
+    monkeypatch.setattr("heedful.cli.new._typed", lambda: "'my tones.tsv'\n")
+    assert say("new").code == 0
+
+
+# What spoils trainings: the files, and all that is said of them
+
+
+def replaced(lines: Sequence[str], **at: str) -> list[str]:
+    found = list(lines)
+    for place, line in at.items():
+        found[int(place[1:])] = line
+    return found
+
+
+SPOILED: dict[str, tuple[dict[str, str | bytes], str]] = {
+    "nothing": ({"a.en": text(ENGLISH), "a.de": text(GERMAN)}, "\nNothing was found that spoils training.\n"),
+    "empty sides": (
+        {"a.en": text(replaced(ENGLISH, n5="", n7=" ")), "a.de": text(replaced(GERMAN, n9=""))},
+        "- 3 pairs (0.3 %) with an empty text or label\n"
+        f"    a.en:6: (empty) | {GERMAN[5][:70]}...\n"
+        f"    a.en:8: (empty) | {GERMAN[7]}\n"
+        "  training leaves them out\n",
+    ),
+    "repeated pairs": (
+        {"a.en": text([*ENGLISH, *ENGLISH[:20]]), "a.de": text([*GERMAN, *GERMAN[:20]])},
+        "- 20 of 1,020 pairs (2.0 %) for training repeat another one\n"
+        f"    a.en:1001 (as line 1): {ENGLISH[0]} | {GERMAN[0]}\n"
+        f"    a.en:1002 (as line 2): {ENGLISH[1]} | {GERMAN[1]}\n"
+        "  they count for more than others; leave it so if that is how often such texts come, else take them out\n",
+    ),
+    "several targets": (
+        {"a.en": text([*ENGLISH, *ENGLISH[:20]]), "a.de": text([*GERMAN, *(f"ja {line}" for line in GERMAN[:20])])},
+        "- 20 sources with more than one target, as when several people translated them\n"
+        f"    a.en:1001 (and line 1): {ENGLISH[0]} | ja {GERMAN[0]}\n"
+        f"    a.en:1002 (and line 2): {ENGLISH[1]} | ja {GERMAN[1]}\n"
+        "  fine if all of them are right; a model learns their mean\n",
+    ),
+    "copies": (
+        {"a.en": text(ENGLISH), "a.de": text([*ENGLISH[:50], *GERMAN[50:]])},
+        "- 50 pairs (5.0 %) with the same text on both sides\n"
+        f"    a.en:1: {ENGLISH[0]}\n"
+        f"    a.en:2: {ENGLISH[1]}\n"
+        "  the model learns to copy from them: take them out unless it shall\n",
+    ),
+    "unequal lengths": (
+        {"a.en": text(ENGLISH), "a.de": text(replaced(GERMAN, n3="ja", n4="nein", n5="gut"))},
+        "- 3 pairs (0.3 %) with a side that is four times as long as usual beside the other, or longer\n"
+        f"    a.en:6: {ENGLISH[5][:70]}... | gut\n",
+    ),
+    "one language on both sides": (
+        {"a.en": text(ENGLISH), "a.de": text([f"well {line}" for line in ENGLISH[:50]] + GERMAN[50:])},
+        "- 50 pairs (5.0 %) probably have the same language on both sides\n"
+        f"    a.en:1: {ENGLISH[0]} | well {ENGLISH[0]}\n",
+    ),
+    "sides that are swapped in places": (
+        {"a.en": text(ENGLISH[:900] + GERMAN[900:]), "a.de": text(GERMAN[:900] + ENGLISH[900:])},
+        "pairs (10.0 %) probably have German (de) first and English (en) second\n",
+    ),
+    "files with each other's names": (
+        {"a.en": text(GERMAN), "a.de": text(ENGLISH)},
+        f"- a.en should be English (en) and is German (de), and a.de is English (en)\n    a.en: {GERMAN[0]}\n",
+    ),
+    "a part in the other order": (
+        {
+            "train.tsv": table(PAIRS[:900]),
+            "validation.tsv": table([(german, english) for english, german in PAIRS[900:]]),
+        },
+        "- validation.tsv (column 0) should be English (en) and is German (de), and validation.tsv (column 1) is English "
+        "(en)\n",
+    ),
+    "lines that do not belong together": (
+        {"a.en": text(random.Random(1).sample(ENGLISH, 1000)), "a.de": text(GERMAN)},
+        "- the lines of a.en and a.de do not seem to translate each other: long ones stand beside short ones\n",
+    ),
+    "lines that part and meet again": (
+        {"a.en": text(ENGLISH * 4), "a.de": text([*GERMAN * 2, *GERMAN[3:], *GERMAN, *GERMAN[:3]])},
+        "- the lines of a.en and a.de do not seem to translate each other from about a.en:2001 on\n",
+    ),
+    "leaks": (
+        {
+            "train.tsv": table(TONES),
+            "dev.tsv": table([*((f"new {line}", tone) for line, tone in TONES[:90]), *TONES[:10]]),
+            "test.tsv": table([(f"other {line}", tone) for line, tone in TONES[:90]]),
+        },
+        "- 10 of the 100 different texts for validation (10.0 %) stand in the data for training too\n"
+        f"    dev.tsv:91 (as train.tsv:1): {ENGLISH[0]}\n"
+        f"    dev.tsv:92 (as train.tsv:2): {ENGLISH[1]}\n"
+        "  what the model has seen makes it look better than it is: take them out of one of the parts, or name one file "
+        "alone and let heedful new split it\n",
+    ),
+    "rare labels": (
+        {"a.tsv": table([*TONES[:-1], (ENGLISH[-1], "godo")])},
+        "- 1 class of 3 stands there once or twice: 'godo'\n",
+    ),
+    "unbalanced labels": (
+        {"a.tsv": table([(line, "bad" if n % 10 else "good") for n, line in enumerate(ENGLISH)])},
+        "- class 'bad' has 900 of 1,000 texts (90.0 %), the rarest class 100\n"
+        "  a model that always says the first looks good: compare macro-F1 (training.monitor), and find more of the "
+        "others\n",
+    ),
+    "labels that training lacks": (
+        {
+            "train.tsv": table(TONES[:900]),
+            "dev.tsv": table([(line, "so so") for line in ENGLISH[900:]] + TONES[800:900]),
+        },
+        "- 1 class of the data for validation or test is not in that for training: 'so so'\n",
+    ),
+    "contradictions": (
+        {"a.tsv": table([*TONES, *((line, "bad") for line, tone in TONES[:20] if tone == "good")])},
+        f"- 10 texts with two labels or more\n    a.tsv:1001 (and line 1): {ENGLISH[0]} | bad\n",
+    ),
+    "an empty label": (
+        {"a.tsv": table([*TONES[:-1], (ENGLISH[-1], "")])},
+        f"- 1 text (0.1 %) with an empty text or label\n    a.tsv:1000: {ENGLISH[-1][:70]}",
+    ),
+    "a wrong encoding, saved again": (
+        {"a.txt": text([f"{line}.\n" for line in (*ENGLISH, "schÃ¶n und gut")])},
+        "- 1 paragraph (less than 0.1 %) with letters such as Ã¼ where ü is meant\n    a.txt:2001: schÃ¶n und gut.\n",
+    ),
+    "lost letters": (
+        {"a.txt": text([f"{line}.\n" for line in (*ENGLISH, "sch\ufffdn")])},
+        "- 1 paragraph (less than 0.1 %) with a sign for an unreadable character (U+FFFD)\n",
+    ),
+    "HTML": (
+        {"a.txt": text([f"{line}.\n" for line in (*ENGLISH, "this &amp; that", "line<br/>line")])},
+        "- 2 paragraphs (0.2 %) with remains of HTML\n"
+        "    a.txt:2001: this &amp; that.\n"
+        "    a.txt:2003: line<br/>line.\n"
+        "  the model learns to write and read them: take them out, as with Python's html.unescape\n",
+    ),
+    "control characters": (
+        {"a.txt": text([f"{line}.\n" for line in (*ENGLISH, "a\x1b[31mred")])},
+        "- 1 paragraph (less than 0.1 %) with control characters\n    a.txt:2001: a [31mred.\n",
+    ),
+    "too long": (
+        {"a.tsv": table([*TONES[:-1], (f"{ENGLISH[0]} " * 40, "bad")])},
+        "- 1 text (0.1 %) is probably longer than data.max_length = 128 tokens\n",
+    ),
+    "sentences tagged in two ways": (
+        {"a.txt": TAGGED + TAGGED.split("\n\n")[0].replace("\tO", "\tX") + "\n"},
+        "- 1 sentence with tags in two ways or more\n",
+    ),
+    "few examples": (
+        {"a.tsv": table(TONES[:100])},
+        "split by the texts themselves, so that none is in two parts: 10 for validation, 10 for test, 80 texts for "
+        "training stay (in recipe-data)\n"
+        "80 texts are few to learn from: expect little, and begin with a pre-trained model where that can be (--init)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", SPOILED)
+def test_what_spoils_training_is_told(say: Say, here: Path, fault: str) -> None:
+    files, sentence = SPOILED[fault]
+    said = say("new", *put(files))
+    assert said.code == 0, said.err
+    assert sentence in said.err, said.err
+    assert "Traceback" not in said.err
+
+
+def test_what_cannot_be_learned_from_is_left_out_of_what_is_written(say: Say, here: Path) -> None:
+    assert say("new", *put({"a.tsv": table([*TONES[:-1], (ENGLISH[-1], "")])})).code == 0
+    recipe = load_recipe("recipe.toml")
+    assert sum(1 for part in ("train", "validation", "test") for _ in recipe.data.reader(part)) == 999
+
+
+# What is refused
+
+
+def shifted() -> list[str]:
+    return [*GERMAN[:400], *GERMAN[403:]]
+
+
+REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
+    "lines that part": (
+        {"a.en": text(ENGLISH), "a.de": text(shifted())},
+        "a.en a.de",
+        "a.en has 1,000 lines and a.de has 997; line-aligned files must have equally many. They seem to part at line ",
+    ),
+    "an empty line at the end": (
+        {"a.en": text(ENGLISH), "a.de": text([*GERMAN, ""])},
+        "a.en a.de",
+        "a.en has 1,000 lines and a.de has 1,001; line-aligned files must have equally many. a.de has 1 empty line more "
+        "at its end: take it away",
+    ),
+    "no file": ({}, "nowhere.txt", "nowhere.txt: there is no such file; check the path"),
+    "a file twice": ({"a.tsv": table(TONES)}, "a.tsv ./a.tsv", "a.tsv: is named twice; name each file once"),
+    "standard input": (
+        {},
+        "-",
+        "-: files are read more than once, and standard input cannot be; save it to a file first",
+    ),
+    "no task": ({"a.tsv": table(TONES)}, "a.tsv --task ner", "--task: 'ner' is no task; did you mean tagging?"),
+    "a task without forms": (
+        {"a.tsv": table(TONES)},
+        "a.tsv --task multitask",
+        'no recipe is made for task = "multitask": copy one that comes with heedful (heedful recipes lists them) and say '
+        "there where your data is",
+    ),
+    "another form": (
+        {"a.tsv": table(TONES)},
+        "a.tsv --task tagging",
+        'cannot tell how to learn from this for task = "tagging":\n           a.tsv: a table of 2 columns\n',
+    ),
+    "a wrong time": ({"a.tsv": table(TONES)}, "a.tsv --minutes 0", "--minutes: 0; must be a time above 0"),
+    "no model to begin with": (
+        {"a.en": text(ENGLISH), "a.de": text(GERMAN)},
+        "a.en a.de --init runs/a",
+        '--init: models of task = "translation" begin with no other one; leave it away',
+    ),
+    "no such model": (
+        {"a.tsv": table(TONES)},
+        "a.tsv --init x",
+        "--init: x is no folder; give that of a trained model",
+    ),
+    "three languages": (
+        {f"train.{code}": text(ENGLISH) for code in ("en", "de", "fr")},
+        "train.en train.de train.fr",
+        "train.en, train.de, train.fr: 3 files for train, where translations need two; name two files of text for each "
+        "part, the source first, as in heedful new train.en train.de",
+    ),
+    "one side of a part": (
+        {"train.en": text(ENGLISH), "train.de": text(GERMAN), "dev.en": text(ENGLISH)},
+        "train.en train.de dev.en",
+        "dev.en: 1 file for validation, where translations need two; name two files of text for each part",
+    ),
+    "too few texts": (
+        {"a.tsv": table([("the same text", tone) for _, tone in TONES])},
+        "a.tsv --columns 0 1",
+        "1,000 texts of 1 different texts cannot be split into 3 parts without the same text in two of them; give more "
+        "data, or name the files of each part, such as train.tsv validation.tsv",
+    ),
+    "labels that are no numbers": (
+        {
+            "a.tsv": table(
+                [*((line, f"{n / 7:.3f}") for n, line in enumerate(ENGLISH)), ("so", "none")], head=("t", "score")
+            )
+        },
+        "a.tsv",
+        "a.tsv:1002: the label 'none' is no number; mend the line or choose other columns with --columns",
+    ),
+    "a short row": (
+        {"a.tsv": table([*TONES, ("no label",)])},
+        "a.tsv",
+        "a.tsv:1001: 1 column where the other rows have 2; mend the line",
+    ),
+    "an answer that is not there": (
+        {"a.jsonl": jsonl([*ASKED, {**ASKED[0], "answer": "zebra"}])},
+        "a.jsonl",
+        "a.jsonl:301: the answer 'zebra' does not stand in its context; mend or delete the line",
+    ),
+    "another encoding": (
+        {"a.txt": "schön\n".encode("latin-1")},
+        "a.txt",
+        "a.txt:1: this line is not UTF-8; probably it is CP1252 (Western Europe): convert it, as with: iconv -f CP1252 -t "
+        "UTF-8 a.txt > utf8-a.txt",
+    ),
+    "sounds": (
+        {"sounds/a.wav": b"RIFF\0\0\0\0WAVE"},
+        "sounds",
+        "sounds: these are sounds; speech is learned from a table of their files and what is said in them: copy a recipe "
+        "with heedful recipes speech-transformer and name your files there",
+    ),
+    "pictures": ({"p/a.jpg": b"\xff\xd8\xff"}, "p", "copy a recipe with heedful recipes flickr8k-soft"),
+    "captions": (
+        {"c.tsv": table([(f"{n}.jpg", line) for n, line in enumerate(ENGLISH)])},
+        "c.tsv",
+        "c.tsv: these are pictures, or names of their files; captions are learned from both: copy a recipe with heedful "
+        "recipes flickr8k-soft and name your files there",
+    ),
+    "clips": (
+        {"v/a.mp4": b"\0\0\0\x18ftyp"},
+        "v",
+        "copy a recipe with heedful recipes video and name your files there",
+    ),
+    "stories": (
+        {"s.txt": "1 Mary moved to the bathroom.\n2 Where is Mary? \tbathroom\t1\n1 John went out.\n" * 9},
+        "s.txt",
+        "s.txt: these are stories with questions, as bAbI has them; copy a recipe with heedful recipes babi-task and name "
+        "your files there",
+    ),
+    "an archive": (
+        {"a.zip": b"PK\x03\x04"},
+        "a.zip",
+        "a.zip: no text but a zip archive or an office document; unpack it, or save it as CSV",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_is_told_and_nothing_is_written(say: Say, here: Path, case: str) -> None:
+    files, words, sentence = REFUSED[case]
+    put(files)
+    said = say("new", *words.split())
+    assert said.code == 2, said
+    assert sentence in said.err, said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+    assert not (here / "recipe.toml").exists()
+    assert not list(here.glob("recipe-data/*"))
+
+
+@pytest.mark.parametrize("at", [1, 200, 400, 700])
+def test_the_place_where_lines_part_is_found(say: Say, here: Path, at: int) -> None:
+    draw = random.Random(at)
+    order = draw.sample(range(1000), 1000)
+    put({"a.en": text([ENGLISH[n] for n in order]), "a.de": text([GERMAN[n] for n in order[:at] + order[at + 1 :]])})
+    said = say("new", "a.en", "a.de")
+    assert said.code == 2
+    assert "a.en has 1,000 lines and a.de has 999" in said.err
+    found = int(said.err.split("seem to part at line ")[1].split(",")[0])
+    assert abs(found - (at + 1)) <= 5
+
+
+def test_nothing_is_written_over_without_being_told_to(say: Say, here: Path) -> None:
+    put({"a.tsv": table(TONES), "recipe.toml": "mine"})
+    assert (
+        say("new", "a.tsv").complaint
+        == "recipe.toml: is there already; choose another place with --output, or add --overwrite"
+    )
+    put({"other-data/train.tsv": "mine"})
+    assert (
+        say("new", "a.tsv", "-o", "other.toml").complaint
+        == "other-data/train.tsv: is there already; choose another place with --data-folder, or add --overwrite"
+    )
+    assert (here / "recipe.toml").read_text() == (here / "other-data/train.tsv").read_text() == "mine"
+    assert say("new", "a.tsv", "-o", "other.toml", "--overwrite").code == 0
+    assert (here / "other-data/train.tsv").read_text() != "mine"
+
+
+def test_what_is_read_is_never_written_over(say: Say, here: Path) -> None:
+    put({"recipe-data/train.tsv": table(TONES)})
+    assert (
+        say("new", "recipe-data/train.tsv", "--overwrite").complaint
+        == "recipe-data/train.tsv: would be written over while it is read; choose another place with --data-folder"
+    )
+
+
+def test_a_recipe_that_does_not_load_leaves_nothing(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.recipes.draft.Draft.text", lambda _: "task = 5\n")
+    said = say("new", *put({"a.tsv": table(TONES)}))
+    assert said.code == 1  # a bug of ours, with its traceback
+    assert not list(here.glob("recipe-data/*"))
+    assert not (here / "recipe.toml").exists()
+
+
+# What tasks declare
+
+
+@pytest.mark.parametrize("task", tasks())
+def test_forms_of_every_task_can_be_loaded(task: str) -> None:
+    assert all(form.hint([]) == "" for form in forms_of(task))
+
+
+def test_a_task_that_declares_nothing_has_no_forms() -> None:
+    assert recipe_of("multitask").forms == ""
+    assert forms_of("multitask") == ()
+
+
+def test_a_task_from_elsewhere_breaks_nothing(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose package is gone, and one that declares no forms."""
+    known = {"gone": "no.such.package:Recipe", "plain": "heedful.tasks.multitask.recipe:MultitaskRecipe", **tasks()}
+    monkeypatch.setattr("heedful.catalogue.tasks", lambda: known)
+    monkeypatch.setattr("heedful.recipes.proposals.tasks", lambda: known)
+    assert say("new", *put({"a.tsv": table(TONES)})).code == 0
+    said = say("new", "a.tsv", "-o", "b.toml", "--task", "gone")
+    assert said.code == 2
+    assert "task = 'gone': the package that has it cannot be used" in said.err
+
+
+def test_a_task_from_elsewhere_takes_part_by_its_forms(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.recipes.recipe.Recipe.forms", "elsewhere:FORMS")
+    monkeypatch.setattr("heedful.recipes.proposals.find", lambda place, **_: OTHERS.get(place, ()))
+    put({"a.xyz": "xyz file\n"})
+    said = say("new", "a.xyz")
+    assert said.code == 2
+    assert "a.xyz: this is told by somebody else" in said.err
+
+
+OTHERS: dict[str, tuple[Form, ...]] = {
+    "elsewhere:FORMS": (Pointer(lambda file: file.path.suffix == ".xyz", "this is told by somebody else"),)
+}

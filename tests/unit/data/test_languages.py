@@ -1,0 +1,105 @@
+"""Languages are known by scripts and common words, parts and languages of files by their names."""
+
+# ruff: noqa: E501, RUF001  # sentences stand in one piece, in their own letters
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from heedful.data.forms.languages import Language, Telling, code_of, guessed
+from heedful.data.forms.naming import named, plain_suffix
+
+SENTENCES = {
+    "en": "The committee said that it would not be able to accept the proposal because they had no time for it and him.",
+    "de": "Der Ausschuss sagte, dass er den Vorschlag nicht annehmen könne, weil sie keine Zeit für ihn hatten, und dass es ihm leid tue.",
+    "nl": "De commissie zei dat zij het voorstel niet kon aannemen omdat ze er geen tijd voor had, en dat het haar speet.",
+    "sv": "Utskottet sade att det inte kunde anta förslaget eftersom de inte hade tid för det, och att han var ledsen.",
+    "pl": "Komisja powiedziała, że nie może przyjąć tego wniosku, ponieważ nie ma na to czasu, i że jest jej przykro, ale "
+    "tak już jest.",
+    "cs": "Výbor řekl, že návrh nemůže přijmout, protože na to nemá čas, a že je mu to líto, ale tak to je a on za to "
+    "nemůže, jak je vidět.",
+    "ru": "Комитет сказал, что он не может принять это предложение, потому что у них нет времени на это, и что ему жаль.",
+    "uk": "Комітет сказав, що він не може прийняти цю пропозицію, тому що у них немає часу на це, і що йому шкода, але "
+    "так воно і є від того.",
+    "it": "Il comitato ha detto che non poteva accettare la proposta perché non avevano tempo per questo, e che gli "
+    "dispiaceva di come è andata.",
+    "es": "El comité dijo que no podía aceptar la propuesta porque no tenían tiempo para ello, y que lo sentía por todo.",
+    "pt": "O comité disse que não podia aceitar a proposta porque não tinham tempo para isso, e que ele lamentava o que "
+    "aconteceu na reunião dos dois.",
+    "fr": "Le comité a dit qu'il ne pouvait pas accepter la proposition parce qu'ils n'avaient pas le temps pour cela.",
+    "fi": "Valiokunta sanoi, että se ei voi hyväksyä ehdotusta, koska heillä ei ole aikaa siihen, ja että hän on "
+    "pahoillaan, mutta niin se on kun on.",
+    "hu": "A bizottság azt mondta, hogy nem tudja elfogadni a javaslatot, mert nincs rá idejük, és hogy sajnálja, de ez "
+    "már így van, és nem az ő hibája volt.",
+    "tr": "Komite bu öneriyi kabul edemeyeceğini çünkü bunun için zamanları olmadığını ve bir daha böyle bir şey "
+    "olmayacağını söyledi ama o da değil.",
+    "ja": "委員会は、時間がないので提案を受け入れることができないと言いました。",
+    "zh": "委员会表示他们没有时间因此不能接受该提案。",
+    "ko": "위원회는 시간이 없어서 제안을 받아들일 수 없다고 말했습니다.",
+    "el": "Η επιτροπή είπε ότι δεν μπορεί να το δεχτεί.",
+    "he": "הוועדה אמרה שאינה יכולה לקבל את ההצעה",
+    "ar": "قالت اللجنة إن هذا الاقتراح لا يمكن قبوله لأن كل من كان في الاجتماع ليس لديه وقت من أجل ذلك على ما قال هو عن هذا",
+    "th": "คณะกรรมการกล่าวว่าไม่สามารถยอมรับข้อเสนอนี้ได้",
+}
+
+
+@pytest.mark.parametrize("code", SENTENCES)
+def test_a_sentence_tells_its_language(code: str) -> None:
+    assert guessed([SENTENCES[code]]) == Language(code)
+
+
+@pytest.mark.parametrize("text", ["", "1 2 3", "xyzzy plugh", "AH0 B IY1 K AE2 T D AO1 G", "cat dog horse cow hen pig"])
+def test_what_cannot_be_told_is_unknown(text: str) -> None:
+    assert not guessed([text])
+    assert str(Language()) == "an unknown language"
+
+
+def test_two_languages_are_told_apart_by_words_of_one_alone() -> None:
+    telling = Telling(Language("en"), Language("de"))
+    assert telling.side(SENTENCES["en"]) == 0
+    assert telling.side(SENTENCES["de"]) == 1
+    assert telling.side("OK") is None
+    assert telling.side(SENTENCES["en"] + SENTENCES["de"]) is None
+    assert Telling(Language("en"), Language("ja")).side(SENTENCES["ja"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [("de", "de"), ("deu", "de"), ("ger", "de"), ("pt_BR", "pt"), ("zh-Hans", "zh"), ("txt", ""), ("train", "")],
+)
+def test_codes(word: str, code: str) -> None:
+    assert code_of(word).code == code
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "language", "pair"),
+    [
+        ("train.en", "train", "en", ""),
+        ("train.de.gz", "train", "de", ""),
+        ("val.en", "validation", "en", ""),
+        ("dev.ja.gz", "validation", "ja", ""),
+        ("valid.source", "validation", "", ""),
+        ("newstest2014.en-de.tsv", None, "", "en-de"),
+        ("test_2016_flickr.fr.gz", "test", "fr", ""),
+        ("wnut17train.conll.gz", "train", "", ""),
+        ("emerging.test.annotated", "test", "", ""),
+        ("en_ewt-ud-dev.conllu.gz", "validation", "", ""),
+        ("corpus.en-de.tsv", None, "", "en-de"),
+        ("deu.txt", None, "de", ""),
+        ("testament.txt", None, "", ""),
+        ("reviews.csv", None, "", ""),
+        ("train/source.txt", "train", "", ""),
+    ],
+)
+def test_names_of_files(name: str, part: str | None, language: str, pair: str) -> None:
+    found = named(Path(name))
+    assert found.part == part
+    assert found.language.code == language or pair
+    assert (found.pair is None and not pair) or pair == "-".join(each.code for each in found.pair or ())
+
+
+def test_the_ending_of_gzip_is_no_ending() -> None:
+    assert plain_suffix(Path("a.TSV.gz")) == ".tsv"
+    assert plain_suffix(Path("a")) == ""

@@ -1,0 +1,62 @@
+"""What has no attributions, when they are taken unasked, and how a record keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from attributing import Asked, attributed, questions
+from inspected import judged, made_up
+
+from heedful.errors import DataError, RecipeError
+from heedful.inspection.record_files import load_record, save_record
+from heedful.tasks.inspecting import Scope
+
+
+def test_what_gradients_cannot_reach_is_refused() -> None:
+    with pytest.raises(RecipeError, match="do not reach what it read"):
+        Asked(lambda x: x.detach().sum((1, 2)).unsqueeze(1)).attributed("gradient")
+    with pytest.raises(RecipeError, match="in 0 steps; take 1 or more"):
+        Asked(lambda x: x.sum((1, 2)).unsqueeze(1)).attributed("integrated", steps=0)
+
+
+def test_a_story_has_no_embeddings_of_tokens() -> None:
+    face, asked, given = next(questions("stories"))
+    assert face.inspect(*asked, **given, scope=Scope(attribution="auto")).attributions == ()
+
+
+def test_auto_takes_the_gradient_where_that_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    from heedful.tasks import inspecting
+
+    face, asked, given = next(questions("translation-transformer"))
+    (each,) = face.inspect(*asked, **given, scope=Scope(attribution="auto")).attributions
+    assert (each.method, each.steps, each.unit) == ("gradient", 1, "nats")
+    monkeypatch.setattr(inspecting, "_CHEAP", 1000)
+    assert face.inspect(*asked, **given, scope=Scope(attribution="auto")).attributions == ()
+    assert face.inspect(*asked, **given, scope=Scope(attribution="gradient")).attributions != ()
+    assert face.inspect(*asked, **given).attributions == ()
+
+
+def test_a_record_keeps_its_attributions(tmp_path: Path) -> None:
+    for record in (attributed(made_up()), attributed(judged(), about="answers", method="gradient")):
+        save_record(record, tmp_path / "record.safetensors")
+        again = load_record(tmp_path / "record.safetensors")
+        (each,), (expected,) = again.attributions, record.attributions
+        np.testing.assert_array_equal(each.scores, expected.scores)
+        assert (each.axes, each.places, each.about) == (expected.axes, expected.places, expected.about)
+        assert again.attributed(each) == record.attributed(expected)
+        if expected.gaps is not None:
+            np.testing.assert_allclose(each.gaps, 0.25, atol=1e-5)
+
+
+def test_attributions_that_do_not_fit_are_refused() -> None:
+    record = made_up()
+    (each,) = attributed(record).attributions
+    with pytest.raises(DataError, match="19 columns for 10 tokens of source"):
+        replace(record, attributions=(replace(each, axes=("source",)),))
+    with pytest.raises(DataError, match="give a row, a value and a baseline for each answer"):
+        replace(each, places=(0,))
+    with pytest.raises(DataError, match="of 0 answers"):
+        replace(record, attributions=(replace(each, about="answers"),))

@@ -1,0 +1,211 @@
+"""Fine-tuned encoders have the same logits in transformers."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import heedful
+from heedful.__main__ import main
+from heedful.architectures.build import build_tagger, build_text_classifier
+from heedful.architectures.build_fine_tuning import build_span_finder
+from heedful.architectures.classifiers import EncoderClassifierConfig
+from heedful.architectures.stack import EncoderConfig
+from heedful.data.tokenizers import learn_words
+from heedful.errors import RunError
+from heedful.foreign.hugging_face_export import save_hugging_face
+from heedful.runs.export import export_hugging_face
+from heedful.runs.origin import open_origin
+from heedful.tasks.embedder import Embedder
+from heedful.tasks.origin import Head, Origin
+from heedful.values import Tokens
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra: dev)")
+GOLDEN = Path(__file__).parents[2] / "golden"
+CLOSE: Mapping[str, Any] = {"atol": 1e-5, "rtol": 1e-5}
+"""The same fp32 sums in another order."""
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what others warn of
+        yield
+
+
+def tokens(vocabulary: int) -> tuple[Tokens, dict[str, Tensor]]:
+    """Two texts of different length, in two segments, as both sides read them."""
+    ids = torch.randint(5, vocabulary, (2, 9))
+    positions = torch.arange(9).expand(2, 9).clone()
+    positions[1, 6:] = -1
+    segments = (torch.arange(9) >= 4).long().expand(2, 9).contiguous()
+    mask = (positions >= 0).long()
+    theirs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
+    return Tokens(ids, positions, segments), theirs
+
+
+def theirs_of(folder: Path, kind: str) -> nn.Module:
+    """Their model, which found each tensor and knew each of the file."""
+    model, told = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True)
+    assert not any(told.values()), told
+    loaded: nn.Module = model.eval()
+    return loaded
+
+
+def test_a_classifier(tuned: Callable[[str], Path], tmp_path: Path) -> None:
+    run = tuned("classification")
+    export_hugging_face(run, tmp_path / "out")
+    mine = heedful.load(run, kind=heedful.Classifier, device="cpu")
+    theirs: Any = theirs_of(tmp_path / "out", "BertForSequenceClassification")
+    ours, batch = tokens(mine.tokenizer.size)
+    with torch.no_grad():
+        found, expected = theirs(**batch).logits, mine.model.output(mine.model(ours))
+    assert expected.std() > 1e-3
+    torch.testing.assert_close(found, expected, **CLOSE)
+    assert mine.labels is not None
+    assert theirs.config.id2label == dict(enumerate(mine.labels.names))
+    assert theirs.config.problem_type == "single_label_classification"
+    auto = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
+    assert type(auto) is type(theirs)
+
+
+def test_a_tagger(tuned: Callable[[str], Path], tmp_path: Path) -> None:
+    run = tuned("tagging")
+    export_hugging_face(run, tmp_path / "out")
+    mine = heedful.load(run, kind=heedful.Tagger, device="cpu")
+    theirs: Any = theirs_of(tmp_path / "out", "BertForTokenClassification")
+    ours, batch = tokens(mine.tokenizer.size)
+    with torch.no_grad():
+        found, expected = theirs(**batch).logits, mine.model.output(mine.model(ours))
+    real = ours.positions >= 0
+    torch.testing.assert_close(found[real], expected[real], **CLOSE)
+    assert theirs.config.id2label == dict(enumerate(mine.tags.names))
+    assert theirs.config.label2id == {name: number for number, name in enumerate(mine.tags.names)}
+
+
+def test_a_span_finder(tuned: Callable[[str], Path], tmp_path: Path) -> None:
+    run = tuned("spans")
+    export_hugging_face(run, tmp_path / "out")
+    mine = heedful.load(run, kind=heedful.Answerer, device="cpu")
+    theirs: Any = theirs_of(tmp_path / "out", "BertForQuestionAnswering")
+    ours, batch = tokens(mine.tokenizer.size)
+    with torch.no_grad():
+        found, expected = theirs(**batch), mine.model.output(mine.model(ours))
+    real = ours.positions >= 0
+    for side, logits in enumerate((found.start_logits, found.end_logits)):
+        torch.testing.assert_close(logits[real], expected[..., side][real], **CLOSE)
+
+
+def test_what_chooses(tmp_path: Path) -> None:
+    run = GOLDEN / "classification-choice/run"
+    export_hugging_face(run, tmp_path / "out")
+    mine = heedful.load(run, kind=heedful.Classifier, device="cpu")
+    theirs: Any = theirs_of(tmp_path / "out", "BertForMultipleChoice")
+    ours, batch = tokens(mine.tokenizer.size)
+    with torch.no_grad():
+        found = theirs(**{name: each.unsqueeze(0) for name, each in batch.items()}).logits
+        expected = mine.model.output(mine.model(ours)).T
+    torch.testing.assert_close(found, expected, **CLOSE)
+
+
+def test_what_says_a_number(tuned: Callable[[str], Path], tmp_path: Path) -> None:
+    origin = open_origin(tuned("classification"))
+    one = {name: each[:1] if name.startswith("output.") else each for name, each in origin.tensors.items()}
+    save_hugging_face(replace(origin, tensors=one, head=Head("number")), tmp_path / "out")
+    theirs: Any = theirs_of(tmp_path / "out", "BertForSequenceClassification")
+    assert theirs.config.problem_type == "regression"
+    assert theirs.config.num_labels == 1
+    with torch.no_grad():
+        assert theirs(**tokens(origin.tokenizer.size)[1]).logits.shape == (2, 1)  # type: ignore[union-attr]
+
+
+PRE_NORM: Mapping[str, Any] = {
+    "d_model": 16,
+    "heads": 2,
+    "layers": 2,
+    "residual": "pre_norm",
+    "positions": {"kind": "learned", "length": 30, "offset": 3},
+}
+
+
+def pre_norm(head: Head) -> tuple[Origin, nn.Module]:
+    """A model of ours whose weights nobody trained, all of them different from 0 and 1."""
+    words = learn_words(["a b c d e f g h"], size=None, lowercase=False, masked=True)
+    sizes = {"vocabulary": words.size, "longest": 30}
+    config = EncoderClassifierConfig.model_validate(PRE_NORM)
+    model: nn.Module
+    if head.of == "token":
+        model = build_tagger(EncoderConfig.model_validate(PRE_NORM), tags=3, **sizes)
+    elif head.of == "ends":
+        model = build_span_finder(config, **sizes)
+    else:
+        model = build_text_classifier(config, outputs=len(head.names) or 1, **sizes)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.8)
+    tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    return Origin(Path("run"), config, words, tensors, head=head), model.eval()
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        (Head("class", ("x", "y", "z")), "RobertaPreLayerNormForSequenceClassification"),
+        (Head("number"), "RobertaPreLayerNormForSequenceClassification"),
+        (Head("candidate"), "RobertaPreLayerNormForMultipleChoice"),
+        (Head("token", ("x", "y", "z")), "RobertaPreLayerNormForTokenClassification"),
+        (Head("ends"), "RobertaPreLayerNormForQuestionAnswering"),
+    ],
+    ids=lambda each: each.of if isinstance(each, Head) else "",
+)
+def test_pre_norm_encoders(head: Head, kind: str, tmp_path: Path) -> None:
+    origin, mine = pre_norm(head)
+    save_hugging_face(origin, tmp_path / "out")
+    theirs: Any = theirs_of(tmp_path / "out", kind)
+    ours, batch = tokens(origin.tokenizer.size)  # type: ignore[union-attr]  # one vocabulary
+    real = ours.positions >= 0
+    with torch.no_grad():
+        expected: Tensor = mine.output(mine(ours))  # type: ignore[operator]  # a map
+        if head.of == "candidate":
+            found = theirs(**{name: each.unsqueeze(0) for name, each in batch.items()}).logits.T
+        elif head.of == "ends":
+            said = theirs(**batch)
+            found, expected = torch.stack((said.start_logits, said.end_logits), -1)[real], expected[real]
+        else:
+            found = theirs(**batch).logits
+            found, expected = (found[real], expected[real]) if head.of == "token" else (found, expected)
+    assert expected.std() > 1e-2
+    torch.testing.assert_close(found, expected, **CLOSE)
+
+
+def test_a_command_writes_it_and_heedful_reads_its_encoder(
+    tuned: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(tuned("tagging")), str(tmp_path / "out")]) == 0
+    assert "written: " in capsys.readouterr().err
+    assert json.loads((tmp_path / "out/config.json").read_text())["architectures"] == ["BertForTokenClassification"]
+    assert isinstance(heedful.load(tmp_path / "out"), Embedder)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("classification-numbers", "BertForSequenceClassification classifies what one map says of the first token"),
+        ("classification-self-attentive", "only Transformers are carried over"),
+        ("tagging-transformer", r"model\.positions\.kind = rotary: BERT has only learned"),
+        ("tagging-recurrent", "only Transformers are carried over"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused(name: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=message):
+        export_hugging_face(GOLDEN / name / "run", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

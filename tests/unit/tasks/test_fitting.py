@@ -1,0 +1,97 @@
+"""What is chosen by the data and the time, where a recipe leaves it open."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from heedful.errors import DataError
+from heedful.recipes.load import filled, left_open, recipe_from
+from heedful.recipes.training import TrainingConfig
+from heedful.tasks.fitting import Means
+from heedful.tasks.translation.fitting import Amount, chosen
+from heedful.tasks.translation.recipe import TranslationRecipe
+
+TABLE = {
+    "output": "runs/none",
+    "data": {"train": {"source": "a", "target": "b"}, "validation": {"source": "c", "target": "d"}},
+    "training": {"minutes": 8},
+}
+AMOUNT = Amount(pairs=20_000, letters=2_000_000, alphabet=90)
+
+
+def recipe(**tables: Any) -> TranslationRecipe:
+    found = recipe_from({**TABLE, **tables}, place="here")
+    assert isinstance(found, TranslationRecipe)
+    return found
+
+
+def weight(settings: dict[str, Any]) -> int:
+    return int(settings["model.d_model"] ** 2 * settings["model.encoder_layers"])
+
+
+@pytest.mark.parametrize("pieces", [True, False])
+def test_whatever_is_chosen_is_a_recipe_and_declared(pieces: bool) -> None:
+    for _ in range(300):
+        pairs = int(10 ** random.uniform(0, 7))
+        amount = Amount(pairs, int(pairs * 10 ** random.uniform(0, 3)) + 1, random.randint(1, 9000))
+        means = Means(random.choice([None, 10 ** random.uniform(-1, 6)]))
+        settings = chosen(amount, means, pieces=pieces)
+        assert ("tokenizer.size" in settings) == pieces
+        assert settings.keys() <= set(TranslationRecipe.fitted)
+        whole = filled(recipe(), settings, place="here")
+        assert all(not left_open(whole, key) for key in settings)
+        assert not pieces or settings["tokenizer.size"] > amount.alphabet
+
+
+def test_more_time_never_gives_a_smaller_model_and_more_text_never_a_smaller_vocabulary() -> None:
+    by_time = [chosen(AMOUNT, Means(seconds), pieces=True) for seconds in (1.0, 60.0, 600.0, 6e3, 6e4, 6e5)]
+    by_time.append(chosen(AMOUNT, Means(None), pieces=True))
+    assert all(weight(dict(less)) <= weight(dict(more)) for less, more in pairwise(by_time))
+    assert weight(dict(by_time[0])) < weight(dict(by_time[-1]))
+    by_text = [
+        chosen(replace(AMOUNT, pairs=pairs, letters=100 * pairs), Means(600.0), pieces=True)
+        for pairs in (100, 1000, 10_000, 100_000, 1_000_000)
+    ]
+    assert all(less["tokenizer.size"] <= more["tokenizer.size"] for less, more in pairwise(by_text))
+    assert by_text[0]["tokenizer.size"] < by_text[-1]["tokenizer.size"]
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ({}, False),
+        ({"dropout": 0.2, "residual": "pre_norm"}, False),
+        ({"d_model": 64}, True),
+        ({"layers": 2}, True),
+        ({"decoder_layers": 2}, True),
+        ({"d_ff": 64}, True),
+        ({"heads": 2}, True),
+    ],
+)
+def test_who_says_one_size_says_them_all(model: dict[str, Any], expected: bool) -> None:
+    assert recipe(model=model).model.sized == expected
+    assert recipe(model=model).is_open != expected
+
+
+def test_an_amount_is_counted_from_the_pairs() -> None:
+    from heedful.data.readers import Pair
+
+    assert Amount.of([Pair("ab", "c", ""), Pair("", "aad", "")]) == Amount(pairs=2, letters=6, alphabet=4)
+    with pytest.raises(DataError, match=r"^there is no text to learn from; check the training files$"):
+        Amount.of([Pair("", "", "")])
+
+
+def test_means_are_minutes_times_cores_and_never_measured() -> None:
+    config = TrainingConfig.model_validate({"minutes": 2})
+    one = Means.of(config, threads=1, processes=1, gpu=False)
+    assert one == Means(120.0)
+    two = [Means.of(config, threads=t, processes=p, gpu=False).seconds for t, p in ((2, 1), (1, 2))]
+    assert two[0] == two[1]
+    assert 120 < (two[0] or 0) < 240
+    assert (Means.of(config, threads=16, processes=1, gpu=True).seconds or 0) > (two[0] or 0)
+    assert Means.of(TrainingConfig.model_validate({"steps": 5}), threads=4, processes=1, gpu=False) == Means(None)
