@@ -121,13 +121,19 @@ def _of_folder(folder: Path, overrides: Sequence[str]) -> Callable[[], nn.Module
 
 def _of_recipe(path: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
     """What builds the model of a recipe, of which its `init` may decide, and the entries of its vocabulary."""
-    from heedful.runs.device import find_device
-    from heedful.runs.fitted import fitted
-    from heedful.runs.initial import given_tokenizer, resolved
+    recipe = load_recipe(path, overrides)
+    if getattr(recipe, "init", None) is not None:
+        from heedful.runs.initial import given_tokenizer, resolved
 
-    recipe = fitted(resolved(load_recipe(path, overrides)), device=find_device(None))
-    begun = getattr(recipe, "init", None) is not None
-    source = given_tokenizer(recipe) if begun else getattr(recipe, "tokenizer", None)  # pictures have none
+        recipe = resolved(recipe)
+        source: object = given_tokenizer(recipe)
+    else:
+        if recipe.is_open:
+            from heedful.runs.device import find_device
+            from heedful.runs.fitted import fitted
+
+            recipe = fitted(recipe, device=find_device(None))
+        source = getattr(recipe, "tokenizer", None)  # pictures have none
     size = getattr(source, "size", None)
     if source is not None and size is None:
         raise RecipeError(

@@ -135,7 +135,7 @@ def taken_up(recipe: Section, stored: Mapping[str, Any], *, begun: bool = True) 
         begun: whether anything was trained there.
     """
     former = {path: meant for path, meant in missing(stored, type(recipe)) if begun and _left_open(recipe, path)}
-    for key in recipe.fitted if isinstance(recipe, Recipe) else ():
+    for key in recipe.fitted if isinstance(recipe, Recipe) and recipe.is_open else ():
         path = tuple(key.split("."))
         if _left_open(recipe, path) and (kept := _at(stored, path)) is not None:
             former[path] = kept

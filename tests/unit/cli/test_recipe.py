@@ -42,7 +42,7 @@ def test_a_table_tells_its_keys(say: Say) -> None:
 
 
 def test_tasks_that_share_a_key_are_named(say: Say) -> None:
-    assert say("recipe", "training.clip").lines[-1] == "  in recipes of all tasks"
+    assert say("recipe", "training.accumulate").lines[-1] == "  in recipes of all tasks"
     assert "in recipes of glimpses" in say("recipe", "model.patch").out
 
 

@@ -79,7 +79,7 @@ def test_what_was_chosen_stays_when_the_run_goes_on(open_recipe: Path) -> None:
     assert lines[0] == "going on where this run was left"
     assert kept(folder) == before
     assert json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["step"] == 4
-    with pytest.raises(RunError, match=r"differs in model\.d_model, model\.heads; choose another folder"):
+    with pytest.raises(RunError, match=r"differs in model\.d_ff, model\.d_model, .*; choose another folder"):
         train(load_recipe(open_recipe, [*FEW, "--model.d_model", "996", "--model.heads", "3"]), device="cpu")
 
 

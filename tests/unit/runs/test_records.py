@@ -107,7 +107,7 @@ def test_files_that_are_no_records(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no tensors", encoding="utf-8")
     save_file({"a": np.zeros(2)}, tmp_path / "tensors")
     for content in (
-        {"format": 3, "record": {}},
+        {"format": 4, "record": {}},
         {"format": 1, "record": {"maps": [{}]}},
         {"format": 1},
         [],
@@ -121,5 +121,5 @@ def test_files_that_are_no_records(tmp_path: Path) -> None:
         said[path.name] = str(error.value)
     assert "no record, or was damaged" in said["text"]
     assert "holds tensors but no record" in said["tensors"]
-    assert "has format 3" in said["2"]
+    assert "has format 4" in said["2"]
     assert all("cannot be read" in said[name] for name in ("3", "4", "5", "nothing"))

@@ -183,7 +183,7 @@ def test_the_best_weights_are_kept_and_given_back(task: Signs) -> None:
     """A rate below nothing at the end spoils what was learned."""
 
     class Spoiling(Constant):
-        def rate(self, step: int) -> float:
+        def rate(self, step: int, *, spent: float = 0.0) -> float:
             return 1e-2 if step <= 100 else -1.0
 
     model, best = nn.Linear(3, 2), KeepBest()
