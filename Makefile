@@ -13,7 +13,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxpro
 
 .DEFAULT_GOAL := help
 # What the interpreter itself may change: how classes, protocols and annotations are made, and what depends on them.
-QUICK := tests/unit/inspection tests/unit/attention tests/unit/recipes tests/unit/training tests/unit/cli/test_inspect.py
+QUICK := tests/unit/inspection tests/unit/recipes tests/unit/training tests/unit/cli/test_inspect.py
 
 .PHONY: help quickstart test quick slow everything lint types docs mutants
 
