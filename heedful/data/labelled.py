@@ -224,8 +224,13 @@ def read_label(written: str, *, names: Mapping[str, str] | None, number: bool, p
 
 def csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     """The rows of a CSV file (RFC 4180), each with the place where it begins; `DataError` where quotes do not match."""
+    return ((f"{path}:{begin}", row) for begin, row in quoted_rows(path))
+
+
+def quoted_rows(path: Path, *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """The same, with another mark between columns perhaps, and the number of the line alone."""
     lines = (f"{line}\n" for line in read_lines(path))
-    rows = csv.reader(lines, strict=True)
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         begin = rows.line_num + 1
         try:
@@ -235,7 +240,7 @@ def csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
         if row is None:
             return
         if row:
-            yield f"{path}:{begin}", row
+            yield begin, row
 
 
 def _position(column: Column, head: Sequence[str], *, place: str, named: Sequence[Column]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import re
@@ -17,6 +16,7 @@ from typing import Final
 
 from heedful.data.forms.columns import Profile, has_header, profiles
 from heedful.data.forms.naming import Named, named, plain_suffix
+from heedful.data.labelled import quoted_rows
 from heedful.data.readers import read_lines
 from heedful.errors import DataError
 
@@ -364,17 +364,7 @@ def table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     if delimiter == "\t":
         yield from ((number, line.split("\t")) for number, line in enumerate(read_lines(path), 1) if line.strip())
         return
-    rows = csv.reader((f"{line}\n" for line in read_lines(path)), delimiter=delimiter, strict=True)
-    while True:
-        begin = rows.line_num + 1
-        try:
-            row = next(rows, None)
-        except csv.Error as error:
-            raise DataError(f"{path}:{begin}: not valid CSV ({error}); mend the quotes of this row") from None
-        if row is None:
-            return
-        if row:
-            yield begin, row
+    yield from quoted_rows(path, delimiter=delimiter)
 
 
 def _separated(path: Path) -> Shape:
