@@ -55,8 +55,9 @@ def page() -> str:
         if fitted := recipe_of(task).fitted:
             keys = ", ".join(f"`{key}`" for key in fitted)
             lines.append(
-                "Where the recipe gives no size of the model, what is not given of these keys is chosen by the data "
-                f"and the time instead of the defaults below: {keys}.\n"
+                "What is not given of these keys is chosen by the data and the time instead of the defaults below, "
+                "those of the model where the recipe gives none of its sizes, those of training where it gives no "
+                f"model or no schedule: {keys}.\n"
             )
         lines += _section("", schema, schema["$defs"], told=told, task=task)
     return "\n".join(lines)

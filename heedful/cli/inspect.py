@@ -21,6 +21,7 @@ from heedful.cli.arguments import (
     require_least,
 )
 from heedful.cli.grammar import Ending, Formerly
+from heedful.cli.output import say
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Arguments:
     text: Annotated[TextBehind, Formerly("--source")] = None
     """sentence to translate, prompt to continue, text to judge or to tag, question; [MASK] where a token is hidden; it
     may also stand behind the run, without the option"""
-    target: TextBehind = None
+    pair: Annotated[TextBehind, Formerly("--target")] = None
     """a translation to read instead of the one that the model finds; the second of two texts; a question's context"""
     output: Annotated[
         Path | None,
@@ -189,7 +190,8 @@ def _record(given: Arguments) -> Record:
         attribution=None if given.attribution == "none" else given.attribution,
         steps=given.attribution_steps,
     )
-    record = face.look(Asked(given.text, given.target, beam=given.beam, tokens=given.tokens, scope=scope))
+    asked = Asked(given.text, given.pair, beam=given.beam, tokens=given.tokens, scope=scope, say=say)
+    record = face.look(asked)
     return _attributed(
         record,
         given,

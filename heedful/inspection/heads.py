@@ -207,7 +207,7 @@ def _check(first: Record, second: Record, each: Map) -> None:
         if mine != others:
             raise DataError(
                 f"the {name} tokens of the records differ ({' '.join(mine)!r} and {' '.join(others)!r}); "
-                "record the same text, with --target where models write differently"
+                "record the same text, with --pair where models write differently"
             )
 
 

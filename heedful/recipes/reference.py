@@ -15,7 +15,7 @@ from heedful.recipes.load import json_schema
 
 Schema: TypeAlias = Mapping[str, Any]
 
-_FITTED: Final = "; chosen by the data and the time where the recipe gives no size of the model"
+_FITTED: Final = "; chosen by the data and the time where the recipe leaves it open"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class Section(BaseModel):
         allow_inf_nan=False,
         validate_default=True,
         use_attribute_docstrings=True,
+        defer_build=True,  # a command needs few of them, and building them all takes a while
     )
     shorthands: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 

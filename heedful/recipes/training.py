@@ -155,6 +155,11 @@ class TrainingConfig(Section):
     tensorboard: bool = False
     """also write TensorBoard's event files (needs the extra heedful[tensorboard])"""
 
+    @property
+    def paced(self) -> bool:
+        """Whether somebody has said how fast it learns."""
+        return "schedule" in self.model_fields_set
+
     @field_validator("minutes")
     @classmethod
     def _ends(cls, minutes: float | None, info: ValidationInfo) -> float | None:

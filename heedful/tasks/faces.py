@@ -144,6 +144,7 @@ class Asked:
         beam: width of the search.
         tokens: that are written at most.
         scope: layers, heads and details.
+        say: told where not all of the text is looked at.
     """
 
     source: str
@@ -151,6 +152,7 @@ class Asked:
     beam: int | None = None
     tokens: int | None = None
     scope: Scope = field(default_factory=Scope)
+    say: Callable[[str], None] = lambda _: None
 
     def to_read(self) -> Asked:
         """The same of a model that only reads; `RecipeError` where it is told how to write."""
@@ -162,7 +164,7 @@ class Asked:
     def alone(self, whose: str) -> str:
         """The one text of `whose` model; `RecipeError` where there are two."""
         if self.target is not None:
-            raise RecipeError(f"--target: belongs to other models; {whose} text is all --text")
+            raise RecipeError(f"--pair: belongs to other models; {whose} text is all --text")
         return self.source
 
 

@@ -65,10 +65,8 @@ class FineTuningRecipe(TunedRecipe):
 
     @property
     def is_open(self) -> bool:
-        """Where nobody names a model, or where training begins with one and nobody says how fast it learns on."""
-        if self.init is None:
-            return "model" not in self.model_fields_set
-        return "schedule" not in self.training.model_fields_set
+        """Where nobody says how fast it learns, or names a model that it is to learn."""
+        return not self.training.paced or (self.init is None and "model" not in self.model_fields_set)
 
     @classmethod
     def begins_with(cls, model: Section) -> bool:

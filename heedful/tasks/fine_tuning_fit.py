@@ -27,8 +27,40 @@ _FORWARD: Final = 1 / 3
 """What it takes to read a token, of what it takes to learn from it."""
 _POWER: Final = 1e10
 """Weights of a Transformer times tokens that one core learns from in a second."""
+_FROM_SCRATCH: Final = {
+    "windows": (3e-3, 5e9),
+    "recurrent": (3e-3, 1.6e9),
+    "conditional": (3e-3, 1.6e9),
+}
+"""The rate at a width of 128, and weights times tokens in a second, of families that are no Transformers."""
+_CAREFUL: Final = (1e-3, _POWER)
 _ROOM: Final = 0.8
 """Share of the time that training may be expected to take, if its end is not left to the clock."""
+
+
+@final
+@dataclass(frozen=True)
+class Pace:
+    """How fast a model learns: the highest learning rate, and tokens that one core learns from in a second."""
+
+    rate: float
+    speed: float
+
+    @classmethod
+    def of(cls, model: Architecture) -> Pace:
+        """From scratch, of a model that somebody has named."""
+        rate, power = _FROM_SCRATCH.get(model.kind, _CAREFUL)
+        return cls(rate * (128 / model.d_model) ** 0.5, power / _weights(model))
+
+
+def _weights(model: Architecture) -> int:
+    """Of the layers of a Transformer; those of other families are about as many."""
+    return 12 * model.d_model**2 * getattr(model, "layers", 1)
+
+
+def is_left(model: Architecture, family: type[Architecture]) -> bool:
+    """Whether nobody has said of a model what it is, or no more than that it is of some family."""
+    return not model.model_fields_set or (isinstance(model, family) and not model.sized)
 
 
 @final
@@ -59,8 +91,7 @@ class Lessons:
         *,
         recipe: TunedRecipe,
         passes: int,
-        speed: float,
-        rate: float,
+        pace: Pace,
         monitor: str,
         validation: Lessons,
     ) -> Settings:
@@ -70,21 +101,20 @@ class Lessons:
             means: what training may take.
             recipe: which may say when training ends.
             passes: over all examples, where it does not and there is time; else the clock ends training.
-            speed: tokens that one core learns from in a second.
-            rate: the highest one.
+            pace: of the model.
             monitor: what is to be as good as possible.
             validation: what is read at each look.
         """
         given = recipe.training.epochs
         ended = given is not None or recipe.training.steps is not None
-        slow = means.seconds is not None and passes * self.tokens / speed > _ROOM * means.seconds
-        by_clock = means.seconds * speed / self.tokens if slow and means.seconds is not None else passes
+        slow = means.seconds is not None and passes * self.tokens / pace.speed > _ROOM * means.seconds
+        by_clock = means.seconds * pace.speed / self.tokens if slow and means.seconds is not None else passes
         done = self.tokens * (given or by_clock)
         batch = max(_SMALLEST, round(min(self.batch, done / _UPDATES))) if slow else self.batch
         return {
             **({} if ended or slow else {"training.epochs": passes}),
             "training.batch_tokens": batch,
-            "training.schedule": {"kind": "linear", "rate": rate, "warmup_share": 0.1},
+            "training.schedule": {"kind": "linear", "rate": float(f"{pace.rate:.2g}"), "warmup_share": 0.1},
             "training.clip": 1.0,
             "training.monitor": monitor,
             "training.evaluate_every": evaluate_every(done, batch, read=validation.tokens),
@@ -94,15 +124,13 @@ class Lessons:
         self, means: Means, *, recipe: TunedRecipe, model: Architecture, rate: float, monitor: str, validation: Lessons
     ) -> Settings:
         """What suits an encoder that was trained before, of some architecture; few examples are read more often."""
-        weights = 12 * model.d_model**2 * getattr(model, "layers", 1)
         passes = max(3, min(8, math.ceil(16_000 / self.examples)))
         return {
             **self.settings(
                 means,
                 recipe=recipe,
                 passes=passes,
-                speed=_POWER / weights,
-                rate=rate,
+                pace=Pace(rate, _POWER / _weights(model)),
                 monitor=monitor,
                 validation=validation,
             ),

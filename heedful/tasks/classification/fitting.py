@@ -9,11 +9,11 @@ from typing import Final, final
 
 from heedful.data.labelled import Choice, Labelled
 from heedful.errors import DataError
-from heedful.tasks.fine_tuning_fit import Lessons
+from heedful.tasks.fine_tuning_fit import Lessons, Pace
 from heedful.tasks.fitting import Settings
 
-SPEED: Final = 30_000
-"""Tokens that one core learns from in a second, in windows."""
+PACE: Final = Pace(rate=3e-3, speed=30_000)
+"""Of windows."""
 LARGE: Final = 384
 """Width of a trained encoder from which on it learns more carefully."""
 _SEEN: Final = 16_000
@@ -76,7 +76,9 @@ def from_scratch(amount: Amount, *, voting: bool) -> Settings:
     bag = {"buckets": max(_BUCKETS[0], min(buckets, most, _BUCKETS[1]))}
     return {
         "tokenizer": {"kind": "words", "lowercase": True},
-        "model": {"kind": "windows", "embedding_dropout": 0.3, **({"bag": bag} if voting else {})},
+        "model.kind": "windows",
+        "model.embedding_dropout": 0.3,
+        **({"model.bag": bag} if voting else {}),
         "training.precision": "fp32",
         "training.average": 3,
     }

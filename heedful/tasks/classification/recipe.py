@@ -257,7 +257,12 @@ class ClassificationRecipe(FineTuningRecipe):
 
     made_by: ClassVar = "heedful.tasks.classification.run:KIND"
     forms: ClassVar = "heedful.tasks.classification.forms:FORMS"
-    fitted: ClassVar = ("tokenizer", "model", "model.summary", *KEYS, "training.layer_decay", "training.average")
+    fitted: ClassVar = (
+        "tokenizer",
+        *(f"model.{key}" for key in ("kind", "embedding_dropout", "summary", "bag")),
+        *KEYS,
+        *(f"training.{key}" for key in ("layer_decay", "average")),
+    )
 
     task: Literal["classification"] = "classification"
     """what is learned"""

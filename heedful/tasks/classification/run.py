@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import build_text_classifier
+from heedful.architectures.classifiers import WindowClassifierConfig
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
@@ -27,6 +28,7 @@ from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import METRICS, Classification
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
 from heedful.tasks.counted import Counted
+from heedful.tasks.fine_tuning_fit import Pace, is_left
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
@@ -55,9 +57,10 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             rate = 3e-4 if recipe.model.d_model >= fitting.LARGE else 5e-4
             chosen = amount.lessons.tuning(means, model=recipe.model, rate=rate, **monitored)
             return {"model.summary": {"kind": "mean"}, **chosen, "training.layer_decay": 0.9}
-        words = fitting.from_scratch(amount, voting=recipe.data.answered == "class")
-        lessons = amount.lessons.settings(means, passes=amount.passes, speed=fitting.SPEED, rate=3e-3, **monitored)
-        return {**words, **lessons}
+        pace, chosen = Pace.of(recipe.model), {}
+        if is_left(recipe.model, WindowClassifierConfig):
+            pace, chosen = fitting.PACE, fitting.from_scratch(amount, voting=recipe.data.answered == "class")
+        return {**chosen, **amount.lessons.settings(means, passes=amount.passes, pace=pace, **monitored)}
 
     def labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:
         """Classes, where there are some."""

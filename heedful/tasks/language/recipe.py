@@ -47,7 +47,8 @@ class LanguageRecipe(TunedRecipe):
     made_by: ClassVar = "heedful.tasks.language.run:KIND"
     forms: ClassVar = "heedful.tasks.language.forms:FORMS"
     fitted: ClassVar = (
-        *("data.length", "tokenizer", "model"),
+        *("data.length", "tokenizer"),
+        *(f"model.{key}" for key in ("d_model", "layers", "heads", "dropout", "bias", "positions")),
         *(f"training.{key}" for key in ("batch_tokens", "optimizer", "schedule", "clip", "evaluate_every")),
     )
     body: ClassVar = ""
@@ -70,8 +71,9 @@ class LanguageRecipe(TunedRecipe):
 
     @property
     def is_open(self) -> bool:
-        """Where nobody names a vocabulary or a model."""
-        return self.init is None and self.model_fields_set.isdisjoint(("tokenizer", "model"))
+        """Where nobody names a vocabulary or a model, or says how fast it learns."""
+        named = not self.model_fields_set.isdisjoint(("tokenizer", "model"))
+        return self.init is None and not (named and self.training.paced)
 
     @classmethod
     def begins_with(cls, model: Section) -> bool:

@@ -39,9 +39,8 @@ class LanguageKind(Kind[LanguageRecipe, LanguageModel]):
 
     def fit(self, recipe: LanguageRecipe, means: Means) -> Settings:
         """A small GPT that suits the text and the time."""
-        training = recipe.training
         counted, read = (letters(examples(recipe, part)) for part in ("train", "validation"))
-        return chosen(counted, means, epochs=training.epochs, steps=training.steps, validation=read)
+        return chosen(counted, means, recipe=recipe, validation=read)
 
     def learn(self, recipe: LanguageRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Text."""

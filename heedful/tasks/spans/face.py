@@ -210,7 +210,7 @@ class Answerer(Face):
         """See `inspect`; the second text is the context."""
         context = asked.to_read().target
         if context is None:
-            raise RecipeError("--target: give the context that --text is a question about")
+            raise RecipeError("--pair: give the context that --text is a question about")
         return self.inspect(asked.source, context, scope=asked.scope)
 
 

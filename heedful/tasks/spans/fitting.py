@@ -11,8 +11,6 @@ from heedful.tasks.fine_tuning_fit import Lessons
 
 PASSES: Final = 8
 """Over all questions, from scratch."""
-SPEED: Final = 2000
-"""Tokens that one core learns from in a second, in an encoder from scratch."""
 _PIECES: Final = 1.35
 """Tokens of a word."""
 

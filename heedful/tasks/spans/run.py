@@ -16,13 +16,14 @@ from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.store import stored, write_json
 from heedful.tasks.counted import Counted
+from heedful.tasks.fine_tuning_fit import Pace
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.origin import Head
 from heedful.tasks.spans.exam import question_exam
 from heedful.tasks.spans.face import Answerer
-from heedful.tasks.spans.fitting import PASSES, SPEED, lessons
+from heedful.tasks.spans.fitting import PASSES, lessons
 from heedful.tasks.spans.problem import Spans
 from heedful.tasks.spans.recipe import SpansRecipe
 from heedful.tasks.spans.windows import NOWHERE, Cutting, Target, target_encoding, targets
@@ -56,7 +57,7 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
         )
         monitored: dict[str, Any] = {"recipe": recipe, "monitor": "f1", "validation": seen}
         if recipe.init is None:
-            return amount.settings(means, passes=PASSES, speed=SPEED, rate=5e-4, **monitored)
+            return amount.settings(means, passes=PASSES, pace=Pace.of(recipe.model), **monitored)
         chosen = amount.tuning(means, model=recipe.model, rate=2e-4, **monitored)
         return {**chosen, "training.layer_decay": 0.9}
 

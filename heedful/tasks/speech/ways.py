@@ -122,7 +122,7 @@ class Labelled(Way):
     def look(self, model: Any, source: Vectors, text: str | None, *, scope: Scope, axis: Axis, title: str) -> Record:
         """Nothing is written: what each slot says are answers."""
         if text is not None:
-            raise RecipeError("--target: this model reads no text; leave it out")
+            raise RecipeError("--pair: this model reads no text; leave it out")
         record, (said, slots) = recorded(model, lambda: model(source), scope=scope, axes=[axis], title=title)
         answers = (
             Answer("slot", str(slot), slot, best_options(said[0, slot].exp(), self._names, most=scope.alternatives))

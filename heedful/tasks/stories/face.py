@@ -115,9 +115,9 @@ class StoryReader(Face):
         return StoryLines(self)
 
     def look(self, asked: Asked) -> inspected.Record:
-        """What each hop looks at; the question is --text, the story --target."""
+        """What each hop looks at; the question is --text, the story --pair."""
         if asked.to_read().target is None:
-            raise RecipeError("--target: the question of --text is about a story; give it, sentence by sentence")
+            raise RecipeError("--pair: the question of --text is about a story; give it, sentence by sentence")
         return self.inspect(asked.target or "", asked.source, scope=asked.scope)
 
     def inspect(

@@ -8,13 +8,13 @@ from typing import Final, final
 
 from heedful.data.tagged import TaggedSentence
 from heedful.errors import DataError
-from heedful.tasks.fine_tuning_fit import Lessons
+from heedful.tasks.fine_tuning_fit import Lessons, Pace
 from heedful.tasks.fitting import Settings
 
 PASSES: Final = 15
 """Over all sentences, from scratch."""
-SPEED: Final = 8000
-"""Tokens that one core learns from in a second, in recurrent layers."""
+PACE: Final = Pace(rate=3e-3, speed=8000)
+"""Of recurrent layers."""
 _PIECES: Final = 1.4
 """Tokens of a word."""
 _VOCABULARY: Final = (500, 8000)
@@ -53,5 +53,7 @@ class Amount:
         low, high = _VOCABULARY
         return {
             "tokenizer": {"kind": "bpe", "size": max(low, min(high, 500 * round(self.words / _SHARE / 500)))},
-            "model": {"kind": "recurrent", "cell": "lstm", "d_model": 128, "bidirectional": True, "dropout": 0.4},
+            "model.kind": "recurrent",
+            "model.d_model": 128,
+            "model.dropout": 0.4,
         }

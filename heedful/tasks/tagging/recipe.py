@@ -96,7 +96,12 @@ class TaggingRecipe(FineTuningRecipe):
 
     made_by: ClassVar = "heedful.tasks.tagging.run:KIND"
     forms: ClassVar = "heedful.tasks.tagging.forms:FORMS"
-    fitted: ClassVar = ("tokenizer", "model", *KEYS, "training.layer_decay")
+    fitted: ClassVar = (
+        "tokenizer",
+        *(f"model.{key}" for key in ("kind", "d_model", "dropout")),
+        *KEYS,
+        "training.layer_decay",
+    )
 
     task: Literal["tagging"] = "tagging"
     """what is learned"""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, TypeAlias, final
 import torch
 
 from heedful.architectures.build import build_tagger
+from heedful.architectures.recurrent import RecurrentEncoderConfig
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labels import Labels
 from heedful.data.tagged import TaggedSentence
@@ -16,6 +17,7 @@ from heedful.metrics.entities import are_entities
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.counted import Counted
+from heedful.tasks.fine_tuning_fit import Pace, is_left
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
@@ -23,7 +25,7 @@ from heedful.tasks.origin import Head
 from heedful.tasks.tagging.data import tagged_encoding
 from heedful.tasks.tagging.exam import tag_exam
 from heedful.tasks.tagging.face import Tagger
-from heedful.tasks.tagging.fitting import PASSES, SPEED, Amount
+from heedful.tasks.tagging.fitting import PACE, PASSES, Amount
 from heedful.tasks.tagging.problem import Tagging
 from heedful.tasks.tagging.recipe import TaggingRecipe
 from heedful.values import Tokens
@@ -50,8 +52,10 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
         if recipe.init is not None:
             chosen = amount.lessons.tuning(means, model=recipe.model, rate=3e-4, **monitored)
             return {**chosen, "training.layer_decay": 0.9}
-        chosen = amount.lessons.settings(means, passes=PASSES, speed=SPEED, rate=3e-3, **monitored)
-        return {**amount.from_scratch(), **chosen}
+        pace, chosen = Pace.of(recipe.model), {}
+        if is_left(recipe.model, RecurrentEncoderConfig):
+            pace, chosen = PACE, amount.from_scratch()
+        return {**chosen, **amount.lessons.settings(means, passes=PASSES, pace=pace, **monitored)}
 
     def labels(self, recipe: TaggingRecipe, folder: Path | None) -> Vocabularies:
         """Tags."""

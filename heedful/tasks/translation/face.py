@@ -276,13 +276,15 @@ class Translator(Face):
         return TranslationLines(self)
 
     def look(self, asked: Asked) -> Record:
-        """See `inspect`."""
-        search = self.search
+        """See `inspect`; of a sentence that is longer than the model reads the first part is looked at."""
+        search, parts = self.search, self._parts(asked.source)
         if asked.beam is not None:
             if not isinstance(search, Beam):
                 raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
             search = replace(search, width=asked.beam)
-        return self.inspect(asked.source, asked.target, search=search, scope=asked.scope)
+        if len(parts) > 1:
+            asked.say(f"the text is longer than the model reads: this is the first of its {len(parts)} parts")
+        return self.inspect(parts[0].text, asked.target, search=search, scope=asked.scope)
 
     def _pairs(self, pairs: Sequence[tuple[str, str | Candidate]]) -> list[_Pair]:
         sources = [

@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar, final
 
+from heedful.architectures.model import TransformerConfig
 from heedful.data.readers import Pair
 from heedful.errors import DataError
+from heedful.recipes.training import TrainingConfig
 from heedful.tasks.fitting import Means, Settings
+from heedful.tasks.translation.recipe import TranslationRecipe
 
 T = TypeVar("T")
 
@@ -17,25 +20,22 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True)
 class Shape:
-    """A size of the Transformer, and for what it was measured to be worth its time.
+    """A size of the Transformer.
 
     Attributes:
         d_model: its width.
         d_ff: inside its feed-forward blocks.
         layers: of the encoder, and of the decoder.
-        rate: the learning rate at its peak.
-        speed: tokens of the target that one core learns from in a second.
-        passes: over the text from which on it is not worse than the shape before it.
-        pairs: of sentences, likewise.
     """
 
     d_model: int
     d_ff: int
     layers: tuple[int, int]
-    rate: float
-    speed: float
-    passes: float
-    pairs: int
+
+    @classmethod
+    def of(cls, model: TransformerConfig) -> Shape:
+        """That of a recipe which says it."""
+        return cls(model.d_model, model.d_ff, (model.encoder_layers, model.decoder_layers))
 
     @property
     def settings(self) -> Settings:
@@ -49,14 +49,30 @@ class Shape:
             "model.decoder_layers": decoder,
         }
 
+    def speed(self, vocabulary: int) -> float:
+        """Tokens of the target that one core learns from in a second."""
+        encoder, decoder = self.layers
+        width, inside = self.d_model, 2 * self.d_model * self.d_ff
+        layers = encoder * (4 * width**2 + inside) + decoder * (8 * width**2 + inside)
+        return _POWER / (layers + vocabulary * width)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate at its peak: lower for what is wider or deeper."""
+        return _RATE * math.pow(128 / self.d_model, 1.25) * math.sqrt(2 / max(2, *self.layers))
+
 
 _SHAPES: Final = (
-    Shape(128, 256, (2, 1), rate=5e-3, speed=5500, passes=0, pairs=0),
-    Shape(128, 512, (2, 2), rate=5e-3, speed=4000, passes=20, pairs=0),
-    Shape(128, 512, (4, 4), rate=3.5e-3, speed=2300, passes=60, pairs=10_000),
-    Shape(256, 1024, (4, 4), rate=1.5e-3, speed=900, passes=40, pairs=60_000),
+    (Shape(128, 256, (2, 1)), 0.0, 0),
+    (Shape(128, 512, (2, 2)), 20.0, 0),
+    (Shape(128, 512, (4, 4)), 60.0, 10_000),
+    (Shape(256, 1024, (4, 4)), 40.0, 60_000),
 )
-"""From small to large."""
+"""From small to large; from so many passes over so many pairs on each is not worse than the one before."""
+_POWER: Final = 6e9
+"""Weights times tokens that one core learns from in a second."""
+_RATE: Final = 5e-3
+"""Of a width of 128 and two layers."""
 _LETTERS: Final = 3.5
 """Letters of a piece."""
 _DROPOUT: Final = ((15.0, 0.1), (50.0, 0.2), (math.inf, 0.3))
@@ -97,45 +113,67 @@ class Amount:
         """About how many pieces one side has."""
         return self.letters / 2 / _LETTERS + self.pairs
 
+    @property
+    def vocabulary(self) -> int:
+        """Two pieces for three pairs, as far as the text has them, and more than letters."""
+        return min(16_000, max(2000, 500 * round(self.pairs / 1.5 / 500))) + 500 * (self.alphabet // 500)
 
-def chosen(amount: Amount, means: Means, *, pieces: bool) -> Settings:
-    """What suits them.
+
+def chosen(amount: Amount, means: Means, *, recipe: TranslationRecipe) -> Settings:
+    """What suits them: a vocabulary and a Transformer, where nobody says how large it is, and how it learns.
 
     Args:
         amount: what there is to learn from.
         means: what training may take.
-        pieces: whether the vocabulary is one of subwords, whose size can be chosen.
+        recipe: which may say some of it.
     """
-    shape = _shape(amount, means)
-    passes = _passes(shape, amount, means)
+    model, tokenizer = recipe.model, recipe.tokenizer
+    assert isinstance(model, TransformerConfig), "nothing was measured for other families"
+    pieces = tokenizer.kind in ("bpe", "unigram") and tokenizer.target is None
+    shape = Shape.of(model) if model.sized else _shape(amount, means)
+    passes = _passes(shape, amount, means, recipe.training)
     batch = _first(_BATCH, passes * amount.tokens)
     return {
-        **({"tokenizer.size": _vocabulary(amount)} if pieces else {}),
-        **shape.settings,
-        "model.dropout": _first(_DROPOUT, passes),
-        "model.residual": "pre_norm",
-        "model.positions": {"kind": "rotary"},
+        **({"tokenizer.size": amount.vocabulary} if pieces else {}),
+        **({} if model.sized else _model(shape, passes)),
         "training.batch_tokens": batch,
-        "training.schedule": {"kind": "linear", "rate": shape.rate, "warmup_share": 0.1},
+        "training.schedule": {"kind": "linear", "rate": float(f"{shape.rate:.2g}"), "warmup_share": 0.1},
         "training.evaluate_every": min(1000, max(100, round(amount.tokens / batch))),
     }
 
 
-def _passes(shape: Shape, amount: Amount, means: Means) -> float:
-    """How often a text is read in the time that there is; as often as one likes where the clock ends nothing."""
-    return float("inf") if means.seconds is None else means.seconds * shape.speed / amount.tokens
+def _model(shape: Shape, passes: float) -> Settings:
+    return {
+        **shape.settings,
+        "model.dropout": _first(_DROPOUT, passes),
+        "model.residual": "pre_norm",
+        "model.positions": {"kind": "rotary"},
+    }
 
 
 def _shape(amount: Amount, means: Means) -> Shape:
-    worth = [each for each in _SHAPES if _passes(each, amount, means) >= each.passes and amount.pairs >= each.pairs]
-    return worth[-1]
+    """The largest that is worth its time, which has no end where the clock does not end training."""
+
+    def is_worth(shape: Shape, passes: float, pairs: int) -> bool:
+        return amount.pairs >= pairs and _by_clock(shape, amount, means) >= passes
+
+    return [row[0] for row in _SHAPES if is_worth(*row)][-1]
+
+
+def _passes(shape: Shape, amount: Amount, means: Means, training: TrainingConfig) -> float:
+    """How often a text is read until training ends."""
+    limits = [_by_clock(shape, amount, means)]
+    if training.epochs is not None:
+        limits.append(training.epochs)
+    if training.steps is not None:
+        limits.append(training.steps * training.batch_tokens * training.accumulate / amount.tokens)
+    return min(limits)
+
+
+def _by_clock(shape: Shape, amount: Amount, means: Means) -> float:
+    return math.inf if means.seconds is None else means.seconds * shape.speed(amount.vocabulary) / amount.tokens
 
 
 def _first(table: Iterable[tuple[float, T]], value: float) -> T:
     """What a table has for the first bound that a value does not pass."""
     return next(found for bound, found in table if value <= bound)
-
-
-def _vocabulary(amount: Amount) -> int:
-    """Two pieces for three pairs, as far as the text has them, and more than letters."""
-    return min(16_000, max(2000, 500 * round(amount.pairs / 1.5 / 500))) + 500 * (amount.alphabet // 500)

@@ -86,8 +86,8 @@ class TranslationRecipe(Recipe):
 
     @property
     def is_open(self) -> bool:
-        """Where a Transformer is to be trained, and nobody has said how large it is."""
-        return isinstance(self.model, TransformerConfig) and not self.model.sized
+        """Where a Transformer is to be trained, and nobody says how large it is, or how fast it learns."""
+        return isinstance(self.model, TransformerConfig) and not (self.model.sized and self.training.paced)
 
     @field_validator("training")
     @classmethod

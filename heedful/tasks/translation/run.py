@@ -54,8 +54,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 
     def fit(self, recipe: TranslationRecipe, means: Means) -> Settings:
         """A Transformer that suits the pairs and the time."""
-        pieces = recipe.tokenizer.kind in ("bpe", "unigram") and recipe.tokenizer.target is None
-        return chosen(Amount.of(examples(recipe, "train")), means, pieces=pieces)
+        return chosen(Amount.of(examples(recipe, "train")), means, recipe=recipe)
 
     def learn(self, recipe: TranslationRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Both languages', the same one twice where they share it."""

@@ -87,7 +87,7 @@ def test_it_is_evaluated_and_compared_by_tasks(say: Say, told: Path, tmp_path: P
 
 
 def test_it_is_inspected(say: Say, told: Path, here: Path) -> None:
-    found = say("inspect", told, "--text", "Where is Ada?", "--target", " ".join(FACTS), "-o", "p.html")
+    found = say("inspect", told, "--text", "Where is Ada?", "--pair", " ".join(FACTS), "-o", "p.html")
     assert found.code == 0, found.err
     assert (here / "p.html").stat().st_size > 1000
     assert "give it, sentence by sentence" in say("inspect", told, "--text", "Where is Ada?").complaint

@@ -97,7 +97,7 @@ def test_pairs_are_classified_evaluated_and_described(say: Say, runs: dict[str, 
 def test_what_is_looked_at_is_recorded(
     say: Say, runs: dict[str, Path], here: Path, name: str, expected: list[tuple[str, str, str, int]]
 ) -> None:
-    told = say("inspect", runs[name], "--text", "eins zwei", "--target", "drei", "--save", "r.st", "-o", "p.html")
+    told = say("inspect", runs[name], "--text", "eins zwei", "--pair", "drei", "--save", "r.st", "-o", "p.html")
     assert told.code == 0
     record = load_record(here / "r.st")
     assert [(each.role, each.queries, each.keys, len(each.heads)) for each in record.maps] == expected
@@ -116,11 +116,11 @@ def test_what_is_looked_at_is_recorded(
         np.testing.assert_allclose(
             np.einsum("hqk,hkd->hqd", each.weights, each.walk.values), each.walk.contexts, atol=1e-5
         )
-    terminal = say("inspect", runs[name], "--text", "eins zwei", "--target", "drei", "--terminal")
+    terminal = say("inspect", runs[name], "--text", "eins zwei", "--pair", "drei", "--terminal")
     assert ("summary layer 0" in terminal.out) == bool(expected)
     if expected:
         figure = ("--figure", "f.svg", "--role", "summary")
-        assert say("inspect", runs[name], "--text", "eins zwei", "--target", "drei", *figure).code == 0
+        assert say("inspect", runs[name], "--text", "eins zwei", "--pair", "drei", *figure).code == 0
         assert (here / "f.svg").read_text(encoding="utf-8").startswith("<svg")
 
 

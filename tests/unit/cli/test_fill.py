@@ -257,7 +257,7 @@ def test_a_detector_can_be_looked_at(detects: Path, tmp_path: Path, capsys: pyte
         assert chances["yes"] == pytest.approx(each.probability, abs=1e-5)  # fp32, and other kernels while watched
         assert [answer.said] == [name for name, chance in chances.items() if chance == max(chances.values())]
     capsys.readouterr()
-    assert main(["inspect", str(detects), "--text", "a", "--target", "b"]) == 2
+    assert main(["inspect", str(detects), "--text", "a", "--pair", "b"]) == 2
     assert "a detector's text is all --text" in capsys.readouterr().err
 
 

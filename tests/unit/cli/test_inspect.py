@@ -94,7 +94,7 @@ def test_regions_may_be_drawn_as_they_are(say: Say, here: Path) -> None:
 
 def test_given_translations_layers_and_heads(say: Say, trained: Path, here: Path) -> None:
     said = say(
-        "inspect", trained, "--text", SOURCE, "--target", "eins", "--layers", "0", "--heads", "1", "--save", "a",
+        "inspect", trained, "--text", SOURCE, "--pair", "eins", "--layers", "0", "--heads", "1", "--save", "a",
         "--detail", "no",
     )  # fmt: skip
     assert said.code == 0
@@ -115,7 +115,7 @@ def test_a_beam_grows_a_tree(say: Say, trained: Path, here: Path) -> None:
 
 def test_two_records_are_compared(say: Say, trained: Path, second: Path, here: Path) -> None:
     for run, name in ((trained, "a"), (second, "b")):
-        say("inspect", run, "--text", SOURCE, "--target", "eins zwei", "--save", name)
+        say("inspect", run, "--text", SOURCE, "--pair", "eins zwei", "--save", name)
     same = say("inspect", "--compare", "a", "a")
     assert all(line.endswith("0.0000   0.0000") for line in same.lines[2:-2])
     assert "at most 0.0000 nats apart" in same.out
@@ -124,6 +124,13 @@ def test_two_records_are_compared(say: Say, trained: Path, second: Path, here: P
     assert [each["divergence"] for each in heads] == sorted((each["divergence"] for each in heads), reverse=True)
     assert len(heads) == sum(len(each.heads) for each in heedful.load_record("a").maps)
     assert said.lines[2].split()[-2] == f"{heads[0]['divergence']:.4f}"
+
+
+def test_of_a_text_that_is_too_long_the_first_part_is_looked_at(say: Say, trained: Path, here: Path) -> None:
+    said = say("inspect", trained, "--text", "1 2 3. " * 12, "--save", "long.safetensors")
+    assert said.code == 0
+    assert said.err.splitlines()[0].startswith("the text is longer than the model reads: this is the first of its ")
+    assert len(heedful.load_record(here / "long.safetensors").axis("source").tokens) < 12
 
 
 def test_pairs_that_are_too_long_have_no_part_in_the_habits_of_heads(say: Say, trained: Path, here: Path) -> None:
@@ -227,7 +234,7 @@ def test_a_reader_shows_candidates_on_the_page_in_pictures_and_here(
     model, words = encoder_and_words()
     judges(Reader(model, tokenizer=words, max_length=16))
     files = ("-o", "page.html", "--save", "a", "--figure", "a.svg", "--view", "answers", "--terminal", "--heads", "1")
-    said = say("inspect", "run", "--text", "The capital is [MASK].", "--target", "red", *files)
+    said = say("inspect", "run", "--text", "The capital is [MASK].", "--pair", "red", *files)
     assert said.code == 0, said.err
     record = heedful.load_record("a")
     hidden, related = record.answers
@@ -249,11 +256,11 @@ def test_taggers_classifiers_and_answerers_take_what_they_need(
     judges(Tagger(TokenClassifier(model.encoder, output=nn.Linear(8, 2)).eval(), tokenizer=words, tags=tags))
     assert say("inspect", "run", "--text", "the capital", "--save", "a").code == 0
     assert [each.subject for each in heedful.load_record("a").answers] == ["the", "capital"]
-    assert "a tagger's text is all --text" in say("inspect", "run", "--text", "a", "--target", "b").complaint
+    assert "a tagger's text is all --text" in say("inspect", "run", "--text", "a", "--pair", "b").complaint
 
     text = TextClassifier(model.encoder, output=nn.Linear(8, 2)).eval()
     judges(Classifier(text, tokenizer=words, answered="class", labels=tags, max_length=16))
-    assert say("inspect", "run", "--text", "the", "--target", "capital is", "--save", "a").code == 0
+    assert say("inspect", "run", "--text", "the", "--pair", "capital is", "--save", "a").code == 0
     record = heedful.load_record("a")
     assert record.axis("source").tokens == ("<s>", "the", "</s>", "capital", "is", "</s>")
     assert [each.about for each in record.answers] == ["class"]
@@ -262,7 +269,7 @@ def test_taggers_classifiers_and_answerers_take_what_they_need(
     cutting = Cutting(max_length=16, stride=4, max_question=4)
     judges(Answerer(spans, tokenizer=words, cutting=cutting, max_answer=3, threshold=None))
     assert "give the context" in say("inspect", "run", "--text", "is the").complaint
-    assert say("inspect", "run", "--text", "is the", "--target", "the capital is big", "--save", "a").code == 0
+    assert say("inspect", "run", "--text", "is the", "--pair", "the capital is big", "--save", "a").code == 0
     abouts = [each.about for each in heedful.load_record("a").answers]
     assert abouts == ["answer", "first token of the answer", "last token of the answer"]
 

@@ -128,7 +128,7 @@ def test_training_goes_on_as_if_it_had_not_been_stopped(say: Say, shown: tuple[P
         ("look RUN 0.png --input x", "--pictures and --input: give one of them"),
         ("look RUN RECIPE", "RECIPE: is no picture of the formats"),
         ("inspect RUN --text 0.png --layers 1", "layer 1 to look at: this model has no attention"),
-        ("inspect RUN --text 0.png --target 1.png", "--target: belongs to other models"),
+        ("inspect RUN --text 0.png --pair 1.png", "--pair: belongs to other models"),
         ("translate RUN --text a", "is a looker and none that translates"),
         ("describe RECIPE", "task: glimpses has as many outputs as the data have classes; train first"),
         ("train RECIPE --training.copies 0", "training.copies = 0 must be at least 1"),

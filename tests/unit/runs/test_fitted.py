@@ -63,8 +63,16 @@ def test_what_is_given_goes_before_what_would_be_chosen(open_recipe: Path) -> No
     assert given.model.d_model == whole(open_recipe).model.d_model
 
 
-@pytest.mark.parametrize("words", [("--model.d_ff", "32"), ("--model.kind", "recurrent")])
-def test_a_size_or_another_family_leaves_the_fixed_defaults(open_recipe: Path, words: tuple[str, ...]) -> None:
+def test_who_says_a_size_has_the_rest_of_the_model_as_documented(open_recipe: Path) -> None:
+    words = ("--model.d_ff", "32")
+    assert whole(open_recipe, *words).model == load_recipe(open_recipe, words).model
+    assert whole(open_recipe, *words).training != load_recipe(open_recipe, words).training
+
+
+@pytest.mark.parametrize(
+    "words", [("--model.d_ff", "32", "--training.schedule.warmup", "9"), ("--model.kind", "recurrent")]
+)
+def test_sizes_with_rates_or_another_family_leave_the_fixed_defaults(open_recipe: Path, words: tuple[str, ...]) -> None:
     assert whole(open_recipe, *words) == load_recipe(open_recipe, words)
 
 
@@ -79,7 +87,7 @@ def test_what_was_chosen_stays_when_the_run_goes_on(open_recipe: Path) -> None:
     assert lines[0] == "going on where this run was left"
     assert kept(folder) == before
     assert json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["step"] == 4
-    with pytest.raises(RunError, match=r"differs in model\.d_ff, model\.d_model, .*; choose another folder"):
+    with pytest.raises(RunError, match=r"differs in model\.d_model, model\.heads; choose another folder"):
         train(load_recipe(open_recipe, [*FEW, "--model.d_model", "996", "--model.heads", "3"]), device="cpu")
 
 

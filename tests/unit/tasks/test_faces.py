@@ -172,5 +172,5 @@ def test_models_that_only_read_are_told_nothing_of_writing() -> None:
     for odd, name in ((Asked("a", beam=2), "--beam"), (Asked("a", tokens=0), "--tokens")):
         with pytest.raises(RecipeError, match=f"{name}: this model writes nothing; leave it out"):
             odd.to_read()
-    with pytest.raises(RecipeError, match="--target: belongs to other models; a tagger's text is all --text"):
+    with pytest.raises(RecipeError, match="--pair: belongs to other models; a tagger's text is all --text"):
         asked.alone("a tagger's")

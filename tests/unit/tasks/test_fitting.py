@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from itertools import pairwise
@@ -34,27 +35,33 @@ def weight(settings: dict[str, Any]) -> int:
     return int(settings["model.d_model"] ** 2 * settings["model.encoder_layers"])
 
 
-@pytest.mark.parametrize("pieces", [True, False])
-def test_whatever_is_chosen_is_a_recipe_and_declared(pieces: bool) -> None:
+BY_LETTERS = {"kind": "characters"}
+SIZED = {"d_model": 64, "layers": 2}
+
+
+@pytest.mark.parametrize("tables", [{}, {"tokenizer": BY_LETTERS}, {"model": SIZED}], ids=str)
+def test_whatever_is_chosen_is_a_recipe_and_declared(tables: dict[str, Any]) -> None:
+    open_ = recipe(**tables)
     for _ in range(300):
         pairs = int(10 ** random.uniform(0, 7))
         amount = Amount(pairs, int(pairs * 10 ** random.uniform(0, 3)) + 1, random.randint(1, 9000))
         means = Means(random.choice([None, 10 ** random.uniform(-1, 6)]))
-        settings = chosen(amount, means, pieces=pieces)
-        assert ("tokenizer.size" in settings) == pieces
+        settings = chosen(amount, means, recipe=open_)
+        assert ("tokenizer.size" in settings) == ("tokenizer" not in tables)
+        assert any(key.startswith("model.") for key in settings) == ("model" not in tables)
         assert settings.keys() <= set(TranslationRecipe.fitted)
-        whole = filled(recipe(), settings, place="here")
+        whole = filled(open_, settings, place="here")
         assert all(not left_open(whole, key) for key in settings)
-        assert not pieces or settings["tokenizer.size"] > amount.alphabet
+        assert settings.get("tokenizer.size", math.inf) > amount.alphabet
 
 
 def test_more_time_never_gives_a_smaller_model_and_more_text_never_a_smaller_vocabulary() -> None:
-    by_time = [chosen(AMOUNT, Means(seconds), pieces=True) for seconds in (1.0, 60.0, 600.0, 6e3, 6e4, 6e5)]
-    by_time.append(chosen(AMOUNT, Means(None), pieces=True))
+    by_time = [chosen(AMOUNT, Means(seconds), recipe=recipe()) for seconds in (1.0, 60.0, 600.0, 6e3, 6e4, 6e5)]
+    by_time.append(chosen(AMOUNT, Means(None), recipe=recipe()))
     assert all(weight(dict(less)) <= weight(dict(more)) for less, more in pairwise(by_time))
     assert weight(dict(by_time[0])) < weight(dict(by_time[-1]))
     by_text = [
-        chosen(replace(AMOUNT, pairs=pairs, letters=100 * pairs), Means(600.0), pieces=True)
+        chosen(replace(AMOUNT, pairs=pairs, letters=100 * pairs), Means(600.0), recipe=recipe())
         for pairs in (100, 1000, 10_000, 100_000, 1_000_000)
     ]
     assert all(less["tokenizer.size"] <= more["tokenizer.size"] for less, more in pairwise(by_text))
@@ -73,9 +80,30 @@ def test_more_time_never_gives_a_smaller_model_and_more_text_never_a_smaller_voc
         ({"heads": 2}, True),
     ],
 )
-def test_who_says_one_size_says_them_all(model: dict[str, Any], expected: bool) -> None:
+def test_who_says_one_size_says_them_all_and_who_says_the_rate_too_says_everything(
+    model: dict[str, Any], expected: bool
+) -> None:
+    paced = {"minutes": 8, "schedule": {"kind": "constant"}}
     assert recipe(model=model).model.sized == expected
-    assert recipe(model=model).is_open != expected
+    assert recipe(model=model).is_open
+    assert recipe(model=model, training=paced).is_open != expected
+    assert not recipe(model={"kind": "recurrent"}).is_open
+
+
+def test_what_is_wider_or_deeper_learns_more_carefully() -> None:
+    def rate(**model: int) -> float:
+        return float(chosen(AMOUNT, Means(600.0), recipe=recipe(model=model))["training.schedule"]["rate"])
+
+    assert rate(d_model=128, layers=2) == 5e-3
+    assert rate(d_model=128, layers=2) > rate(d_model=256, layers=2) > rate(d_model=512, layers=2)
+    assert rate(d_model=128, layers=2) > rate(d_model=128, layers=6)
+    assert rate(d_model=512, layers=6) == pytest.approx(7e-4, rel=0.5), "about that of the paper's base model"
+
+
+@pytest.mark.parametrize(("limit", "often"), [({"epochs": 90}, True), ({"epochs": 5}, False), ({"steps": 9}, False)])
+def test_a_text_that_is_read_often_is_learned_with_more_dropout(limit: dict[str, int], often: bool) -> None:
+    dropout = chosen(AMOUNT, Means(None), recipe=recipe(training=limit))["model.dropout"]
+    assert dropout == (0.3 if often else 0.1)
 
 
 def test_an_amount_is_counted_from_the_pairs() -> None:

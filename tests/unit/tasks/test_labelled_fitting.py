@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from heedful.errors import DataError
 from heedful.recipes.load import filled, left_open, recipe_from
 from heedful.recipes.recipe import Recipe
+from heedful.runs.fitted import fitted
 from heedful.tasks.classification import fitting as classes
-from heedful.tasks.fine_tuning_fit import Lessons, evaluate_every
+from heedful.tasks.fine_tuning_fit import Lessons, Pace, evaluate_every
 from heedful.tasks.fitting import Means
 from heedful.tasks.kind import kind_of
 from heedful.tasks.language.fitting import chosen
+from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.tagging.fitting import Amount
 
 FILES = {
@@ -55,9 +58,49 @@ def test_whatever_is_chosen_is_a_recipe_and_declared(tmp_path: Path, task: str, 
 
 
 @task
-def test_who_names_a_model_keeps_all_as_it_is_documented(tmp_path: Path, task: str) -> None:
-    assert recipe(tmp_path, task).is_open
-    assert not recipe(tmp_path, task, model={"d_model": 8, "heads": 2}).is_open
+def test_who_sizes_a_model_keeps_it_and_who_says_how_it_learns_keeps_all(tmp_path: Path, task: str) -> None:
+    table = {"d_model": 8, "heads": 2}
+    open_ = recipe(tmp_path, task, model=table)
+    settings = kind_of(open_).fit(open_, Means(60.0))
+    assert not [key for key in settings if key.startswith("model.")]
+    assert "training.schedule" in settings
+    training = {"minutes": 2, "schedule": {"kind": "constant"}}
+    assert not recipe(tmp_path, task, model=table, training=training).is_open
+    assert recipe(tmp_path, task, training=training).is_open
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "kind", "found"),
+    [
+        ("classification", {"dropout": 0.1}, "transformer", False),
+        ("classification", {"kind": "windows"}, "windows", True),
+        ("classification", {"heads": 2}, "transformer", False),
+        ("classification", {"kind": "windows", "dropout": 0.1}, "windows", True),
+        ("classification", {"kind": "windows", "d_model": 8}, "windows", False),
+        ("classification", {"kind": "recurrent"}, "recurrent", False),
+        ("tagging", {"kind": "recurrent", "dropout": 0.1}, "recurrent", True),
+        ("tagging", {"kind": "transformer"}, "transformer", False),
+        ("language_modelling", {"dropout": 0.1}, "transformer", True),
+        ("language_modelling", {"kind": "recurrent"}, "recurrent", False),
+    ],
+)
+def test_what_is_said_of_a_model_is_kept_and_chosen_around(
+    tmp_path: Path, task: str, model: dict[str, Any], kind: str, found: bool
+) -> None:
+    whole = fitted(recipe(tmp_path, task, model=model), device=torch.device("cpu"))
+    assert whole.model.kind == kind
+    assert whole.model.model_dump(include=set(model), exclude={"kind"}) == {
+        k: v for k, v in model.items() if k != "kind"
+    }
+    assert whole.training.schedule.kind == "linear"
+    assert (whole.model != type(whole.model)(**model)) == found
+
+
+def test_what_is_wider_learns_more_carefully_and_more_slowly(tmp_path: Path) -> None:
+    for task in ("classification", "tagging", "spans", "language_modelling"):
+        paces = [recipe(tmp_path, task, model={"d_model": width}) for width in (64, 256)]
+        narrow, wide = (kind_of(each).fit(each, Means(60.0))["training.schedule"]["rate"] for each in paces)
+        assert narrow > wide
 
 
 @task
@@ -70,12 +113,12 @@ def test_who_begins_with_a_model_and_says_how_it_learns_keeps_that(tmp_path: Pat
 
 def test_texts_of_classes_are_voted_on_and_others_are_not(tmp_path: Path) -> None:
     voted = recipe(tmp_path, "classification")
-    assert "bag" in kind_of(voted).fit(voted, Means())["model"]
+    assert "model.bag" in kind_of(voted).fit(voted, Means())
     path = tmp_path / "numbers.jsonl"
     path.write_text('{"text": "far", "label": 3.5}\n')
     data = {"train": {"path": str(path)}, "validation": {"path": str(path)}, "numbers": True}
     numbers = recipe(tmp_path, "classification", data=data)
-    assert "bag" not in kind_of(numbers).fit(numbers, Means())["model"]
+    assert "model.bag" not in kind_of(numbers).fit(numbers, Means())
 
 
 def test_few_examples_are_seen_often_and_many_until_the_clock_ends_it(tmp_path: Path) -> None:
@@ -84,7 +127,7 @@ def test_few_examples_are_seen_often_and_many_until_the_clock_ends_it(tmp_path: 
     for examples in (500, 5000, 50_000, 5_000_000):
         amount = classes.Amount(examples, 20 * examples, 3)
         found[examples] = amount.lessons.settings(
-            Means(120.0), recipe=open_, passes=amount.passes, speed=classes.SPEED, rate=1e-3, monitor="loss",
+            Means(120.0), recipe=open_, passes=amount.passes, pace=classes.PACE, monitor="loss",
             validation=Lessons(500, 10_000),
         )  # fmt: skip
     assert found[500]["training.epochs"] > found[5000]["training.epochs"] > found[50_000].get("training.epochs", 0)
@@ -96,7 +139,7 @@ def test_what_learns_slowly_takes_smaller_steps(tmp_path: Path) -> None:
     open_ = recipe(tmp_path, "classification")
     batches = [
         Lessons(10_000, 400_000.0).settings(
-            Means(seconds), recipe=open_, passes=3, speed=500, rate=1e-3, monitor="loss", validation=Lessons(1, 1.0)
+            Means(seconds), recipe=open_, passes=3, pace=Pace(1e-3, 500), monitor="loss", validation=Lessons(1, 1.0)
         )["training.batch_tokens"]
         for seconds in (1.0, 200.0, 1e5)
     ]
@@ -112,17 +155,20 @@ def test_a_long_validation_text_is_read_seldom() -> None:
 
 def test_n_grams_have_more_buckets_where_there_are_more_words_and_fewer_where_there_are_more_classes() -> None:
     def buckets(words: int, labels: int) -> int:
-        model = classes.from_scratch(classes.Amount(words // 10, words, labels), voting=True)["model"]
-        return int(model["bag"]["buckets"])
+        settings = classes.from_scratch(classes.Amount(words // 10, words, labels), voting=True)
+        return int(settings["model.bag"]["buckets"])
 
     assert buckets(1000, 2) == 4096
     assert buckets(1000, 2) < buckets(20_000, 2) < buckets(10**7, 2)
     assert buckets(10**7, 1000) < buckets(10**7, 2)
 
 
-def test_a_text_that_is_read_often_is_learned_with_dropout() -> None:
+def test_a_text_that_is_read_often_is_learned_with_dropout(tmp_path: Path) -> None:
+    open_ = recipe(tmp_path, "language_modelling")
+    assert isinstance(open_, LanguageRecipe)
+
     def dropout(characters: int) -> float:
-        return float(chosen(characters, Means(200.0), epochs=None, steps=None, validation=9000)["model"]["dropout"])
+        return float(chosen(characters, Means(200.0), recipe=open_, validation=9000)["model.dropout"])
 
     assert dropout(2_000_000) == 0
     assert dropout(30_000) > dropout(150_000) > 0

@@ -323,7 +323,7 @@ def test_slots_say_what_they_say(run: Any, sounds: Any) -> None:
     words = [word for word, before in zip(said, ["∅", *said], strict=False) if word not in ("∅", before)]
     assert words == _pieces(face, text)
     assert record.find("encoder", layer=0).queries == "source"
-    with pytest.raises(RecipeError, match="--target: this model reads no text"):
+    with pytest.raises(RecipeError, match="--pair: this model reads no text"):
         face.look(Asked(str(path), text))
 
 
