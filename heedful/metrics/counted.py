@@ -13,7 +13,6 @@ from typing import Final, final
 
 import numpy as np
 from jaxtyping import Float
-from sacrebleu.metrics.ter import TER
 
 from heedful.metrics.metric import Summed
 from heedful.metrics.translation import bleu_metric, check_pairs
@@ -101,6 +100,8 @@ class CorpusTER(OfPairs):
     @cached_property
     def counts(self) -> Counts:
         """Edits, and words of the reference."""
+        from sacrebleu.metrics.ter import TER
+
         metric = TER(case_sensitive=not self.lowercase)
         scores = (metric.corpus_score([h], [[r]]) for h, r in self.pairs)
         return np.array([[s.num_edits, s.ref_length] for s in scores], dtype=np.float64)

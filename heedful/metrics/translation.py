@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
+from typing import TYPE_CHECKING
 
 from heedful.errors import DataError, MissingExtraError, RecipeError
+
+if TYPE_CHECKING:  # who only translates need not wait for it
+    from sacrebleu.metrics.bleu import BLEU
 
 TOKENIZERS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
 """How BLEU may cut sentences into words; sacrebleu's other ways fetch a model from the network."""
@@ -73,6 +73,9 @@ def bleu_metric(*, lowercase: bool, tokenize: str) -> BLEU:
     """sacrebleu's BLEU with options that have been checked; raises as `bleu` does."""
     if tokenize not in TOKENIZERS:
         raise RecipeError(f"no BLEU tokenizer {tokenize!r}: choose one of {', '.join(TOKENIZERS)}")
+
+    from sacrebleu.metrics.bleu import BLEU
+
     try:
         # sacrebleu warns of text that looks tokenized, which is what "none" is for
         return BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
@@ -89,6 +92,8 @@ def chrf(
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
     """
+    from sacrebleu.metrics.chrf import CHRF
+
     check_pairs(hypotheses, references)
     metric = CHRF(lowercase=lowercase, word_order=word_order)
     score = metric.corpus_score(hypotheses, [references])
@@ -101,6 +106,8 @@ def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
     """
+    from sacrebleu.metrics.ter import TER
+
     check_pairs(hypotheses, references)
     metric = TER(case_sensitive=not lowercase)
     score = metric.corpus_score(hypotheses, [references])

@@ -95,7 +95,7 @@ def _problem(detail: ErrorDetails, root: type[Section], whole: Mapping[str, Any]
     path, table, annotation = _locate(detail["loc"], root)
     content = detail["input"]
     if detail["type"] == "missing":
-        about = table.model_fields[path[-1]].description
+        about = table.explanations().get(path[-1])
         return path, f"is missing: {about}" if about else "is missing"
     if detail["type"] == "extra_forbidden":
         return path, f"{_shown(content)}is no known key; {_remedy(path, table, root, whole)}"

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from itertools import chain, pairwise
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 
 class Section(BaseModel):
@@ -33,10 +53,23 @@ class Section(BaseModel):
         strict=True,
         allow_inf_nan=False,
         validate_default=True,
-        use_attribute_docstrings=True,
         defer_build=True,  # a command needs few of them, and building them all takes a while
     )
     shorthands: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        found = handler(core)
+        table = handler.resolve_ref_schema(found)
+        for name, about in cls.explanations().items():
+            table["properties"].get(name, {}).setdefault("description", about)
+        return found
+
+    @classmethod
+    def explanations(cls) -> Mapping[str, str]:
+        """What is said of each key below it; read when it is asked for, which few commands do and takes a while."""
+        above = (base.explanations() for base in reversed(cls.__bases__) if issubclass(base, Section))
+        return {**dict(chain.from_iterable(each.items() for each in above)), **_explanations(cls)}
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         """What differs from the defaults, and kinds; `heedful.recipes.load.dump` gives all keys."""
@@ -56,6 +89,22 @@ class Section(BaseModel):
     def risks(self, above: str) -> Iterator[str]:
         """What is allowed and likely to go wrong, in sentences; `above` is what stands before a key of this table."""
         return iter(())
+
+
+@cache
+def _explanations(section: type[Section]) -> Mapping[str, str]:
+    """Of the keys that it has itself."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(section))).body
+    assert isinstance(body, ast.ClassDef)
+    return {
+        key.target.id: inspect.cleandoc(about.value.value)
+        for key, about in pairwise(body.body)
+        if isinstance(key, ast.AnnAssign)
+        and isinstance(key.target, ast.Name)
+        and isinstance(about, ast.Expr)
+        and isinstance(about.value, ast.Constant)
+        and isinstance(about.value.value, str)
+    }
 
 
 def _layers_schema(schema: dict[str, Any]) -> None:
