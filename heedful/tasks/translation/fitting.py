@@ -69,7 +69,7 @@ _SHAPES: Final = (
     (Shape(256, 1024, (4, 4)), 40.0, 60_000),
 )
 """From small to large; from so many passes over so many pairs on each is not worse than the one before."""
-_POWER: Final = 6e9
+_POWER: Final = 8e9
 """Weights times tokens that one core learns from in a second."""
 _RATE: Final = 5e-3
 """Of a width of 128 and two layers."""
@@ -115,8 +115,9 @@ class Amount:
 
     @property
     def vocabulary(self) -> int:
-        """Two pieces for three pairs, as far as the text has them, and more than letters."""
-        return min(16_000, max(2000, 500 * round(self.pairs / 1.5 / 500))) + 500 * (self.alphabet // 500)
+        """Two pieces for three pairs of few, fewer for each of many, and always more than letters."""
+        most = min(16_000, 8000 * math.sqrt(max(1.0, self.pairs / 25_000)))
+        return max(2000, 500 * round(min(self.pairs / 1.5, most) / 500)) + 500 * (self.alphabet // 500)
 
 
 def chosen(amount: Amount, means: Means, *, recipe: TranslationRecipe) -> Settings:
