@@ -178,7 +178,7 @@ def test_so_many_windows_are_expected_as_there_are(length: int) -> None:
     dice = random.Random(length)
     questions = [
         Question("who was it " * dice.randint(1, 4), "word " * dice.randint(length // 2, 2 * length), (), "1", "f")
-        for _ in range(200)
+        for _ in range(50)
     ]
     windows = []
     for question in questions:
