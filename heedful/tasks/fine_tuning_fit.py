@@ -105,14 +105,15 @@ class Lessons:
             monitor: what is to be as good as possible.
             validation: what is read at each look.
         """
-        given = recipe.training.epochs
-        ended = given is not None or recipe.training.steps is not None
-        slow = means.seconds is not None and passes * self.tokens / pace.speed > _ROOM * means.seconds
-        by_clock = means.seconds * pace.speed / self.tokens if slow and means.seconds is not None else passes
-        done = self.tokens * (given or by_clock)
-        batch = max(_SMALLEST, round(min(self.batch, done / _UPDATES))) if slow else self.batch
+        asked, each = recipe.training, self.batch
+        ends = [end for end in (asked.epochs and asked.epochs * self.tokens, asked.steps and asked.steps * each) if end]
+        whole = min(ends, default=passes * self.tokens)
+        time = math.inf if means.seconds is None else means.seconds * pace.speed
+        slow = whole > _ROOM * time
+        done = time if slow else whole
+        batch = max(_SMALLEST, round(min(each, done / _UPDATES))) if slow else each
         return {
-            **({} if ended or slow else {"training.epochs": passes}),
+            **({} if ends or slow else {"training.epochs": passes}),
             "training.batch_tokens": batch,
             "training.schedule": {"kind": "linear", "rate": float(f"{pace.rate:.2g}"), "warmup_share": 0.1},
             "training.clip": 1.0,

@@ -58,6 +58,16 @@ def test_positions_and_the_norm_stay_and_columns_without_a_token_have_no_score()
     assert found.values[0] - found.baselines[0] == pytest.approx(found.scores.sum(), rel=1e-3, abs=1e-4)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_columns_without_a_token_say_nothing_of_those_with_one(method: Method) -> None:
+    """Also where a function listens to them."""
+    weights = torch.randn(len(IDS) + 2, 4)
+    model = Asked(lambda x: torch.einsum("btd,td->b", x, weights).unsqueeze(1))
+    found = model.attributed(method, steps=1, padding=2)
+    expected = (model.words * weights[: len(IDS)].numpy()).sum(1)
+    np.testing.assert_allclose(found.scores[0, : len(IDS)], expected, rtol=1e-5, atol=1e-6)
+
+
 def test_the_gap_shrinks_with_the_steps() -> None:
     weights = torch.randn(4)
     model = Asked(lambda x: (3 * x @ weights).sigmoid().sum(1, keepdim=True))

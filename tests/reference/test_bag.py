@@ -103,5 +103,8 @@ def test_a_text_is_the_same_beside_others_and_wherever_its_padding_is() -> None:
     together = bag(Tokens.of(ids, pad=0))
     for row, text in enumerate(([1, 4, 5, 4, 2], [1, 6, 7, 2], [1, 2])):
         torch.testing.assert_close(together[row], bag(read(text))[0])
+    # whatever stands there
+    other = torch.where(ids == 0, 4, ids)
+    torch.testing.assert_close(bag(Tokens(other, Tokens.of(ids, pad=0).positions)), together)
     empty = bag(Tokens(torch.zeros(1, 3, dtype=torch.long), torch.full((1, 3), -1)))
     torch.testing.assert_close(empty[0], bag.bias.log_softmax(0))

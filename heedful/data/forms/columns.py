@@ -85,7 +85,8 @@ class Profile:
     def is_label(self) -> bool:
         """Whether it has so few different values that they may be classes."""
         few = 2 <= self.distinct <= min(_LABELS, max(2, self.filled // 3))
-        whole = self.numeric < 0.98 or all(float(value).is_integer() for value in self.counts)
+        numbers = (number_in(value) for value in self.counts)
+        whole = self.numeric < 0.98 or all(number is None or number.is_integer() for number in numbers)
         return few and whole and self.words <= 6 and self.filled >= 0.9 * self.rows and not _is_measured(self)
 
     @property

@@ -157,11 +157,12 @@ class LabelledColumns(Form):
     ) -> Found:
         table = tables[next(iter(tables))]
         numbers = label.numeric >= 0.98 and not label.is_label
-        if label.is_label and label.numeric >= 0.98 and label.distinct >= _RATED:
+        whole = sum(number_in(value) is not None for value in label.counts)
+        if label.is_label and label.numeric >= 0.98 and whole >= _RATED:
             certainty = min(certainty, 0.75)
             notes = [
                 *notes,
-                f"{label.name!r} holds {label.distinct} whole numbers, taken for classes; if they measure "
+                f"{label.name!r} holds {whole} whole numbers, taken for classes; if they measure "
                 "something, add numbers = true below [data]",
             ]
         known = {part: each for part, each in tables.items() if _has(each, label.name)}

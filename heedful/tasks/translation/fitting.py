@@ -167,8 +167,16 @@ def _passes(shape: Shape, amount: Amount, means: Means, training: TrainingConfig
     if training.epochs is not None:
         limits.append(training.epochs)
     if training.steps is not None:
-        limits.append(training.steps * training.batch_tokens * training.accumulate / amount.tokens)
+        limits.append(training.steps * training.accumulate * _batch(training) / amount.tokens)
     return min(limits)
+
+
+def _batch(training: TrainingConfig) -> int:
+    """Tokens of a batch where the number of updates is given."""
+    if "batch_tokens" in training.model_fields_set:
+        return training.batch_tokens
+    updates = (training.steps or 0) * training.accumulate
+    return next(batch for bound, batch in _BATCH if updates * batch <= bound)
 
 
 def _by_clock(shape: Shape, amount: Amount, means: Means) -> float:

@@ -127,10 +127,15 @@ def test_two_records_are_compared(say: Say, trained: Path, second: Path, here: P
 
 
 def test_of_a_text_that_is_too_long_the_first_part_is_looked_at(say: Say, trained: Path, here: Path) -> None:
-    said = say("inspect", trained, "--text", "1 2 3. " * 12, "--save", "long.safetensors")
+    text = f"3 2 1. {'1 2 3. ' * 12}"
+    said = say("inspect", trained, "--text", text, "--save", "long.safetensors")
     assert said.code == 0
     assert said.err.splitlines()[0].startswith("the text is longer than the model reads: this is the first of its ")
-    assert len(heedful.load_record(here / "long.safetensors").axis("source").tokens) < 12
+    seen = heedful.load_record(here / "long.safetensors").axis("source").tokens
+    assert say("inspect", trained, "--text", "3 2 1.", "--save", "part.safetensors").code == 0
+    part = heedful.load_record(here / "part.safetensors").axis("source").tokens
+    assert len(seen) < 12
+    assert seen[: len(part) - 1] == part[:-1]
 
 
 def test_pairs_that_are_too_long_have_no_part_in_the_habits_of_heads(say: Say, trained: Path, here: Path) -> None:

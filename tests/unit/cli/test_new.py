@@ -424,6 +424,13 @@ def test_what_is_uncertain_is_told_in_a_pipe(say: Say, here: Path) -> None:
     )
 
 
+def test_two_numbers_and_an_empty_cell_are_two_classes(say: Say, here: Path) -> None:
+    said = say("new", *put({"a.tsv": table([*((line, n % 2) for n, line in enumerate(ENGLISH)), ("so", "")])}))
+    assert said.code == 0
+    assert "not certain" not in said.err
+    assert "whole numbers" not in said.err
+
+
 SAME = {"a.tsv": table([(line, f"so {other}") for line, other in zip(ENGLISH, reversed(ENGLISH), strict=True)])}
 
 
@@ -572,6 +579,10 @@ SPOILED: dict[str, tuple[dict[str, str | bytes], str]] = {
     ),
     "an empty label": (
         {"a.tsv": table([*TONES[:-1], (ENGLISH[-1], "")])},
+        f"- 1 text (0.1 %) with an empty text or label\n    a.tsv:1000: {ENGLISH[-1][:70]}",
+    ),
+    "an empty label among numbers": (
+        {"a.tsv": table([*((line, n % 2) for n, line in enumerate(ENGLISH[:-1])), (ENGLISH[-1], "")])},
         f"- 1 text (0.1 %) with an empty text or label\n    a.tsv:1000: {ENGLISH[-1][:70]}",
     ),
     "a wrong encoding, saved again": (

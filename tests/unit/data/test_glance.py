@@ -52,6 +52,14 @@ def test_the_delimiter_of_csv_is_found(write: Write, delimiter: str) -> None:
     )
 
 
+def test_commas_inside_of_texts_do_not_part_them(write: Write) -> None:
+    """What gives all rows equally many columns goes before what gives most rows more of them."""
+    text = "".join(f"well, yes, {n}, and so on;{n % 2}\n" if n % 3 else f"number {n};{n % 2}\n" for n in range(60))
+    found = glance(write("a.csv", text)).shape
+    assert isinstance(found, Rows)
+    assert (found.delimiter, len(found.columns)) == (";", 2)
+
+
 def test_csv_may_hold_line_ends(write: Write) -> None:
     path = write("a.csv", 'text,label\n"two\nlines",1\nnext,0\n')
     assert list(table_rows(path, ",")) == [(1, ["text", "label"]), (2, ["two\nlines", "1"]), (4, ["next", "0"])]
@@ -155,6 +163,14 @@ def test_what_is_no_utf8_is_told_with_the_line_and_the_remedy(
     assert str(told.value).replace(f"{tmp_path}/", "") == message
 
 
+@pytest.mark.parametrize("line", [1, 200_000, 399_999])
+def test_the_line_at_fault_is_counted_from_the_beginning_of_a_large_file(write: Write, line: int) -> None:
+    lines = [b"plain text"] * 400_000
+    lines[line - 1] = b"sch\xf6n"
+    with pytest.raises(DataError, match=rf"a\.txt:{line}: this line is not UTF-8; "):
+        glance(write("a.txt", b"\n".join(lines)))
+
+
 def test_letters_that_blocks_cut_in_two_are_whole(write: Write) -> None:
     line = "é" * 1000
     assert isinstance(glance(write("a.txt", f"a{line}\n" * 1100)).shape, Plain)
@@ -176,6 +192,7 @@ def test_missing_and_damaged_files(write: Write, tmp_path: Path) -> None:
         ([["Quality", "#1 ID", "#1 String"], ["1", "702", "He said so."], ["0", "703", "She did."]], True),
         ([["en", "de", "x"], ["a good film", "ein guter Film", "x"], ["so is it", "so ist es", "x"]], True),
         ([["words", "score"], ["a good film", "1.5"]], True),
+        ([["height", "weight"], ["1.78", "70"], ["1.64", "58.5"]], True),
         ([["a good film", "1"], ["a bad film", "0"]], False),
         ([["How are you?", "Wie geht es dir?"], ["Hello", "Hallo"]], False),
         ([["Hi.", "Hallo!"], ["Run!", "Lauf!"]], False),
@@ -199,6 +216,8 @@ def test_columns_are_what_their_values_are_like() -> None:
     assert kinds([f"a{n:04x}" for n in range(100)]) == {"is_id"}
     assert kinds([f"{n * 0.37 % 5:.2f}" for n in range(100)]) == {"is_number"}
     assert kinds(["0", "1"] * 50) == {"is_label", "is_number"}
+    assert kinds([*["0", "1"] * 50, ""]) == {"is_label", "is_number"}, "one was forgotten"
+    assert kinds([*["0", "1"] * 50, "n/a"]) == {"is_label", "is_number"}
     assert kinds([str(n * 7 % 100) for n in range(100)], "item_id") == {"is_id"}
     assert kinds([""] * 90 + ["x y z"] * 10) == set()
 

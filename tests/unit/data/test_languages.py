@@ -91,6 +91,7 @@ def test_codes(word: str, code: str) -> None:
         ("testament.txt", None, "", ""),
         ("reviews.csv", None, "", ""),
         ("train/source.txt", "train", "", ""),
+        ("training/test.en", "test", "en", ""),
     ],
 )
 def test_names_of_files(name: str, part: str | None, language: str, pair: str) -> None:

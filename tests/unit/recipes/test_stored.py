@@ -77,3 +77,8 @@ def test_what_nobody_sets_stays_as_the_run_began() -> None:
 def test_nothing_is_taken_up_where_nothing_is_open() -> None:
     assert taken_up(Whole(), Whole().model_dump()) is None
     assert taken_up(Whole(part=Old(), wide=False), {"part": STORED["part"]}) is None
+
+
+def test_a_run_of_which_nothing_was_trained_means_what_it_would_mean_today() -> None:
+    assert taken_up(Whole(), STORED) is not None
+    assert taken_up(Whole(), STORED, begun=False) is None

@@ -63,6 +63,14 @@ def test_what_is_given_goes_before_what_would_be_chosen(open_recipe: Path) -> No
     assert given.model.d_model == whole(open_recipe).model.d_model
 
 
+def test_who_asks_for_more_threads_gets_what_needs_more_time(open_recipe: Path) -> None:
+    few, many = (
+        whole(open_recipe, "--training.minutes", "0.001", "--training.threads", str(threads)).model.model_dump()
+        for threads in (1, 64)
+    )
+    assert few["d_ff"] < many["d_ff"]
+
+
 def test_who_says_a_size_has_the_rest_of_the_model_as_documented(open_recipe: Path) -> None:
     words = ("--model.d_ff", "32")
     assert whole(open_recipe, *words).model == load_recipe(open_recipe, words).model

@@ -68,6 +68,15 @@ def test_more_time_never_gives_a_smaller_model_and_more_text_never_a_smaller_voc
     assert by_text[0]["tokenizer.size"] < by_text[-1]["tokenizer.size"]
 
 
+def test_more_pairs_never_give_a_smaller_model_and_few_no_large_one_however_long_they_are_read() -> None:
+    by_pairs = [
+        weight(dict(chosen(replace(AMOUNT, pairs=pairs, letters=100 * pairs), Means(None), recipe=recipe())))
+        for pairs in (100, 3000, 30_000, 300_000)
+    ]
+    assert by_pairs == sorted(by_pairs)
+    assert by_pairs[0] == by_pairs[1] < by_pairs[2] < by_pairs[3]
+
+
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
@@ -106,6 +115,20 @@ def test_a_text_that_is_read_often_is_learned_with_more_dropout(limit: dict[str,
     assert dropout == (0.3 if often else 0.1)
 
 
+@pytest.mark.parametrize("given", [{}, {"batch_tokens": 512}, {"accumulate": 4}])
+def test_updates_are_as_many_passes_as_their_batches_make(given: dict[str, int]) -> None:
+    """Dropout is that of so many epochs."""
+    kinds = set()
+    for steps in (round(500 * 1.2**number) for number in range(25)):
+        by_steps = chosen(AMOUNT, Means(None), recipe=recipe(training={"steps": steps, **given}))
+        batch = given.get("batch_tokens", by_steps["training.batch_tokens"])
+        epochs = math.ceil(steps * given.get("accumulate", 1) * batch / AMOUNT.tokens)
+        by_epochs = chosen(AMOUNT, Means(None), recipe=recipe(training={"epochs": epochs, **given}))
+        assert by_steps["model.dropout"] == by_epochs["model.dropout"]
+        kinds.add(by_steps["model.dropout"])
+    assert len(kinds) == 3
+
+
 def test_an_amount_is_counted_from_the_pairs() -> None:
     from heedful.data.readers import Pair
 
@@ -121,5 +144,6 @@ def test_means_are_minutes_times_cores_and_never_measured() -> None:
     two = [Means.of(config, threads=t, processes=p, gpu=False).seconds for t, p in ((2, 1), (1, 2))]
     assert two[0] == two[1]
     assert 120 < (two[0] or 0) < 240
-    assert (Means.of(config, threads=16, processes=1, gpu=True).seconds or 0) > (two[0] or 0)
+    gpus = [Means.of(config, threads=16, processes=p, gpu=True).seconds or 0 for p in (1, 2)]
+    assert (two[0] or 0) < gpus[0] < gpus[1] < 2 * gpus[0]
     assert Means.of(TrainingConfig.model_validate({"steps": 5}), threads=4, processes=1, gpu=False) == Means(None)

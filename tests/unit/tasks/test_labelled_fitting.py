@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
+import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from heedful.data.labelled import Choice, Labelled
+from heedful.data.questions import Question
+from heedful.data.sequences import windows as cut
+from heedful.data.tokenizers import Characters
 from heedful.errors import DataError
-from heedful.recipes.load import filled, left_open, recipe_from
+from heedful.recipes.load import filled, left_open, recipe_from, taking_up
 from heedful.recipes.recipe import Recipe
 from heedful.runs.fitted import fitted
 from heedful.tasks.classification import fitting as classes
@@ -19,6 +26,7 @@ from heedful.tasks.fitting import Means
 from heedful.tasks.kind import kind_of
 from heedful.tasks.language.fitting import chosen
 from heedful.tasks.language.recipe import LanguageRecipe
+from heedful.tasks.spans import fitting as spans
 from heedful.tasks.tagging.fitting import Amount
 
 FILES = {
@@ -34,6 +42,13 @@ FILES = {
     "language_modelling": ("To be or not to be.\n", "txt"),
 }
 task = pytest.mark.parametrize("task", FILES)
+SPECIAL = Characters("ab", lowercase=False).special
+UNREAD = {
+    "task": "classification",
+    "output": "runs/none",
+    "data": {"train": {"path": "a.jsonl"}, "validation": {"path": "b.jsonl"}},
+    "training": {"minutes": 2},
+}
 
 
 def recipe(folder: Path, task: str, **tables: Any) -> Recipe:
@@ -96,6 +111,20 @@ def test_what_is_said_of_a_model_is_kept_and_chosen_around(
     assert (whole.model != type(whole.model)(**model)) == found
 
 
+@task
+@pytest.mark.parametrize("begun", [False, True])
+def test_what_was_fitted_is_kept_whatever_becomes_of_the_text(tmp_path: Path, task: str, begun: bool) -> None:
+    """Also what is nothing, as no dropout for a text that is hardly read once."""
+    open_ = recipe(tmp_path, task, training={"steps": 1})
+    path = Path(open_.data.train.path)  # type: ignore[attr-defined]
+    path.write_text("\n".join([path.read_text()] * 400))
+    whole = fitted(open_, device=torch.device("cpu"))
+    if task == "language_modelling":
+        assert whole.model.dropout == 0 != open_.model.dropout
+    path.write_text(FILES[task][0])
+    assert taking_up(open_, whole.model_dump(mode="json"), begun=begun) == whole
+
+
 def test_what_is_wider_learns_more_carefully_and_more_slowly(tmp_path: Path) -> None:
     for task in ("classification", "tagging", "spans", "language_modelling"):
         paces = [recipe(tmp_path, task, model={"d_model": width}) for width in (64, 256)]
@@ -119,6 +148,59 @@ def test_texts_of_classes_are_voted_on_and_others_are_not(tmp_path: Path) -> Non
     data = {"train": {"path": str(path)}, "validation": {"path": str(path)}, "numbers": True}
     numbers = recipe(tmp_path, "classification", data=data)
     assert "model.bag" not in kind_of(numbers).fit(numbers, Means())
+
+
+def test_a_choice_is_as_much_to_read_as_its_candidates() -> None:
+    candidates = (("Who?", "it was Ann"), ("Who?", "nobody"), ("Who?", "a dog"))
+    choice = Choice(candidates, ("a", "b", "c"), (0,), ("a",), "f:1")
+    labelled = [Labelled(each, "x", "f:1") for each in candidates]
+    one, each = (classes.Amount.of(examples) for examples in ([choice], labelled))
+    assert (one.examples, one.words, one.lessons) == (each.examples, each.words, each.lessons)
+
+
+def test_fewer_texts_are_never_read_less_often() -> None:
+    passes = [classes.Amount(examples, 20 * examples, 2).passes for examples in (9, 1000, 9000, 19_000, 21_000, 10**6)]
+    assert passes == sorted(passes, reverse=True)
+    assert passes[-3] > passes[-1]
+    tuned = [
+        Lessons(examples, 20.0 * examples).tuning(
+            Means(), recipe=open_recipe, model=open_recipe.model, rate=1e-4, monitor="loss", validation=Lessons(1, 1.0)
+        )["training.epochs"]
+        for open_recipe in [recipe_from(UNREAD, place="here")]
+        for examples in (100, 4000, 10**6)
+    ]
+    assert tuned[0] > tuned[1] > tuned[2]
+
+
+@pytest.mark.parametrize("length", [20, 300, 1000])
+def test_so_many_windows_are_expected_as_there_are(length: int) -> None:
+    """With 27 tokens for 20 words."""
+    dice = random.Random(length)
+    questions = [
+        Question("who was it " * dice.randint(1, 4), "word " * dice.randint(length // 2, 2 * length), (), "1", "f")
+        for _ in range(50)
+    ]
+    windows = []
+    for question in questions:
+        asked, context = (round(1.35 * len(text.split())) for text in (question.question, question.context))
+        windows += cut(
+            range(asked),
+            range(context),
+            [(0, 1)] * context,
+            special=SPECIAL,
+            max_length=128,
+            stride=(128 - asked - 3) // 2,
+        )
+    found = spans.lessons(questions, window=128)
+    assert found.examples == pytest.approx(len(windows), rel=0.1)
+    assert found.tokens == pytest.approx(sum(len(window.ids) for window in windows), rel=0.1)
+
+
+def test_entities_are_judged_by_f1_and_words_by_accuracy(tmp_path: Path) -> None:
+    words = recipe(tmp_path, "tagging")
+    assert kind_of(words).fit(words, Means())["training.monitor"] == "accuracy"
+    Path(words.data.train.path).write_text("Ann\tB-PER\nruns\tO\n")  # type: ignore[attr-defined]
+    assert kind_of(words).fit(words, Means())["training.monitor"] == "f1"
 
 
 def test_few_examples_are_seen_often_and_many_until_the_clock_ends_it(tmp_path: Path) -> None:
@@ -146,11 +228,39 @@ def test_what_learns_slowly_takes_smaller_steps(tmp_path: Path) -> None:
     assert batches == [256, 500, 1280]
 
 
+@pytest.mark.parametrize(
+    "training",
+    [{"steps": 70}, {"steps": 2000}, {"epochs": 2}, {"epochs": 50}, {"steps": 70, "epochs": 50}, {"minutes": 2}],
+    ids=str,
+)
+@pytest.mark.parametrize("seconds", [None, 120.0])
+@pytest.mark.parametrize("examples", [500, 50_000, 10**6])
+def test_whoever_ends_training_there_are_looks_before_and_not_too_many(
+    training: dict[str, Any], seconds: float | None, examples: int
+) -> None:
+    open_ = recipe_from({**UNREAD, "training": training}, place="here")
+    lessons, pace = Lessons(examples, 25.0 * examples), Pace(3e-3, 30_000)
+    found = lessons.settings(
+        Means(seconds), recipe=open_, passes=4, pace=pace, monitor="loss", validation=Lessons(1000, 25_000.0)
+    )
+    batch = found["training.batch_tokens"]
+    epochs = training.get("epochs", found.get("training.epochs", math.inf))
+    by_clock = math.inf if seconds is None else seconds * pace.speed / batch
+    updates = min(training.get("steps", math.inf), epochs * lessons.tokens / batch, by_clock)
+    every = found["training.evaluate_every"]
+    assert every == 25 or every <= 1 + updates / 1.6, "of the time a fifth may be left"
+    assert updates / every <= 26
+
+
 def test_a_long_validation_text_is_read_seldom() -> None:
     assert evaluate_every(1e6, 500, read=1e4) < evaluate_every(1e6, 500, read=1e6)
     assert evaluate_every(1e6, 500, read=1e9) == 1000, "twice at least"
     assert evaluate_every(1e6, 500, read=1) == 100, "twenty times at most"
     assert evaluate_every(1e3, 500, read=1) == 25
+    for read in (1e5, 2e5, 4e5):
+        looks = 1e6 / 500 / evaluate_every(1e6, 500, read=read)
+        # to read takes a third of what it takes to learn
+        assert looks <= 2 or looks * read / 3 < 1e6 / 6, "most of the time is for learning"
 
 
 def test_n_grams_have_more_buckets_where_there_are_more_words_and_fewer_where_there_are_more_classes() -> None:
@@ -161,6 +271,7 @@ def test_n_grams_have_more_buckets_where_there_are_more_words_and_fewer_where_th
     assert buckets(1000, 2) == 4096
     assert buckets(1000, 2) < buckets(20_000, 2) < buckets(10**7, 2)
     assert buckets(10**7, 1000) < buckets(10**7, 2)
+    assert all(labels * buckets(10**7, labels) <= 2_000_000 for labels in range(2, 400)), "so many weights fit"
 
 
 def test_a_text_that_is_read_often_is_learned_with_dropout(tmp_path: Path) -> None:
@@ -172,6 +283,23 @@ def test_a_text_that_is_read_often_is_learned_with_dropout(tmp_path: Path) -> No
 
     assert dropout(2_000_000) == 0
     assert dropout(30_000) > dropout(150_000) > 0
+
+
+def test_more_time_never_gives_a_smaller_gpt_and_what_ends_training_first_counts(tmp_path: Path) -> None:
+    open_ = recipe(tmp_path, "language_modelling")
+    assert isinstance(open_, LanguageRecipe)
+
+    def found(seconds: float | None = None, **training: int) -> Mapping[str, Any]:
+        each = recipe(tmp_path, "language_modelling", training=training or {"minutes": 2})
+        assert isinstance(each, LanguageRecipe)
+        return chosen(2_000_000, Means(seconds), recipe=each, validation=9000)
+
+    widths = [found(seconds)["model.d_model"] for seconds in (None, 1.0, 60.0, 1000.0, 1e4, 1e6)]
+    assert widths == sorted(widths)
+    assert widths[0] < widths[-1]
+    assert found(steps=9, epochs=90) == found(steps=9) != found(epochs=90)
+    assert found(steps=10**7, epochs=90) == found(epochs=90)
+    assert found(60.0, epochs=10**4) == found(60.0) != found(epochs=10**4)
 
 
 @task
