@@ -63,12 +63,13 @@ class Shape:
 
 
 _SHAPES: Final = (
-    (Shape(128, 256, (2, 1)), 0.0, 0),
-    (Shape(128, 512, (2, 2)), 20.0, 0),
-    (Shape(128, 512, (4, 4)), 60.0, 10_000),
-    (Shape(256, 1024, (4, 4)), 40.0, 60_000),
+    (Shape(128, 256, (2, 1)), 0, 0.0, 0.0),
+    (Shape(128, 512, (2, 2)), 0, 20.0, 5e6),
+    (Shape(128, 512, (4, 4)), 10_000, 60.0, 1.2e7),
+    (Shape(256, 1024, (4, 4)), 60_000, 40.0, 3e7),
 )
-"""From small to large; from so many passes over so many pairs on each is not worse than the one before."""
+"""From small to large; of so many pairs, from so many passes over them or so many tokens learned from on, each is not
+worse than the one before."""
 _POWER: Final = 8e9
 """Weights times tokens that one core learns from in a second."""
 _RATE: Final = 5e-3
@@ -155,8 +156,8 @@ def _model(shape: Shape, passes: float) -> Settings:
 def _shape(amount: Amount, means: Means) -> Shape:
     """The largest that is worth its time, which has no end where the clock does not end training."""
 
-    def is_worth(shape: Shape, passes: float, pairs: int) -> bool:
-        return amount.pairs >= pairs and _by_clock(shape, amount, means) >= passes
+    def is_worth(shape: Shape, pairs: int, passes: float, learned: float) -> bool:
+        return amount.pairs >= pairs and _by_clock(shape, amount, means) >= min(passes, learned / amount.tokens)
 
     return [row[0] for row in _SHAPES if is_worth(*row)][-1]
 
