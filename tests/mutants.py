@@ -3447,6 +3447,15 @@ FIRST_HOUR = (
         (SCHEDULES,),
     ),
     Mutant(
+        "a clock that ends training first is not heard",
+        "training/schedules.py",
+        '''falls evenly; where time runs faster than updates, with the time."""
+        step = max(step, int(spent * self.steps))''',
+        '''falls evenly; where time runs faster than updates, with the time."""
+        step = max(step, 0)''',
+        (SCHEDULES,),
+    ),
+    Mutant(
         "a warm-up beside the clock is over at once",
         "training/schedules.py",
         "return rising * self.schedule.rate(",

@@ -57,7 +57,8 @@ class Cosine(Schedule):
     floor: float = 0.0
 
     def rate(self, step: int, *, spent: float = 0.0) -> float:
-        """Rises for `warmup` updates, then falls smoothly."""
+        """Rises for `warmup` updates, then falls smoothly; where time runs faster than updates, with the time."""
+        step = max(step, int(spent * self.steps))
         if step <= self.warmup:
             return self.peak * step / self.warmup
         done = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))
@@ -73,7 +74,8 @@ class Linear(Schedule):
     steps: int
 
     def rate(self, step: int, *, spent: float = 0.0) -> float:
-        """Rises for `warmup` updates, then falls evenly."""
+        """Rises for `warmup` updates, then falls evenly; where time runs faster than updates, with the time."""
+        step = max(step, int(spent * self.steps))
         if step <= self.warmup:
             return self.peak * step / self.warmup
         return self.peak * max(0.0, (self.steps - step) / max(1, self.steps - self.warmup))

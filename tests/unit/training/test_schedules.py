@@ -85,6 +85,14 @@ def test_by_the_clock_a_rate_goes_with_the_time_and_not_with_the_updates() -> No
     assert line.rate(1) > 0
 
 
+@pytest.mark.parametrize("schedule", [Linear(2.0, 10, 100), Cosine(2.0, 10, 100, 0.5)])
+def test_where_updates_and_time_are_limited_a_rate_goes_with_what_ends_first(schedule: Linear | Cosine) -> None:
+    for step in (1, 10, 11, 60, 100):
+        assert schedule.rate(step, spent=(step - 1) / 100) == schedule.rate(step), "a clock that is behind says nothing"
+    assert schedule.rate(20, spent=0.75) == schedule.rate(75)
+    assert schedule.rate(20, spent=1.0) == schedule.rate(100)
+
+
 def test_by_the_clock_a_warm_up_is_still_counted_in_updates() -> None:
     wave = ByClock(Cosine(2.0, 0, ByClock.TICKS, 0.5), 20)
     assert wave.rate(5, spent=0.5) == pytest.approx((0.5 + 1.5 / 2) * 5 / 20, abs=1e-3)
