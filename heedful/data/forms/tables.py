@@ -176,9 +176,3 @@ def _alike(one: Rows | Objects, other: object) -> bool:
 
 def _names(shape: Rows | Objects) -> set[str]:
     return {column.name for column in shape.columns}
-
-
-def table_of(file: Glance) -> Table:
-    """A file as a table."""
-    assert isinstance(file.shape, Rows | Objects)
-    return Table(file.path, file.shape, file.named.pair)
