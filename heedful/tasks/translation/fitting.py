@@ -74,6 +74,8 @@ _POWER: Final = 8e9
 """Weights times tokens that one core learns from in a second."""
 _RATE: Final = 5e-3
 """Of a width of 128 and two layers."""
+_POST_NORM: Final = 2e-3
+"""The highest of a width of 128 that normalisation behind each sublayer stands."""
 _LETTERS: Final = 3.5
 """Letters of a piece."""
 _DROPOUT: Final = ((15.0, 0.1), (50.0, 0.2), (math.inf, 0.3))
@@ -135,13 +137,19 @@ def chosen(amount: Amount, means: Means, *, recipe: TranslationRecipe) -> Settin
     shape = Shape.of(model) if model.sized else _shape(amount, means)
     passes = _passes(shape, amount, means, recipe.training)
     batch = _first(_BATCH, passes * amount.tokens)
+    most = _POST_NORM * math.sqrt(128 / shape.d_model) if _is_post_norm(model) else math.inf
     return {
         **({"tokenizer.size": amount.vocabulary} if pieces else {}),
         **({} if model.sized else _model(shape, passes)),
         "training.batch_tokens": batch,
-        "training.schedule": {"kind": "linear", "rate": float(f"{shape.rate:.2g}"), "warmup_share": 0.1},
+        "training.schedule": {"kind": "linear", "rate": float(f"{min(shape.rate, most):.2g}"), "warmup_share": 0.1},
         "training.evaluate_every": min(1000, max(100, round(amount.tokens / batch))),
     }
+
+
+def _is_post_norm(model: TransformerConfig) -> bool:
+    """Whether somebody wants it so, or says how large it is and leaves that as the paper has it."""
+    return model.residual == "post_norm" and (model.sized or "residual" in model.model_fields_set)
 
 
 def _model(shape: Shape, passes: float) -> Settings:

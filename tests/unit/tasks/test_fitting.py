@@ -100,13 +100,17 @@ def test_who_says_one_size_says_them_all_and_who_says_the_rate_too_says_everythi
 
 
 def test_what_is_wider_or_deeper_learns_more_carefully() -> None:
-    def rate(**model: int) -> float:
-        return float(chosen(AMOUNT, Means(600.0), recipe=recipe(model=model))["training.schedule"]["rate"])
+    def rate(residual: str, **model: int) -> float:
+        table = {"residual": residual, **model}
+        return float(chosen(AMOUNT, Means(600.0), recipe=recipe(model=table))["training.schedule"]["rate"])
 
-    assert rate(d_model=128, layers=2) == 5e-3
-    assert rate(d_model=128, layers=2) > rate(d_model=256, layers=2) > rate(d_model=512, layers=2)
-    assert rate(d_model=128, layers=2) > rate(d_model=128, layers=6)
-    assert rate(d_model=512, layers=6) == pytest.approx(7e-4, rel=0.5), "about that of the paper's base model"
+    assert rate("pre_norm", d_model=128, layers=2) == 5e-3
+    for residual in ("pre_norm", "post_norm"):
+        rates = [rate(residual, d_model=width, layers=2) for width in (128, 256, 512)]
+        assert rates == sorted(set(rates), reverse=True)
+        assert rate(residual, d_model=256, layers=2) >= rate(residual, d_model=256, layers=6)
+        assert rate(residual, d_model=512, layers=6) == pytest.approx(7e-4, rel=0.5), "that of the paper's base model"
+    assert rate("post_norm", d_model=128, layers=2) == rate("post_norm") < rate("pre_norm")
 
 
 @pytest.mark.parametrize(("limit", "often"), [({"epochs": 90}, True), ({"epochs": 5}, False), ({"steps": 9}, False)])
