@@ -62,7 +62,7 @@ class Section(BaseModel):
         found = handler(core)
         table = handler.resolve_ref_schema(found)
         for name, about in cls.explanations().items():
-            table["properties"].get(name, {}).setdefault("description", about)
+            table.get("properties", {}).get(name, {}).setdefault("description", about)
         return found
 
     @classmethod
@@ -93,8 +93,12 @@ class Section(BaseModel):
 
 @cache
 def _explanations(section: type[Section]) -> Mapping[str, str]:
-    """Of the keys that it has itself."""
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(section))).body
+    """Of the keys that it has itself; none of a class that was typed in, which no file holds."""
+    try:
+        source = inspect.getsource(section)
+    except (OSError, TypeError):
+        return {}
+    (body,) = ast.parse(textwrap.dedent(source)).body
     assert isinstance(body, ast.ClassDef)
     return {
         key.target.id: inspect.cleandoc(about.value.value)

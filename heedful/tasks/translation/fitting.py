@@ -69,7 +69,7 @@ _SHAPES: Final = (
     (Shape(256, 1024, (4, 4)), 60_000, 40.0, 3e7),
 )
 """From small to large; of so many pairs, from so many passes over them or so many tokens learned from on, each is not
-worse than the one before."""
+worse than the one before. Measured of the second, estimated of the others."""
 _POWER: Final = 8e9
 """Weights times tokens that one core learns from in a second."""
 _RATE: Final = 5e-3

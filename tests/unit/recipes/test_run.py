@@ -225,6 +225,17 @@ def test_every_key_is_explained() -> None:
         assert section.model_fields.keys() - section.explanations().keys() <= {"kind"}, section.__name__
 
 
+def test_a_table_that_no_file_holds_has_keys_without_explanations() -> None:
+    space: dict[str, Any] = {"__name__": "typed_in"}
+    exec(
+        "from heedful.recipes.section import Section\nclass Own(Section):\n    rate: float\nclass Bare(Section): ...",
+        space,
+    )
+    assert space["Own"].explanations() == {}
+    assert space["Own"].model_json_schema()["required"] == ["rate"]
+    assert space["Bare"].model_json_schema()["additionalProperties"] is False
+
+
 @pytest.mark.parametrize("task", tasks())
 def test_the_schema_is_closed_and_knows_every_key(task: str) -> None:
     schema = json.loads(json_schema(task))
