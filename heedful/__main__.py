@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 import traceback
@@ -14,6 +16,8 @@ from heedful.version import __version__
 _MISUSED = 2
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
+_OBJECTS = 50_000
+"""New ones until the first are looked through for those that nobody needs: reading PyTorch makes a million that stay."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     2 is an error that the user can mend (its message is on standard error, HEEDFUL_DEBUG=1 adds a traceback),
     1 an unexpected one, 130 an interruption from the keyboard, 141 a reader of the output that went away.
     """
+    gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
+    atexit.register(gc.freeze)  # or all that lives is looked through once more at the end, for half a second
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _run(arguments)

@@ -170,3 +170,15 @@ def test_an_interrupted_process_ends_quietly(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, env=os.environ)
     assert (done.returncode, done.stderr) == (130, "heedful: interrupted\n")
+
+
+def test_nothing_is_collected_while_a_process_ends() -> None:
+    program = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 1000))\n"  # runs after what `main` registers
+        "from heedful.__main__ import main\n"
+        "main(['--version'])\n"
+        "print(gc.get_freeze_count() > 1000)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1:] == ["False", "True"]
