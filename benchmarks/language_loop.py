@@ -14,7 +14,7 @@ from heedful.tasks.language.problem import LanguageModelling
 from heedful.training.distributed import world
 from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
 from heedful.training.optimizers import Adam
-from heedful.training.precision import Exact, Half, has_fast_bf16
+from heedful.training.precision import Exact, Half, is_faster_in_bf16
 from heedful.training.schedules import Constant
 from heedful.training.trainer import Habits, Limits, Trainer
 
@@ -43,7 +43,7 @@ def ours(settings: dict[str, Any], stream: np.ndarray, *, vocabulary: int, rate:
     model = build_language_model(config, vocabulary=vocabulary)
     audience = Audience()
     here = audience.here
-    precision = Half(model) if has_fast_bf16(here.device) else Exact(model)
+    precision = Half(model) if is_faster_in_bf16(model, here.device) else Exact(model)
     trainer = Trainer(
         model,
         LanguageModelling(

@@ -10,7 +10,7 @@ dropout, label smoothing and Adam, on the same threads; counted are target token
 contestant starts anew in processes of its own, makes some updates unmeasured and then the measured ones, so that a busy
 moment of the machine meets all of them. Ratios are taken within a round, then their median over rounds.
 
-heedful        as `heedful train` does it: bf16 where the processor has it, fp32 elsewhere
+heedful        as `heedful train` does it: bf16 where the processor has it and the model is wide, fp32 elsewhere
 heedful-2x1    the same with two processes of one thread, as torchrun starts them, instead of one with two threads
 plain-*        nn.Transformer in a plain loop, fp32 or bf16 by autocast
 *-keep         the same with glibc told to keep freed pages, as heedful does it: the share of that alone

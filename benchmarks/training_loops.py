@@ -28,7 +28,7 @@ from heedful.tasks.writing import Writing
 from heedful.training.distributed import world
 from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
 from heedful.training.optimizers import Adam
-from heedful.training.precision import Exact, Half, has_fast_bf16
+from heedful.training.precision import Exact, Half, is_faster_in_bf16
 from heedful.training.schedules import Constant
 from heedful.training.trainer import Habits, Limits, Trainer
 
@@ -82,7 +82,7 @@ class Ours(Loop, Listener, Keeper):
         self._updates: list[Update] = []
         self._world = world(torch.device("cpu"))  # entered for as long as the process lives
         here = self._world.__enter__()
-        half = has_fast_bf16(here.device) if precision == "auto" else precision == "bf16"
+        half = is_faster_in_bf16(model, here.device) if precision == "auto" else precision == "bf16"
         masters = Half(model) if half else Exact(model)
         self._trainer = Trainer(
             model,

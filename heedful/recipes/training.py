@@ -139,7 +139,7 @@ class TrainingConfig(Section):
     clip: Positive | None = None
     """largest norm of all gradients together; longer ones are shortened to it"""
     precision: Annotated[Literal["auto", "fp32", "bf16"], Mark.FIXED] = "auto"
-    """number format of weights and activations; auto takes bf16 where the hardware is fast at it"""
+    """number format of weights and activations; auto takes bf16 where a model of that width is faster in it"""
     ema: Annotated[Annotated[float, Field(gt=0, lt=1)] | None, Mark.FIXED] = None
     """decay of an exponential moving average of the weights, which is then what is evaluated and saved"""
     average: Count = 1

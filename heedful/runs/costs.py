@@ -58,7 +58,7 @@ class Costs(Listener):
         needs = training_memory(
             self._model,
             moments=2 if isinstance(config.optimizer, AdamConfig) else 0,
-            half=in_half(config, self._device),
+            half=in_half(config, self._model, self._device),
             averaged=config.ema is not None,
             tokens=config.batch_tokens,
             length=round(config.batch_tokens * plan.batches / max(1, plan.examples)),

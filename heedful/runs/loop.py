@@ -27,7 +27,7 @@ from heedful.tasks.task import Task
 from heedful.training.distributed import World
 from heedful.training.listeners import Listener
 from heedful.training.optimizers import Adam, MovingAverage, Optimizer, Sgd
-from heedful.training.precision import Exact, Half, has_fast_bf16
+from heedful.training.precision import Exact, Half, is_faster_in_bf16
 from heedful.training.schedules import ByClock, Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
 from heedful.training.trainer import Habits, Limits, Trainer
 
@@ -37,9 +37,9 @@ _BODY = "encoder"
 def build_trainer(
     run: Run[Any, Any], model: nn.Module, task: Task[Any], *, world: World, listener: Listener
 ) -> Trainer[Any]:
-    """What trains a model as its recipe says, in bf16 where that is asked for or the hardware is fast at it."""
+    """What trains a model as its recipe says, in bf16 where that is asked for or faster."""
     config, limits = run.recipe.training, limits_of(run.recipe.training)
-    precision = Half(model) if in_half(config, world.device) else Exact(model)
+    precision = Half(model) if in_half(config, model, world.device) else Exact(model)
     return Trainer(
         model,
         task,
@@ -68,9 +68,9 @@ def limits_of(config: TrainingConfig) -> Limits:
     return Limits(config.steps, config.epochs, config.minutes, config.patience, least or 0)
 
 
-def in_half(config: TrainingConfig, device: torch.device) -> bool:
+def in_half(config: TrainingConfig, model: nn.Module, device: torch.device) -> bool:
     """Whether training computes in bf16 there."""
-    return config.precision == "bf16" or (config.precision == "auto" and has_fast_bf16(device))
+    return config.precision == "bf16" or (config.precision == "auto" and is_faster_in_bf16(model, device))
 
 
 def _optimizer(config: TrainingConfig, parameters: Mapping[str, Tensor], *, factors: Mapping[str, float]) -> Optimizer:

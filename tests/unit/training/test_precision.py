@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.training.precision import Exact, Half, has_fast_bf16
+from heedful.training.precision import Exact, Half, has_fast_bf16, is_faster_in_bf16
 
 
 def backward(model: nn.Linear, x: torch.Tensor) -> None:
@@ -85,3 +85,23 @@ def test_what_is_frozen_has_a_master_but_is_not_trainable(kind: type[Exact | Hal
     precision = kind(model)
     assert (set(precision.masters), set(precision.trainable)) == ({"weight", "bias"}, {"bias"})
     assert precision.trainable["bias"] is precision.masters["bias"]
+
+
+@pytest.mark.parametrize(
+    ("model", "faster"),
+    [
+        (nn.Linear(256, 256), True),
+        (nn.Linear(255, 4096), False),
+        (nn.Sequential(nn.Embedding(8000, 128), nn.Linear(128, 512), nn.LayerNorm(512)), False),
+        (nn.Sequential(nn.Embedding(8000, 128), nn.LSTM(128, 256)), True),
+        (nn.Conv1d(64, 300, 5), True),
+        (nn.LayerNorm(512), False),
+    ],
+)
+def test_on_a_processor_only_wide_models_gain_from_bf16(
+    monkeypatch: pytest.MonkeyPatch, model: nn.Module, faster: bool
+) -> None:
+    monkeypatch.setattr("heedful.training.precision.has_fast_bf16", lambda device: device.type != "meta")
+    assert is_faster_in_bf16(model, torch.device("cpu")) is faster
+    assert is_faster_in_bf16(model, torch.device("cuda"))
+    assert not is_faster_in_bf16(model, torch.device("meta"))
