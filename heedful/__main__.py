@@ -17,7 +17,7 @@ _MISUSED = 2
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 _OBJECTS = 50_000
-"""New ones until the first are looked through for those that nobody needs: reading PyTorch makes a million that stay."""
+"""New ones until they are looked through for those that nobody needs: reading PyTorch makes a million that stay."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from heedful.catalogue import called, find, recipe_of, tasks
 from heedful.data.forms.form import Form, Found
-from heedful.data.forms.glance import Glance
+from heedful.data.forms.glance import Glance, Objects
 from heedful.errors import DataError, RecipeError
 
 CERTAIN: Final = 0.8
@@ -56,7 +56,7 @@ def proposals(files: Sequence[Glance], *, task: str | None = None, columns: Sequ
     found: dict[str, Proposal] = {}
     hints: list[str] = []
     for name, form in _forms(task):
-        for each in form.find(files, columns):
+        for each in (_in_lines(each, files) for each in form.find(files, columns)):
             if name not in found or each.certainty > found[name].found.certainty:
                 found[name] = Proposal(name, each)
         hints += [hint] if (hint := form.hint(files)) else []
@@ -75,6 +75,13 @@ def _forms(task: str | None) -> Iterator[tuple[str, Form]]:
         except RecipeError:  # of an installed package that cannot be used, and nobody asks for
             if task is not None:
                 raise
+
+
+def _in_lines(found: Found, files: Sequence[Glance]) -> Found:
+    """What is one list of JSON is written anew, since a recipe reads an object on each line."""
+    if found.converted or not any(isinstance(each.shape, Objects) and each.shape.listed for each in files):
+        return found
+    return replace(found, converted="objects are read line by line, so the list is written as lines of JSON")
 
 
 def _unknown(files: Sequence[Glance], task: str | None, columns: Sequence[str]) -> str:

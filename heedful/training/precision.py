@@ -80,8 +80,8 @@ class Half(Precision):
 
 
 _WIDE = 256
-"""From this width on bf16 products save more on a processor than it costs to prepare them (docs/numbers.md): at 192 none
-is faster, and fp32 needs a third of the memory."""
+"""From this width on bf16 products save more on a processor than it costs to prepare them (docs/numbers.md); at 192 it
+is neither faster nor slower, with three times the memory."""
 
 
 def is_faster_in_bf16(model: nn.Module, device: torch.device) -> bool:

@@ -11,11 +11,10 @@ from typing import Any, Final, final
 
 from heedful.data.forms.faults import Fault, Garbled, Leaked, Repeated
 from heedful.data.forms.form import Example, Form, Found, by_part
-from heedful.data.forms.glance import Glance, Objects
+from heedful.data.forms.glance import Glance, Objects, objects
 from heedful.data.forms.languages import guessed
 from heedful.data.forms.naming import Part
 from heedful.data.forms.saving import LineSaver, Saver
-from heedful.data.readers import records
 
 _USUAL: Final = "system"
 """Whose turns are learned unless a recipe says otherwise."""
@@ -55,7 +54,7 @@ class DialoguesFound(Found):
 
     def examples(self, part: Part) -> Iterator[Example]:
         """Dialogue by dialogue."""
-        for number, record in records(self.first(part)):
+        for number, record in objects(self.first(part)):
             text = "\n".join(turn.text("text") for turn in record.inners("turns"))
             yield Example((text,), (), number, json.dumps(record.fields, ensure_ascii=False), (text,))
 

@@ -17,7 +17,7 @@ from typing import Final
 from heedful.data.forms.columns import Profile, has_header, profiles
 from heedful.data.forms.naming import Named, named, plain_suffix
 from heedful.data.labelled import quoted_rows
-from heedful.data.readers import read_lines
+from heedful.data.readers import Record, read_lines, records
 from heedful.errors import DataError
 
 _LINES: Final = 20_000
@@ -25,6 +25,8 @@ _LINES: Final = 20_000
 _CHARACTERS: Final = 2**24
 _AT_ONCE: Final = 2**20
 """Bytes."""
+_OBJECT: Final = re.compile(r"\{")
+"""Behind an object of a list nothing stands before the next one but a comma and white space."""
 _WESTERN: Final = "CP1252"
 _MAGIC: Final[Mapping[bytes, str]] = {
     b"\x89PNG": "a picture",
@@ -97,22 +99,25 @@ class Rows(Shape):
 
 @dataclass(frozen=True)
 class Objects(Shape):
-    """A JSON object on each line.
+    """A JSON object on each line, or one list of them.
 
     Attributes:
         columns: what fields of text, numbers and truth values are like.
         nested: names of the fields that hold lists or objects.
         sample: the first objects.
+        listed: whether they are one list.
     """
 
     columns: Sequence[Profile]
     nested: frozenset[str]
     sample: Sequence[Mapping[str, object]]
+    listed: bool = False
 
     @property
     def told(self) -> str:
         """What it is, in words."""
-        return f"lines of JSON with {', '.join([*(each.name for each in self.columns), *sorted(self.nested)])}"
+        names = ", ".join([*(each.name for each in self.columns), *sorted(self.nested)])
+        return f"{'a list of JSON objects' if self.listed else 'lines of JSON'} with {names}"
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ class Document(Shape):
     @property
     def told(self) -> str:
         """What it is, in words."""
-        return "one JSON value; if it is a list, save it as JSONL, with an object on each line"
+        return "one JSON value; save what is to be learned from as JSONL, with an object on each line"
 
 
 @dataclass(frozen=True)
@@ -318,9 +323,8 @@ def _json(path: Path, lines: Sequence[str], *, required: bool) -> Shape | None:
         return _objects(objects)
     if not required and len(filled) > 1 and filled[0].strip() not in "{[":
         return None
-    text = "\n".join("" if line.startswith("#") else line for line in read_lines(path))
     try:
-        return Document(json.loads(text))
+        value = json.loads(_uncommented(path))
     except (ValueError, RecursionError) as error:
         if not required:
             return None
@@ -330,6 +334,31 @@ def _json(path: Path, lines: Sequence[str], *, required: bool) -> Shape | None:
                 f"{path}:{number}: not a JSON object as the other lines are: {line[:60]!r}; mend it"
             ) from None
         raise DataError(f"{path}: not valid JSON ({error}); fetch the file again") from None
+    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        return _objects(value[:_LINES], listed=True)
+    return Document(value)
+
+
+def _uncommented(path: Path) -> str:
+    """All of a file, with empty lines for comments."""
+    return "\n".join("" if line.startswith("#") else line for line in read_lines(path))
+
+
+def objects(path: Path) -> Iterator[tuple[int, Record]]:
+    """The JSON objects of a file, on lines or in one list, each behind the number of the line where it begins."""
+    first = next((line for line in read_lines(path) if line.strip() and not line.startswith("#")), "")
+    if not first.lstrip().startswith("["):
+        yield from records(path)
+        return
+    text = _uncommented(path)
+    decoder, number, seen = json.JSONDecoder(), 1, 0
+    begun = _OBJECT.search(text)
+    while begun:
+        number += text.count("\n", seen, begun.start())
+        seen = begun.start()
+        value, end = decoder.raw_decode(text, seen)
+        yield number, Record(value, place=f"{path}:{number}")
+        begun = _OBJECT.search(text, end)
 
 
 def _value(line: str) -> object:
@@ -340,12 +369,12 @@ def _value(line: str) -> object:
     return value
 
 
-def _objects(objects: Sequence[Mapping[str, object]]) -> Objects:
-    names = list(dict.fromkeys(name for value in objects for name in value))
-    nested = frozenset(name for name in names if any(isinstance(value.get(name), list | dict) for value in objects))
+def _objects(found: Sequence[Mapping[str, object]], *, listed: bool = False) -> Objects:
+    names = list(dict.fromkeys(name for value in found for name in value))
+    nested = frozenset(name for name in names if any(isinstance(value.get(name), list | dict) for value in found))
     flat = [name for name in names if name not in nested]
-    rows = [[written(value.get(name)) for name in flat] for value in objects]
-    return Objects(profiles(flat, rows), nested, objects[:100])
+    rows = [[written(value.get(name)) for name in flat] for value in found]
+    return Objects(profiles(flat, rows), nested, found[:100], listed)
 
 
 def written(value: object) -> str:

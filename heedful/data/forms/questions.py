@@ -11,12 +11,12 @@ from typing import Any, Final, Literal, final
 
 from heedful.data.forms.faults import Empty, Fault, Garbled, Leaked, Repeated
 from heedful.data.forms.form import Example, Form, Found, by_part
-from heedful.data.forms.glance import Document, Glance, Objects, Rows
+from heedful.data.forms.glance import Document, Glance, Objects, Rows, objects
 from heedful.data.forms.languages import guessed
 from heedful.data.forms.naming import Part, plain_suffix
 from heedful.data.forms.saving import CsvSaver, JsonlSaver, LineSaver, Saver, SquadSaver
 from heedful.data.forms.tables import Table, chosen
-from heedful.data.readers import json_file, records
+from heedful.data.readers import json_file
 from heedful.errors import DataError
 
 Kind = Literal["squad", "jsonl", "subjqa", "converted"]
@@ -70,7 +70,7 @@ class QuestionsFound(Found):
             for row in self.tables[part].rows(["question", "review"]):
                 yield Example(row.values, (), row.line, row.raw, (row.values[1],))
         elif self.kind == "jsonl":
-            for number, record in records(path):
+            for number, record in objects(path):
                 texts = record.text("question"), record.text("context")
                 yield Example(texts, (), number, json.dumps(record.fields, ensure_ascii=False), (texts[1],))
         else:
@@ -84,7 +84,7 @@ class QuestionsFound(Found):
         if table.fields:
             rows = (
                 (number, record.text(question), record.text(context), list(_told(record.fields.get(answer))))
-                for number, record in records(table.path)
+                for number, record in objects(table.path)
             )
         else:
             rows = (

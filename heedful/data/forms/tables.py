@@ -10,11 +10,10 @@ from typing import Any, Final, NamedTuple, final
 
 from heedful.data.forms.columns import Profile
 from heedful.data.forms.form import by_part
-from heedful.data.forms.glance import Glance, Objects, Rows, table_rows, written
+from heedful.data.forms.glance import Glance, Objects, Rows, objects, table_rows, written
 from heedful.data.forms.languages import Language
 from heedful.data.forms.naming import PARTS, Part
 from heedful.data.forms.saving import CsvSaver, LineSaver, Saver
-from heedful.data.readers import records
 from heedful.errors import DataError, RecipeError
 from heedful.words import near
 
@@ -57,6 +56,11 @@ class Table:
         return isinstance(self.shape, Objects)
 
     @property
+    def listed(self) -> bool:
+        """Whether these are those of one list."""
+        return isinstance(self.shape, Objects) and self.shape.listed
+
+    @property
     def delimiter(self) -> str:
         """What stands between columns; nothing in JSON."""
         return self.shape.delimiter if isinstance(self.shape, Rows) else ""
@@ -71,7 +75,8 @@ class Table:
         """What it is, in words."""
         names = [column.name for column in self.columns]
         if self.fields:
-            return f"a JSON object on each line, with {', '.join(names)}"
+            what = "a list of JSON objects" if self.listed else "a JSON object on each line"
+            return f"{what}, with {', '.join(names)}"
         head = f"with a header ({', '.join(names)})" if self.header else "without a header"
         return f"{len(names)} columns between {_DELIMITERS[self.delimiter]}, {head}"
 
@@ -111,7 +116,7 @@ class Table:
             DataError: a row has too few columns, or a value that is no text, number or truth value.
         """
         if self.fields:
-            for number, record in records(self.path):
+            for number, record in objects(self.path):
                 values = tuple(record.scalar(name) if name in record else "" for name in names)
                 yield Row(values, number, json.dumps(record.fields, ensure_ascii=False))
             return

@@ -10,7 +10,7 @@ import io
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def recipe_text(folder: Path) -> str:
     return (folder / "recipe.toml").read_text(encoding="utf-8")
 
 
-def put(files: dict[str, str | bytes]) -> list[str]:
+def put(files: Mapping[str, str | bytes]) -> list[str]:
     for name, content in files.items():
         data = content.encode() if isinstance(content, str) else content
         Path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -281,6 +281,23 @@ FORMS: dict[str, tuple[dict[str, str | bytes], str, dict[str, Any], dict[str, An
         {"path": "recipe-data/train.jsonl"},
         {"replier": "clerk"},
     ),
+}
+
+
+def listed(lines: str | bytes, *, indent: int | None) -> str:
+    assert isinstance(lines, str)
+    return json.dumps([json.loads(line) for line in lines.splitlines()], indent=indent)
+
+
+FORMS |= {
+    f"{name}, as a list": (
+        {"a.json": listed(files["a.jsonl"], indent=number % 2 or None)},
+        task,
+        train,
+        keys,
+    )
+    for number, (name, (files, task, train, keys)) in enumerate(FORMS.items())
+    if "a.jsonl" in files
 }
 
 
@@ -770,6 +787,22 @@ def test_what_is_refused_is_told_and_nothing_is_written(say: Say, here: Path, ca
     assert said.out == ""
     assert not (here / "recipe.toml").exists()
     assert not list(here.glob("recipe-data/*"))
+
+
+def test_lists_of_json_are_told_of_and_keep_their_parts(say: Say, here: Path) -> None:
+    rows = [{"text": line, "label": tone} for line, tone in TONES]
+    said = say("new", *put({"train.json": json.dumps(rows[:800], indent=2), "dev.json": json.dumps(rows[800:])}))
+    assert said.code == 0
+    assert "a list of JSON objects, with text, label" in said.err
+    assert "objects are read line by line, so the list is written as lines of JSON" in said.err
+    train, dev = (Path(f"recipe-data/{part}.jsonl").read_text().splitlines() for part in ("train", "validation"))
+    assert [json.loads(line) for line in (*train, *dev)] == rows
+
+
+def test_a_place_in_a_list_of_json_is_a_line(say: Say, here: Path) -> None:
+    rows = [*ASKED, {**ASKED[0], "answer": "zebra"}]
+    said = say("new", *put({"a.json": json.dumps(rows, indent=1)}))
+    assert f"a.json:{5 * len(ASKED) + 2}: the answer 'zebra' does not stand in its context" in said.err
 
 
 @pytest.mark.parametrize("at", [1, 200, 400, 700])

@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 from heedful.data.forms.columns import has_header, profiles
-from heedful.data.forms.glance import Binary, Document, Folder, Glance, Objects, Plain, Rows, Words, glance, table_rows
+from heedful.data.forms.glance import (
+    Binary,
+    Document,
+    Folder,
+    Glance,
+    Objects,
+    Plain,
+    Rows,
+    Words,
+    glance,
+    objects,
+    table_rows,
+)
 from heedful.errors import DataError
 
 Write = Callable[..., Path]
@@ -83,6 +95,24 @@ def test_one_json_value(write: Write) -> None:
     found = glance(write("a.json", json.dumps({"data": [1, 2]}, indent=1))).shape
     assert isinstance(found, Document)
     assert found.value == {"data": [1, 2]}
+
+
+def test_a_list_of_json(write: Write) -> None:
+    rows = [{"text": f"{{number}} {n}", "extra": {"n": [n]}} for n in range(30)]
+    path = write("a.json", "# from somewhere\n" + json.dumps(rows, indent=1))
+    found = glance(path).shape
+    assert isinstance(found, Objects)
+    assert found.listed
+    assert found.nested == {"extra"}
+    read = list(objects(path))
+    assert [record.fields for _, record in read] == rows
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert all(lines[number - 1].strip() == "{" for number, _ in read)
+
+
+@pytest.mark.parametrize("value", [[], [1, 2], [{"a": 1}, 2], "text"], ids=str)
+def test_other_lists_are_one_value(write: Write, value: object) -> None:
+    assert glance(write("a.json", json.dumps(value))).shape == Document(value)
 
 
 def test_a_broken_line_among_json_is_told(write: Write) -> None:
