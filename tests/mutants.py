@@ -3309,8 +3309,8 @@ FIRST_HOUR = (
     Mutant(
         "few pairs get as deep a model as many",
         "tasks/translation/fitting.py",
-        "return amount.pairs >= pairs and _by_clock",
-        "return _by_clock",
+        "return self.amount.pairs >= pairs and self._by_clock",
+        "return self._by_clock",
         (FITTING,),
     ),
     Mutant(

@@ -119,7 +119,7 @@ class Amount:
     @property
     def vocabulary(self) -> int:
         """Two pieces for three pairs of few, fewer for each of many, and always more than letters."""
-        most = min(16_000, 8000 * math.sqrt(max(1.0, self.pairs / 25_000)))
+        most = min(16_000, 8000 * math.sqrt(max(1.0, self.pairs / 100_000)))
         return max(2000, 500 * round(min(self.pairs / 1.5, most) / 500)) + 500 * (self.alphabet // 500)
 
 
@@ -134,8 +134,9 @@ def chosen(amount: Amount, means: Means, *, recipe: TranslationRecipe) -> Settin
     model, tokenizer = recipe.model, recipe.tokenizer
     assert isinstance(model, TransformerConfig), "nothing was measured for other families"
     pieces = tokenizer.kind in ("bpe", "unigram") and tokenizer.target is None
-    shape = Shape.of(model) if model.sized else _shape(amount, means)
-    passes = _passes(shape, amount, means, recipe.training)
+    text = _Text(amount, tokenizer.size if "size" in tokenizer.model_fields_set else amount.vocabulary, means)
+    shape = Shape.of(model) if model.sized else text.shape
+    passes = text.passes(shape, recipe.training)
     batch = _first(_BATCH, passes * amount.tokens)
     most = _POST_NORM * math.sqrt(128 / shape.d_model) if _is_post_norm(model) else math.inf
     return {
@@ -161,23 +162,37 @@ def _model(shape: Shape, passes: float) -> Settings:
     }
 
 
-def _shape(amount: Amount, means: Means) -> Shape:
-    """The largest that is worth its time, which has no end where the clock does not end training."""
+@final
+@dataclass(frozen=True)
+class _Text:
+    """So much text, cut into pieces of so large a vocabulary, for so much time."""
 
-    def is_worth(shape: Shape, pairs: int, passes: float, learned: float) -> bool:
-        return amount.pairs >= pairs and _by_clock(shape, amount, means) >= min(passes, learned / amount.tokens)
+    amount: Amount
+    vocabulary: int
+    means: Means
 
-    return [row[0] for row in _SHAPES if is_worth(*row)][-1]
+    @property
+    def shape(self) -> Shape:
+        """The largest that is worth its time, which has no end where the clock does not end training."""
 
+        def is_worth(shape: Shape, pairs: int, passes: float, learned: float) -> bool:
+            return self.amount.pairs >= pairs and self._by_clock(shape) >= min(passes, learned / self.amount.tokens)
 
-def _passes(shape: Shape, amount: Amount, means: Means, training: TrainingConfig) -> float:
-    """How often a text is read until training ends."""
-    limits = [_by_clock(shape, amount, means)]
-    if training.epochs is not None:
-        limits.append(training.epochs)
-    if training.steps is not None:
-        limits.append(training.steps * training.accumulate * _batch(training) / amount.tokens)
-    return min(limits)
+        return [row[0] for row in _SHAPES if is_worth(*row)][-1]
+
+    def passes(self, shape: Shape, training: TrainingConfig) -> float:
+        """How often the text is read until training ends."""
+        limits = [self._by_clock(shape)]
+        if training.epochs is not None:
+            limits.append(training.epochs)
+        if training.steps is not None:
+            limits.append(training.steps * training.accumulate * _batch(training) / self.amount.tokens)
+        return min(limits)
+
+    def _by_clock(self, shape: Shape) -> float:
+        if self.means.seconds is None:
+            return math.inf
+        return self.means.seconds * shape.speed(self.vocabulary) / self.amount.tokens
 
 
 def _batch(training: TrainingConfig) -> int:
@@ -186,10 +201,6 @@ def _batch(training: TrainingConfig) -> int:
         return training.batch_tokens
     updates = (training.steps or 0) * training.accumulate
     return next(batch for bound, batch in _BATCH if updates * batch <= bound)
-
-
-def _by_clock(shape: Shape, amount: Amount, means: Means) -> float:
-    return math.inf if means.seconds is None else means.seconds * shape.speed(amount.vocabulary) / amount.tokens
 
 
 def _first(table: Iterable[tuple[float, T]], value: float) -> T:

@@ -36,6 +36,7 @@ def weight(settings: dict[str, Any]) -> int:
 
 
 BY_LETTERS = {"kind": "characters"}
+SECONDS = [60.0 * 1.3**number for number in range(30)]
 SIZED = {"d_model": 64, "layers": 2}
 
 
@@ -111,6 +112,16 @@ def test_what_is_wider_or_deeper_learns_more_carefully() -> None:
         assert rate(residual, d_model=256, layers=2) >= rate(residual, d_model=256, layers=6)
         assert rate(residual, d_model=512, layers=6) == pytest.approx(7e-4, rel=0.5), "that of the paper's base model"
     assert rate("post_norm", d_model=128, layers=2) == rate("post_norm") < rate("pre_norm")
+
+
+def test_a_vocabulary_that_is_given_tells_how_long_a_pass_takes() -> None:
+    """A smaller one makes updates faster, so that a larger model is worth its time."""
+    few, many = (
+        [weight(dict(chosen(AMOUNT, Means(seconds), recipe=recipe(tokenizer={"size": size})))) for seconds in SECONDS]
+        for size in (500, 30_000)
+    )
+    assert all(more >= less for more, less in zip(few, many, strict=True))
+    assert few != many
 
 
 @pytest.mark.parametrize(("limit", "often"), [({"epochs": 90}, True), ({"epochs": 5}, False), ({"steps": 9}, False)])
