@@ -134,7 +134,8 @@ def chosen(amount: Amount, means: Means, *, recipe: TranslationRecipe) -> Settin
     model, tokenizer = recipe.model, recipe.tokenizer
     assert isinstance(model, TransformerConfig), "nothing was measured for other families"
     pieces = tokenizer.kind in ("bpe", "unigram") and tokenizer.target is None
-    text = _Text(amount, tokenizer.size if "size" in tokenizer.model_fields_set else amount.vocabulary, means)
+    named = tokenizer.size if "size" in tokenizer.model_fields_set else None
+    text = _Text(amount, named or amount.vocabulary, means)
     shape = Shape.of(model) if model.sized else text.shape
     passes = text.passes(shape, recipe.training)
     batch = _first(_BATCH, passes * amount.tokens)
