@@ -3258,6 +3258,20 @@ ATTRIBUTED = "tests/laws/test_attribution_laws.py"
 
 FIRST_HOUR = (
     Mutant(
+        "every label as probable as the first counts as right",
+        "tasks/likelihood.py",
+        "(logits.argmax(-1) == label).sum()",
+        "(logits.gather(1, label.unsqueeze(1)) >= logits.amax(-1, keepdim=True)).sum()",
+        (LIKELIHOOD,),
+    ),
+    Mutant(
+        "accuracy is of batches, not of labels",
+        "tasks/writing.py",
+        '"accuracy": right / count',
+        '"accuracy": right / len(list(self.measured()))',
+        (TASK,),
+    ),
+    Mutant(
         "a choice is one example, however many candidates are read",
         "tasks/classification/fitting.py",
         "count += len(texts)",

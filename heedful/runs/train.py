@@ -210,7 +210,7 @@ def _conclude(
         metrics = task.evaluate(trained(run, device=device))
     run.kind.conclude(run, task)
     log.concluded(progress, metrics, steps=steps)
-    measured = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+    measured = "  ".join(f"{name} {value:.3f}" for name, value in sorted(metrics.items()))
     made_of = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]}"
     best = f"{run.recipe.training.monitor} {progress.best:.3f} at step {progress.best_step}"
     say(f"final model ({made_of})  validation {measured}  (best single checkpoint: {best})")

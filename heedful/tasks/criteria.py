@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from heedful.attention.hard import Drawn, MovingBaseline, surrogate
@@ -46,6 +46,14 @@ class Criterion(ABC):
         return
 
 
+def labelled(
+    hidden: Float[Tensor, "B T d"], batch: PairBatch[Any]
+) -> tuple[Float[Tensor, "labels d"], Int[Tensor, " labels"]]:
+    """What a model made of the places of a batch that have a label, and these labels."""
+    real = (batch.labels >= 0).flatten().nonzero().squeeze(1)
+    return hidden.flatten(0, 1).index_select(0, real), batch.labels.flatten().index_select(0, real)
+
+
 @final
 class Likelihood(Criterion):
     """Label-smoothed negative log-likelihood of the targets (Szegedy et al. 2016, section 7).
@@ -65,14 +73,9 @@ class Likelihood(Criterion):
 
     def judge(self, hidden: Float[Tensor, "B T d"], batch: PairBatch[Any], *, output: nn.Linear) -> Loss:
         """The same of what the model made of a batch."""
-        real = (batch.labels >= 0).flatten().nonzero().squeeze(1)
-        smoothed, nll = cross_entropy(
-            hidden.flatten(0, 1).index_select(0, real),
-            batch.labels.flatten().index_select(0, real),
-            output=output,
-            smoothing=self.smoothing,
-        )
-        return Loss(smoothed, len(real), {"nll": Part(nll, len(real))})
+        taught, labels = labelled(hidden, batch)
+        smoothed, nll = cross_entropy(taught, labels, output=output, smoothing=self.smoothing)
+        return Loss(smoothed, len(labels), {"nll": Part(nll, len(labels))})
 
 
 @final

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 _CHUNK = 1024
 """Rows whose logits exist at one time."""
@@ -46,6 +47,20 @@ def log_likelihoods(
             for h, label in zip(torch.split(hidden, _CHUNK), torch.split(labels, _CHUNK), strict=True)
         ]
     )
+
+
+@torch.no_grad()
+def judged(
+    hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """The sum over rows of -log p(label), and in how many rows nothing is more probable than the label."""
+    exact = torch.promote_types(hidden.dtype, torch.float32)
+    nll, right = hidden.new_zeros((), dtype=exact), labels.new_zeros(())
+    for h, label in zip(torch.split(hidden, _CHUNK), torch.split(labels, _CHUNK), strict=True):
+        logits = output(h)
+        right += (logits.argmax(-1) == label).sum()
+        nll += functional.cross_entropy(logits.to(exact), label, reduction="sum")
+    return nll, right
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):

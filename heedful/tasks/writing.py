@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus
 from heedful.models.conditional import Conditional
-from heedful.tasks.criteria import Criterion, Likelihood
+from heedful.tasks.criteria import Criterion, Likelihood, labelled
+from heedful.tasks.likelihood import judged
 from heedful.tasks.task import CorpusTask, Loss, Rows
 
 
@@ -38,7 +39,8 @@ class Writing(CorpusTask[PairBatch[Any]]):
     Attributes:
         paired: some examples of a corpus as a batch.
         criterion: what is minimised.
-        score: what is measured besides the loss (nats per label, not smoothed) and its perplexity.
+        score: what is measured besides the loss (nats per label, not smoothed), its perplexity, and accuracy: how many
+            labels are the most probable one behind those before them.
     """
 
     _: KW_ONLY
@@ -47,7 +49,7 @@ class Writing(CorpusTask[PairBatch[Any]]):
     score: Score | None = None
 
     def __post_init__(self) -> None:
-        self.metrics = frozenset({"loss", "perplexity"} | (self.score.names if self.score else set()))
+        self.metrics = frozenset({"loss", "perplexity", "accuracy"} | (self.score.names if self.score else set()))
         self.parts = self.criterion.parts
 
     def collate(self, corpus: Corpus, rows: Rows) -> PairBatch[Any]:
@@ -73,13 +75,14 @@ class Writing(CorpusTask[PairBatch[Any]]):
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """On the validation part."""
         assert isinstance(model, Conditional)
-        total, count, plain = 0.0, 0, Likelihood()
+        total, right, count = 0.0, 0, 0
         for batch in self.measured():
-            loss = plain.loss(model, batch)
-            total += float(loss.parts["nll"].total)
-            count += loss.count
+            taught, labels = labelled(model(batch.source, batch.target), batch)
+            nll, hits = judged(taught, labels, output=model.output)
+            total, right, count = total + float(nll), right + int(hits), count + len(labels)
         scores = self.score.measure(model) if self.score is not None else {}
-        return {"loss": total / count, "perplexity": _perplexity(total / count), **scores}
+        loss = total / count
+        return {"loss": loss, "perplexity": _perplexity(loss), "accuracy": right / count, **scores}
 
 
 def _perplexity(nll: float) -> float:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.tasks import likelihood
-from heedful.tasks.likelihood import cross_entropy
+from heedful.tasks.likelihood import cross_entropy, judged
 
 D_MODEL = 5
 CHUNK = 4
@@ -59,6 +59,28 @@ def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypat
     monkeypatch.setattr(likelihood, "_CHUNK", CHUNK)
     hidden, labels, output = problem(rows, 7, bias=bias)
     compare(hidden, labels, output=output, smoothing=smoothing)
+
+
+@pytest.mark.parametrize("rows", [0, 1, CHUNK, 3 * CHUNK + 1])
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+def test_what_is_judged_is_the_likelihood_and_the_labels_that_come_first(
+    rows: int, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(likelihood, "_CHUNK", CHUNK)
+    hidden, labels, output = problem(rows, 4, bias=bias)
+    nll, right = judged(hidden, labels, output=output)
+    _, expected = longhand(hidden, labels, output=output, smoothing=0.0)
+    torch.testing.assert_close(nll, expected)
+    first = [max(range(4), key=output(each).tolist().__getitem__) for each in hidden]
+    assert int(right) == sum(mine == label for mine, label in zip(first, labels.tolist(), strict=True))
+    assert not nll.requires_grad
+
+
+def test_where_all_are_as_probable_one_of_them_comes_first() -> None:
+    """In few bits many are equal, and whoever counted each of them as first would find nearly all labels."""
+    output = nn.Linear(D_MODEL, 8, bias=False)
+    nn.init.zeros_(output.weight)
+    assert int(judged(torch.randn(8, D_MODEL), torch.arange(8), output=output)[1]) == 1
 
 
 def test_the_real_chunks_are_no_seam() -> None:

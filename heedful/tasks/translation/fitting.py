@@ -145,6 +145,8 @@ def chosen(amount: Amount, means: Means, *, recipe: TranslationRecipe) -> Settin
         **({} if model.sized else _model(shape, passes)),
         "training.batch_tokens": batch,
         "training.schedule": {"kind": "linear", "rate": float(f"{min(shape.rate, most):.2g}"), "warmup_share": 0.1},
+        # loss rises again where few sentences are read often, long before translations stop getting better
+        "training.monitor": "accuracy",
         "training.evaluate_every": min(1000, max(100, round(amount.tokens / batch))),
     }
 

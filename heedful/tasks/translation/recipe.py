@@ -54,8 +54,9 @@ class TranslationTrainingConfig(WritingTrainingConfig):
 
     decorrelation: Annotated[Weight, Mark.FIXED] = 0.0
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
-    monitor: Annotated[Literal["loss", "bleu"], Mark.FIXED] = "loss"
-    """what finds the best checkpoint on the validation text: the likelihood, or BLEU of greedy translations"""
+    monitor: Annotated[Literal["loss", "accuracy", "bleu"], Mark.FIXED] = "loss"
+    """what finds the best checkpoint on the validation text: the likelihood, how often the right token is the most
+    probable one, or BLEU of greedy translations"""
 
 
 class TranslationRecipe(Recipe):
@@ -68,7 +69,7 @@ class TranslationRecipe(Recipe):
         "tokenizer.size",
         *(f"model.{key}" for key in ("d_model", "heads", "d_ff", "encoder_layers", "decoder_layers")),
         *(f"model.{key}" for key in ("dropout", "residual", "positions")),
-        *(f"training.{key}" for key in ("batch_tokens", "schedule", "evaluate_every")),
+        *(f"training.{key}" for key in ("batch_tokens", "schedule", "monitor", "evaluate_every")),
     )
 
     task: Literal["translation"] = "translation"

@@ -26,10 +26,10 @@ def test_training_tells_what_it_does(say: Say, small: Path) -> None:
     )
     assert re.fullmatch(rf"[\d,]+ parameters; {needs}the activations of a batch", told[2])
     assert re.fullmatch(r"\d+ updates an epoch, 12 in all \(\d+\.\d epochs\)", told[3])
-    steps = [line for line in told if " min  validation loss " in line]
+    steps = [line for line in told if " min  validation accuracy " in line]
     assert [line.split()[1] for line in steps] == ["4", "8", "12"]
     assert any(line.endswith(" *") for line in steps)
-    assert told[-3].startswith("final model (mean of 2 checkpoints)  validation loss ")
+    assert told[-3].startswith("final model (mean of 2 checkpoints)  validation accuracy ")
     assert told[-2:] == [f"trained: {folder}", f'next: heedful translate {folder} --text "..."']
 
 

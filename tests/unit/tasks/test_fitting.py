@@ -124,6 +124,12 @@ def test_a_vocabulary_that_is_given_tells_how_long_a_pass_takes() -> None:
     assert few != many
 
 
+def test_the_best_checkpoint_is_the_one_that_is_right_most_often() -> None:
+    found = chosen(AMOUNT, Means(600.0), recipe=recipe())
+    assert found["training.monitor"] == "accuracy"
+    assert "training.monitor" in TranslationRecipe.fitted, "so what a recipe says itself goes before it"
+
+
 @pytest.mark.parametrize(("limit", "often"), [({"epochs": 90}, True), ({"epochs": 5}, False), ({"steps": 9}, False)])
 def test_a_text_that_is_read_often_is_learned_with_more_dropout(limit: dict[str, int], often: bool) -> None:
     dropout = chosen(AMOUNT, Means(None), recipe=recipe(training=limit))["model.dropout"]

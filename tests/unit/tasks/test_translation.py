@@ -139,9 +139,32 @@ def test_validation_is_the_mean_over_labels_however_it_is_batched(
     with torch.no_grad():
         metrics = task.evaluate(model)
         _, plain, count = longhand(model, task.batch(np.arange(PAIRS)), 0.0)
-    assert metrics.keys() == task.metrics == {"loss", "perplexity"}
+    assert metrics.keys() == task.metrics == {"loss", "perplexity", "accuracy"}
     assert metrics["loss"] == pytest.approx(plain / count)
     assert metrics["perplexity"] == pytest.approx(math.exp(plain / count))
+
+
+@pytest.mark.parametrize("batch_tokens", [9, 1000])
+def test_accuracy_is_how_often_the_label_comes_first_however_sure_the_model_is(
+    corpus: Corpus, model: Any, batch_tokens: int
+) -> None:
+    task = translation(corpus, batch_tokens=batch_tokens)
+    model.eval()
+    right, count = 0, 0
+    for row in range(PAIRS):  # alone, no sentence has padding
+        single = task.batch(np.array([row]))
+        with torch.no_grad():
+            first = model.output(model(single.source, single.target))[0].argmax(-1)
+        right += sum(mine == label for mine, label in zip(first.tolist(), single.labels[0].tolist(), strict=True))
+        count += single.labels.numel()
+    assert 0 < right < count
+    with torch.no_grad():
+        before = task.evaluate(model)
+        model.output.weight *= 8
+        model.output.bias *= 8
+        after = task.evaluate(model)
+    assert before["accuracy"] == after["accuracy"] == right / count
+    assert after["loss"] > before["loss"], "who is sure and wrong"
 
 
 def test_bleu_is_measured_where_it_is_asked_for(corpus: Corpus, model: Any) -> None:
