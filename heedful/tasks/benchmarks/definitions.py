@@ -103,9 +103,10 @@ class Definition:
             for name in names:
                 if (place / name).is_file():
                     return source.read(place / name)
+        packed = [path.name for name in self.folders for path in sorted(folder.glob(f"{name}.*")) if path.is_file()]
+        remedy = f"unpack {packed[0]}" if packed else "name the folder that holds it"
         raise DataError(
-            f"{folder}: no {' or '.join(source.files)} of {self.name}, here or in {' or '.join(self.folders)}; name "
-            "the folder that holds it"
+            f"{folder}: no {' or '.join(source.files)} of {self.name}, here or in {' or '.join(self.folders)}; {remedy}"
         )
 
 

@@ -251,6 +251,9 @@ def test_names(tmp_path: Path) -> None:
         find("kola")
     with pytest.raises(DataError, match=r"no dev\.tsv of glue/cola, here or in CoLA; name the folder"):
         find("cola").reader(tmp_path, "dev")
+    (tmp_path / "CoLA.tar.gz").touch()
+    with pytest.raises(DataError, match=r"here or in CoLA; unpack CoLA\.tar\.gz"):
+        find("cola").reader(tmp_path, "dev")
 
 
 def test_what_cannot_be_measured() -> None:
