@@ -3265,6 +3265,13 @@ FIRST_HOUR = (
         (LIKELIHOOD,),
     ),
     Mutant(
+        "what is monitored gets better wherever losses part",
+        "runs/remarks.py",
+        "if parted and evaluation.improved",
+        "if parted",
+        ("tests/unit/runs/test_learning_curve.py",),
+    ),
+    Mutant(
         "accuracy is of batches, not of labels",
         "tasks/writing.py",
         '"accuracy": right / count',

@@ -33,11 +33,10 @@ class Remarks(Listener):
         progress, before = evaluation.progress, self._trend
         if "loss" in evaluation.metrics:
             self._trend = before.validated(evaluation.metrics["loss"], step=progress.step)
-        found = (
-            stalled(progress, monitor=self._config.monitor, patience=self._config.patience),
-            overfitting(before, self._trend),
-        )
-        for text in filter(None, found):
+        monitor, parted = self._config.monitor, overfitting(before, self._trend)
+        if parted and evaluation.improved:
+            parted += f"; {monitor} gets better all the same, and it is what finds the best checkpoint"
+        for text in filter(None, (stalled(progress, monitor=monitor, patience=self._config.patience), parted)):
             self._say(text)
 
 

@@ -61,10 +61,10 @@ def test_runs_of_older_versions_have_curves(path: Path) -> None:
 # --- remarks -----------------------------------------------------------------------------------------------
 
 
-def remarks(past: LearningCurve) -> tuple[Remarks, list[str]]:
+def remarks(past: LearningCurve, *, monitor: str = "loss") -> tuple[Remarks, list[str]]:
     said: list[str] = []
     config = TrainingConfig.model_validate({"steps": 1000})
-    object.__setattr__(config, "monitor", "loss")
+    object.__setattr__(config, "monitor", monitor)
     return Remarks(config, past=past, say=said.append), said
 
 
@@ -82,6 +82,15 @@ def test_each_is_said_once() -> None:
         "training and validation loss part (overfitting)",
         "validation has stopped improving",
     ]
+
+
+@pytest.mark.parametrize("stale", [0, 1])
+def test_losses_that_part_are_no_harm_where_what_is_monitored_still_gets_better(stale: int) -> None:
+    listener, said = remarks(LearningCurve(), monitor="accuracy")
+    for number, (nll, loss) in enumerate([(2.5, 2.0), (2.0, 2.2), (1.5, 2.4)]):
+        go_on(listener, 100 * (number + 1), nll=nll, loss=loss, stale=stale)
+    assert len(said) == 1
+    assert ("; accuracy gets better all the same" in said[0]) == (stale == 0)
 
 
 def test_a_sitting_that_goes_on_knows_what_was_measured_before() -> None:
