@@ -1240,8 +1240,8 @@ TASKS = (
     Mutant(
         "validation measures the smoothed loss",
         "tasks/writing.py",
-        'loss = plain.loss(model, batch)\n            total += float(loss.parts["nll"].total)',
-        "loss = self.criterion.loss(model, batch)\n            total += float(loss.total)",
+        "nll, hits = judged(taught, labels, output=model.output)",
+        "nll, hits = self.criterion.loss(model, batch).total, judged(taught, labels, output=model.output)[1]",
         (f"{TASK}::test_validation_is_the_mean_over_labels_however_it_is_batched",),
     ),
     Mutant(
