@@ -65,11 +65,11 @@ class Shape:
 _SHAPES: Final = (
     (Shape(128, 256, (2, 1)), 0, 0.0, 0.0),
     (Shape(128, 512, (2, 2)), 0, 20.0, 2.5e6),
-    (Shape(128, 512, (4, 4)), 10_000, 60.0, 1.2e7),
-    (Shape(256, 1024, (4, 4)), 60_000, 40.0, 3e7),
+    (Shape(128, 512, (4, 4)), 10_000, 120.0, 2.4e7),
+    (Shape(256, 1024, (4, 4)), 60_000, 80.0, 6e7),
 )
 """From small to large; of so many pairs, from so many passes over them or so many tokens learned from on, each is not
-worse than the one before. Measured of the second, estimated of the others."""
+worse than the one before. Measured of the second; of the third that a third of it is too little; else estimated."""
 _POWER: Final = 8e9
 """Weights times tokens that one core learns from in a second."""
 _RATE: Final = 5e-3
