@@ -189,7 +189,7 @@ def machine() -> list[str]:
     from heedful.training.precision import has_fast_bf16
 
     bf16 = "native" if has_fast_bf16(torch.device("cpu")) else "not native: emulated, and slower than fp32"
-    packages = [f"{name} {version(name)}" for name in ("torch", "transformers", "ctranslate2") if _installed(name)]
+    packages = [f"{name} {version(name)}" for name in ("torch", "transformers", "ctranslate2") if installed(name)]
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
     return [
         f"{_processor()}, {os.cpu_count()} cores; bf16 is {bf16}",
@@ -210,7 +210,7 @@ def _processor() -> str:
     return f"{said.get('model name', platform.machine())} ({numbers}; {', '.join(features) or 'no AVX2'})"
 
 
-def _installed(package: str) -> bool:
+def installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 

@@ -18,8 +18,8 @@ from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.recurrent import RecurrentConfig
 from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK
+from heedful.engines.columns import arrange_for_inference
 from heedful.generation import Forbid, greedy_search
-from heedful.models.layout import arrange_for_inference
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.runs.device import keep_pages
 from heedful.values import Tokens

@@ -18,6 +18,7 @@ import heedful
 from heedful.data.batches import collate_sources
 from heedful.data.readers import read_lines
 from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
+from heedful.engines.arrange import EngineName
 from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy, Search
 from heedful.runs.device import keep_pages
@@ -54,9 +55,9 @@ class Engine(ABC):
 class Heedful(Engine):
     """`heedful.load(run).translate(sentences)`, one call a batch; memory is kept as `heedful translate` keeps it."""
 
-    def __init__(self, run: Path, rules: Rules) -> None:
+    def __init__(self, run: Path, rules: Rules, *, engine: EngineName = "torch") -> None:
         keep_pages()
-        self._model = heedful.load(run, device="cpu")
+        self._model = heedful.load(run, device="cpu", engine=engine)
         self._model.length = Length(0.0, rules.limit)
         self._filters = (Forbid(rules.forbidden),)
 
@@ -140,7 +141,7 @@ def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
     warm: set[tuple[int, int]] = set()
 
     def answer(job: dict[str, Any]) -> dict[str, Any]:
-        batches = _batches(everything, tokenizer, count=job["sentences"], size=job["batch"])
+        batches = cut(everything, tokenizer, count=job["sentences"], size=job["batch"])
         mine = _share(batches, settings["rank"], settings["workers"])
         kind = (job["batch"], job["beam"])
         if kind not in warm:
@@ -167,7 +168,7 @@ def _engine(settings: dict[str, Any], run: Path, tokenizer: Tokenizer, rules: Ru
     raise ValueError(f"no engine is called {settings['engine']}")
 
 
-def _batches(everything: Sequence[str], tokenizer: Tokenizer, *, count: int, size: int) -> Batches:
+def cut(everything: Sequence[str], tokenizer: Tokenizer, *, count: int, size: int) -> Batches:
     """Sentences from all over the text, sorted by length so that little is padded, longest first."""
     spread = [everything[number * len(everything) // count] for number in range(min(count, len(everything)))]
     ordered = sorted(dict.fromkeys(spread), key=lambda sentence: -len(tokenizer.encode(sentence)))

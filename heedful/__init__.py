@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from heedful.recipes.load import load_recipe as load_recipe
     from heedful.retrieval.index import load_index as load_index
     from heedful.runs.load import load as load
+    from heedful.runs.quantize import quantize as quantize
     from heedful.runs.train import train as train
     from heedful.tasks.captioning.face import Captioner as Captioner
     from heedful.tasks.classification.face import Classifier as Classifier
@@ -57,6 +58,7 @@ _LAZY = {
     "load_index": "heedful.retrieval.index",
     "load_recipe": "heedful.recipes.load",
     "load_record": "heedful.inspection.record_files",
+    "quantize": "heedful.runs.quantize",
     "save_record": "heedful.inspection.record_files",
     "train": "heedful.runs.train",
 }

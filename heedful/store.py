@@ -172,7 +172,7 @@ def whole_folder(folder: Path, *, use: str, instead_of: str | None = None) -> It
         beside.mkdir(parents=True)
         try:
             yield beside
-            for path in beside.iterdir():
+            for path in (each for each in beside.rglob("*") if each.is_file()):
                 with path.open("rb+") as file:
                     os.fsync(file.fileno())
             older = beside.with_name(f"{beside.name}.old")
@@ -300,9 +300,16 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def fill(model: nn.Module, weights: Mapping[str, Tensor], *, place: str) -> None:
-    """Gives a model all its parameters; `RunError` names `place` where these are not its own."""
+def fill(
+    model: nn.Module, weights: Mapping[str, Tensor], *, place: str, otherwise: Mapping[str, Tensor] | None = None
+) -> None:
+    """Gives a model all its parameters, but for those that somebody gives it `otherwise`, which only have to fit.
+
+    Raises:
+        RunError: these are not its own; the message names `place`.
+    """
     parameters = dict(model.named_parameters())
+    weights, left = {**weights, **(otherwise or {})}, otherwise or {}
     if odd := sorted(weights.keys() ^ parameters.keys()):
         raise RunError(f"{place}: does not fit the model of config.json (differs in {', '.join(odd[:3])})")
     with torch.no_grad():
@@ -312,6 +319,8 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], *, place: str) -> None
                     f"{place}: {key} has shape {tuple(weights[key].shape)}, config.json asks for "
                     f"{tuple(parameter.shape)}"
                 )
+            if key in left:
+                continue
             if not weights[key].is_floating_point():
                 raise RunError(f"{place}: {key} holds {weights[key].dtype}, which are no weights; take another copy")
             parameter.copy_(weights[key])

@@ -34,6 +34,8 @@ class Cell(nn.Module, ABC):
     def __init__(self, d_input: int, d_state: int) -> None:
         super().__init__()
         self.d_state = d_state
+        self.by_kernel = True
+        """Whether `run` reads whole sequences; without it they are advanced step by step, by the maps alone."""
         self.input = nn.Linear(d_input, self.gates * d_state)
         self.recurrent = nn.Linear(d_state, self.gates * d_state)
         for matrix in torch.split(self.input.weight, d_state):
@@ -304,10 +306,25 @@ def _run(
 ) -> tuple[Tensor, CellState]:
     if not bool(real.any()):  # torch's kernels refuse an empty sequence
         return x.new_zeros(*real.shape, cell.d_state), state
+    if not cell.by_kernel:
+        return _advance(cell, x, state, real=real, backward=backward)
     if bool(real.all()):
         output, state = cell.run(x.flip(1) if backward else x, state)
         return output.flip(1) if backward else output, state
     return _run_some(cell, x, state, real=real, backward=backward)
+
+
+def _advance(
+    cell: Cell, x: Tensor, state: CellState, *, real: Bool[Tensor, "B T"], backward: bool
+) -> tuple[Tensor, CellState]:
+    """The same step by step."""
+    projected: Tensor = cell.input(x)
+    outputs: list[Tensor] = []
+    for t in range(real.size(1))[:: -1 if backward else 1]:
+        there = real[:, t : t + 1]
+        state = keep_where(there, cell.advance(projected[:, t], state), state)
+        outputs.append(state[0] * there)
+    return torch.stack(outputs[::-1] if backward else outputs, 1), state
 
 
 def _run_some(

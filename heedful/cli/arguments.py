@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import tyro
 
@@ -48,6 +48,8 @@ class Computing:
     """where to compute; a GPU where there is one"""
     threads: MaybeInt = None
     """CPU threads"""
+    engine: Annotated[Literal["torch", "int8", "auto"] | None, maybe("{torch,int8,auto}")] = None
+    """what computes: fp32 as trained, or large matrices in 8 bits (on a CPU), or what is faster here"""
 
     def __post_init__(self) -> None:
         require_least(self, threads=1)
@@ -59,6 +61,11 @@ class Computing:
 
             torch.set_num_threads(self.threads)
 
+    @property
+    def how(self) -> dict[str, Any]:
+        """What `load` is to be told of it."""
+        return {"device": self.device, "engine": self.engine, "say": say}
+
     def load(
         self, kind: type[User], *folders: Path, use: str, task: str | None = None, step: int | None = None
     ) -> User:
@@ -66,7 +73,7 @@ class Computing:
         from heedful.runs.load import load_as
 
         self.begin()
-        return load_as(kind, *folders, use=use, task=task, device=self.device, step=step)
+        return load_as(kind, *folders, use=use, task=task, step=step, **self.how)
 
 
 def require_least(given: Any, **least: int) -> None:

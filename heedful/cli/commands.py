@@ -54,6 +54,9 @@ GROUPS: Sequence[Group] = (
             "train": Command("heedful.cli.train", "train a model as a recipe says, or go on with a run"),
             "curve": Command("heedful.cli.curve", "draw how training and validation loss went, or go, by updates"),
             "describe": Command("heedful.cli.describe", "layers, parameters, FLOPs and memory of a recipe's model"),
+            "quantize": Command(
+                "heedful.cli.quantize", "write a trained run with weights in 8 bits, a quarter as large"
+            ),
             "export": Command("heedful.cli.export", "write a model in the format of Hugging Face or CTranslate2"),
         },
     ),

@@ -87,15 +87,14 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.runs.comparing import compare, shared_exam
     from heedful.runs.device import find_device
 
-    device = given.computing.device
-    find_device(device)
+    find_device(given.computing.device)
     threads = given.computing.threads or torch.get_num_threads()
     runs = [each.candidate() for each in named]
     exam = shared_exam(runs, given.asking())  # what is wrong shows before anything is trained or translated
     if code := _train(named, runs, given=given, overrides=overrides):
         return code
     torch.set_num_threads(threads)
-    compared = compare(runs, exam, given.sampling(), device=device, say=say)
+    compared = compare(runs, exam, given.sampling(), say=say, how=given.computing.how)
     for path, content in ((given.page, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
         if path is not None:
             text = content()

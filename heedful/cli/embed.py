@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
 
     texts = given.read()
     given.computing.begin()
-    model = load_embedder(given.run, task=given.task, device=given.computing.device, step=given.step)
+    model = load_embedder(given.run, task=given.task, step=given.step, **given.computing.how)
     lines = EmbedLines(model, normalise=given.normalise)
     if given.output is None or given.output.suffix != ".npy":
         return given.answer(lines, texts, as_json=True)

@@ -123,7 +123,7 @@ def _report(
 
     assert kind.reported is not None
     who = System(str(path)) if opened is None else system(opened)
-    answers = exam.read(path) if opened is None else answers_of(opened, exam, device=given.computing.device)
+    answers = exam.read(path) if opened is None else answers_of(opened, exam, **given.computing.how)
     return kind.reported(exam, who, answers, given.sampling(), against)
 
 
@@ -136,7 +136,7 @@ def _measure(given: Arguments, opened: Run[Any, Any]) -> None:
             f"{given.system}: its task is {opened.recipe.task}, and such runs are measured on their own test or "
             "validation set alone"
         )
-    part, metrics = measure(opened, device=given.computing.device, say=say)
+    part, metrics = measure(opened, **given.computing.how)
     if given.format == "json":
         print(json.dumps({"system": str(given.system), "part": part, **metrics}, indent=2))
         return

@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     passages = _passages(given)
     encoder = None
     if given.model is not None:
-        encoder = load_embedder(given.model, device=given.computing.device)
+        encoder = load_embedder(given.model, **given.computing.how)
     with Counting("vectors") as tick:
         made = build_index(
             given.index,

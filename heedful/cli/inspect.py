@@ -130,7 +130,7 @@ def run(arguments: Sequence[str]) -> int:
             sentences=given.sentences,
             page=given.output,
             json_file=given.json,
-            device=given.computing.device,
+            **given.computing.how,
         )
     else:
         _show(_record(given), given)
@@ -174,7 +174,7 @@ def _record(given: Arguments) -> Record:
 
     assert given.run is not None
     assert given.text is not None
-    face: object = load(given.run, device=given.computing.device, step=given.step)
+    face: object = load(given.run, step=given.step, **given.computing.how)
     if isinstance(face, Heads):
         face = face.only(object, use="can be inspected", name=given.task)
     elif given.task is not None:

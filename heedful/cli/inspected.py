@@ -70,7 +70,7 @@ def survey_heads(
     sentences: int,
     page: Path | None,
     json_file: Path | None,
-    device: str | None,
+    **how: Any,
 ) -> None:
     """Prints the habits of all heads over a text and, if wanted, what the model is without each of them.
 
@@ -89,7 +89,7 @@ def survey_heads(
     pairs = [(pair.source, pair.target) for pair in islice(TextOptions(data=data).reader(), sentences)]
     if truth is not None and len(truth) != len(pairs):
         raise DataError(f"{gold}: {len(truth)} lines for {len(pairs)} sentences of {data}; they must match")
-    translator = load_as(Translator, run, use="translates", device=device)
+    translator = load_as(Translator, run, use="translates", **how)
     if unread := translator.unread(pairs):
         say(f"{len(unread):,} of {len(pairs):,} sentences: longer than the model reads, left out")
         if len(unread) == len(pairs):

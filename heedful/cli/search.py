@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.retrieval.index import load_index
 
     given.computing.begin()
-    index = load_index(given.index, model=given.model, device=given.computing.device)
+    index = load_index(given.index, model=given.model, **given.computing.how)
     if given.measure is not None:
         _measure(index, given.measure, given)
         return 0

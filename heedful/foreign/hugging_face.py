@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
+from heedful.engines.arrange import EngineName, arranged
 from heedful.errors import RunError
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
@@ -30,11 +31,10 @@ from heedful.foreign.folders import CONFIG
 from heedful.foreign.generation import forbidden, generation_settings, token, translating, writing
 from heedful.foreign.vocabularies import OWN, OWN_SIDES, Side, read_json, read_marian, read_text_vocabulary
 from heedful.models.encoders import FirstToken, TransformerEncoder
+from heedful.models.initialisation import unfilled
 from heedful.models.language_model import LanguageModel
-from heedful.models.layout import arrange_for_inference
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
-from heedful.store import fill
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.language.face import Writer
 from heedful.tasks.origin import Origin
@@ -125,15 +125,22 @@ class HuggingFaceFolder:
         """How a language model writes unless told otherwise."""
         return writing(self.settings, place=str(self.folder))
 
-    def user(self, *, device: torch.device, step: int | None = None) -> Translator | Writer | Reader | Embedder:
-        """The model as its users see it.
+    def user(
+        self,
+        *,
+        device: torch.device,
+        step: int | None = None,
+        engine: EngineName | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> Translator | Writer | Reader | Embedder:
+        """The model as its users see it; `arranged` says what is given.
 
         Raises:
             RunError: there are no checkpoints to choose one of, or see `origin`.
         """
         if step is not None:
             raise RunError(f"{self.folder}: is no run of heedful and keeps no checkpoint of step {step}")
-        model = ready(self.origin, device=device)
+        model = ready(self.origin, device=device, engine=engine, say=say)
         if isinstance(self.origin.tokenizer, tuple):
             return self._translator(model, *self.origin.tokenizer)
         tokenizer = self.origin.tokenizer
@@ -200,12 +207,17 @@ class HuggingFaceFolder:
         return (load_tokenizer(source), load_tokenizer(target)) if source.exists() else None
 
 
-def ready(origin: Origin, *, device: torch.device) -> nn.Module:
+def ready(
+    origin: Origin,
+    *,
+    device: torch.device,
+    engine: EngineName | None = None,
+    say: Callable[[str], None] | None = None,
+) -> nn.Module:
     """The model of an origin with its weights, arranged for use."""
-    model: nn.Module = build(origin)
-    fill(model, origin.tensors, place=str(origin.folder))
-    arrange_for_inference(model.to(device).eval())
-    return model
+    with unfilled():
+        model: nn.Module = build(origin)
+    return arranged(model, origin.tensors, place=str(origin.folder), device=device, engine=engine, say=say)
 
 
 def build(origin: Origin) -> nn.Module:

@@ -31,7 +31,7 @@ class Conditional(nn.Module, ABC, Generic[Source]):
     @property
     def device(self) -> torch.device:
         """Where the parameters are."""
-        return self.output.weight.device
+        return next(self.parameters()).device
 
     @abstractmethod
     def begin(self, source: Source) -> State:

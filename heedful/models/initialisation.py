@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from heedful.attention.multihead import Projection
 from heedful.attention.scores import Additive, Concat, Score
@@ -17,6 +19,8 @@ from heedful.blocks.transformer import TransformerLayer
 Initialisation: TypeAlias = Callable[[nn.Module], None]
 """Gives every parameter of a model that was just built its first value, in place."""
 
+_DRAWN: Final = ("normal_", "uniform_", "orthogonal_")
+"""What the names of functions that draw random numbers end with."""
 _DEVIATION: Final = 0.02
 """Of the matrices of GPT-2 and BERT."""
 
@@ -89,3 +93,31 @@ def _begin(model: nn.Module, draw: Callable[[Tensor], Tensor]) -> None:
             nn.init.zeros_(module.bias)
         if isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)
+
+
+class _Unfilled(TorchFunctionMode):
+    """Draws no random numbers, and makes no matrix orthogonal."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "uniform_" or (name.endswith(_DRAWN) and func is getattr(nn.init, name, None)):
+            return args[0] if args else (kwargs or {})["tensor"]
+        if func is Tensor.normal_:  # of a tensor: it may be drawn again until all numbers are small, so these must be
+            with torch.no_grad():
+                return args[0].zero_()
+        if func is torch.linalg.qr:
+            return args[0], args[0][: args[0].size(1)]
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def unfilled() -> Iterator[None]:
+    """What is built inside has parameters of any value: for models whose weights are read from a file at once."""
+    with _Unfilled():
+        yield

@@ -26,7 +26,7 @@ class LanguageModel(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the parameters are."""
-        return self.output.weight.device
+        return next(self.parameters()).device
 
     def begin(self, source: None = None) -> State:
         """The decoder's state before its first token."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
+from heedful.engines.arrange import EngineName
 from heedful.errors import RunError
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.folder import (
@@ -36,12 +37,17 @@ _QUERIES: Final = 64
 """Queries whose cosines are in memory at a time."""
 _COMMON: Final = 0.5
 """A term that more of the passages have tells nothing of one of them."""
-_ALIKE: Final = 0.999
-"""Cosine between two vectors that one model makes of one text, on whatever device."""
+_ALIKE: Final = 0.99
+"""Cosine between two vectors that one model makes of one text, on whatever device and by whatever engine."""
 
 
 def load_index(
-    folder: str | Path, *, model: str | Path | Embeds | None = None, device: str | torch.device | None = None
+    folder: str | Path,
+    *,
+    model: str | Path | Embeds | None = None,
+    device: str | torch.device | None = None,
+    engine: EngineName | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> PassageIndex:
     """An index that `heedful index` built.
 
@@ -49,6 +55,8 @@ def load_index(
         folder: of the index.
         model: the encoder, as a folder or as what `heedful.load` gives; the one that made the index unless given.
         device: where queries are read; a GPU where there is one.
+        engine: what reads them; see `heedful.load`.
+        say: is told what the engine "auto" took and why.
 
     Raises:
         RunError: it is missing, damaged, or of another version.
@@ -61,7 +69,7 @@ def load_index(
     folder = Path(folder)
     manifest = read_index_manifest(folder)
     verify_index(folder, manifest)
-    return PassageIndex(folder, manifest, model=model, device=device)
+    return PassageIndex(folder, manifest, model=model, how={"device": device, "engine": engine, "say": say})
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +79,7 @@ class PassageIndex:
     folder: Path
     manifest: IndexManifest
     model: str | Path | Embeds | None = None
-    device: str | torch.device | None = None
+    how: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         vectors = f" with vectors of {self.manifest.dimensions} numbers" if self.has_vectors else ""
@@ -166,7 +174,7 @@ class PassageIndex:
                 raise RunError(f"{self.folder}: does not know which model made its vectors; name it with --model")
             if not Path(where).is_dir():
                 raise RunError(f"{where}: the model of this index is not here; say with --model where it is")
-            encoder = load_embedder(Path(where), device=self.device)
+            encoder = load_embedder(Path(where), **self.how)
         (again,) = unit_vectors(encoder.embed([self[0].whole], cut=lambda _: None))
         if len(again) != self.manifest.dimensions or float(again @ self._vectors[0]) < _ALIKE:
             raise RunError(

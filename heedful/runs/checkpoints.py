@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from heedful.engines.int8 import SCALE, Bytes
 from heedful.errors import RunError
 from heedful.store import (
     Manifest,
@@ -142,7 +143,7 @@ def read_weights(folder: Path, *, step: int | None = None) -> dict[str, Tensor]:
     Raises:
         RunError: there are none yet, or a file is damaged.
     """
-    return _read(folder, step)[1]
+    return stored_weights(folder, step=step).floats()
 
 
 def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> None:
@@ -151,11 +152,30 @@ def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> 
     Raises:
         RunError: there are no weights yet, a file is damaged, or the weights belong to another model.
     """
-    name, weights = _read(folder, step)
-    fill(model, weights, place=str(folder / name))
+    found = stored_weights(folder, step=step)
+    fill(model, found.floats(), place=str(found.place))
 
 
-def _read(folder: Path, step: int | None) -> tuple[str, dict[str, Tensor]]:
+@dataclass(frozen=True)
+class Weights:
+    """What a file of weights holds.
+
+    Attributes:
+        place: the file.
+        exact: by the names of parameters.
+        rounded: those that are stored as bytes.
+    """
+
+    place: Path
+    exact: dict[str, Tensor]
+    rounded: dict[str, Bytes]
+
+    def floats(self) -> dict[str, Tensor]:
+        """All of them in floating point."""
+        return self.exact | {name: matrix.floats() for name, matrix in self.rounded.items()}
+
+
+def stored_weights(folder: Path, *, step: int | None = None) -> Weights:
     """A file of weights and what is in it; see `read_weights`."""
     manifest = read_manifest(folder)
     if step is not None and step not in (*manifest.checkpoints, manifest.best, manifest.last):
@@ -165,7 +185,12 @@ def _read(folder: Path, step: int | None) -> tuple[str, dict[str, Tensor]]:
         name = MODEL
     else:
         name = _weights(best_step(folder, manifest) if step is None else step)
-    return name, load_tensors(folder, name, manifest=manifest)
+    exact = load_tensors(folder, name, manifest=manifest)
+    names = [each.removesuffix(SCALE) for each in exact if each.endswith(SCALE)]
+    if strange := [each for each in names if each not in exact or not Bytes.fits(exact[each], exact[each + SCALE])]:
+        raise RunError(f"{folder / name}: {strange[0]} is damaged; restore it from a copy or quantize again")
+    rounded = {each: Bytes(exact.pop(each), exact.pop(each + SCALE)) for each in names}
+    return Weights(folder / name, exact, rounded)
 
 
 def best_step(folder: Path, manifest: Manifest) -> int:
@@ -174,6 +199,12 @@ def best_step(folder: Path, manifest: Manifest) -> int:
     if step is None:
         raise RunError(f"{folder}: no checkpoint has been saved yet; go on training with the command that began it")
     return step
+
+
+def is_quantized(folder: Path) -> bool:
+    """Whether it holds a finished model and nothing that training could go on from."""
+    manifest = read_manifest(folder)
+    return MODEL in manifest.files and manifest.last is not None and _weights(manifest.last) not in manifest.files
 
 
 def _weights(step: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, final
@@ -99,7 +99,7 @@ def compare(
     exam: Exam,
     sampling: Sampling,
     *,
-    device: str | torch.device | None,
+    how: Mapping[str, Any],
     say: Callable[[str], None],
 ) -> Comparison:
     """Asks each run; the first is what the others are tested against.
@@ -118,11 +118,11 @@ def compare(
         run, who = each.opened()
         say(f"{each.folder}: {exam.doing} ({number} of {len(runs)})")
         try:
-            answers = answers_of(run, exam, device=device)
+            answers = answers_of(run, exam, **how)
         except DataError as error:
             raise DataError(f"{each.folder}: {error}") from None
         reports.append(kind.reported(exam, who, answers, sampling, reports[0] if reports else None))
-    return kind.compared(tuple(reports), str(find_device(device)), torch.get_num_threads())
+    return kind.compared(tuple(reports), str(find_device(how.get("device"))), torch.get_num_threads())
 
 
 def _own_exam(run: Candidate, asking: Asking) -> Exam:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from heedful.catalogue import DEFAULT, find, recipe_of
+from heedful.engines.arrange import EngineName
 from heedful.errors import RecipeError, RunError
 from heedful.models.size import imagined
 from heedful.models.size import measure as measure_size
@@ -71,15 +72,15 @@ def exam_of(folder: Path, recipe: Recipe, asking: Asking) -> Exam:
     return kind.exam(recipe, asking)
 
 
-def answers_of(run: Run[Any, Any], exam: Exam, *, device: str | torch.device | None) -> Any:
-    """What the trained model of a run says of the examples.
+def answers_of(run: Run[Any, Any], exam: Exam, *, device: str | torch.device | None = None, **how: Any) -> Any:
+    """What the trained model of a run says of the examples; see `heedful.load` for the device and what else is given.
 
     Raises:
         DataError: it cannot read one of them.
         RunError: the run is damaged or not trained yet.
     """
     keep_pages()
-    user = run.kind.face(run, trained(run, device=find_device(device)))
+    user = run.kind.face(run, trained(run, device=find_device(device), **how))
     return exam.answers(user, run.recipe)
 
 
@@ -117,7 +118,11 @@ def system(run: Run[Any, Any]) -> System:
 
 
 def measure(
-    run: Run[Any, Any], *, device: str | torch.device | None = None, say: Callable[[str], None]
+    run: Run[Any, Any],
+    *,
+    device: str | torch.device | None = None,
+    engine: EngineName | None = None,
+    say: Callable[[str], None],
 ) -> tuple[str, Mapping[str, float]]:
     """What training measures, on the test part, or on the validation part where there is no other.
 
@@ -132,6 +137,6 @@ def measure(
     part = "validation" if any(data.test is None for data in run.recipe.datasets.values()) else "test"
     corpora = {name: open_corpus(run, part, say=say, name=name) for name in run.members}
     task = run.kind.whole(run, {name: (corpus, corpus) for name, corpus in corpora.items()}, device=place)
-    model = trained(run, device=place)
+    model = trained(run, device=place, engine=engine, say=say)
     with torch.inference_mode():
         return part, task.evaluate(model)

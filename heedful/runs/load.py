@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, overload
 
 import torch
 from torch import nn
 
+from heedful.engines.arrange import EngineName, arranged
 from heedful.errors import RecipeError, RunError
 from heedful.foreign.folders import is_hugging_face
-from heedful.models.layout import arrange_for_inference
+from heedful.models.initialisation import unfilled
 from heedful.recipes.load import stored_recipe, taking_up
 from heedful.recipes.recipe import Recipe
-from heedful.runs.checkpoints import load_weights
+from heedful.runs.checkpoints import stored_weights
 from heedful.runs.device import find_device
 from heedful.store import MANIFEST, Manifest, digest, read_manifest, verify, write_json, write_manifest
 from heedful.tasks.embedder import Embedder, Embeds
@@ -72,21 +73,34 @@ def is_begun(folder: Path) -> bool:
     return (folder / MANIFEST).exists() and read_manifest(folder).last is not None
 
 
-def trained(run: Run[Any, Any], *, device: torch.device, step: int | None = None) -> nn.Module:
-    """A run's model with its trained weights, arranged for use.
+def trained(
+    run: Run[Any, Any],
+    *,
+    device: torch.device,
+    step: int | None = None,
+    engine: EngineName | None = None,
+    say: Callable[[str], None] | None = None,
+) -> nn.Module:
+    """A run's model with its trained weights, arranged for use; `load` says what is given.
 
     Raises:
+        RecipeError: the engine does not compute on the device.
         RunError: there are no weights yet, or a file is damaged.
     """
-    model: nn.Module = run.model()
-    load_weights(run.folder, model, step=step)
-    arrange_for_inference(model.to(device).eval())
-    return model
+    found = stored_weights(run.folder, step=step)
+    with unfilled():
+        model: nn.Module = run.model()
+    return arranged(model, found.exact, found.rounded, place=str(found.place), device=device, engine=engine, say=say)
 
 
 @overload
 def load(
-    *folders: str | Path, task: str | None = None, device: str | torch.device | None = None, step: int | None = None
+    *folders: str | Path,
+    task: str | None = None,
+    device: str | torch.device | None = None,
+    step: int | None = None,
+    engine: EngineName | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Any: ...
 
 
@@ -97,6 +111,8 @@ def load(
     task: str | None = None,
     device: str | torch.device | None = None,
     step: int | None = None,
+    engine: EngineName | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> User: ...
 
 
@@ -106,6 +122,8 @@ def load(
     task: str | None = None,
     device: str | torch.device | None = None,
     step: int | None = None,
+    engine: EngineName | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Any:
     """The trained model of a run: a `Translator`, a `Writer`, a `Reader`, a `Tagger` ..., as its task is.
 
@@ -121,8 +139,13 @@ def load(
         task: which task of a run that has several.
         device: where to compute; a GPU where there is one.
         step: a kept checkpoint instead of the finished (or, so far, the best) model.
+        engine: what computes: "torch" in floating point, as it was trained; "int8" with large matrices of bytes, on a
+            CPU; "auto", what is faster here. Unless given, that of the weights: "int8" of a folder that
+            `heedful.quantize` made, else "torch".
+        say: is told what "auto" took and why.
 
     Raises:
+        RecipeError: there is no such device or engine, or the engine does not compute there.
         RunError: a folder is missing, damaged, not trained yet, the runs cannot work together, or what they hold is
             not what is wanted; the message says what it is.
 
@@ -131,24 +154,23 @@ def load(
     >>> model.translate(["A dog runs."])[0].text  # doctest: +SKIP
     'Ein Hund rennt.'
     """
-    user = _load(*map(Path, folders), device=device, step=step)
+    user = _load(*map(Path, folders), step=step, how={"device": find_device(device), "engine": engine, "say": say})
     return user if kind is None and task is None else _wanted(user, Path(folders[0]), kind or object, task)
 
 
-def _load(*folders: Path, device: str | torch.device | None, step: int | None) -> Any:
+def _load(*folders: Path, step: int | None, how: Mapping[str, Any]) -> Any:
     if foreign := [folder for folder in folders if is_hugging_face(folder)]:
         if len(folders) > 1:
             raise RunError(f"{foreign[0]}: is a model of Hugging Face, and only runs of heedful work together")
         from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
 
-        return open_hugging_face(foreign[0]).user(device=find_device(device), step=step)
+        return open_hugging_face(foreign[0]).user(step=step, **how)
     if not folders:
         raise RunError("no run folder was given; name at least one")
     first, *others = runs = [open_run(folder) for folder in folders]
     for other in others:
         require_task(other, first.recipe.task)
-    place = find_device(device)
-    models = [trained(run, device=place, step=step) for run in runs]
+    models = [trained(run, step=step, **how) for run in runs]
     return first.kind.together(runs, models) if others else first.kind.face(first, models[0], step=step)
 
 
@@ -191,8 +213,7 @@ def load_as(
     *folders: str | Path,
     use: str,
     task: str | None = None,
-    device: str | torch.device | None = None,
-    step: int | None = None,
+    **how: Any,
 ) -> User:
     """`load`, where only models of one kind will do.
 
@@ -201,12 +222,12 @@ def load_as(
         folders: of the run, or of several that work together.
         use: what it does, in words.
         task: which task of a run that has several; the one of the kind unless given.
-        device, step: see `load`.
+        how: the other arguments of `load`.
 
     Raises:
         RunError: the model is of another kind, has no such task, or has several of the kind and none is named.
     """
-    user = load(*folders, device=device, step=step)
+    user = load(*folders, **how)
     folder = Path(folders[0]) if folders else Path()
     if isinstance(user, Heads):
         return user.only(kind, use=use, name=task)
@@ -223,12 +244,10 @@ def load_as(
     return user
 
 
-def load_embedder(
-    folder: Path, *, task: str | None = None, device: str | torch.device | None = None, step: int | None = None
-) -> Embeds:
+def load_embedder(folder: Path, *, task: str | None = None, **how: Any) -> Embeds:
     """`load_as`, where a model must make vectors of texts; `RunError` where it makes none."""
     use = "makes vectors of texts"
-    return load_as(Embeds, folder, use=use, task=task, device=device, step=step)  # type: ignore[type-abstract]  # protocol
+    return load_as(Embeds, folder, use=use, task=task, **how)  # type: ignore[type-abstract]  # protocol
 
 
 def require_task(run: Run[Any, Any], wanted: str) -> None:

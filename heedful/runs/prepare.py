@@ -16,6 +16,7 @@ from heedful.errors import DataError, RunError
 from heedful.recipes.recipe import PARTS, Recipe, data_table
 from heedful.recipes.section import Anchor, Mark, Section, fixed, keys, marked, parts
 from heedful.recipes.text import TokenizerConfig
+from heedful.runs.checkpoints import is_quantized
 from heedful.runs.initial import begin_run
 from heedful.runs.load import is_begun, open_run, save_run, taking_up_run
 from heedful.runs.metrics_log import writer_class
@@ -89,6 +90,10 @@ def _require_ours(folder: Path) -> None:
             )
         if not any((folder / name).exists() for name in _MADE):
             raise RunError(f"{folder}: is not empty and holds no run; choose another folder with --output")
+    elif is_quantized(folder):
+        raise RunError(
+            f"{folder}: heedful quantize made it, and weights of bytes do not learn; train the run that it was made of"
+        )
     for inside in folder.rglob("*"):
         if inside.is_symlink() and inside.is_dir():
             raise RunError(

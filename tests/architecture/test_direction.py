@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "heedful"
 BELOW_MODELS = ("blocks", "attention", "values")
 BELOW_ARCHITECTURES = ("recipes", "catalogue", "models", *BELOW_MODELS)
 BELOW_TASKS = ("architectures", *BELOW_ARCHITECTURES, "generation", "metrics", "data", "inspection", "store")
-BELOW_RUNS = ("foreign", "tasks", "training", "version", *BELOW_TASKS)
+BELOW_RUNS = ("foreign", "tasks", "training", "version", "engines", *BELOW_TASKS)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "version": (),
     "errors": (),
@@ -35,7 +35,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "architectures": BELOW_ARCHITECTURES,
     "tasks": ("version", *BELOW_TASKS),
     "training": ("tasks.task", "values"),
-    "foreign": ("tasks", *BELOW_TASKS),
+    "foreign": ("tasks", "engines", *BELOW_TASKS),
+    "engines": ("blocks", "store"),
     "runs": BELOW_RUNS,
     "retrieval": ("runs", *BELOW_RUNS),
     "cli": ("retrieval", "runs", "shelf", "words", *BELOW_RUNS),
@@ -46,6 +47,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "recipes.load",
         "retrieval.index",
         "runs.load",
+        "runs.quantize",
         "runs.train",
         "tasks",  # what `load` gives
         "version",

@@ -36,6 +36,7 @@ EXPORTED = [
     "load_index",
     "load_recipe",
     "load_record",
+    "quantize",
     "save_record",
     "train",
 ]
@@ -66,7 +67,7 @@ def test_every_exported_name_can_be_had() -> None:
 def test_commands_are_frozen() -> None:
     assert {group.title: list(group.commands) for group in GROUPS} == {
         "Begin": ["quickstart", "new", "recipes", "recipe", "completion"],
-        "Train": ["train", "curve", "describe", "export"],
+        "Train": ["train", "curve", "describe", "quantize", "export"],
         "Use": [
             *("translate", "generate", "chat", "fill", "detect", "embed", "tag", "classify", "answer", "look"),
             *("caption", "transcribe", "ask", "predict"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from heedful.attention import kernels
 from heedful.attention.explained import Explaining
 from heedful.attention.probe import Probe
 from heedful.blocks.embedding import TokenEmbedding
+from heedful.engines import int8
 from heedful.generation import (
     Ensemble,
     Hypotheses,
@@ -244,8 +245,17 @@ WITH_GRADIENTS = (
 )
 WORLDS = [(name, "inference") for name in NAMES] + [(name, "gradients") for name in WITH_GRADIENTS]
 WORLDS += [("windows", "bands"), ("gpt-window", "bands")]
+WORLDS += [
+    (name, "int8")
+    for name in (
+        *("sinusoidal-post_norm", "rotary-pre_norm", "shaw-keys-post_norm", "mean-shared-shaw", "windows"),
+        *("bahdanau-gru", "luong-lstm", "convolutional", "gpt", "language-gru", "decoder_only-gpt-rotary"),
+        *("two-memories", "two-memories-bahdanau"),
+    )
+]
 """Caches grow in place only where no gradient is recorded, and long texts are cut into blocks where windows are small,
-as short ones are in the world of bands; the laws hold in all worlds."""
+as short ones are in the world of bands; in that of int8 all matrices are bytes, and all vectors are rounded before they
+meet them. The laws hold in all worlds."""
 ALIKE = (
     *(f"{positions}-{('pre_norm', 'post_norm')[number % 2]}" for number, positions in enumerate(POSITIONS)),
     *(f"{reading}-{cell}" for number, reading in enumerate(READINGS) for cell in CELLS if cell != CELLS[number % 3]),
@@ -290,7 +300,14 @@ def _in_world(name: str, world: str) -> Iterator[Case]:
         if world == "bands":
             for name_of_limit, limit in {"_BLOCK": 2, "_BAND_FROM": 1, "_BAND_GAIN": 0}.items():
                 patch.setattr(kernels, name_of_limit, limit)
-        yield _case(name)
+        case = _case(name)
+        if world == "int8":
+            patch.setattr(int8, "LEAST", 1)
+            patch.setattr(int8, "_WORTH", 1)
+            if name == "convolutional":  # from one of several copies PyTorch cannot remove a parametrisation
+                case = replace(case, model=_spread.__wrapped__(name, 1))
+            int8.to_bytes(case.model)
+        yield case
 
 
 class Unconditional(nn.Module):

@@ -123,3 +123,17 @@ def test_watching(tmp_path: Path) -> None:
         ratio = sum(base / mine for base, mine in zip(without, turns, strict=True)) / 2
         assert rows[name][1] == f"{ratio:.3f}", "of two rounds the median is the mean"
     assert rows["without"][2] == "1.000 to 1.000"
+
+
+@pytest.mark.slow
+def test_engines(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
+    text, found = quick("engines.py", tmp_path)
+    rows = cells(text)
+    names = ["heedful torch", "heedful int8", "ct2 float32", "ct2 int8"]
+    assert list(found["tiny"]) == names
+    for name in names:
+        assert rows[name] == [f"{max(each['speeds']):,.1f}" for each in found["tiny"][name]]
+        assert [(each["beam"], each["batch"]) for each in found["tiny"][name]] == [(1, 1), (1, 4), (2, 1), (2, 4)]
+    greedy = [each["same"] for name in ("heedful torch", "ct2 float32") for each in found["tiny"][name][:2]]
+    assert greedy == [1.0] * 4, "engines with the same weights write the same"

@@ -19,9 +19,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from heedful.architectures.build import Sizes
 from heedful.architectures.build_convolutional import convolutional
 from heedful.architectures.convolutional import ConvolutionalConfig
+from heedful.engines.columns import arrange_for_inference
 from heedful.generation import NoPenalty, Wu, beam_search, greedy_search
 from heedful.inspection.watch import watch
-from heedful.models.layout import arrange_for_inference
 from heedful.models.size import measure
 from heedful.values import Rows, Tokens, select
 

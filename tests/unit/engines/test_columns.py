@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.models.layout import arrange_for_inference
+from heedful.engines.columns import arrange_for_inference
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
 

@@ -1,0 +1,108 @@
+"""What computes a trained model: which arrangement of its weights, chosen by name or by what is faster here."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor, nn
+
+from heedful.engines.columns import arrange_for_inference
+from heedful.engines.int8 import Bytes, Int8Linear, matrices, to_bytes
+from heedful.errors import RecipeError
+from heedful.store import fill
+
+EngineName: TypeAlias = Literal["torch", "int8", "auto"]
+"""`torch`: in floating point, as it was trained; `int8`: large matrices are bytes; `auto`: what is faster here."""
+
+ENGINES: Final[tuple[EngineName, ...]] = get_args(EngineName)
+_ROWS: Final = 16
+"""Vectors that products are tried with."""
+_CLEARLY: Final = 0.8
+"""Share of the time that bytes must stay below, or the exact numbers are kept."""
+
+
+def arranged(
+    model: nn.Module,
+    exact: Mapping[str, Tensor],
+    rounded: Mapping[str, Bytes] | None = None,
+    *,
+    engine: EngineName | None,
+    device: torch.device,
+    place: str,
+    say: Callable[[str], None] | None = None,
+) -> nn.Module:
+    """The model with its weights, where it will compute, as an engine wants them.
+
+    Args:
+        model: of any values.
+        exact: weights by the names of parameters.
+        rounded: those that are stored as bytes.
+        engine: which one; that of the weights unless given, so bytes stay bytes.
+        device: where to compute.
+        place: where the weights come from, for messages.
+        say: is told what `auto` took and why.
+
+    Raises:
+        RecipeError: there is no such engine, or not for this device.
+        RunError: these are not the weights of this model.
+    """
+    rounded = rounded or {}
+    name = _chosen(model, engine or ("int8" if rounded and device.type == "cpu" else "torch"), device=device, say=say)
+    own = matrices(model) if name == "int8" else {}
+    kept = {each: matrix for each, matrix in rounded.items() if each.removesuffix(".weight") in own}
+    floats = {each: matrix.floats() for each, matrix in rounded.items() if each not in kept}
+    fill(model, {**exact, **floats}, place=place, otherwise={each: matrix.rows for each, matrix in kept.items()})
+    model.to(device).eval()
+    if name == "int8":
+        to_bytes(model, kept)
+    arrange_for_inference(model)
+    return model
+
+
+def _chosen(
+    model: nn.Module, engine: EngineName, *, device: torch.device, say: Callable[[str], None] | None
+) -> EngineName:
+    if engine not in ENGINES:
+        raise RecipeError(f"engine {engine!r}: is none; choose one of {', '.join(ENGINES)}")
+    if engine == "int8" and device.type != "cpu":
+        raise RecipeError(f"engine 'int8': computes on a CPU and not on {device}; leave it out, or choose device cpu")
+    if engine != "auto":
+        return engine
+    if device.type != "cpu":
+        engine, why = "torch", f"the model computes on {device}"
+    else:
+        share = _share(model)
+        engine, why = "int8" if share < _CLEARLY else "torch", f"its products take {share:.2f} of the time of fp32 here"
+        if engine == "torch":
+            why = f"int8: {why}"
+    if say is not None:
+        say(f"engine: {engine} ({why})")
+    return engine
+
+
+def _share(model: nn.Module) -> float:
+    """Of the time of exact products, what those with bytes take: of all linear maps, with a few vectors."""
+    linear_maps = (each for each in matrices(model).values() if isinstance(each, nn.Linear))
+    shapes = Counter((each.out_features, each.in_features) for each in linear_maps)
+    exact = rounded = 0.0
+    for (n, k), times in shapes.items():
+        linear = nn.Linear(k, n)
+        bytes_ = Int8Linear(Bytes.of(linear.weight), linear.bias)
+        linear.weight.data = linear.weight.data.t().contiguous().t()
+        exact, rounded = exact + times * _seconds(linear), rounded + times * _seconds(bytes_)
+    return rounded / exact if exact else 1.0
+
+
+@torch.no_grad()
+def _seconds(linear: nn.Linear) -> float:
+    x = torch.ones(_ROWS, linear.in_features)
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        linear(x)
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)

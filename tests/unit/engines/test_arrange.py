@@ -1,0 +1,114 @@
+"""Which engine computes a model, and what a user is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import heedful
+from heedful.engines import arrange
+from heedful.engines.int8 import Bytes, Int8Linear
+from heedful.errors import RecipeError, RunError
+from heedful.models.initialisation import unfilled
+
+CPU = torch.device("cpu")
+
+
+class Two(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(90, 64)
+        self.map = nn.Linear(64, 70)
+
+
+def weights(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def test_int8_takes_what_is_asked_for_and_torch_stays_exact() -> None:
+    given = weights(Two())
+    exact = arrange.arranged(Two(), given, engine=None, device=CPU, place="here")
+    assert type(exact.map) is nn.Linear
+    assert torch.equal(exact.map.weight, given["map.weight"])
+    rounded = arrange.arranged(Two(), given, engine="int8", device=CPU, place="here")
+    assert isinstance(rounded.map, Int8Linear)
+    assert torch.equal(rounded.map._matrix.rows, Bytes.of(given["map.weight"]).rows)
+    assert not rounded.training
+
+
+def test_stored_bytes_stay_bytes_unless_floating_point_is_asked_for() -> None:
+    given = weights(Two())
+    stored = {name: Bytes.of(given.pop(name)) for name in ("map.weight", "table.weight")}
+    rounded = arrange.arranged(Two(), given, stored, engine=None, device=CPU, place="here")
+    assert rounded.map._matrix is stored["map.weight"]
+    assert rounded.table._matrix is stored["table.weight"]
+    exact = arrange.arranged(Two(), given, stored, engine="torch", device=CPU, place="here")
+    assert torch.equal(exact.map.weight, stored["map.weight"].floats())
+    with pytest.raises(RunError, match=r"^here: does not fit the model"):
+        arrange.arranged(Two(), {"table.weight": torch.ones(90, 64)}, stored, engine=None, device=CPU, place="here")
+    stored["map.weight"] = Bytes.of(torch.ones(70, 63))
+    with pytest.raises(RunError, match=r"map\.weight has shape \(70, 63\), config\.json asks for \(70, 64\)"):
+        arrange.arranged(Two(), given, stored, engine=None, device=CPU, place="here")
+
+
+@pytest.mark.parametrize(
+    ("share", "taken", "told"),
+    [
+        (0.3, Int8Linear, "engine: int8 (its products take 0.30 of the time of fp32 here)"),
+        (0.9, nn.Linear, "engine: torch (int8: its products take 0.90 of the time of fp32 here)"),
+    ],
+)
+def test_auto_takes_what_is_faster_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, share: float, taken: type, told: str
+) -> None:
+    monkeypatch.setattr(arrange, "_share", lambda _: share)
+    said: list[str] = []
+    model = arrange.arranged(Two(), weights(Two()), engine="auto", device=CPU, place="here", say=said.append)
+    assert type(model.map) is taken
+    assert said == [told]
+
+
+def test_the_share_is_that_of_all_linear_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {("Linear", 64): 4.0, ("Int8Linear", 64): 1.0, ("Linear", 70): 1.0, ("Int8Linear", 70): 3.0}
+    monkeypatch.setattr(arrange, "_seconds", lambda linear: seconds[type(linear).__name__, linear.in_features])
+    model = Two()
+    assert arrange._share(model) == 0.25
+    model.more = nn.Linear(70, 70)
+    model.again = nn.Linear(64, 70)
+    assert arrange._share(model) == 5 / 9
+    assert arrange._share(nn.Linear(2, 2)) == 1.0
+
+
+def test_what_cannot_be_is_an_error_and_a_gpu_computes_in_floating_point() -> None:
+    given = weights(Two())
+    with pytest.raises(RecipeError, match=r"^engine 'int9': is none; choose one of torch, int8, auto$"):
+        arrange.arranged(Two(), given, engine="int9", device=CPU, place="here")
+    gpu, said = torch.device("meta"), list[str]()
+    with pytest.raises(RecipeError, match="engine 'int8': computes on a CPU and not on meta; leave it out, or choose"):
+        arrange.arranged(Two(), given, engine="int8", device=gpu, place="here")
+    model = arrange.arranged(Two(), given, engine="auto", device=gpu, place="here", say=said.append)
+    assert type(model.map) is nn.Linear
+    assert said == ["engine: torch (the model computes on meta)"]
+    bytes_ = {"map.weight": Bytes.of(given.pop("map.weight"))}
+    assert type(arrange.arranged(Two(), given, bytes_, engine=None, device=gpu, place="here").map) is nn.Linear
+
+
+def test_a_model_that_is_filled_at_once_draws_no_random_numbers(trained: Path, tuned: Callable[[str], Path]) -> None:
+    """Those of BERT begin with numbers that are drawn until all are small, so some must be there."""
+    runs = trained, tuned("classification")
+    before = torch.random.get_rng_state()
+    for run in runs:
+        assert heedful.load(run, device="cpu")
+    with unfilled():
+        linear = nn.Linear(300, 200)
+        for initialise in (nn.init.orthogonal_, nn.init.kaiming_normal_, nn.init.xavier_normal_, nn.init.normal_):
+            initialise(linear.weight)
+        nn.init.trunc_normal_(linear.weight, std=3.0, a=-1.0, b=1.0)
+        nn.init.zeros_(linear.bias)
+    assert not linear.bias.any()
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert nn.Linear(3, 3).weight.any(), "outside they are drawn"

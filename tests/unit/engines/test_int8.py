@@ -1,0 +1,118 @@
+"""Models whose matrices are bytes: what they compute, what they share, what stays exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
+from heedful.engines import int8
+from heedful.engines.int8 import Bytes, Int8Embedding, Int8Linear, matrices, to_bytes
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.values import Tokens
+
+
+@pytest.fixture(autouse=True)
+def _all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int8, "LEAST", 1)
+    monkeypatch.setattr(int8, "_WORTH", 1)
+
+
+def model(**options: Any) -> SequenceToSequence[Tokens]:
+    config = TransformerConfig.model_validate({"d_model": 32, "heads": 2, "layers": 2, **options})
+    return build_sequence_to_sequence(config, Sizes(13, 13, 9)).eval()
+
+
+def logits(made: SequenceToSequence[Tokens]) -> Tensor:
+    source, target = (Tokens.of(torch.tensor(ids), pad=0) for ids in ([[4, 5, 6], [7, 8, 0]], [[1, 9, 3], [1, 2, 11]]))
+    found, _ = made.step(target, made.begin(source))
+    return found
+
+
+def test_the_nearest_bytes_are_off_by_half_a_step_and_use_the_whole_range() -> None:
+    weight = torch.randn(6, 50) * 10.0 ** torch.arange(-3, 3).unsqueeze(1)
+    weight[4] = 0
+    found = Bytes.of(weight)
+    assert found.rows.dtype == torch.int8
+    assert found.rows.abs().amax(1).tolist() == [127, 127, 127, 127, 0, 127]
+    error = (found.floats() - weight).abs()
+    assert (error <= found.scale.unsqueeze(1) * 0.5001).all()
+    again = Bytes.of(found.floats())
+    assert torch.equal(again.rows, found.rows)
+    torch.testing.assert_close(again.scale, found.scale)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("options", [{}, {"tie": "none", "output_bias": True}, {"aggregation": "concat"}], ids=str)
+def test_a_model_of_bytes_says_nearly_what_it_said(options: dict[str, Any]) -> None:
+    made = model(**options)
+    before = logits(made)
+    names = matrices(made).keys()
+    to_bytes(made)
+    assert not [name for name, module in made.named_modules() if type(module) in (nn.Linear, nn.Embedding)]
+    assert all(type(made.get_submodule(name)) in (Int8Linear, Int8Embedding) for name in names)
+    after = logits(made)
+    # a hundredth of what logits differ by: each product is off by about 1/250 of its size
+    assert (after - before).abs().mean() < 0.02 * before.std()
+    assert (after - before).abs().max() > 0
+
+
+@torch.no_grad()
+def test_tied_weights_are_one_matrix_and_a_module_in_two_places_stays_one() -> None:
+    made = model(tie="three_way")
+    to_bytes(made)
+    table, output = made.encoder.stack.embedding.table, made.output
+    assert table is made.decoder.stack.embedding.table
+    assert isinstance(table, Int8Embedding)
+    assert isinstance(output, Int8Linear)
+    assert output._matrix is table._matrix
+    torch.testing.assert_close(output.weight, table.weight)
+    torch.testing.assert_close(table(torch.tensor([3, 5])), table.weight[[3, 5]])
+
+
+@torch.no_grad()
+def test_only_large_matrices_become_bytes_and_only_larger_ones_round_what_they_meet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(int8, "LEAST", 32 * 32 + 1)
+    made = model()
+    to_bytes(made)
+    kinds = {name: type(module) for name, module in made.named_modules() if isinstance(module, nn.Linear)}
+    assert kinds["encoder.stack.layers.0.attention.query"] is nn.Linear
+    assert kinds["encoder.stack.layers.0.attention.key_value"] is Int8Linear
+    monkeypatch.setattr(int8, "_WORTH", 100)
+    x, weight = torch.randn(3, 10), torch.randn(9, 10)
+    small = Int8Linear(Bytes.of(weight), None)
+    torch.testing.assert_close(small(x), x @ Bytes.of(weight).floats().t())
+    large = Int8Linear(Bytes.of(torch.cat((weight, weight))), None)
+    assert (large(x)[:, :9] - small(x)).abs().max() > 1e-4
+
+
+def test_gradients_of_what_is_read_are_those_of_the_rounded_weights() -> None:
+    weight, x = torch.randn(4, 10), torch.randn(2, 10, requires_grad=True)
+    linear = Int8Linear(Bytes.of(weight), nn.Parameter(torch.randn(4)))
+    linear(x).sum().backward()
+    torch.testing.assert_close(x.grad, Bytes.of(weight).floats().sum(0).expand(2, -1))
+
+
+def test_what_is_stored_is_taken_instead_of_rounding_again() -> None:
+    made, other = model(tie="three_way"), model(tie="three_way")
+    stored = {
+        "decoder.stack.embedding.table.weight": Bytes.of(torch.randn(13, 32)),
+        "encoder.stack.layers.0.feed_forward.inner.weight": Bytes.of(torch.randn(128, 32)),
+    }
+    to_bytes(made, stored)
+    assert made.output._matrix is stored["decoder.stack.embedding.table.weight"]
+    assert made.encoder.stack.layers[0].feed_forward.inner._matrix is list(stored.values())[1]
+    expected = Bytes.of(other.encoder.stack.layers[1].feed_forward.inner.weight)
+    assert made.encoder.stack.layers[1].feed_forward.inner._matrix.rows.shape == expected.rows.shape
+
+
+def test_a_model_of_bytes_does_not_learn() -> None:
+    made = model()
+    to_bytes(made)
+    assert not [parameter for parameter in made.parameters() if parameter.requires_grad]

@@ -1,0 +1,119 @@
+"""Products of bytes: every kernel makes the same sums, and no vector depends on another."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import Tensor
+
+from heedful.engines import products
+from heedful.engines.int8 import Bytes
+from heedful.engines.products import LEVELS, Fbgemm, Floats, Kernel, OneDnn, Plain, Product, kernels
+
+EVERY = (Fbgemm, OneDnn, Plain, Floats)
+
+
+def matrix(n: int = 24, k: int = 40) -> Bytes:
+    return Bytes.of(torch.randn(n, k) * torch.rand(n, 1))
+
+
+@pytest.mark.parametrize("kernel", EVERY)
+@pytest.mark.parametrize("count", [1, 2, 7, 33])
+def test_a_kernel_makes_the_sums_that_whole_numbers_make(kernel: type[Kernel], count: int) -> None:
+    if not kernel.works():
+        pytest.skip(f"{kernel.__name__} does not work on this processor")
+    given = matrix()
+    whole = torch.randint(-LEVELS, LEVELS + 1, (count, 40))
+    expected = (whole @ given.rows.long().t()).double() * given.scale.double() / LEVELS
+    found = kernel(given.rows, given.scale).multiply(whole.float() / LEVELS)
+    # sums of whole numbers are exact, what is left is one rounding of 32 bits
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_one_works_everywhere_and_the_floats_only_where_no_other_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kernels()
+    assert (Floats in kernels()) == (kernels() == (Floats,))
+    for kernel in (Fbgemm, OneDnn, Plain):
+        monkeypatch.setattr(kernel, "works", lambda: False)
+    assert kernels.__wrapped__() == (Floats,)
+
+
+def test_a_kernel_that_overflows_is_none() -> None:
+    """As products of unsigned with signed bytes do where neighbours are added in 16 bits."""
+
+    class Overflowing(Floats):
+        def multiply(self, x: Tensor) -> Tensor:
+            return super().multiply(x).clamp(max=32767 / LEVELS)
+
+    class Missing(Floats):
+        def multiply(self, x: Tensor) -> Tensor:
+            raise RuntimeError("not implemented for this build")
+
+    assert Floats.works()
+    assert not Overflowing.works()
+    assert not Missing.works()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_comes_of_a_vector_depends_on_no_other(dtype: torch.dtype) -> None:
+    product = Product(matrix().rows, matrix().scale)
+    x = torch.randn(9, 40, dtype=dtype) * 10.0 ** torch.arange(-4, 5, dtype=dtype).unsqueeze(1)
+    bias = torch.randn(24, dtype=dtype)
+    together = product(x, bias)
+    for each, alone in zip(x, together, strict=True):
+        # the same whole numbers; kernels for one and for nine scale them in another order
+        torch.testing.assert_close(product(each.unsqueeze(0), bias)[0], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_it_is_near_the_exact_product_and_of_zeros_it_is_the_bias() -> None:
+    weight, bias = torch.randn(24, 400), torch.randn(24)
+    given = Bytes.of(weight)
+    product = Product(given.rows, given.scale)
+    x = torch.randn(5, 400)
+    x[2] = 0
+    found = product(x, bias)
+    torch.testing.assert_close(found[2], bias)
+    exact = x @ weight.t() + bias
+    # Rounding is off by at most half a step of each: about 1/100 of the spread of sums of 400 products
+    assert (found - exact).abs().max() < 0.02 * exact.std() * 3
+    torch.testing.assert_close(product(x, None), found - bias, rtol=1e-4, atol=1e-4)
+
+
+def test_the_fastest_kernel_is_looked_for_once_for_each_shape_and_number_of_vectors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    class Other(Floats):
+        pass
+
+    def seconds(self: Product, kernel: type[Kernel], x: Tensor) -> float:
+        asked.append((kernel.__name__, len(x)))
+        return {"Floats": len(x), "Other": 5}[kernel.__name__]
+
+    monkeypatch.setattr(products, "kernels", lambda: (Floats, Other))
+    monkeypatch.setattr(Product, "_seconds", seconds)
+    monkeypatch.setattr(Product, "_fastest", {})
+    given = matrix()
+    product = Product(given.rows, given.scale)
+    for count in (1, 1, 9, 8):
+        product(torch.randn(count, 40), None)
+    assert asked == [("Floats", 1), ("Other", 1), ("Floats", 9), ("Other", 9)]
+    assert {place[2]: kernel.__name__ for place, kernel in Product._fastest.items()} == {1: "Floats", 4: "Other"}
+    another = Product(*(each.clone() for each in (given.rows, given.scale)))
+    another(torch.randn(1, 40), None)
+    assert len(asked) == 4
+
+
+def test_a_copy_multiplies_the_same() -> None:
+    given, x = matrix(), torch.randn(3, 40)
+    product = Product(given.rows, given.scale)
+    torch.testing.assert_close(deepcopy(product)(x, None), product(x, None))
+
+
+def test_pytorch_goes_on_with_its_own_kernels() -> None:
+    before = torch.backends.quantized.engine
+    Fbgemm.works()
+    assert torch.backends.quantized.engine == before
