@@ -56,6 +56,9 @@ RECORD = "tests/unit/inspection/test_record.py"
 WATCH = "tests/unit/inspection/test_watch.py"
 CAPTURE = "tests/unit/inspection/test_capture.py"
 LAWS = "tests/laws/test_decoder_laws.py"
+PRODUCTS = "tests/unit/engines/test_products.py"
+INT8 = "tests/unit/engines/test_int8.py"
+ARRANGE = "tests/unit/engines/test_arrange.py"
 MEMORIES_LAWS = "tests/laws/test_memories.py"
 CONVERSATION = "tests/unit/generation/test_conversation.py"
 BLOCKS = "tests/reference/test_blocks.py"
@@ -3632,7 +3635,150 @@ FIRST_HOUR = (
     ),
 )
 
+ENGINES = (
+    Mutant(
+        "bytes: vectors share the scale of their batch",
+        "engines/products.py",
+        "x.abs().amax(-1, keepdim=True)",
+        "x.abs().amax().view(1, 1)",
+        (f"{PRODUCTS}::test_what_comes_of_a_vector_depends_on_no_other",),
+    ),
+    Mutant(
+        "bytes: a vector of zeros is divided by zero",
+        "engines/products.py",
+        "keepdim=True).clamp_(min=_TINY)\n        product = ",
+        "keepdim=True)\n        product = ",
+        (f"{PRODUCTS}::test_it_is_near_the_exact_product_and_of_zeros_it_is_the_bias",),
+    ),
+    Mutant(
+        "bytes: a kernel that overflows is used",
+        "engines/products.py",
+        "return bool(torch.allclose(found, expected, rtol=1e-5, atol=1e-2))",
+        "return bool(found.isfinite().all())",
+        (f"{PRODUCTS}::test_a_kernel_that_overflows_is_none",),
+    ),
+    Mutant(
+        "bytes: oneDNN's vectors are off by one step",
+        "engines/products.py",
+        "round_().add_(LEVELS + 1).to(torch.uint8)",
+        "round_().add_(LEVELS).to(torch.uint8)",
+        (
+            f"{PRODUCTS}::test_a_kernel_makes_the_sums_that_whole_numbers_make",
+            f"{PRODUCTS}::test_where_products_of_bytes_are_fast_they_are_right",
+        ),
+    ),
+    Mutant(
+        "bytes: the fastest kernel is looked for in every call",
+        "engines/products.py",
+        "found = self._fastest[place] = min(",
+        "found = min(",
+        (f"{PRODUCTS}::test_the_fastest_kernel_is_looked_for_once_for_each_shape_and_number_of_vectors",),
+    ),
+    Mutant(
+        "bytes: PyTorch's own kernels are changed for everybody",
+        "engines/products.py",
+        "            torch.backends.quantized.engine = before\n",
+        "            pass\n",
+        (f"{PRODUCTS}::test_pytorch_goes_on_with_its_own_kernels",),
+    ),
+    Mutant(
+        "bytes: weights are cut off instead of rounded",
+        "engines/int8.py",
+        ".unsqueeze(1)).round_().to(torch.int8)",
+        ".unsqueeze(1)).to(torch.int8)",
+        (f"{INT8}::test_the_nearest_bytes_are_off_by_half_a_step_and_use_the_whole_range",),
+    ),
+    Mutant(
+        "bytes: a tied weight is rounded for each of its places",
+        "engines/int8.py",
+        "made.get(id(module.weight)) or made.setdefault(id(module.weight), Bytes.of(module.weight))",
+        "made.get(id(module.weight)) or Bytes.of(module.weight)",
+        (f"{INT8}::test_tied_weights_are_one_matrix_and_a_module_in_two_places_stays_one",),
+    ),
+    Mutant(
+        "bytes: a module in two places becomes two",
+        "engines/int8.py",
+        "        if id(module) not in replaced:\n",
+        "        if name:\n",
+        (f"{INT8}::test_tied_weights_are_one_matrix_and_a_module_in_two_places_stays_one",),
+    ),
+    Mutant(
+        "bytes: gradients stop at a product",
+        "engines/int8.py",
+        "if self._product is None or (x.requires_grad and torch.is_grad_enabled()):",
+        "if self._product is None:",
+        (f"{INT8}::test_gradients_of_what_is_read_are_those_of_the_rounded_weights",),
+    ),
+    Mutant(
+        "bytes: what is stored is rounded again",
+        "engines/int8.py",
+        "            made[id(module.weight)] = matrix\n",
+        "            pass\n",
+        (f"{INT8}::test_what_is_stored_is_taken_instead_of_rounding_again",),
+    ),
+    Mutant(
+        "bytes: recurrent cells go on with PyTorch's kernels",
+        "engines/int8.py",
+        "            module.by_kernel = False\n",
+        "            module.by_kernel = True\n",
+        (
+            f"{INT8}::test_cells_whose_vectors_are_rounded_advance_step_by_step",
+            f"{LAWS}::test_chunk_law[language-gru-int8]",
+        ),
+    ),
+    Mutant(
+        "bytes: a cell from right to left advances from left to right",
+        "blocks/recurrent.py",
+        "range(real.size(1))[:: -1 if backward else 1]",
+        "range(real.size(1))",
+        (f"{INT8}::test_cells_whose_vectors_are_rounded_advance_step_by_step",),
+    ),
+    Mutant(
+        "bytes: padding advances a cell",
+        "blocks/recurrent.py",
+        "state = keep_where(there, cell.advance(projected[:, t], state), state)",
+        "state = cell.advance(projected[:, t], state)",
+        (f"{INT8}::test_cells_whose_vectors_are_rounded_advance_step_by_step",),
+    ),
+    Mutant(
+        "bytes: stored ones become floating-point numbers",
+        "engines/arrange.py",
+        'engine or ("int8" if rounded and device.type == "cpu" else "torch")',
+        'engine or "torch"',
+        (f"{ARRANGE}::test_stored_bytes_stay_bytes_unless_floating_point_is_asked_for",),
+    ),
+    Mutant(
+        "bytes: stored ones need not fit",
+        "engines/arrange.py",
+        "otherwise={each: matrix.rows for each, matrix in kept.items()}",
+        "otherwise={each: dict(model.named_parameters())[each] for each in kept}",
+        (f"{ARRANGE}::test_stored_bytes_stay_bytes_unless_floating_point_is_asked_for",),
+    ),
+    Mutant(
+        "bytes: auto takes what is slower",
+        "engines/arrange.py",
+        '"int8" if share < _CLEARLY else "torch", f"its',
+        '"torch" if share < _CLEARLY else "int8", f"its',
+        (f"{ARRANGE}::test_auto_takes_what_is_faster_and_says_so",),
+    ),
+    Mutant(
+        "bytes: learn on",
+        "runs/prepare.py",
+        "    elif is_quantized(folder):\n",
+        "    elif is_quantized(folder) and not folder:\n",
+        ("tests/unit/cli/test_quantize.py::test_bytes_do_not_learn",),
+    ),
+    Mutant(
+        "a model that is filled from a file draws random numbers first",
+        "models/initialisation.py",
+        "    with _Unfilled():\n        yield\n",
+        "    yield\n",
+        (f"{ARRANGE}::test_a_model_that_is_filled_at_once_draws_no_random_numbers",),
+    ),
+)
+
 MUTANTS = (
+    *ENGINES,
     *CLIPS,
     *COSTS,
     *ATTENTION,

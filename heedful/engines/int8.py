@@ -63,6 +63,11 @@ class Int8Linear(nn.Linear):
         self._matrix, self._dtype = matrix, dtype
         self._product = Product(matrix.rows, matrix.scale) if matrix.rows.numel() >= _WORTH else None
 
+    @property
+    def rounds(self) -> bool:
+        """Whether vectors are rounded, as W is large enough for a product of bytes to be worth it."""
+        return self._product is not None
+
     @cached_property
     def weight(self) -> Tensor:  # type: ignore[override]  # which others may set
         """W in floating point, for those who use it otherwise."""
@@ -119,8 +124,6 @@ def to_bytes(model: nn.Module, stored: Mapping[str, Bytes] | None = None) -> Non
     for module in list(model.modules()):
         if is_parametrized(module, "weight"):  # a weight that is computed anew in each call
             remove_parametrizations(module, "weight")
-        if isinstance(module, Cell):
-            module.by_kernel = False
     given, made = dict(stored or {}), dict[int, Bytes]()
     found = matrices(model)
     for name, module in found.items():
@@ -137,4 +140,7 @@ def to_bytes(model: nn.Module, stored: Mapping[str, Bytes] | None = None) -> Non
             )
         outside, _, own = name.rpartition(".")
         setattr(model.get_submodule(outside), own, replaced[id(module)])
+    for module in model.modules():
+        if isinstance(module, Cell) and any(isinstance(each, Int8Linear) and each.rounds for each in module.children()):
+            module.by_kernel = False
     model.requires_grad_(requires_grad=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
+from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Elman
 from heedful.engines import int8
 from heedful.engines.int8 import Bytes, Int8Embedding, Int8Linear, matrices, to_bytes
 from heedful.models.sequence_to_sequence import SequenceToSequence
@@ -90,6 +92,35 @@ def test_only_large_matrices_become_bytes_and_only_larger_ones_round_what_they_m
     torch.testing.assert_close(small(x), x @ Bytes.of(weight).floats().t())
     large = Int8Linear(Bytes.of(torch.cat((weight, weight))), None)
     assert (large(x)[:, :9] - small(x)).abs().max() > 1e-4
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["elman", "gru", "lstm"])
+def test_cells_whose_vectors_are_rounded_advance_step_by_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = {"elman": Elman, "gru": GRU, "lstm": LSTM}
+    exact = Bidirectional(cells[name](6, 8), cells[name](6, 8)).double()
+    rounded = deepcopy(exact)
+    monkeypatch.setattr(int8, "_WORTH", 10**9)
+    to_bytes(exact)
+    assert exact.left_to_right.by_kernel
+    monkeypatch.setattr(int8, "_WORTH", 1)
+    to_bytes(rounded)
+    assert not rounded.left_to_right.by_kernel
+    x = torch.randn(3, 5, 6, dtype=torch.float64)
+    positions = torch.tensor([[0, 1, 2, 3, 4], [-1, 0, 1, -1, -1], [-1, -1, -1, -1, -1]])
+    outputs, state = exact(x, exact.begin(3, x), positions=positions)
+    near, after = rounded(x, rounded.begin(3, x), positions=positions)
+    assert not near[positions < 0].any()
+    for one, other in ((outputs, near), *zip(state, after, strict=True)):
+        # five steps, each off by about 1/250 of what enters the gates
+        assert (one - other).abs().max() < 0.05
+        assert one.shape == other.shape
+    for each in exact.children():
+        each.by_kernel = False
+    again, state_again = exact(x, exact.begin(3, x), positions=positions)
+    torch.testing.assert_close(again, outputs)
+    for one, other in zip(state, state_again, strict=True):
+        torch.testing.assert_close(other, one)
 
 
 def test_gradients_of_what_is_read_are_those_of_the_rounded_weights() -> None:

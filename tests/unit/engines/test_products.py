@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from copy import deepcopy
 
 import pytest
@@ -25,6 +26,7 @@ def test_a_kernel_makes_the_sums_that_whole_numbers_make(kernel: type[Kernel], c
     if not kernel.works():
         pytest.skip(f"{kernel.__name__} does not work on this processor")
     given = matrix()
+    given.rows[3], given.scale[3] = 0, 0
     whole = torch.randint(-LEVELS, LEVELS + 1, (count, 40))
     expected = (whole @ given.rows.long().t()).double() * given.scale.double() / LEVELS
     found = kernel(given.rows, given.scale).multiply(whole.float() / LEVELS)
@@ -38,6 +40,14 @@ def test_one_works_everywhere_and_the_floats_only_where_no_other_does(monkeypatc
     for kernel in (Fbgemm, OneDnn, Plain):
         monkeypatch.setattr(kernel, "works", lambda: False)
     assert kernels.__wrapped__() == (Floats,)
+
+
+@pytest.mark.skipif(
+    not torch.cpu._is_vnni_supported() or "ONEDNN_MAX_CPU_ISA" in os.environ, reason="no fast products of bytes here"
+)
+@pytest.mark.parametrize("kernel", [OneDnn, Plain])
+def test_where_products_of_bytes_are_fast_they_are_right(kernel: type[Kernel]) -> None:
+    assert kernel.works()
 
 
 def test_a_kernel_that_overflows_is_none() -> None:
@@ -79,6 +89,7 @@ def test_it_is_near_the_exact_product_and_of_zeros_it_is_the_bias() -> None:
     # Rounding is off by at most half a step of each: about 1/100 of the spread of sums of 400 products
     assert (found - exact).abs().max() < 0.02 * exact.std() * 3
     torch.testing.assert_close(product(x, None), found - bias, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(product(x.double(), bias.double())[2], bias.double())
 
 
 def test_the_fastest_kernel_is_looked_for_once_for_each_shape_and_number_of_vectors(
