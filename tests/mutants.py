@@ -3755,6 +3755,13 @@ ENGINES = (
         (f"{ARRANGE}::test_stored_bytes_stay_bytes_unless_floating_point_is_asked_for",),
     ),
     Mutant(
+        "bytes: floats are made of them to be arranged",
+        "engines/columns.py",
+        "if type(child) is not nn.Linear or",
+        "if not isinstance(child, nn.Linear) or",
+        ("tests/unit/cli/test_quantize.py",),
+    ),
+    Mutant(
         "bytes: auto takes what is slower",
         "engines/arrange.py",
         '"int8" if share < _CLEARLY else "torch", f"its',

@@ -19,10 +19,10 @@ def arrange_for_inference(model: nn.Module) -> None:
     for module in list(model.modules()):
         if is_parametrized(module, "weight"):  # a weight that is computed anew in each call
             remove_parametrizations(module, "weight")
-    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    tables = {id(module.weight) for module in model.modules() if type(module) is nn.Embedding}
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if not isinstance(child, nn.Linear) or child.weight.device.type != "cpu":
+            if type(child) is not nn.Linear or child.weight.device.type != "cpu":
                 continue
             if id(child.weight) in tables:
                 setattr(module, name, OutputByColumns(child))
