@@ -17,7 +17,7 @@ from heedful.errors import DataError
 from heedful.inspection.record import Record
 from heedful.models.encoders import mean_of_tokens
 from heedful.models.interface import Encoder
-from heedful.tasks.faces import CUT, Asked, Face, TextLines, in_batches
+from heedful.tasks.faces import CUT, Asked, Face, TextLines, at_once, in_batches
 from heedful.tasks.inspecting import Scope, encoded
 from heedful.values import Tokens, move
 
@@ -30,7 +30,7 @@ class Embeds(Protocol):
         self,
         texts: Sequence[str],
         *,
-        batch_tokens: int = 4096,
+        batch_tokens: int | None = None,
         first: int = 1,
         cut: Callable[[int], None] | None = None,
     ) -> Float[np.ndarray, "N d_model"]:
@@ -98,7 +98,7 @@ class Embedder(Face):
         self,
         texts: Sequence[str],
         *,
-        batch_tokens: int = 4096,
+        batch_tokens: int | None = None,
         first: int = 1,
         cut: Callable[[int], None] | None = None,
     ) -> Float[np.ndarray, "N d_model"]:
@@ -106,7 +106,7 @@ class Embedder(Face):
 
         Args:
             texts: one string each; of an empty one, begin and end are the tokens.
-            batch_tokens: tokens with padding that are read at one time.
+            batch_tokens: tokens with padding that are read at one time; see `at_once`.
             first: number of the first text, for messages.
             cut: told the number of each text that is longer than the model reads, of which then only the beginning
                 counts; unless given, such a text is an error.
@@ -115,7 +115,7 @@ class Embedder(Face):
             DataError: a text is longer than the model reads; the message names it.
         """
         ids = [self._fitting(self.tokenizer.encode(text), number, cut) for number, text in enumerate(texts, first)]
-        vectors = in_batches(ids, self._means, size=len, tokens=batch_tokens, rows=256)
+        vectors = in_batches(ids, self._means, size=len, tokens=batch_tokens or at_once(self.encoder), rows=256)
         return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
 
     def _means(self, rows: list[list[int]]) -> Float[np.ndarray, "B d_model"]:

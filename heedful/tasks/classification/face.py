@@ -20,7 +20,7 @@ from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.classification.recipe import Verdict
-from heedful.tasks.faces import CUT, Asked, Face, Lines, cell, in_batches
+from heedful.tasks.faces import CUT, Asked, Face, Lines, at_once, cell, in_batches
 from heedful.tasks.inspecting import Scope, attributed, best_options, encoded, repeated
 from heedful.values import Tokens, move
 
@@ -77,7 +77,7 @@ class Classifier(Face):
     max_length: int
     paired: bool = False
 
-    def classify(self, texts: Sequence[Texts], *, batch_tokens: int = 4096) -> list[Classified]:
+    def classify(self, texts: Sequence[Texts], *, batch_tokens: int | None = None) -> list[Classified]:
         """The class or the number of each text, or of each pair of texts.
 
         Raises:
@@ -98,7 +98,7 @@ class Classifier(Face):
             found.append(Classified(ordered[0][0], dict(ordered), row.cut))
         return found
 
-    def choose(self, choices: Sequence[Sequence[Texts]], *, batch_tokens: int = 4096) -> list[Chosen]:
+    def choose(self, choices: Sequence[Sequence[Texts]], *, batch_tokens: int | None = None) -> list[Chosen]:
         """The most probable of the candidates of each choice; each candidate is one text, or two.
 
         Raises:
@@ -121,7 +121,7 @@ class Classifier(Face):
         self,
         texts: Sequence[str],
         *,
-        batch_tokens: int = 4096,
+        batch_tokens: int | None = None,
         first: int = 1,
         cut: Callable[[int], None] | None = None,
     ) -> Float[np.ndarray, "N d_summary"]:
@@ -201,16 +201,16 @@ class Classifier(Face):
             raise DataError(f"{parts[0][:40]!r}: one text alone, and this model reads two together; give both")
         return frame(self.tokenizer, parts, max_length=self.max_length)
 
-    def _logits(self, rows: Sequence[Joined], *, batch_tokens: int) -> Tensor:
+    def _logits(self, rows: Sequence[Joined], *, batch_tokens: int | None) -> Tensor:
         return self._each(rows, lambda tokens: self.model.output(self.model(tokens)), batch_tokens=batch_tokens)
 
-    def _each(self, rows: Sequence[Joined], say: Callable[[Tokens], Tensor], *, batch_tokens: int) -> Tensor:
+    def _each(self, rows: Sequence[Joined], say: Callable[[Tokens], Tensor], *, batch_tokens: int | None) -> Tensor:
         """What the model says of each, in their order; on the processor."""
 
         def batch(rows: list[Joined]) -> Tensor:
             return say(self._tokens(rows)).float().cpu()
 
-        said = in_batches(rows, batch, size=lambda row: len(row.ids), tokens=batch_tokens)
+        said = in_batches(rows, batch, size=lambda row: len(row.ids), tokens=batch_tokens or at_once(self.model))
         return torch.stack(said) if said else torch.zeros(0, 0)
 
     def _tokens(self, rows: Sequence[Joined]) -> Tokens:

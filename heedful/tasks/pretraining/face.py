@@ -19,7 +19,7 @@ from heedful.inspection.record import Answer, Option, Record
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.faces import CUT, Asked, Face, TextLines, cell, in_batches
+from heedful.tasks.faces import CUT, Asked, Face, TextLines, at_once, cell, in_batches
 from heedful.tasks.inspecting import Scope, attributed, best_options, encoded, likelihoods, repeated
 from heedful.values import Tokens
 
@@ -92,7 +92,7 @@ class Reader(EncoderFace[MaskedLanguageModel]):
             guesses = self._guesses(batch, top=top)
             return (self._filled(ids, guesses) for ids in batch)
 
-        found = in_batches([ids for ids, _ in gapped], say, size=len, tokens=4096, rows=64)
+        found = in_batches([ids for ids, _ in gapped], say, size=len, tokens=at_once(self.model), rows=64)
         return [replace(filled, cut=cut) for filled, (_, cut) in zip(found, gapped, strict=True)]
 
     def lines(self) -> FillLines:
@@ -247,7 +247,7 @@ class Detector(EncoderFace[ReplacedTokenDetector]):
         rows = [(place, ids) for place, text in enumerate(texts) for ids in self._parts(text)]
         framed = [self.embedder.framed(ids, first + place) for place, ids in rows]
         found: list[list[Suspicion]] = [[] for _ in texts]
-        told = in_batches(framed, self._suspicions, size=len, tokens=4096, rows=64)
+        told = in_batches(framed, self._suspicions, size=len, tokens=at_once(self.model), rows=64)
         for (place, _), suspicions in zip(rows, told, strict=True):
             found[place] += suspicions
         return found

@@ -18,7 +18,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.inspection.record import Answer, Option, Record
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.faces import CUT, Asked, Face, Lines, in_batches
+from heedful.tasks.faces import CUT, Asked, Face, Lines, at_once, in_batches
 from heedful.tasks.inspecting import Scope, attributed, encoded, repeated
 from heedful.tasks.spans.windows import NOWHERE, Cutting, WindowBatch, question_windows, read_windows
 from heedful.values import move
@@ -88,14 +88,14 @@ class Answerer(Face):
         return self.answer_all([(question, context)], n_best=n_best)[0]
 
     def answer_all(
-        self, questions: Sequence[tuple[str, str]], *, n_best: int = 1, batch_tokens: int = 8192, first: int = 1
+        self, questions: Sequence[tuple[str, str]], *, n_best: int = 1, batch_tokens: int | None = None, first: int = 1
     ) -> list[Answered]:
         """What the contexts answer to questions.
 
         Args:
             questions: each with its context.
             n_best: spans to tell.
-            batch_tokens: padded tokens that are read at a time.
+            batch_tokens: padded tokens that are read at a time; see `at_once`.
             first: number of the first question, for messages.
 
         Raises:
@@ -138,7 +138,7 @@ class Answerer(Face):
         """
         scope = scope or Scope()
         cut = question_windows(self.tokenizer, question, context, cutting=self.cutting, place="the question")
-        logits = self.logits(cut, batch_tokens=8192)
+        logits = self.logits(cut)
         found = self._best(cut, logits, context, n_best=scope.alternatives)
         best = [
             max((score for _, _, score in _spans(window, values, max_answer=self.max_answer)), default=-math.inf)
@@ -190,14 +190,14 @@ class Answerer(Face):
             told.append(Answer(about, "", None, tuple(options)))
         return told
 
-    def logits(self, windows: Sequence[Window], *, batch_tokens: int) -> list[Float[np.ndarray, "T 2"]]:
+    def logits(self, windows: Sequence[Window], *, batch_tokens: int | None = None) -> list[Float[np.ndarray, "T 2"]]:
         """Of each token of each window the logits of beginning and of ending the answer; -inf where it cannot."""
 
         def say(batch: list[Window]) -> list[np.ndarray]:
             logits = span_logits(self.model, self._batch(batch)).cpu().numpy()
             return [values[: len(window.ids)] for window, values in zip(batch, logits, strict=True)]
 
-        return in_batches(windows, say, size=lambda window: len(window.ids), tokens=batch_tokens)
+        return in_batches(windows, say, size=lambda window: len(window.ids), tokens=batch_tokens or at_once(self.model))
 
     def _batch(self, windows: Sequence[Window]) -> WindowBatch:
         return move(read_windows(windows), next(self.model.parameters()).device)

@@ -14,7 +14,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.faces import Asked, Face, Lines, cell, in_batches
+from heedful.tasks.faces import Asked, Face, Lines, at_once, cell, in_batches
 from heedful.tasks.inspecting import Scope, attributed, best_options, encoded, likelihoods, repeated
 from heedful.tasks.tagging.data import Stretch, encode_words, framed_words, stretches
 from heedful.values import Tokens, move
@@ -48,11 +48,13 @@ class Tagger(Face):
     framed: bool = False
     max_length: int | None = None
 
-    def tag(self, sentences: Sequence[Sequence[str]], *, batch_tokens: int = 4096) -> list[list[Tag]]:
+    def tag(self, sentences: Sequence[Sequence[str]], *, batch_tokens: int | None = None) -> list[list[Tag]]:
         """The most probable tag of each word of each sentence; a sentence without words has none."""
         parts = [(row, stretch) for row, words in enumerate(sentences) for stretch in self._stretches(words)]
         encoded = [self._encode(sentences[row], stretch) for row, stretch in parts]
-        found = in_batches([ids for ids, _ in encoded], self._best, size=len, tokens=batch_tokens)
+        found = in_batches(
+            [ids for ids, _ in encoded], self._best, size=len, tokens=batch_tokens or at_once(self.model)
+        )
         tagged: list[list[Tag]] = [[] for _ in sentences]
         for (row, stretch), (_, begins), (best, chances) in zip(parts, encoded, found, strict=True):
             tagged[row] += [

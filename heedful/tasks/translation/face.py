@@ -188,7 +188,7 @@ class Translator(Face):
         self,
         texts: Sequence[str],
         *,
-        batch_tokens: int = 4096,
+        batch_tokens: int | None = None,
         first: int = 1,
         cut: Callable[[int], None] | None = None,
     ) -> Float[np.ndarray, "N d_model"]:

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from heedful.data.bucketing import plan_by_length
+from heedful.engines.int8 import Bytes, Int8Linear
 from heedful.errors import DataError, RecipeError
 from heedful.tasks.classification.face import ChoiceLines, Chosen, Classified, ClassLines
 from heedful.tasks.embedder import Embedded, EmbedLines
-from heedful.tasks.faces import CUT, IN_PARTS, Asked, Unread, cell, chunked, despite, in_batches
+from heedful.tasks.faces import CUT, IN_PARTS, Asked, Unread, at_once, cell, chunked, despite, in_batches
 from heedful.tasks.language.face import Continuation, WriteLines
 from heedful.tasks.pretraining.face import DetectLines, Filled, FillLines, Guess, Suspicion
 from heedful.tasks.spans.face import Answered, AnswerLines
@@ -174,3 +176,25 @@ def test_models_that_only_read_are_told_nothing_of_writing() -> None:
             odd.to_read()
     with pytest.raises(RecipeError, match="--pair: belongs to other models; a tagger's text is all --text"):
         asked.alone("a tagger's")
+
+
+def test_wide_models_read_few_tokens_at_one_time_and_more_threads_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    expected = {32: 4096, 128: 2048, 384: 682, 768: 341, 4096: 256}
+    for width, tokens in expected.items():
+        wide = nn.ModuleList([nn.Linear(width, 4 * width, device="meta"), nn.Linear(8, 8)])
+        assert at_once(wide[1]) == 4096
+        assert at_once(nn.ModuleList([wide[1], Sized(width)])) == tokens
+        assert at_once(wide) == 16384, "it computes elsewhere"
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert at_once(nn.ModuleList([nn.Linear(8, 8), Sized(384)])) == 2 * 682
+    rounded = nn.ModuleList([nn.LayerNorm(3), Int8Linear(Bytes.of(torch.ones(768, 384)), None)])
+    assert at_once(rounded) == 2 * 682
+
+
+class Sized(nn.Linear):
+    """As wide as wanted, without the memory."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(1, 1)
+        self.in_features, self.out_features = width, 4 * width
