@@ -11,7 +11,7 @@ from torch import Tensor
 
 from heedful.engines import products
 from heedful.engines.int8 import Bytes
-from heedful.engines.products import LEVELS, Fbgemm, Floats, Kernel, OneDnn, Plain, Product, kernels
+from heedful.engines.products import HAS_VNNI, LEVELS, Fbgemm, Floats, Kernel, OneDnn, Plain, Product, kernels
 
 EVERY = (Fbgemm, OneDnn, Plain, Floats)
 
@@ -42,9 +42,7 @@ def test_one_works_everywhere_and_the_floats_only_where_no_other_does(monkeypatc
     assert kernels.__wrapped__() == (Floats,)
 
 
-@pytest.mark.skipif(
-    not torch.cpu._is_vnni_supported() or "ONEDNN_MAX_CPU_ISA" in os.environ, reason="no fast products of bytes here"
-)
+@pytest.mark.skipif(not HAS_VNNI or "ONEDNN_MAX_CPU_ISA" in os.environ, reason="no fast products of bytes here")
 @pytest.mark.parametrize("kernel", [OneDnn, Plain])
 def test_where_products_of_bytes_are_fast_they_are_right(kernel: type[Kernel]) -> None:
     assert kernel.works()
