@@ -24,7 +24,7 @@ STEPS: Final = 127
 HAS_VNNI: Final = bool(getattr(torch.cpu, "_is_vnni_supported", bool)())
 """Whether the processor is known to add products of bytes in 32 bits."""
 LEVELS: Final = STEPS if HAS_VNNI or platform.machine() not in ("x86_64", "AMD64") else 63
-"""Of vectors, to either side of zero: x86 without VNNI adds products of neighbours in 16 bits, and 127 of both is more."""
+"""Of vectors, to either side of zero: x86 without VNNI adds products of neighbours in 16 bits, which so many fit."""
 _TINY: Final = 1e-30
 """Instead of 0, by which nothing is divided."""
 
