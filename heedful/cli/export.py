@@ -18,7 +18,7 @@ class Arguments:
     """Write a model in the format of another project: heedful export RUN FOLDER
 
     An encoder becomes BERT (or RoBERTa, if it is pre-norm), with its head where it classifies, tags or answers, a
-    language model GPT-2, a translation model Marian or BART; see docs/foreign.md.
+    language model GPT-2, a translation model Marian or BART; CTranslate2 has all three kinds. See docs/foreign.md.
     """
 
     run: PositionalPath
@@ -39,14 +39,15 @@ def run(arguments: Sequence[str]) -> int:
     if given.format == "ctranslate2":
         from heedful.runs.export import export_ctranslate2
 
-        export_ctranslate2(given.run, given.folder, quantization=given.quantization, step=given.step)
+        notes = export_ctranslate2(given.run, given.folder, quantization=given.quantization, step=given.step)
     else:
         if given.quantization is not None:
             raise RecipeError("--quantization: belongs to --format ctranslate2; Hugging Face's weights are fp32")
 
         from heedful.runs.export import export_hugging_face
 
-        for note in export_hugging_face(given.run, given.folder, step=given.step):
-            say(f"heedful export: {note}")
+        notes = export_hugging_face(given.run, given.folder, step=given.step)
+    for note in notes:
+        say(f"heedful export: {note}")
     say(f"written: {given.folder}")
     return 0
