@@ -94,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
     if code := _train(named, runs, given=given, overrides=overrides):
         return code
     torch.set_num_threads(threads)
-    compared = compare(runs, exam, given.sampling(), say=say, how=given.computing.how)
+    compared = compare(runs, exam, given.sampling(), **given.computing.how)
     for path, content in ((given.page, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
         if path is not None:
             text = content()

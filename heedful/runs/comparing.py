@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, final
 
 import torch
 
+from heedful.engines.arrange import EngineName
 from heedful.errors import DataError, RecipeError
 from heedful.metrics.bootstrap import Sampling
 from heedful.recipes.recipe import Recipe
@@ -99,7 +100,8 @@ def compare(
     exam: Exam,
     sampling: Sampling,
     *,
-    how: Mapping[str, Any],
+    device: str | torch.device | None,
+    engine: EngineName | None = None,
     say: Callable[[str], None],
 ) -> Comparison:
     """Asks each run; the first is what the others are tested against.
@@ -118,11 +120,11 @@ def compare(
         run, who = each.opened()
         say(f"{each.folder}: {exam.doing} ({number} of {len(runs)})")
         try:
-            answers = answers_of(run, exam, **how)
+            answers = answers_of(run, exam, device=device, engine=engine, say=say)
         except DataError as error:
             raise DataError(f"{each.folder}: {error}") from None
         reports.append(kind.reported(exam, who, answers, sampling, reports[0] if reports else None))
-    return kind.compared(tuple(reports), str(find_device(how.get("device"))), torch.get_num_threads())
+    return kind.compared(tuple(reports), str(find_device(device)), torch.get_num_threads())
 
 
 def _own_exam(run: Candidate, asking: Asking) -> Exam:

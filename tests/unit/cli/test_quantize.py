@@ -134,3 +134,50 @@ def test_what_is_damaged_or_in_the_way_is_told(trained: Path, tmp_path: Path, sa
 def test_an_engine_may_be_named_where_models_are_loaded(trained: Path) -> None:
     translator = load_as(heedful.Translator, trained, use="translates", engine="int8", device="cpu")
     assert any(isinstance(module, int8.Int8Linear) for module in translator.models[0].modules())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "translate {run} 1",
+        "score {run} --data {pairs}",
+        "align {run} --data {pairs}",
+        "embed {run} 1",
+        "evaluate {run} --samples 5",
+        "compare {run} {second} --samples 5",
+        "inspect {run} 1 --output {page}",
+        "inspect {run} --data {pairs} --sentences 2",
+        "classify {classification} eins",
+        "tag {tagging} eins",
+        "answer {spans} --question eins --context eins",
+        "fill {pretrained} [MASK]",
+        "ask {told} {story} where?",
+    ],
+    ids=lambda words: words.replace("{run} ", "").partition(" {")[0],
+)
+def test_every_command_computes_by_the_engine_that_is_named(
+    words: str,
+    say: Callable[..., Any],
+    engine_places: dict[str, Path],
+    tuned: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[bool] = []
+    original = int8.to_bytes
+    monkeypatch.setattr("heedful.engines.arrange.to_bytes", lambda *given: (taken.append(True), original(*given)))
+    places = engine_places | {task: tuned(task) for task in TUNED if f"{{{task}}}" in words}
+    said = say(*words.format(**places).split(), "--engine", "int8", "--device", "cpu")
+    assert said.code == 0, said
+    assert len(taken) == (2 if words.startswith("compare") else 1)
+    wrong = say(*words.format(**places).split(), "--engine", "int9").complaint
+    assert wrong.startswith("--engine: ")
+
+
+@pytest.fixture
+def engine_places(trained: Path, second: Path, told: Path, pretrained: Path, tmp_path: Path) -> dict[str, Path]:
+    (tmp_path / "pairs.tsv").write_text("1 2\tzwei eins\n3\tdrei\n", encoding="utf-8")
+    (tmp_path / "story.txt").write_text("Ben took the key.\nBen walked to the hall.\n", encoding="utf-8")
+    return {
+        **{"run": trained, "second": second, "told": told, "pretrained": pretrained},
+        **{"pairs": tmp_path / "pairs.tsv", "story": tmp_path / "story.txt", "page": tmp_path / "page.html"},
+    }
