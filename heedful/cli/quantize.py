@@ -14,8 +14,8 @@ from heedful.cli.output import say
 class Arguments:
     """Write a trained run whose large matrices are bytes: heedful quantize RUN FOLDER
 
-    It is about a quarter as large, works as RUN does in all commands, faster on most processors (--engine int8), and
-    cannot be trained further. How little the answers change, heedful evaluate FOLDER --against RUN says.
+    It is about a quarter as large, works as RUN does in all commands, faster where the model is wide (--engine int8),
+    and cannot be trained further. How little the answers change, heedful evaluate FOLDER --against RUN says.
     """
 
     run: PositionalPath

@@ -21,7 +21,7 @@ _WIDEST: Final = 8
 """An output layer that widens more than this is one over a vocabulary, whose loss is made block by block."""
 
 
-class _Unfilled(TorchFunctionMode):
+class _Imagining(TorchFunctionMode):
     """Leaves tensors as they are that somebody wants to fill."""
 
     def __torch_function__(
@@ -42,7 +42,7 @@ class _Unfilled(TorchFunctionMode):
 @contextmanager
 def imagined() -> Iterator[None]:
     """What is built inside has shapes and no memory."""
-    with torch.device("meta"), _Unfilled():
+    with torch.device("meta"), _Imagining():
         yield
 
 

@@ -38,7 +38,7 @@ def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) ->
 
     >>> import heedful
     >>> heedful.quantize("runs/multi30k-en-de", "runs/multi30k-en-de-int8")  # doctest: +SKIP
-    (31498240, 8021504)
+    (30310400, 7750912)
     """
     if is_hugging_face(Path(run)):
         raise RunError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from untrained import untrained
 
 import heedful
 from heedful.data.tokenizer_files import load_tokenizer
@@ -103,19 +104,12 @@ def test_language_models_of_runs(tmp_path: Path, language: Callable[..., Path]) 
 @pytest.fixture
 def language() -> Callable[..., Path]:
     """A run of a small GPT with random weights, most of them not 0 or 1."""
-    from torch import nn
-
-    from heedful.recipes.load import recipe_from
-    from heedful.runs.checkpoints import Checkpoints, finish
-    from heedful.runs.initial import begin_run
-    from heedful.runs.load import save_run
-    from heedful.training.listeners import Evaluation, Progress, Snapshot
 
     def make(folder: Path, **model: Any) -> Path:
         folder.mkdir()
         (folder / "text.txt").write_text("\n".join(TEXTS * 20), encoding="utf-8")
         text = {"path": str(folder / "text.txt")}
-        recipe = recipe_from(
+        return untrained(
             {
                 "task": "language_modelling",
                 "output": str(folder / "run"),
@@ -123,19 +117,7 @@ def language() -> Callable[..., Path]:
                 "tokenizer": {"kind": "characters"},
                 "model": {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2, **model},
                 "training": {"steps": 1},
-            },
-            place="here",
+            }
         )
-        recipe.output.mkdir()
-        run = begin_run(recipe.output, recipe)
-        save_run(run)
-        made = run.model()
-        for parameter in made.parameters():
-            nn.init.normal_(parameter, std=0.3)
-        progress = Progress(step=1)
-        snapshot = Snapshot({name: p.detach() for name, p in made.named_parameters()}, {}, progress)
-        Checkpoints(run.folder, keep=1).save(snapshot, Evaluation(progress, {"loss": 1.0}, improved=True))
-        finish(run.folder, average=1)
-        return run.folder
 
     return make

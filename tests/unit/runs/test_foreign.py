@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from untrained import untrained
 
 import heedful
 from heedful.data.batches import collate_sources
@@ -18,13 +19,9 @@ from heedful.data.tokenizers import BOS, EOS, PAD
 from heedful.errors import RunError
 from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy
-from heedful.recipes.load import recipe_from
-from heedful.runs.checkpoints import Checkpoints, finish
 from heedful.runs.export import export_ctranslate2, export_marian
-from heedful.runs.initial import begin_run
-from heedful.runs.load import open_run, save_run
+from heedful.runs.load import open_run
 from heedful.tasks.searches import Length
-from heedful.training.listeners import Evaluation, Progress, Snapshot
 from heedful.values import Tokens
 
 WORDS = ["red", "blue", "green", "dogs", "cats", "birds", "run", "sleep", "sing", "today", "never", "often"]
@@ -40,27 +37,15 @@ def text(path: Path, seed: int) -> Path:
 def random_run(folder: Path, *, tokenizer: dict[str, Any] | None = None, **model: Any) -> Path:
     """A run with weights that nobody trained, all of them different from 0 and 1."""
     paths = {"source": str(text(folder / "a.txt", 1)), "target": str(text(folder / "b.txt", 2))}
-    recipe = recipe_from(
+    return untrained(
         {
             "output": str(folder / "run"),
             "data": {"train": paths, "validation": paths},
             "tokenizer": tokenizer or {"kind": "words"},
             "model": {"d_model": 16, "heads": 2, "d_ff": 24, "encoder_layers": 2, "decoder_layers": 3, **model},
             "training": {"steps": 1},
-        },
-        place="here",
+        }
     )
-    recipe.output.mkdir()
-    run = begin_run(recipe.output, recipe)
-    save_run(run)
-    made = run.model()
-    for parameter in made.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    progress = Progress(step=1)
-    snapshot = Snapshot({name: p.detach() for name, p in made.named_parameters()}, {}, progress)
-    Checkpoints(run.folder, keep=1).save(snapshot, Evaluation(progress, {"loss": 1.0}, improved=True))
-    finish(run.folder, average=1)
-    return run.folder
 
 
 def marian(folder: Path) -> Any:
