@@ -38,7 +38,7 @@ def _sentences(lengths: np.ndarray, vocabulary: int, dice: np.random.Generator) 
     starts = np.concatenate(([0], lengths.cumsum()))
     ids = _zipf(int(starts[-1]), vocabulary, dice)
     ids[starts[1:] - 1] = EOS
-    return Side(ids, starts)
+    return Side(ids, starts[:-1], starts[1:])
 
 
 def _zipf(count: int, vocabulary: int, dice: np.random.Generator) -> np.ndarray:
