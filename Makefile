@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxpro
 # What the interpreter itself may change: how classes, protocols and annotations are made, and what depends on them.
 QUICK := tests/unit/inspection tests/unit/recipes tests/unit/training tests/unit/cli/test_inspect.py
 
-.PHONY: help quickstart test quick slow everything lint types docs mutants
+.PHONY: help quickstart test quick slow everything lint types docs mutants sanitize
 
 help:
 	@echo 'make quickstart  train a small Transformer on made-up text, in about two minutes'
@@ -27,22 +27,23 @@ help:
 	@echo 'make types       mypy, strict, on the package'
 	@echo 'make docs        the documentation, into docs/_build/html'
 	@echo 'make mutants     plants known bugs, and sees whether the tests find them'
+	@echo 'make sanitize    native code under sanitizers, with random shapes'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the interpreter, ARGS=... is handed on to the program that runs.'
 
 quickstart: $(VENV)/.quickstart
 	@$(BIN)/heedful quickstart $(ARGS)
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(VENV)/.native
 	@$(PYTEST) -m "not slow" $(ARGS)
 
 quick: $(VENV)/.dev
 	@$(PYTEST) -m "not slow" $(QUICK) $(ARGS)
 
-slow: $(VENV)/.dev
+slow: $(VENV)/.dev $(VENV)/.native
 	@$(PYTEST) -m slow $(ARGS)
 
-everything: $(VENV)/.dev
+everything: $(VENV)/.dev $(VENV)/.native
 	@$(PYTEST) $(ARGS)
 
 lint: $(VENV)/.dev
@@ -51,13 +52,17 @@ lint: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	@$(BIN)/mypy
+	@$(BIN)/mypy native/heedful_native
 
 docs: $(VENV)/.docs
 	@$(BIN)/sphinx-build -W --keep-going --quiet -b html docs docs/_build/html $(ARGS)
 	@echo 'docs/_build/html/index.html'
 
-mutants: $(VENV)/.dev
+mutants: $(VENV)/.dev $(VENV)/.native
 	@$(BIN)/python tests/mutants.py $(ARGS)
+
+sanitize: $(VENV)/.dev $(VENV)/.native
+	@$(BIN)/python -m pytest tests/unit/native/test_sanitized.py $(ARGS)
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -77,6 +82,12 @@ $(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt
 	@$(INSTALL) -e '.[dev,ct2]'
 	@# tests start many processes, and each would compile PyTorch where Python may not write what it has compiled
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib/python*/site-packages/torch > /dev/null || true
+	@touch $@
+
+# Native code where a compiler is; elsewhere its tests are skipped, and say so.
+$(VENV)/.native: $(VENV)/.created $(wildcard native/*.toml native/*.py native/src/* native/heedful_native/*.py)
+	@if command -v $${CXX:-c++} > /dev/null; then $(INSTALL) ./native; \
+	  else echo 'heedful-native is left out: there is no C++ compiler'; fi
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev

@@ -108,10 +108,16 @@ def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
     report.tables.append((f"{size}: sentences per second, batch x beam", ["engine", *head], rows))
     ratios = [
         [f"{name} / {other}", *(f"{a / b:.2f}" for a, b in zip(best[name], best[other], strict=True))]
-        for name, other in (("heedful torch", "ct2 float32"), ("heedful int8", "ct2 int8"))
-        if other in best
+        for name, other in (
+            ("heedful torch", "ct2 float32"),
+            ("heedful int8", "ct2 int8"),
+            ("heedful native", "ct2 int8"),
+        )
+        if name in best and other in best
     ]
-    ratios.append(["same as torch: int8", *(f"{each['same']:.2f}" for each in measured["heedful int8"])])
+    for name in ("heedful int8", "heedful native"):
+        if name in measured:
+            ratios.append([f"same as torch: {name}", *(f"{each['same']:.2f}" for each in measured[name])])
     report.tables.append((f"{size}: ratios", ["", *head], ratios))
 
 
@@ -119,7 +125,10 @@ def _engines(run: Path, folder: Path, rules: Any, tokenizer: Any) -> dict[str, A
     from contest import installed
     from translation_engines import CTranslate2, Heedful
 
-    found: dict[str, Any] = {f"heedful {name}": Heedful(run, rules, engine=name) for name in ("torch", "int8")}
+    from heedful.engines.arrange import ENGINES
+
+    names = [name for name in ENGINES if name != "auto" and (name != "native" or installed("heedful_native"))]
+    found: dict[str, Any] = {f"heedful {name}": Heedful(run, rules, engine=name) for name in names}
     if not installed("ctranslate2"):
         say("CTranslate2 is left out: ctranslate2 is not installed")
         return found

@@ -16,32 +16,9 @@ from heedful.attention.dropout import Dropout
 from heedful.attention.explained import Explained, Explaining
 from heedful.attention.positions import RelativePosition, Unaware
 from heedful.attention.sight import Band, Sight, without
+from heedful.attention.space import Space, more_than
 from heedful.attention.weigher import ScaledSoftmax, Weigher
 from heedful.values import laid_under
-
-_STEPS, _SLOTS = 31, 256
-"""Further appends that a new room has space for, as long as they are this small: most sentences then grow but once."""
-
-
-class _Room:
-    """Tensors with space to grow; `_begin` holds the place where it begins, and is empty while somebody asks."""
-
-    def __init__(self, tensors: tuple[Tensor, ...], used: int) -> None:
-        self.tensors = tensors
-        self._begin = [used]
-
-    def claim(self, begin: int, end: int) -> bool:
-        """Takes the space between these places, unless it is taken or not there; of many who ask, one gets it.
-
-        Taking the only element of a list is one step, whatever other threads do. Whoever finds it empty goes without.
-        """
-        try:
-            free = self._begin.pop()
-        except IndexError:
-            return False
-        granted = begin == free and end <= self.tensors[0].size(2)
-        self._begin.append(end if granted else free)
-        return granted
 
 
 @dataclass(frozen=True)
@@ -52,30 +29,31 @@ class Grown:
     thread or in several) first takes a copy. So sharing is never visible.
     """
 
-    room: _Room
+    tensors: tuple[Tensor, ...]
+    space: Space
     length: int
 
     @classmethod
     def of(cls, *tensors: Tensor) -> Grown:
         """Storage that starts with these tensors, [B, H, length, width]."""
         length = tensors[0].size(2)
-        return cls(_Room(tensors, length), length)
+        return cls(tensors, Space(length, length), length)
 
     def read(self) -> tuple[Tensor, ...]:
         """The tensors, up to this state's length."""
-        return tuple(tensor.narrow(2, 0, self.length) for tensor in self.room.tensors)
+        return tuple(tensor.narrow(2, 0, self.length) for tensor in self.tensors)
 
     def append(self, *newer: Tensor) -> Grown:
         """A state longer by `newer`."""
         size = newer[0].size(2)
         end = self.length + size
-        room = self.room
-        if not room.claim(self.length, end):
-            space = max(2 * end, end + min(_STEPS * size, _SLOTS))
-            room = _Room(tuple(_with_space(tensor, space) for tensor in self.read()), end)
-        for tensor, new in zip(room.tensors, newer, strict=True):
+        tensors, space = self.tensors, self.space
+        if not space.claim(self.length, end):
+            space = Space(end, more_than(end, size))
+            tensors = tuple(_with_space(tensor, space.size) for tensor in self.read())
+        for tensor, new in zip(tensors, newer, strict=True):
             tensor.narrow(2, self.length, size).copy_(new)
-        return Grown(room, end)
+        return Grown(tensors, space, end)
 
 
 def _with_space(tensor: Tensor, length: int) -> Tensor:

@@ -86,3 +86,8 @@ def reading(readers: Mapping[Probe, Read]) -> Iterator[None]:
         yield
     finally:
         _READERS.set(tuple(each for each in _READERS.get() if each is not readers))
+
+
+def anybody_reads() -> bool:
+    """Whether the weights of some attention are read in this thread or asynchronous task."""
+    return bool(_READERS.get())

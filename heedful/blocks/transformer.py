@@ -191,16 +191,17 @@ class TransformerLayer(nn.Module):
 
         x = self.around_attention(x, attend)
         for name in self.names:
-            attention, around = self._across(name)
+            attention, around = self.across_to(name)
             x = around(x, partial(attention, memory=state.memories[name], sight=across[name]))
         x = self.around_feed_forward(x, self.feed_forward)
         return x, LayerState(past, state.memories)
 
     def _remembered(self, name: str, memory: Memory) -> KeyValues:
-        attention, _ = self._across(name)
+        attention, _ = self.across_to(name)
         return attention.remember(memory.keys, memory.values, memory.positions).settled()
 
-    def _across(self, name: str) -> tuple[MultiHeadAttention, Residual]:
+    def across_to(self, name: str) -> tuple[MultiHeadAttention, Residual]:
+        """The attention to a memory, and what is around it."""
         attention, around = self._paths[name]
         return getattr(self, attention), getattr(self, around)
 

@@ -48,7 +48,7 @@ class Computing:
     """where to compute; a GPU where there is one"""
     threads: MaybeInt = None
     """CPU threads"""
-    engine: Annotated[Literal["torch", "int8", "auto"] | None, maybe("{torch,int8,auto}")] = None
+    engine: Annotated[Literal["torch", "int8", "native", "auto"] | None, maybe("{torch,int8,native,auto}")] = None
     """what computes: fp32 as trained, or large matrices in 8 bits (on a CPU), or what is faster here"""
 
     def __post_init__(self) -> None:

@@ -12,11 +12,14 @@ from torch import Tensor, nn
 
 from heedful.engines.columns import arrange_for_inference
 from heedful.engines.int8 import Bytes, Int8Linear, matrices, to_bytes
+from heedful.engines.products import Product
 from heedful.errors import RecipeError
+from heedful.native import library
 from heedful.store import fill
 
-EngineName: TypeAlias = Literal["torch", "int8", "auto"]
-"""`torch`: in floating point, as it was trained; `int8`: large matrices are bytes; `auto`: what is faster here."""
+EngineName: TypeAlias = Literal["torch", "int8", "native", "auto"]
+"""`torch`: in floating point, as it was trained; `int8`: large matrices are bytes; `native`: these, with products and
+whole Transformers in native code; `auto`: what is faster here."""
 
 ENGINES: Final[tuple[EngineName, ...]] = get_args(EngineName)
 _ROWS: Final = 16
@@ -52,15 +55,27 @@ def arranged(
     """
     rounded = rounded or {}
     name = _chosen(model, engine or ("int8" if rounded and device.type == "cpu" else "torch"), device=device, say=say)
-    own = matrices(model) if name == "int8" else {}
+    own = matrices(model) if name != "torch" else {}
     kept = {each: matrix for each, matrix in rounded.items() if each.removesuffix(".weight") in own}
     floats = {each: matrix.floats() for each, matrix in rounded.items() if each not in kept}
     fill(model, {**exact, **floats}, place=place, otherwise={each: matrix.rows for each, matrix in kept.items()})
     model.to(device).eval()
-    if name == "int8":
-        to_bytes(model, kept)
+    if name != "torch":
+        to_bytes(model, kept, kind=_product(name))
     arrange_for_inference(model)
+    if name == "native":
+        from heedful.engines.native_stack import to_native  # what few installations have
+
+        to_native(model)
     return model
+
+
+def _product(name: EngineName) -> type[Product]:
+    if name != "native":
+        return Product
+    from heedful.engines.native_product import NativeProduct  # likewise
+
+    return NativeProduct
 
 
 def _chosen(
@@ -68,30 +83,38 @@ def _chosen(
 ) -> EngineName:
     if engine not in ENGINES:
         raise RecipeError(f"engine {engine!r}: is none; choose one of {', '.join(ENGINES)}")
-    if engine == "int8" and device.type != "cpu":
-        raise RecipeError(f"engine 'int8': computes on a CPU and not on {device}; leave it out, or choose device cpu")
+    if engine in ("int8", "native") and device.type != "cpu":
+        raise RecipeError(
+            f"engine {engine!r}: computes on a CPU and not on {device}; leave it out, or choose device cpu"
+        )
+    if engine == "native" and library() is None:
+        raise RecipeError(
+            "engine 'native': needs heedful-native, which is not installed; install it with pip install ./native "
+            "(which needs a C++ compiler), or choose int8"
+        )
     if engine != "auto":
         return engine
     if device.type != "cpu":
         engine, why = "torch", f"the model computes on {device}"
     else:
-        share = _share(model)
-        engine, why = "int8" if share < _CLEARLY else "torch", f"its products take {share:.2f} of the time of fp32 here"
+        bytes_: EngineName = "int8" if library() is None else "native"
+        share = _share(model, _product(bytes_))
+        engine, why = bytes_ if share < _CLEARLY else "torch", f"its products take {share:.2f} of the time of fp32 here"
         if engine == "torch":
-            why = f"int8: {why}"
+            why = f"{bytes_}: {why}"
     if say is not None:
         say(f"engine: {engine} ({why})")
     return engine
 
 
-def _share(model: nn.Module) -> float:
+def _share(model: nn.Module, kind: type[Product]) -> float:
     """Of the time of exact products, what those with bytes take: of all linear maps, with a few vectors."""
     linear_maps = (each for each in matrices(model).values() if isinstance(each, nn.Linear))
     shapes = Counter((each.out_features, each.in_features) for each in linear_maps)
     exact = rounded = 0.0
     for (n, k), times in shapes.items():
         linear = nn.Linear(k, n)
-        bytes_ = Int8Linear(Bytes.of(linear.weight), linear.bias)
+        bytes_ = Int8Linear(Bytes.of(linear.weight), linear.bias, kind=kind)
         linear.weight.data = linear.weight.data.t().contiguous().t()
         exact, rounded = exact + times * _seconds(linear), rounded + times * _seconds(bytes_)
     return rounded / exact if exact else 1.0

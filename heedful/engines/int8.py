@@ -20,9 +20,6 @@ LEAST: Final = 4096
 """Numbers of a matrix that is stored as bytes."""
 SCALE: Final = ".scale"
 """What the names of scales end with, behind that of their matrix, where both are stored."""
-_WORTH: Final = 2**17
-"""Numbers of a matrix from which on a product of bytes is faster than one of floating-point numbers: the calls around
-it take as long as a product of 256 x 256 does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,28 +53,35 @@ class Int8Linear(nn.Linear):
     Where a gradient is asked for it is that of W as it is rounded, and x is not.
     """
 
-    def __init__(self, matrix: Bytes, bias: nn.Parameter | None, *, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        matrix: Bytes,
+        bias: nn.Parameter | None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        kind: type[Product] = Product,
+    ) -> None:
         nn.Module.__init__(self)  # nn.Linear would make a weight
         self.out_features, self.in_features = matrix.rows.shape
         self.register_parameter("bias", bias)
-        self._matrix, self._dtype = matrix, dtype
-        self._product = Product(matrix.rows, matrix.scale) if matrix.rows.numel() >= _WORTH else None
+        self.matrix, self._dtype = matrix, dtype
+        self.product = kind(matrix.rows, matrix.scale) if matrix.rows.numel() >= kind.worth else None
 
     @property
     def rounds(self) -> bool:
         """Whether vectors are rounded, as W is large enough for a product of bytes to be worth it."""
-        return self._product is not None
+        return self.product is not None
 
     @cached_property
     def weight(self) -> Tensor:  # type: ignore[override]  # which others may set
         """W in floating point, for those who use it otherwise."""
-        return self._matrix.floats().to(self._dtype).t().contiguous().t()
+        return self.matrix.floats().to(self._dtype).t().contiguous().t()
 
     def forward(self, x: Float[Tensor, "*B k"]) -> Float[Tensor, "*B n"]:
         """One vector for each."""
-        if self._product is None or (x.requires_grad and torch.is_grad_enabled()):
+        if self.product is None or (x.requires_grad and torch.is_grad_enabled()):
             return functional.linear(x, self.weight, self.bias)
-        return self._product(x.reshape(-1, self.in_features), self.bias).view(*x.shape[:-1], self.out_features)
+        return self.product(x.reshape(-1, self.in_features), self.bias).view(*x.shape[:-1], self.out_features)
 
 
 class Int8Embedding(nn.Embedding):
@@ -87,18 +91,18 @@ class Int8Embedding(nn.Embedding):
         nn.Module.__init__(self)
         self.num_embeddings, self.embedding_dim = matrix.rows.shape
         self.padding_idx = self.max_norm = None
-        self._matrix = matrix
+        self.matrix = matrix
         self.register_buffer("scale", matrix.scale.to(dtype), persistent=False)
         self.scale: Tensor
 
     @cached_property
     def weight(self) -> Tensor:  # type: ignore[override]  # which others may set
         """The table in floating point, for those who use it otherwise."""
-        return self._matrix.floats().to(self.scale.dtype)
+        return self.matrix.floats().to(self.scale.dtype)
 
     def forward(self, ids: Int[Tensor, "*B"]) -> Float[Tensor, "*B d"]:
         """A row for each."""
-        return self._matrix.rows[ids].to(self.scale.dtype) * self.scale[ids].unsqueeze(-1)
+        return self.matrix.rows[ids].to(self.scale.dtype) * self.scale[ids].unsqueeze(-1)
 
 
 def matrices(model: nn.Module) -> dict[str, nn.Linear | nn.Embedding]:
@@ -112,7 +116,7 @@ def matrices(model: nn.Module) -> dict[str, nn.Linear | nn.Embedding]:
     }
 
 
-def to_bytes(model: nn.Module, stored: Mapping[str, Bytes] | None = None) -> None:
+def to_bytes(model: nn.Module, stored: Mapping[str, Bytes] | None = None, *, kind: type[Product] = Product) -> None:
     """Puts bytes in the place of the large matrices of a model, in place; those that share a weight go on sharing it.
 
     The model learns nothing any more, but gradients of what it reads go through it.
@@ -120,6 +124,7 @@ def to_bytes(model: nn.Module, stored: Mapping[str, Bytes] | None = None) -> Non
     Args:
         model: on a CPU.
         stored: what stands for weights already, by their names.
+        kind: how vectors are multiplied with them.
     """
     for module in list(model.modules()):
         if is_parametrized(module, "weight"):  # a weight that is computed anew in each call
@@ -134,7 +139,7 @@ def to_bytes(model: nn.Module, stored: Mapping[str, Bytes] | None = None) -> Non
         if id(module) not in replaced:
             matrix = made.get(id(module.weight)) or made.setdefault(id(module.weight), Bytes.of(module.weight))
             replaced[id(module)] = (
-                Int8Linear(matrix, module.bias, dtype=module.weight.dtype)
+                Int8Linear(matrix, module.bias, dtype=module.weight.dtype, kind=kind)
                 if isinstance(module, nn.Linear)
                 else Int8Embedding(matrix, dtype=module.weight.dtype)
             )

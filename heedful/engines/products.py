@@ -137,7 +137,13 @@ class Product:
     Args:
         rows: of W, whole numbers from -127 to 127.
         scale: of each row.
+
+    Attributes:
+        worth: numbers of a matrix from which on it is faster than a product of floating-point numbers: the calls around
+            it take as long as a product of 256 x 256 does.
     """
+
+    worth: ClassVar[int] = 2**17
 
     _fastest: ClassVar[dict[tuple[int, ...], type[Kernel]]] = {}
 
@@ -152,7 +158,7 @@ class Product:
         return product.mul_(largest) if bias is None else torch.addcmul(bias, product, largest, out=product)
 
     def __deepcopy__(self, _memo: Any) -> Product:
-        return Product(*self._given)
+        return type(self)(*self._given)
 
     def _kernel(self, x: Tensor) -> Kernel:
         if x.dtype != torch.float32:

@@ -12,12 +12,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.errors import RecipeError
+from heedful.generation import native
 from heedful.generation.front import Candidates, Front, Growth, Trellis
 from heedful.generation.history import History, Manner, followed
 from heedful.generation.hypotheses import After, Ended, Found
 from heedful.generation.penalties import LengthPenalty
 from heedful.generation.pick import Filter, filtered
-from heedful.generation.ranking import normalisers, top_k
+from heedful.generation.ranking import Top, normalisers, top_k
 from heedful.generation.scoring import at_least_single
 from heedful.generation.start import Request, Start, read_prompt
 from heedful.models.interface import State, Step
@@ -53,10 +54,9 @@ def found_by_beams(step: Step, state: State, request: Request, *, search: Beam) 
         found = replace(found, ends=ends)
         if search.observe:
             search.observe(_growth(front, found, divisors=divisors))
-        front, chosen = _advance(front, found, divisors=divisors)
+        front, chosen, (done, moved) = _advance(front, found, divisors=divisors)
         history = followed(tried, chosen.ranks)
         trellis.grow(front.sentences, origins=chosen.beams, ids=chosen.ids, log_probabilities=chosen.values)
-        done, moved = _news(front, chosen)
         running = done < len(front.done) and not request.until()
         if running:
             if done >= _WORTH_DROPPING * len(front.done):
@@ -117,8 +117,12 @@ def _continuations(
     if filters:
         lengths = (front.forced + front.counts).repeat_interleave(rows)
         changed = filtered(changed, lengths, filters=filters)
-    wanted = 2 * front.live.size(1)
-    best = top_k(changed, wanted, offsets=front.live[:, :rows] - totals.view(-1, rows))
+    wanted, offsets = 2 * front.live.size(1), front.live[:, :rows] - totals.view(-1, rows)
+    library = native.library_for(changed) if wanted <= native.MOST else None
+    if library is not None:
+        *found, values = native.top(library, changed, wanted, offsets, of=(logits, own))
+        return Candidates.of(values, Top(*found), wanted=wanted)
+    best = top_k(changed, wanted, offsets=offsets)
     place = torch.arange(len(best.ids), device=logits.device).unsqueeze(1) * rows + best.members
     return Candidates.of(logits[place, best.ids] - own[place], best, wanted=wanted)
 
@@ -128,13 +132,25 @@ def _growth(front: Front, found: Candidates, *, divisors: Float[Tensor, " length
     return Growth(front.sentences, front.done, found.beams, found.ids, found.totals, scores)
 
 
-def _advance(front: Front, found: Candidates, *, divisors: Float[Tensor, " lengths"]) -> tuple[Front, Candidates]:
-    """The front after one more token, and the tokens that its live hypotheses took."""
+def _advance(
+    front: Front, found: Candidates, *, divisors: Float[Tensor, " lengths"]
+) -> tuple[Front, Candidates, tuple[int, bool]]:
+    """The front after one more token, the tokens that its live hypotheses took, and the news of it."""
+    if (library := native.library_for(front.live)) is not None:
+        fields, taken, (done, moved) = native.selected(
+            library, found.fields(), front.moving(), divisors=divisors, forced=front.forced, limits=front.limits
+        )
+        return front.moved(fields), Candidates(*taken), (done, bool(moved))
+    front, chosen = _advanced(front, found, divisors=divisors)
+    return front, chosen, _news(front, chosen)
+
+
+def _advanced(front: Front, found: Candidates, *, divisors: Float[Tensor, " lengths"]) -> tuple[Front, Candidates]:
     width, n_best = front.live.size(1), front.places.size(1)
-    ending, done = found.ends, front.done.unsqueeze(1)
+    ending, still = found.ends, front.done.unsqueeze(1)
     lengths = front.forced + front.counts + 1
 
-    totals = found.totals[:, :width].masked_fill(~ending[:, :width] | done, -math.inf)
+    totals = found.totals[:, :width].masked_fill(~ending[:, :width] | still, -math.inf)
     scores = totals / divisors[lengths].unsqueeze(1)
     ended = torch.cat((front.ended, torch.stack((scores, totals, found.values[:, :width]), 2)), 1)
     places = torch.cat((front.places, front.counts.unsqueeze(1) * width + found.beams[:, :width]), 1)
@@ -143,19 +159,12 @@ def _advance(front: Front, found: Candidates, *, divisors: Float[Tensor, " lengt
     ended = ended.gather(1, order.unsqueeze(2).expand(-1, -1, 3))
 
     chosen = found.take(ending.byte().sort(dim=1, stable=True).indices[:, :width])
-    live = torch.where(done, front.live, chosen.totals.masked_fill(chosen.ends, -math.inf))
+    live = torch.where(still, front.live, chosen.totals.masked_fill(chosen.ends, -math.inf))
     largest = torch.maximum(divisors[lengths + 1], divisors[front.limits])
     beaten = live[:, 0].clamp(max=0) / largest <= ended[:, -1, 0]
-    after = replace(
-        front,
-        counts=front.counts + ~front.done,
-        live=live,
-        done=front.done | (lengths >= front.limits) | beaten,
-        ended=ended,
-        places=places.gather(1, order),
-        last=last.gather(1, order),
-    )
-    return after, chosen
+    done = front.done | (lengths >= front.limits) | beaten
+    places, last = places.gather(1, order), last.gather(1, order)
+    return front.moved((front.counts + ~front.done, live, done, ended, places, last)), chosen
 
 
 def _news(front: Front, chosen: Candidates) -> tuple[int, bool]:

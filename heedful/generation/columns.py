@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from heedful.errors import RecipeError, RunError
+from heedful.generation import native
 from heedful.generation.history import History, Manner
 from heedful.generation.hypotheses import After, Ended, Found, no_token
 from heedful.generation.penalties import Penalty
@@ -123,15 +124,17 @@ def _grown(
         live = replace(live, rows=rows, streams=live.streams + rows % copies)
     running = not bool(live.done.all()) and not until()
     while running:
-        live, column, history, impossible = _advance(live, at_least_single(logits), history, pick=pick, manner=manner)
-        sentences = live.done.view(-1, copies).all(1)
-        done, failed = torch.stack((sentences.sum(), impossible.any().long())).tolist()
-        if failed:
-            raise RunError(no_token(int(live.rows[impossible][0]) // copies))
+        live, column, history, (done, failed) = _advance(
+            live, at_least_single(logits), history, pick=pick, manner=manner, copies=copies
+        )
+        if failed >= 0:
+            raise RunError(no_token(int(live.rows[failed]) // copies))
         yield column
-        running = done < len(sentences) and not until()
+        count = len(live.done) // copies
+        running = done < count and not until()
         if running:
-            if done >= _WORTH_DROPPING * len(sentences):
+            if done >= _WORTH_DROPPING * count:
+                sentences = live.done.view(-1, copies).all(1)
                 if request.keep and done:
                     parted.append(select((live.rows, read), Rows.keep(sentences.nonzero().squeeze(1), copies)))
                 kept = Rows.keep((~sentences).nonzero().squeeze(1), copies)
@@ -157,19 +160,33 @@ def _next(live: Live, column: Column) -> Tokens:
 
 
 def _advance(
-    live: Live, logits: Float[Tensor, "N V"], history: History, *, pick: Pick, manner: Manner
-) -> tuple[Live, Column, History, Bool[Tensor, " N"]]:
-    """The rows after one more token, that token, the history with it, and where none was possible."""
+    live: Live, logits: Float[Tensor, "N V"], history: History, *, pick: Pick, manner: Manner, copies: int
+) -> tuple[Live, Column, History, list[int]]:
+    """The rows after one more token, that token, the history with it, and the news that `native.grown` gives."""
     totals = normalisers(logits)
     picked = pick(manner.changed(logits, history), Progress(live.lengths, live.streams))
     ids = picked.clamp(min=0)
-    values = logits.gather(1, ids.unsqueeze(1)).squeeze(1) - totals
-    column = Column(live.rows, ids, torch.where(live.done, -1, live.positions), values)
-    lengths = live.lengths + 1
     ended, history = manner.ended(ids, history)
-    done = live.done | ended | (lengths >= live.limits)
-    impossible = (picked < 0) & ~live.done
-    return replace(live, lengths=lengths, positions=live.positions + 1, done=done), column, history, impossible
+    before = live.positions, live.lengths, live.done
+    if (library := native.library_for(logits)) is not None:
+        after, values, at, news = native.grown(
+            library, logits, totals, picked=picked, ended=ended, limits=live.limits, before=before, copies=copies
+        )
+    else:
+        values = logits.gather(1, ids.unsqueeze(1)).squeeze(1) - totals
+        at = torch.where(live.done, -1, live.positions)
+        lengths = live.lengths + 1
+        after = live.positions + 1, lengths, live.done | ended | (lengths >= live.limits)
+        impossible = (picked < 0) & ~live.done
+        first = torch.where(impossible.any(), impossible.byte().argmax(), -1)
+        news = torch.stack((after[2].view(-1, copies).all(1).sum(), first)).tolist()
+    positions, lengths, done = after
+    live = Live(live.rows, positions, lengths, live.limits, live.streams, done, live.segments)
+    return live, Column(live.rows, ids, at, values), history, news
+
+
+def _fields(column: Column) -> tuple[Tensor, ...]:
+    return column.rows, column.ids, column.positions, column.log_probabilities
 
 
 def _ended(
@@ -180,11 +197,14 @@ def _ended(
     ids = start.positions.new_zeros(rows, len(columns) + 1)
     values = start.log_probabilities.new_zeros(ids.shape)
     sizes = ids.new_zeros(rows)
-    for at, column in enumerate(columns):
-        grows = column.positions >= 0
-        ids[:, at] = ids[:, at].index_copy(0, column.rows, column.ids)
-        values[:, at] = values[:, at].index_copy(0, column.rows, column.log_probabilities.where(grows, 0.0))
-        sizes.index_add_(0, column.rows, grows.long())
+    if columns:
+        rows_of, taken, positions, scores = (torch.cat(parts) for parts in zip(*map(_fields, columns), strict=True))
+        counts = torch.tensor([len(column.ids) for column in columns], device=ids.device)
+        place = rows_of, torch.arange(len(columns), device=ids.device).repeat_interleave(counts)
+        grows = positions >= 0
+        ids.index_put_(place, taken)
+        values.index_put_(place, scores.where(grows, 0.0))
+        sizes.index_add_(0, rows_of, grows.long())
     finished = (sizes > 0) & (ids.gather(1, (sizes - 1).clamp(min=0).unsqueeze(1)).squeeze(1) == eos)
     forced = start.log_probabilities.sum(1).repeat_interleave(copies)
     totals = (forced + values.sum(1)).view(-1, copies)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -62,6 +62,14 @@ class Front:
             segments=start.segments,
         )
 
+    def moving(self) -> tuple[Tensor, ...]:
+        """What each step changes."""
+        return self.counts, self.live, self.done, self.ended, self.places, self.last
+
+    def moved(self, fields: tuple[Tensor, ...]) -> Front:
+        """With this in its place."""
+        return Front(self.sentences, self.first, self.forced, self.limits, *fields, self.segments)
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -87,14 +95,20 @@ class Candidates:
     def of(cls, values: Float[Tensor, "G k"], best: Top, *, wanted: int) -> Candidates:
         """The best ones, and behind them such as are impossible, where there are fewer than wanted."""
         missing = (0, wanted - best.ids.size(1))
+        totals, beams, ids = best.values, best.members, best.ids
+        if missing[1]:
+            totals = functional.pad(totals, missing, value=-math.inf)
+            values, beams, ids = (functional.pad(part, missing) for part in (values, beams, ids))
         ranks = torch.arange(wanted, device=values.device).expand(len(values), -1)
-        totals = functional.pad(best.values, missing, value=-math.inf)
-        values, beams, ids = (functional.pad(part, missing) for part in (values, best.members, best.ids))
-        return cls(totals, values, beams, ids, torch.zeros_like(ranks, dtype=torch.bool), ranks)
+        return cls(totals, values, beams, ids, torch.zeros_like(ids, dtype=torch.bool), ranks)
+
+    def fields(self) -> tuple[Tensor, ...]:
+        """All of it, in the order of the attributes."""
+        return self.totals, self.values, self.beams, self.ids, self.ends, self.ranks
 
     def take(self, places: Int[Tensor, "G m"]) -> Candidates:
         """Some of them, in this order."""
-        return Candidates(*(getattr(self, field.name).gather(1, places) for field in fields(self)))
+        return Candidates(*(part.gather(1, places) for part in self.fields()))
 
 
 @dataclass(frozen=True)

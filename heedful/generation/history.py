@@ -23,6 +23,13 @@ class History:
     stop: State
     penalties: tuple[State, ...]
 
+    def of_groups(self, members: Int[Tensor, "G k"], width: int) -> History:
+        """That of some rows of each group of `width` rows."""
+        if self.stop is None and not self.penalties:
+            return self
+        groups = torch.arange(len(members), device=members.device).unsqueeze(1)
+        return select(self, Rows.any((groups * width + members).flatten()))
+
 
 @dataclass(frozen=True)
 class Manner:
@@ -60,12 +67,10 @@ class Manner:
         self, ids: Int[Tensor, "G k"], history: History, *, beams: Int[Tensor, "G k"], rows: int
     ) -> tuple[Bool[Tensor, "G k"], History]:
         """Which continuations of beams would end, `rows` beams in a group, and the history of each of them."""
-        groups = torch.arange(len(ids), device=ids.device).unsqueeze(1)
-        ended, after = self.ended(ids.flatten(), select(history, Rows.any((groups * rows + beams).flatten())))
+        ended, after = self.ended(ids.flatten(), history.of_groups(beams, rows))
         return ended.view_as(ids), after
 
 
 def followed(tried: History, ranks: Int[Tensor, "G width"]) -> History:
     """Of the 2 * width continuations of each group that were tried, those that live on."""
-    groups = torch.arange(len(ranks), device=ranks.device).unsqueeze(1)
-    return select(tried, Rows.any((groups * 2 * ranks.size(1) + ranks).flatten()))
+    return tried.of_groups(ranks, 2 * ranks.size(1))

@@ -1,4 +1,7 @@
-"""The largest logits of many columns: exact, ties broken by place, faster on a CPU than `torch.topk`."""
+"""The largest logits of many columns: exact, ties broken by place, faster on a CPU than `torch.topk`.
+
+Where the library of native code is installed it does the same.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from heedful.generation import native
 
 BLOCK = 64
 _FEW = 1 << 15  # columns of all rows that are searched for one sooner than they are cut into blocks
@@ -30,6 +35,8 @@ class Top:
 
 def normalisers(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
     """log(sum(exp(logits))) of each row, a few rows at a time, so that what is in between stays in the cache."""
+    if (library := native.library_for(logits)) is not None:
+        return native.normalisers(library, logits)
     rows = max(1, _CACHED // logits.size(1))
     if len(logits) <= rows or logits.device.type != "cpu":
         return logits.logsumexp(1)
@@ -44,6 +51,8 @@ def top_k(logits: Float[Tensor, "N V"], k: int, *, offsets: Float[Tensor, "G wid
     has fewer columns. Not a number counts as larger than infinity, as in `torch.topk`.
     """
     rows, columns = logits.shape
+    if k <= native.MOST and (library := native.library_for(logits)) is not None:
+        return Top(*native.top(library, logits, k, offsets))
     if k == 1 and offsets is None:
         return _best(logits)
     shifts = logits.new_zeros(rows, 1) if offsets is None else offsets

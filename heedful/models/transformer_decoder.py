@@ -7,8 +7,8 @@ from torch import Tensor
 
 from heedful.attention.explained import declare
 from heedful.attention.probe import WRITING
-from heedful.blocks.transformer import StackState, TransformerStack
-from heedful.models.interface import Decoder
+from heedful.blocks.transformer import TransformerStack
+from heedful.models.interface import Decoder, State
 from heedful.values import Memories, Tokens
 
 
@@ -20,11 +20,11 @@ class TransformerDecoder(Decoder):
         self.stack = stack
         declare(stack, WRITING)
 
-    def begin(self, memory: Memories | None) -> StackState:
+    def begin(self, memory: Memories | None) -> State:
         """The state before the first token: each memory, projected once for each layer that looks at it."""
         return self.stack.begin(memory)
 
-    def forward(self, tokens: Tokens, state: StackState) -> tuple[Float[Tensor, "B T d_model"], StackState]:
+    def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
         """Hidden vectors of the tokens and the state after them."""
-        result: tuple[Tensor, StackState] = self.stack(tokens, state)
+        result: tuple[Tensor, State] = self.stack(tokens, state)
         return result

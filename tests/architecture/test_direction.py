@@ -21,6 +21,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "values": (),
     "store": (),
+    "native": (),
     "shelf": ("words",),
     "words": (),
     "catalogue": ("recipes.recipe", "words"),  # of which only type checkers see anything
@@ -28,7 +29,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "blocks": ("attention", "values"),
     "models": BELOW_MODELS,
     "data": ("values", "store", "words"),
-    "generation": ("models.interface", "values"),
+    "generation": ("models.interface", "values", "native"),
     "metrics": (),
     "inspection": ("blocks", "attention", "values", "store"),
     "recipes": ("catalogue", "data", "words"),  # the second for what reads their files, when asked to
@@ -36,7 +37,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "tasks": ("version", *BELOW_TASKS),
     "training": ("tasks.task", "values"),
     "foreign": ("tasks", "engines", *BELOW_TASKS),
-    "engines": ("blocks", "store"),
+    "engines": ("blocks", "attention", "values", "store", "native"),
     "runs": BELOW_RUNS,
     "retrieval": ("runs", *BELOW_RUNS),
     "cli": ("retrieval", "runs", "shelf", "words", *BELOW_RUNS),

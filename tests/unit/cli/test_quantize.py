@@ -15,6 +15,7 @@ from torch import nn
 
 import heedful
 from heedful.engines import int8
+from heedful.engines.products import Product
 from heedful.errors import RunError
 from heedful.runs.load import load_as, open_run
 from heedful.runs.load import trained as trained_model
@@ -27,7 +28,7 @@ TUNED = ("classification", "tagging", "spans")
 @pytest.fixture(autouse=True)
 def _all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(int8, "LEAST", 1)
-    monkeypatch.setattr(int8, "_WORTH", 1)
+    monkeypatch.setattr(Product, "worth", 1)
 
 
 def numbers(model: nn.Module) -> dict[str, torch.Tensor]:

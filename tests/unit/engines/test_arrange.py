@@ -12,6 +12,7 @@ from torch import nn
 import heedful
 from heedful.engines import arrange
 from heedful.engines.int8 import Bytes, Int8Linear
+from heedful.engines.products import Product
 from heedful.errors import RecipeError, RunError
 from heedful.models.initialisation import unfilled
 
@@ -36,7 +37,7 @@ def test_int8_takes_what_is_asked_for_and_torch_stays_exact() -> None:
     assert torch.equal(exact.map.weight, given["map.weight"])
     rounded = arrange.arranged(Two(), given, engine="int8", device=CPU, place="here")
     assert isinstance(rounded.map, Int8Linear)
-    assert torch.equal(rounded.map._matrix.rows, Bytes.of(given["map.weight"]).rows)
+    assert torch.equal(rounded.map.matrix.rows, Bytes.of(given["map.weight"]).rows)
     assert not rounded.training
 
 
@@ -44,8 +45,8 @@ def test_stored_bytes_stay_bytes_unless_floating_point_is_asked_for() -> None:
     given = weights(Two())
     stored = {name: Bytes.of(given.pop(name)) for name in ("map.weight", "table.weight")}
     rounded = arrange.arranged(Two(), given, stored, engine=None, device=CPU, place="here")
-    assert rounded.map._matrix is stored["map.weight"]
-    assert rounded.table._matrix is stored["table.weight"]
+    assert rounded.map.matrix is stored["map.weight"]
+    assert rounded.table.matrix is stored["table.weight"]
     exact = arrange.arranged(Two(), given, stored, engine="torch", device=CPU, place="here")
     assert torch.equal(exact.map.weight, stored["map.weight"].floats())
     with pytest.raises(RunError, match=r"^here: does not fit the model"):
@@ -65,7 +66,8 @@ def test_stored_bytes_stay_bytes_unless_floating_point_is_asked_for() -> None:
 def test_auto_takes_what_is_faster_and_says_so(
     monkeypatch: pytest.MonkeyPatch, share: float, taken: type, told: str
 ) -> None:
-    monkeypatch.setattr(arrange, "_share", lambda _: share)
+    monkeypatch.setattr(arrange, "library", lambda: None)
+    monkeypatch.setattr(arrange, "_share", lambda *_: share)
     said: list[str] = []
     model = arrange.arranged(Two(), weights(Two()), engine="auto", device=CPU, place="here", say=said.append)
     assert type(model.map) is taken
@@ -76,20 +78,32 @@ def test_the_share_is_that_of_all_linear_maps(monkeypatch: pytest.MonkeyPatch) -
     seconds = {("Linear", 64): 4.0, ("Int8Linear", 64): 1.0, ("Linear", 70): 1.0, ("Int8Linear", 70): 3.0}
     monkeypatch.setattr(arrange, "_seconds", lambda linear: seconds[type(linear).__name__, linear.in_features])
     model = Two()
-    assert arrange._share(model) == 0.25
+    assert arrange._share(model, Product) == 0.25
     model.more = nn.Linear(70, 70)
     model.again = nn.Linear(64, 70)
-    assert arrange._share(model) == 5 / 9
-    assert arrange._share(nn.Linear(2, 2)) == 1.0
+    assert arrange._share(model, Product) == 5 / 9
+    assert arrange._share(nn.Linear(2, 2), Product) == 1.0
+
+
+def test_native_code_is_asked_for_and_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrange, "library", lambda: None)
+    with pytest.raises(
+        RecipeError, match=r"^engine 'native': needs heedful-native, which is not installed; install it"
+    ):
+        arrange.arranged(Two(), weights(Two()), engine="native", device=CPU, place="here")
 
 
 def test_what_cannot_be_is_an_error_and_a_gpu_computes_in_floating_point() -> None:
     given = weights(Two())
-    with pytest.raises(RecipeError, match=r"^engine 'int9': is none; choose one of torch, int8, auto$"):
+    with pytest.raises(RecipeError, match=r"^engine 'int9': is none; choose one of torch, int8, native, auto$"):
         arrange.arranged(Two(), given, engine="int9", device=CPU, place="here")
     gpu, said = torch.device("meta"), list[str]()
     with pytest.raises(RecipeError, match="engine 'int8': computes on a CPU and not on meta; leave it out, or choose"):
         arrange.arranged(Two(), given, engine="int8", device=gpu, place="here")
+    with pytest.raises(
+        RecipeError, match="engine 'native': computes on a CPU and not on meta; leave it out, or choose"
+    ):
+        arrange.arranged(Two(), given, engine="native", device=gpu, place="here")
     model = arrange.arranged(Two(), given, engine="auto", device=gpu, place="here", say=said.append)
     assert type(model.map) is nn.Linear
     assert said == ["engine: torch (the model computes on meta)"]

@@ -14,7 +14,7 @@ from heedful.architectures.model import TransformerConfig
 from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Elman
 from heedful.engines import int8
 from heedful.engines.int8 import Bytes, Int8Embedding, Int8Linear, matrices, to_bytes
-from heedful.engines.products import LEVELS, STEPS
+from heedful.engines.products import LEVELS, STEPS, Product
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.values import Tokens
 
@@ -22,7 +22,7 @@ from heedful.values import Tokens
 @pytest.fixture(autouse=True)
 def _all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(int8, "LEAST", 1)
-    monkeypatch.setattr(int8, "_WORTH", 1)
+    monkeypatch.setattr(Product, "worth", 1)
 
 
 def model(**options: Any) -> SequenceToSequence[Tokens]:
@@ -72,7 +72,7 @@ def test_tied_weights_are_one_matrix_and_a_module_in_two_places_stays_one() -> N
     assert table is made.decoder.stack.embedding.table
     assert isinstance(table, Int8Embedding)
     assert isinstance(output, Int8Linear)
-    assert output._matrix is table._matrix
+    assert output.matrix is table.matrix
     torch.testing.assert_close(output.weight, table.weight)
     torch.testing.assert_close(table(torch.tensor([3, 5])), table.weight[[3, 5]])
 
@@ -87,7 +87,7 @@ def test_only_large_matrices_become_bytes_and_only_larger_ones_round_what_they_m
     kinds = {name: type(module) for name, module in made.named_modules() if isinstance(module, nn.Linear)}
     assert kinds["encoder.stack.layers.0.attention.query"] is nn.Linear
     assert kinds["encoder.stack.layers.0.attention.key_value"] is Int8Linear
-    monkeypatch.setattr(int8, "_WORTH", 100)
+    monkeypatch.setattr(Product, "worth", 100)
     x, weight = torch.randn(3, 10), torch.randn(9, 10)
     small = Int8Linear(Bytes.of(weight), None)
     torch.testing.assert_close(small(x), x @ Bytes.of(weight).floats().t())
@@ -101,10 +101,10 @@ def test_cells_whose_vectors_are_rounded_advance_step_by_step(name: str, monkeyp
     cells = {"elman": Elman, "gru": GRU, "lstm": LSTM}
     exact = Bidirectional(cells[name](6, 8), cells[name](6, 8)).double()
     rounded = deepcopy(exact)
-    monkeypatch.setattr(int8, "_WORTH", 10**9)
+    monkeypatch.setattr(Product, "worth", 10**9)
     to_bytes(exact)
     assert exact.left_to_right.by_kernel
-    monkeypatch.setattr(int8, "_WORTH", 1)
+    monkeypatch.setattr(Product, "worth", 1)
     to_bytes(rounded)
     assert not rounded.left_to_right.by_kernel
     x = torch.randn(3, 5, 6, dtype=torch.float64)
@@ -138,10 +138,10 @@ def test_what_is_stored_is_taken_instead_of_rounding_again() -> None:
         "encoder.stack.layers.0.feed_forward.inner.weight": Bytes.of(torch.randn(128, 32)),
     }
     to_bytes(made, stored)
-    assert made.output._matrix is stored["decoder.stack.embedding.table.weight"]
-    assert made.encoder.stack.layers[0].feed_forward.inner._matrix is list(stored.values())[1]
+    assert made.output.matrix is stored["decoder.stack.embedding.table.weight"]
+    assert made.encoder.stack.layers[0].feed_forward.inner.matrix is list(stored.values())[1]
     expected = Bytes.of(other.encoder.stack.layers[1].feed_forward.inner.weight)
-    assert made.encoder.stack.layers[1].feed_forward.inner._matrix.rows.shape == expected.rows.shape
+    assert made.encoder.stack.layers[1].feed_forward.inner.matrix.rows.shape == expected.rows.shape
 
 
 def test_a_model_of_bytes_does_not_learn() -> None:

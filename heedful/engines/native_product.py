@@ -1,0 +1,43 @@
+"""Products of vectors with a matrix of bytes in native code."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int8
+from torch import Tensor
+
+from heedful.engines.products import Product
+from heedful.errors import RunError
+from heedful.native import address, library
+
+
+class NativeProduct(Product):
+    """x W' + b, where rounding, product and sum are one call; x has 127 steps on every processor.
+
+    Args:
+        rows: of W, whole numbers from -127 to 127.
+        scale: of each row.
+    """
+
+    worth: ClassVar[int] = 0
+
+    def __init__(self, rows: Int8[Tensor, "n k"], scale: Float[Tensor, " n"]) -> None:
+        super().__init__(rows, scale)
+        found = library()
+        if found is None:
+            raise RunError("heedful-native: is not installed; install it with pip install ./native")
+        self._linear = found.linear
+        self.packed = found.Matrix.of_bytes(rows.data_ptr(), scale.data_ptr(), *rows.shape)
+        self._height = len(rows)
+
+    def __call__(self, x: Float[Tensor, "N k"], bias: Float[Tensor, " n"] | None) -> Float[Tensor, "N n"]:
+        """One vector for each."""
+        if x.dtype != torch.float32:
+            return super().__call__(x, bias)
+        x = x.contiguous()
+        out = x.new_empty(len(x), self._height)
+        threads = torch.get_num_threads()
+        self._linear(self.packed.address, address(bias), x.data_ptr(), len(x), out.data_ptr(), threads)
+        return out

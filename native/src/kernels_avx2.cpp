@@ -1,0 +1,32 @@
+// For x86 processors with AVX2 and FMA.
+#include "kernels.h"
+
+#if defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+namespace {
+
+#define NAME "avx2"
+#define HERE __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+#define WIDTH 8
+#define VECTORS 2
+#define ROWS 4
+#define OFFSET false
+
+typedef int32_t Quads __attribute__((vector_size(32)));
+
+// Two products of sizes up to 127 fit into 16 bits.
+inline Quads add_products(Quads sums, Quads weights, Quads whole) {
+  __m256i x = (__m256i)whole;
+  __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8((__m256i)weights, x));
+  return sums + (Quads)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+
+#include "kernels.inc"
+
+}  // namespace
+
+const Kernels AVX2 = KERNELS;
+#endif

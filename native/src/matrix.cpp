@@ -1,0 +1,136 @@
+#include "matrix.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "threads.h"
+
+namespace {
+
+constexpr int64_t WORTH = 1 << 17;  // products from which on a second thread is worth waking
+
+const std::vector<const Kernels*>& known() {
+  static const std::vector<const Kernels*> found = [] {
+    std::vector<const Kernels*> all;
+#if defined(__x86_64__)
+    for (const Kernels* each : {&AVX512, &AVX2})
+      if (each->here()) all.push_back(each);
+#endif
+    all.push_back(&PLAIN);
+    return all;
+  }();
+  return found;
+}
+
+const Kernels*& chosen() {
+  static const Kernels* kernel = known().front();
+  return kernel;
+}
+
+Matrix* empty(int64_t n, int64_t k) {
+  const int64_t columns = kernels().columns;
+  return new Matrix{kernels(), n, k, (n + columns - 1) / columns, {}, {}, {}};
+}
+
+}  // namespace
+
+const Kernels& kernels() { return *chosen(); }
+
+const char* heedful_processors() {
+  static const std::string names = [] {
+    std::string all;
+    for (const Kernels* each : known()) all += (all.empty() ? "" : " ") + std::string(each->name);
+    return all;
+  }();
+  return names.c_str();
+}
+
+int32_t heedful_use(const char* name) {
+  for (const Kernels* each : known())
+    if (!std::strcmp(each->name, name)) {
+      chosen() = each;
+      return true;
+    }
+  return false;
+}
+
+Matrix* heedful_bytes(const int8_t* rows, const float* scale, int64_t n, int64_t k) {
+  Matrix* matrix = empty(n, k);
+  const int64_t columns = matrix->kernel.columns, quads = matrix->quads();
+  const int8_t offset = matrix->kernel.offset ? -128 : 0;  // adds 128, as what comes of it is read without a sign
+  matrix->bytes.assign(matrix->panels * quads * columns * 4, offset);
+  matrix->scale.assign(matrix->panels * columns, 0.f);
+  std::copy(scale, scale + n, matrix->scale.begin());
+  for (int64_t row = 0; row < n; ++row) {
+    int8_t* panel = matrix->bytes.data() + (row / columns * quads * columns + row % columns) * 4;
+    for (int64_t i = 0; i < k; ++i) panel[i / 4 * columns * 4 + i % 4] = (int8_t)(rows[row * k + i] ^ offset);
+  }
+  return matrix;
+}
+
+Matrix* heedful_floats(const float* rows, int64_t n, int64_t k) {
+  Matrix* matrix = empty(n, k);
+  const int64_t columns = matrix->kernel.columns;
+  matrix->floats.assign(matrix->panels * k * columns, 0.f);
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t i = 0; i < k; ++i)
+      matrix->floats[(row / columns * k + i) * columns + row % columns] = rows[row * k + i];
+  return matrix;
+}
+
+void heedful_free(Matrix* matrix) { delete matrix; }
+
+void heedful_linear(const Matrix* matrix, const float* bias, const float* x, int64_t count, float* out, int32_t threads) {
+  static thread_local Vectors vectors;
+  vectors.set(x, count, matrix->k, threads);
+  vectors.times({matrix, bias}, out);
+}
+
+void Vectors::set(const float* x, int64_t count, int64_t k, int32_t threads) {
+  x_ = x, count_ = count, k_ = k, threads_ = threads, rounded_ = false;
+}
+
+void Vectors::round(const Kernels& kernel) {
+  stride_ = (k_ + PADDING - 1) / PADDING * PADDING;
+  if ((int64_t)whole_.size() < count_ * stride_) whole_.resize(count_ * stride_);
+  if ((int64_t)steps_.size() < count_) steps_.resize(count_), sums_.resize(count_);
+  parallel(count_, threads_, count_ * k_ >= WORTH, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      steps_[i] = kernel.round(x_ + i * k_, k_, whole_.data() + i * stride_, &sums_[i]);
+  });
+  rounded_ = true;
+}
+
+void Vectors::times(const Linear& linear, float* out) {
+  const Matrix& matrix = *linear.weight;
+  const Kernels& kernel = matrix.kernel;
+  const bool rounds = !matrix.bytes.empty();
+  if (rounds && !rounded_) round(kernel);
+  const int64_t columns = kernel.columns, n = matrix.n;
+  parallel(matrix.panels, threads_, count_ * n * k_ >= WORTH, [&](int64_t begin, int64_t end) {
+    static thread_local std::vector<float> edge;  // of the last panel, which may be wider than what is left of the rows
+    for (int64_t panel = begin; panel < end; ++panel) {
+      const int64_t first = panel * columns, wide = std::min(columns, n - first);
+      const float* bias = linear.bias ? linear.bias + first : nullptr;
+      float* place = out + first;
+      int64_t stride = n;
+      if (wide < columns) {
+        edge.resize((count_ + 1) * columns);
+        place = edge.data(), stride = columns;
+        if (bias) {
+          float* padded = edge.data() + count_ * columns;
+          std::copy(bias, bias + wide, padded);
+          bias = padded;
+        }
+      }
+      if (rounds)
+        kernel.bytes(matrix.bytes.data() + first * matrix.quads() * 4, matrix.quads(), whole_.data(), stride_,
+                     steps_.data(), sums_.data(), count_, matrix.scale.data() + first, bias, place, stride);
+      else
+        kernel.floats(matrix.floats.data() + first * k_, k_, x_, k_, count_, bias, place, stride);
+      if (wide < columns)
+        for (int64_t i = 0; i < count_; ++i) std::copy(place + i * stride, place + i * stride + wide, out + i * n + first);
+    }
+  });
+}

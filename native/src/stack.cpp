@@ -1,0 +1,323 @@
+// A chunk of tokens through a whole stack of layers: those of one step of all beams, a prompt, or a text that is encoded.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "matrix.h"
+#include "native.h"
+#include "threads.h"
+
+namespace {
+
+constexpr int64_t WORTH = 1 << 15;  // numbers from which on a second thread is worth waking
+
+struct Token {
+  int64_t row, column, position;
+};
+
+// What a query sees: so many offsets of keys from a place on.
+struct Seen {
+  int64_t begin, count;
+};
+
+struct Keys {
+  std::vector<int64_t> offsets;
+  std::vector<Seen> seen;  // of each token
+  int64_t most = 0;        // that any of them sees
+
+  void clear() { offsets.clear(), seen.clear(), most = 0; }
+};
+
+// What lives for one call; kept, so that memory is asked for once.
+struct Scratch {
+  std::vector<Token> tokens;
+  std::vector<Keys> keys;  // of the past, then of each memory
+  std::vector<float> x, h, query, key_value, context, result, inner;
+  Vectors vectors;
+};
+
+float* room(std::vector<float>& numbers, int64_t count) {
+  if ((int64_t)numbers.size() < count) numbers.resize(count);
+  return numbers.data();
+}
+
+class Forward {
+ public:
+  Forward(const Stack& stack, const Chunk& chunk, const Cache& cache, const Memory* memories, int32_t threads)
+      : s_(stack), chunk_(chunk), cache_(cache), memories_(memories), threads_(threads), kernel_(kernels()) {}
+
+  Status run(float* hidden) {
+    Status status = find_tokens();
+    if (status != DONE) return status;
+    write_table();
+    look_around();
+    for (int64_t i = 0; i < s_.memories; ++i) look_across(memories_[i], keys(1 + i));
+    embed();
+    for (int64_t layer = 0; layer < s_.depth; ++layer) pass(layer);
+    finish(hidden);
+    return DONE;
+  }
+
+ private:
+  static Scratch& scratch() {
+    static thread_local Scratch kept;
+    return kept;
+  }
+
+  Keys& keys(int64_t number) {
+    std::vector<Keys>& all = w_.keys;
+    if ((int64_t)all.size() <= number) all.resize(number + 1);
+    return all[number];
+  }
+
+  template <class Each>
+  void each_token(bool worth, Each&& each) {
+    parallel(count_, threads_, worth, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) each(i);
+    });
+  }
+
+  bool many() const { return count_ * s_.width >= WORTH; }
+
+  Status find_tokens() {
+    w_.tokens.clear();
+    const bool counted = s_.places || s_.cosines;
+    for (int64_t row = 0; row < chunk_.rows; ++row)
+      for (int64_t column = 0; column < chunk_.length; ++column) {
+        const int64_t at = row * chunk_.length + column, position = chunk_.positions[at];
+        if (position < 0) continue;
+        if (counted && position >= s_.positions) return POSITION_TOO_LARGE;
+        if (chunk_.ids && (chunk_.ids[at] < 0 || chunk_.ids[at] >= s_.words.entries)) return NO_SUCH_ENTRY;
+        if (chunk_.segments && (s_.segments.bytes || s_.segments.floats) &&
+            (chunk_.segments[at] < 0 || chunk_.segments[at] >= s_.segments.entries))
+          return NO_SUCH_ENTRY;
+        w_.tokens.push_back({row, column, position});
+      }
+    count_ = (int64_t)w_.tokens.size();
+    return DONE;
+  }
+
+  // A key stands in the row of the cache that has the number of its token's row, in a column of its own.
+  void write_table() {
+    const int64_t read = cache_.read, wide = read + chunk_.length;
+    for (int64_t row = 0; row < chunk_.rows; ++row) {
+      int32_t* present = cache_.present + row * wide * 2;
+      if (read) std::memcpy(present, cache_.past + row * read * 2, read * 2 * sizeof *present);
+      for (int64_t column = 0; column < chunk_.length; ++column) {
+        const int64_t position = chunk_.positions[row * chunk_.length + column];
+        present[(read + column) * 2] = position < 0 ? -1 : (int32_t)row;
+        present[(read + column) * 2 + 1] = (int32_t)position;
+      }
+    }
+  }
+
+  // Which keys of its row each token sees; those of a row are listed once where they stand in the order of positions.
+  void look_around() {
+    Keys& found = keys(0);
+    found.clear();
+    const int64_t wide = cache_.read + chunk_.length;
+    std::vector<int64_t>& places = places_;
+    for (int64_t i = 0, row = -1, begin = 0; i < count_; ++i) {
+      const Token& token = w_.tokens[i];
+      const int32_t* present = cache_.present + token.row * wide * 2;
+      if (token.row != row) {
+        row = token.row, begin = (int64_t)found.offsets.size();
+        places.clear();
+        for (int64_t column = 0; column < wide; ++column)
+          if (present[column * 2] >= 0) {
+            found.offsets.push_back((present[column * 2] * cache_.columns + column) * 2 * s_.width);
+            places.push_back(present[column * 2 + 1]);
+          }
+        rising_ = std::is_sorted(places.begin(), places.end());
+      }
+      found.seen.push_back(visible(found.offsets, begin, token.position));
+      found.most = std::max(found.most, found.seen.back().count);
+    }
+  }
+
+  Seen visible(std::vector<int64_t>& offsets, int64_t begin, int64_t position) {
+    const int64_t least = s_.before < 0 ? INT64_MIN : position - s_.before;
+    const int64_t most = s_.after < 0 ? INT64_MAX : position + s_.after;
+    if (rising_) {
+      auto first = std::lower_bound(places_.begin(), places_.end(), least);
+      auto last = std::upper_bound(first, places_.end(), most);
+      return {begin + (first - places_.begin()), last - first};
+    }
+    const int64_t own = (int64_t)offsets.size();
+    for (size_t i = 0; i < places_.size(); ++i)
+      if (places_[i] >= least && places_[i] <= most) offsets.push_back(offsets[begin + (int64_t)i]);
+    return {own, (int64_t)offsets.size() - own};
+  }
+
+  void look_across(const Memory& memory, Keys& found) {
+    found.clear();
+    std::vector<Seen> rows;
+    for (int64_t row = 0; row < memory.rows; ++row) {
+      const int64_t begin = (int64_t)found.offsets.size();
+      for (int64_t slot = 0; slot < memory.slots; ++slot)
+        if (memory.positions[row * memory.slots + slot] >= 0)
+          found.offsets.push_back((row * memory.slots + slot) * 2 * s_.width);
+      rows.push_back({begin, (int64_t)found.offsets.size() - begin});
+    }
+    for (const Token& token : w_.tokens) {
+      found.seen.push_back(rows[memory.of[token.row]]);
+      found.most = std::max(found.most, found.seen.back().count);
+    }
+  }
+
+  void entry(const Table& table, int64_t number, float scale, float* out) const {
+    const int64_t at = number * s_.width;
+    if (table.bytes) {
+      scale *= table.scale[number];
+      for (int64_t i = 0; i < s_.width; ++i) out[i] = table.bytes[at + i] * scale;
+    } else {
+      for (int64_t i = 0; i < s_.width; ++i) out[i] = table.floats[at + i] * scale;
+    }
+  }
+
+  void embed() {
+    const int64_t width = s_.width;
+    float* x = room(w_.x, count_ * width);
+    float* part = room(w_.h, count_ * width);
+    each_token(many(), [&](int64_t i) {
+      const Token& token = w_.tokens[i];
+      const int64_t at = token.row * chunk_.length + token.column;
+      float* out = x + i * width;
+      if (chunk_.vectors)
+        for (int64_t j = 0; j < width; ++j) out[j] = chunk_.vectors[at * width + j] * s_.scale;
+      else
+        entry(s_.words, chunk_.ids[at], s_.scale, out);
+      if (s_.places) kernel_.add(out, s_.places + token.position * width, width);
+      if (s_.segments.bytes || s_.segments.floats) {
+        entry(s_.segments, chunk_.segments ? chunk_.segments[at] : 0, 1.f, part + i * width);
+        kernel_.add(out, part + i * width, width);
+      }
+      normalise(s_.embedding_norm, out, out);
+    });
+  }
+
+  void normalise(const Norm& norm, const float* x, float* out) const {
+    if (norm.gain)
+      kernel_.norm(x, s_.width, norm.gain, norm.bias, norm.epsilon, out);
+    else if (out != x)
+      std::copy(x, x + s_.width, out);
+  }
+
+  void pass(int64_t number) {
+    const Layer& layer = s_.layers[number];
+    float* own = cache_.numbers + number * cache_.layer;
+    float* h = enter(layer.self.norm);
+    w_.vectors.set(h, count_, s_.width, threads_);
+    float* query = room(w_.query, count_ * s_.width);
+    float* key_value = room(w_.key_value, count_ * 2 * s_.width);
+    w_.vectors.times(layer.self.query, query);
+    w_.vectors.times(layer.self.key_value, key_value);
+    each_token(many(), [&](int64_t i) { remember(i, query, key_value, own); });
+    leave(layer.self, attend(query, own, keys(0)));
+    for (int64_t i = 0; i < s_.memories; ++i) {
+      const Attention& across = layer.across[i];
+      const Memory& memory = memories_[i];
+      w_.vectors.set(enter(across.norm), count_, s_.width, threads_);
+      w_.vectors.times(across.query, query);
+      leave(across, attend(query, memory.numbers + number * memory.rows * memory.slots * 2 * s_.width, keys(1 + i)));
+    }
+    feed_forward(layer);
+  }
+
+  // What a sublayer reads.
+  float* enter(const Norm& norm) {
+    if (!s_.pre_norm) return w_.x.data();
+    float* h = room(w_.h, count_ * s_.width);
+    each_token(many(), [&](int64_t i) { normalise(norm, w_.x.data() + i * s_.width, h + i * s_.width); });
+    return h;
+  }
+
+  // What a sublayer has made, added to what it has read.
+  void add(const Norm& norm, const float* result) {
+    each_token(many(), [&](int64_t i) {
+      float* x = w_.x.data() + i * s_.width;
+      kernel_.add(x, result + i * s_.width, s_.width);
+      if (!s_.pre_norm) normalise(norm, x, x);
+    });
+  }
+
+  void leave(const Attention& attention, const float* context) {
+    if (!attention.output.weight) return add(attention.norm, context);
+    float* result = room(w_.result, count_ * s_.width);
+    w_.vectors.set(context, count_, s_.width, threads_);
+    w_.vectors.times(attention.output, result);
+    add(attention.norm, result);
+  }
+
+  void feed_forward(const Layer& layer) {
+    const int64_t wide = layer.inner.weight->n;
+    float* inner = room(w_.inner, count_ * wide);
+    float* result = room(w_.result, count_ * s_.width);
+    w_.vectors.set(enter(layer.norm), count_, s_.width, threads_);
+    w_.vectors.times(layer.inner, inner);
+    each_token(many(), [&](int64_t i) { kernel_.activate(inner + i * wide, wide, s_.activation); });
+    w_.vectors.set(inner, count_, wide, threads_);
+    w_.vectors.times(layer.outer, result);
+    add(layer.norm, result);
+  }
+
+  // Puts keys and values where others find them, and turns queries and keys (Su et al. 2021, eq. 34).
+  void remember(int64_t i, float* query, const float* key_value, float* own) {
+    const Token& token = w_.tokens[i];
+    const int64_t width = s_.width;
+    float* key = own + (token.row * cache_.columns + cache_.read + token.column) * 2 * width;
+    std::memcpy(key, key_value + i * 2 * width, 2 * width * sizeof *key);
+    if (s_.cosines) turn(query + i * width, token.position), turn(key, token.position);
+  }
+
+  void turn(float* heads, int64_t position) const {
+    const int64_t pairs = s_.width / s_.heads / 2;
+    const float *cosines = s_.cosines + position * pairs, *sines = s_.sines + position * pairs;
+    for (int64_t head = 0; head < s_.heads; ++head)
+      for (int64_t i = 0; i < pairs; ++i, heads += 2) {
+        const float even = heads[0], odd = heads[1];
+        heads[0] = even * cosines[i] - odd * sines[i];
+        heads[1] = even * sines[i] + odd * cosines[i];
+      }
+  }
+
+  const float* attend(const float* query, const float* base, const Keys& keys) {
+    float* context = room(w_.context, count_ * s_.width);
+    parallel(count_, threads_, count_ * s_.width * std::max<int64_t>(keys.most, 1) >= WORTH,
+             [&](int64_t begin, int64_t end) {
+               static thread_local std::vector<float> weights;
+               room(weights, keys.most + PADDING);
+               for (int64_t i = begin; i < end; ++i)
+                 kernel_.attend(query + i * s_.width, base, keys.offsets.data() + keys.seen[i].begin, keys.seen[i].count,
+                                s_.heads, s_.width / s_.heads, weights.data(), context + i * s_.width);
+             });
+    return context;
+  }
+
+  void finish(float* hidden) {
+    const int64_t width = s_.width;
+    if (count_ < chunk_.rows * chunk_.length) std::fill(hidden, hidden + chunk_.rows * chunk_.length * width, 0.f);
+    each_token(many(), [&](int64_t i) {
+      const Token& token = w_.tokens[i];
+      normalise(s_.final_norm, w_.x.data() + i * width, hidden + (token.row * chunk_.length + token.column) * width);
+    });
+  }
+
+  const Stack& s_;
+  const Chunk& chunk_;
+  const Cache& cache_;
+  const Memory* memories_;
+  const int32_t threads_;
+  const Kernels& kernel_;
+  Scratch& w_ = scratch();
+  int64_t count_ = 0;
+  std::vector<int64_t> places_;
+  bool rising_ = false;
+};
+
+}  // namespace
+
+Status heedful_forward(const Stack* stack, const Chunk* chunk, const Cache* cache, const Memory* memories, float* hidden,
+                       int32_t threads) {
+  return Forward(*stack, *chunk, *cache, memories, threads).run(hidden);
+}

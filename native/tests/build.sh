@@ -1,0 +1,19 @@
+#!/bin/sh
+# build.sh OUT [FLAGS...]: the fuzzer as a program, each file with the instructions that it is for.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+out=$1
+shift
+objects=$(mktemp -d)
+for source in "$here"/../src/*.cpp "$here"/fuzz.cpp; do
+  own=
+  case "$(uname -m)/$(basename "$source")" in
+    x86_64/kernels_avx2.cpp) own="-mavx2 -mfma" ;;
+    x86_64/kernels_avx512.cpp) own="-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma" ;;
+  esac
+  # shellcheck disable=SC2086
+  "${CXX:-c++}" -std=c++17 -O1 -g -ffp-contract=fast -Wall -Wextra -Werror -Wno-psabi -pthread $own "$@" -c "$source" \
+    -o "$objects/$(basename "$source").o"
+done
+"${CXX:-c++}" -pthread "$@" "$objects"/*.o -o "$out"
+rm -r "$objects"

@@ -1,0 +1,230 @@
+// Random shapes through every function, beside the same in plain loops of doubles; for runs under sanitizers.
+//
+//     fuzz ROUNDS SEED
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "../src/native.h"
+
+namespace {
+
+using Floats = std::vector<float>;
+
+struct Chance {
+  std::mt19937 engine;
+
+  int64_t whole(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(engine); }
+  float number() { return std::normal_distribution<float>()(engine); }
+  Floats numbers(int64_t count) {
+    Floats all(count);
+    for (float& each : all) each = number();
+    return all;
+  }
+};
+
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  std::printf("failed: %s\n", what);
+  std::exit(1);
+}
+
+bool near(double a, double b, double slack) { return std::fabs(a - b) <= slack * (1 + std::fabs(b)); }
+
+// x W' + b of whole numbers, and of floats.
+void linear(Chance& chance) {
+  const int64_t n = chance.whole(1, 150), k = chance.whole(1, 200), count = chance.whole(0, 17);
+  std::vector<int8_t> rows(n * k);
+  for (int8_t& each : rows) each = (int8_t)chance.whole(-127, 127);
+  const Floats scale = chance.numbers(n), bias = chance.numbers(n), floats = chance.numbers(n * k);
+  Floats x(count * k), found(count * n);
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t j = 0; j < k; ++j) x[i * k + j] = j ? (float)chance.whole(-127, 127) : 127.f;
+  const int32_t threads = (int32_t)chance.whole(1, 4);
+  for (bool whole : {true, false}) {
+    Matrix* matrix = whole ? heedful_bytes(rows.data(), scale.data(), n, k) : heedful_floats(floats.data(), n, k);
+    heedful_linear(matrix, chance.whole(0, 1) ? nullptr : bias.data(), x.data(), count, found.data(), threads);
+    heedful_linear(matrix, bias.data(), x.data(), count, found.data(), threads);
+    heedful_free(matrix);
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t l = 0; l < k; ++l) sum += x[i * k + l] * (whole ? (double)rows[j * k + l] : (double)floats[j * k + l]);
+        const double size = whole ? 1e-5 : 1e-5 * 127 * std::sqrt((double)k);
+        expect(near(found[i * n + j], sum * (whole ? scale[j] : 1) + bias[j], size), whole ? "bytes" : "floats");
+      }
+  }
+}
+
+void ranking(Chance& chance) {
+  const int64_t groups = chance.whole(1, 9), width = chance.whole(1, 5), columns = chance.whole(1, 400);
+  const int64_t k = chance.whole(1, std::min<int64_t>(64, width * columns)), rows = groups * width;
+  Floats x(rows * columns), offsets = chance.numbers(rows), totals(rows), values(groups * k), own(groups * k);
+  for (float& each : x) each = chance.whole(0, 20) ? (float)chance.whole(-9, 9) : -INFINITY;
+  std::vector<int64_t> members(groups * k), places(groups * k);
+  const int32_t threads = (int32_t)chance.whole(1, 4);
+  heedful_normalisers(x.data(), rows, columns, totals.data(), threads);
+  heedful_top(x.data(), offsets.data(), groups, width, columns, k, values.data(), members.data(), places.data(), x.data(),
+              totals.data(), own.data(), threads);
+  for (int64_t group = 0; group < groups; ++group) {
+    Floats sums;
+    for (int64_t row = group * width; row < (group + 1) * width; ++row) {
+      double total = 0;
+      for (int64_t j = 0; j < columns; ++j) total += std::exp((double)x[row * columns + j]);
+      expect(std::isinf(totals[row]) ? total == 0 : near(totals[row], std::log(total), 1e-5), "normalisers");
+      for (int64_t j = 0; j < columns; ++j) sums.push_back(x[row * columns + j] + offsets[row]);
+    }
+    std::sort(sums.begin(), sums.end(), [](float a, float b) { return a > b; });
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t at = group * k + i, row = group * width + members[at];
+      expect(values[at] == sums[i], "values of the largest");
+      expect(values[at] == x[row * columns + places[at]] + offsets[row], "places of the largest");
+      expect(std::isinf(values[at]) || own[at] == x[row * columns + places[at]] - totals[row], "log-probabilities");
+    }
+  }
+}
+
+void searching(Chance& chance) {
+  const int64_t groups = chance.whole(1, 6), width = chance.whole(1, 5), kept = chance.whole(1, width), most = 2 * width;
+  std::vector<int64_t> counts(groups, 3), places(groups * kept), last(groups * kept), forced(groups), limits(groups, 9);
+  Floats live = chance.numbers(groups * width), ended(groups * kept * 3, -INFINITY), divisors(20, 1.f);
+  std::vector<uint8_t> done(groups), ends(groups * most);
+  Floats totals = chance.numbers(groups * most), values = totals;
+  std::vector<int64_t> beams(groups * most), ids(groups * most), ranks(groups * most);
+  for (uint8_t& each : done) each = (uint8_t)chance.whole(0, 1);
+  for (uint8_t& each : ends) each = (uint8_t)chance.whole(0, 1);
+  for (int64_t i = 0; i < groups * most; ++i) beams[i] = chance.whole(0, width - 1), ranks[i] = i % most;
+  auto counts_after = counts, places_after = places, last_after = last;
+  auto live_after = live, ended_after = ended;
+  auto done_after = done;
+  Floats own_totals(groups * width), own_values(groups * width);
+  std::vector<int64_t> own_beams(groups * width), own_ids(groups * width), own_ranks(groups * width);
+  std::vector<uint8_t> own_ends(groups * width);
+  const Candidates found{totals.data(), values.data(), beams.data(), ids.data(), ends.data(), ranks.data()};
+  const Candidates chosen{own_totals.data(), own_values.data(), own_beams.data(),
+                          own_ids.data(),    own_ends.data(),   own_ranks.data()};
+  const Beams before{counts.data(), live.data(), done.data(), ended.data(), places.data(), last.data()};
+  const Beams after{counts_after.data(), live_after.data(),   done_after.data(),
+                    ended_after.data(),  places_after.data(), last_after.data()};
+  int64_t told[2];
+  heedful_select(&found, groups, width, kept, divisors.data(), forced.data(), limits.data(), &before, &after, &chosen, told);
+  for (int64_t group = 0; group < groups; ++group) {
+    expect(counts_after[group] == 4 - done[group], "counts");
+    for (int64_t i = 1; i < kept; ++i)
+      expect(ended_after[3 * (group * kept + i)] <= ended_after[3 * (group * kept + i - 1)], "finished ones fall");
+  }
+}
+
+struct Weights {  // of a stack, and whatever it points to
+  std::vector<Matrix*> matrices;
+  std::vector<Floats> floats;
+  std::vector<Attention> across;
+  std::vector<Layer> layers;
+
+  ~Weights() {
+    for (Matrix* each : matrices) heedful_free(each);
+  }
+  const float* keep(Floats numbers) {
+    floats.push_back(std::move(numbers));
+    return floats.back().data();
+  }
+  Linear linear(Chance& chance, int64_t n, int64_t k) {
+    Floats rows = chance.numbers(n * k), scale(n, 0.01f);
+    std::vector<int8_t> bytes(n * k);
+    for (int8_t& each : bytes) each = (int8_t)chance.whole(-127, 127);
+    matrices.push_back(chance.whole(0, 1) ? heedful_bytes(bytes.data(), scale.data(), n, k)
+                                          : heedful_floats(rows.data(), n, k));
+    return {matrices.back(), chance.whole(0, 1) ? keep(chance.numbers(n)) : nullptr};
+  }
+  Norm norm(Chance& chance, int64_t width) { return {keep(chance.numbers(width)), keep(chance.numbers(width)), 1e-5f}; }
+  Attention attention(Chance& chance, int64_t width) {
+    return {linear(chance, width, width), linear(chance, 2 * width, width), linear(chance, width, width),
+            norm(chance, width)};
+  }
+};
+
+// A prompt and a step behind it; one thread and several, whatever the instructions, make the same numbers.
+void forward(Chance& chance) {
+  const int64_t heads = chance.whole(1, 3), width = heads * 2 * chance.whole(1, 20), depth = chance.whole(1, 2);
+  const int64_t rows = chance.whole(1, 5), length = chance.whole(1, 6), slots = chance.whole(1, 5), words = 11;
+  const int64_t wide = chance.whole(1, 50), memories = chance.whole(0, 2), room = length + 1;
+  Weights weights;
+  weights.floats.reserve(1000);
+  weights.across.reserve(depth * memories + 1);
+  for (int64_t layer = 0; layer < depth; ++layer) {
+    const Attention* across = weights.across.data() + weights.across.size();
+    for (int64_t i = 0; i < memories; ++i) weights.across.push_back(weights.attention(chance, width));
+    weights.layers.push_back({weights.attention(chance, width), across, weights.linear(chance, wide, width),
+                              weights.linear(chance, width, wide), weights.norm(chance, width)});
+  }
+  const bool turned = chance.whole(0, 1);
+  const float* table = weights.keep(chance.numbers((room + 1) * width));
+  const Norm none{nullptr, nullptr, 0.f};
+  const Stack stack{{nullptr, nullptr, weights.keep(chance.numbers(words * width)), words},
+                    {nullptr, nullptr, nullptr, 0},
+                    turned ? nullptr : table,
+                    turned ? table : nullptr,
+                    turned ? table : nullptr,
+                    none,
+                    weights.norm(chance, width),
+                    weights.layers.data(),
+                    room + 1,
+                    depth,
+                    memories,
+                    width,
+                    heads,
+                    chance.whole(-1, 2),
+                    0,
+                    1.5f,
+                    (int32_t)chance.whole(0, 1),
+                    (int32_t)chance.whole(0, 3)};
+  std::vector<int64_t> ids(rows * length), positions(rows * length), next(rows, 1), behind(rows);
+  for (int64_t i = 0; i < rows * length; ++i) {
+    ids[i] = chance.whole(0, words - 1);
+    positions[i] = chance.whole(0, 4) ? i % length : -1;
+  }
+  for (int64_t& each : behind) each = chance.whole(0, 3) ? length : -1;
+  std::vector<int32_t> of(rows), filled(rows * slots), past(rows * length * 2), present(rows * room * 2);
+  for (int32_t& each : of) each = (int32_t)chance.whole(0, rows - 1);
+  for (int32_t& each : filled) each = (int32_t)chance.whole(-1, 0);
+  const Floats across = chance.numbers(depth * rows * slots * 2 * width);
+  const std::vector<Memory> seen(memories, Memory{across.data(), filled.data(), of.data(), rows, slots});
+  Floats pages(depth * rows * room * 2 * width), prompt(rows * length * width), step(rows * width), again;
+  for (int32_t threads : {1, 3}) {
+    const Chunk first{ids.data(), positions.data(), nullptr, nullptr, rows, length};
+    const Cache empty{pages.data(), rows, room, rows * room * 2 * width, nullptr, 0, past.data()};
+    expect(heedful_forward(&stack, &first, &empty, seen.data(), prompt.data(), threads) == DONE, "a prompt");
+    const Chunk then{next.data(), behind.data(), nullptr, nullptr, rows, 1};
+    const Cache used{pages.data(), rows, room, rows * room * 2 * width, past.data(), length, present.data()};
+    expect(heedful_forward(&stack, &then, &used, seen.data(), step.data(), threads) == DONE, "a step");
+    for (float each : step) expect(std::isfinite(each), "finite numbers");
+    if (threads == 1)
+      again = step;
+    else
+      expect(again == step, "threads make no difference");
+  }
+  behind[0] = room + 1;
+  const Chunk far{next.data(), behind.data(), nullptr, nullptr, rows, 1};
+  const Cache used{pages.data(), rows, room, rows * room * 2 * width, past.data(), length, present.data()};
+  expect(heedful_forward(&stack, &far, &used, seen.data(), step.data(), 1) == POSITION_TOO_LARGE, "positions");
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const int64_t rounds = count > 1 ? std::atoll(words[1]) : 100;
+  Chance chance{std::mt19937(count > 2 ? (unsigned)std::atoll(words[2]) : 1)};
+  std::istringstream names(heedful_processors());
+  for (std::string name; names >> name;) {
+    expect(heedful_use(name.c_str()), "an instruction set that is here");
+    for (int64_t round = 0; round < rounds; ++round) linear(chance), ranking(chance), searching(chance), forward(chance);
+    std::printf("%s: %lld rounds\n", name.c_str(), (long long)rounds);
+  }
+  return 0;
+}

@@ -1,0 +1,86 @@
+"""Products in native code, beside whole numbers."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from heedful.engines.int8 import Bytes, Int8Linear
+from heedful.engines.native_product import NativeProduct
+
+SHAPES = [(1, 1, 1), (1, 64, 64), (2, 7, 5), (3, 65, 63), (6, 130, 66), (7, 16, 257), (13, 200, 4), (31, 33, 512)]
+
+
+def rounded(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Whole numbers and the size of their steps."""
+    largest = x.abs().amax(1, keepdim=True).clamp(min=1e-30)
+    return (x.double() * (127 / largest).double()).round(), largest.double() / 127
+
+
+@pytest.mark.parametrize(("count", "n", "k"), SHAPES)
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_it_is_the_sum_of_whole_numbers(library: Any, count: int, n: int, k: int, has_bias: bool) -> None:
+    given = Bytes.of(torch.randn(n, k) * torch.rand(n, 1))
+    x = torch.randn(count, k) * 10 ** torch.randn(count, 1)
+    bias = torch.randn(n) if has_bias else None
+    whole, step = rounded(x)
+    expected = (whole @ given.rows.double().t()) * step * given.scale.double() + (0 if bias is None else bias)
+    found = NativeProduct(given.rows, given.scale)(x, bias)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "n", "k"), SHAPES)
+def test_floats_are_multiplied_as_they_are(library: Any, count: int, n: int, k: int) -> None:
+    weight, x, bias = torch.randn(n, k), torch.randn(count, k), torch.randn(n)
+    matrix, found = library.Matrix.of_floats(weight.data_ptr(), n, k), torch.empty(count, n)
+    library.linear(matrix.address, bias.data_ptr(), x.data_ptr(), count, found.data_ptr(), 1)
+    torch.testing.assert_close(found.double(), x.double() @ weight.double().t() + bias, rtol=1e-5, atol=1e-5)
+
+
+def test_zeros_are_zeros_and_nothing_is_nothing(library: Any) -> None:
+    given, bias = Bytes.of(torch.randn(5, 9)), torch.randn(5)
+    product = NativeProduct(given.rows, given.scale)
+    assert torch.equal(product(torch.zeros(2, 9), bias), bias.expand(2, 5))
+    assert product(torch.empty(0, 9), bias).shape == (0, 5)
+
+
+def test_a_vector_does_not_know_its_neighbours_nor_the_number_of_threads(library: Any) -> None:
+    given = Bytes.of(torch.randn(300, 520))
+    product, x = NativeProduct(given.rows, given.scale), torch.randn(29, 520)
+    together = product(x, None)
+    assert torch.equal(together, torch.cat([product(row.unsqueeze(0), None) for row in x]))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        assert torch.equal(product(x, None), together)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_instruction_sets_make_the_same_sums(library: Any) -> None:
+    given, whole = Bytes.of(torch.randn(70, 90)), torch.randint(-127, 128, (8, 90)).float()
+    whole[:, 0] = 127
+    own = NativeProduct(given.rows, given.scale)(whole, None)
+    library.use("plain")
+    torch.testing.assert_close(own, NativeProduct(given.rows, given.scale)(whole, None), rtol=1e-6, atol=0)
+
+
+def test_a_map_of_bytes_multiplies_by_it_and_copies_have_their_own() -> None:
+    linear = Int8Linear(Bytes.of(torch.randn(12, 20)), None, kind=NativeProduct)
+    assert linear.rounds, "however small"
+    x = torch.randn(2, 3, 20)
+    copy = deepcopy(linear)
+    assert copy.product is not linear.product
+    assert isinstance(copy.product, NativeProduct)
+    with torch.no_grad():
+        assert torch.equal(copy(x), linear(x))
+        torch.testing.assert_close(linear(x.double()).float(), linear(x), rtol=0.05, atol=0.1)  # of either rounding
+
+
+def test_an_instruction_set_that_is_not_here_is_an_error(library: Any) -> None:
+    with pytest.raises(ValueError, match=r"^instruction set 'abacus': not here; choose one of .*plain$"):
+        library.use("abacus")

@@ -1,0 +1,24 @@
+"""Native code under sanitizers: no access out of bounds, no undefined behaviour, no race."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[3] / "native" / "tests"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "c++")) is None, reason="there is no C++ compiler")
+@pytest.mark.parametrize("kind", ["address,undefined", "thread"])
+def test_random_shapes_under_a_sanitizer(kind: str, tmp_path: Path) -> None:
+    program = tmp_path / "fuzz"
+    flags = f"-fsanitize={kind}", "-fno-sanitize-recover=all"
+    subprocess.run([TESTS / "build.sh", program, *flags], check=True)
+    found = subprocess.run([program, "100", "1"], check=False, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert found.stdout.endswith("plain: 100 rounds\n")

@@ -1,0 +1,257 @@
+"""A stack in native code is the stack of modules, whatever it is made of."""
+
+from __future__ import annotations
+
+import random
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+from torch import Tensor, nn
+
+from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.model import LanguageModelConfig, ModelConfig
+from heedful.architectures.stack import EncoderConfig
+from heedful.blocks.transformer import StackState, TransformerStack
+from heedful.engines.native_stack import NativeStack, to_native
+from heedful.engines.native_state import NativeState
+from heedful.inspection.watch import listening, watch
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.tasks.pretraining.run import build_masked_language_model
+from heedful.values import Tokens, join, select
+
+WORDS, PAD = 40, 0
+POSITIONS = (
+    {"kind": "sinusoidal"},
+    {"kind": "learned", "length": 40},
+    {"kind": "integer", "first": 0},
+    {"kind": "rotary"},
+    {"kind": "none"},
+)
+
+
+def drawn(chance: random.Random) -> dict[str, Any]:
+    """A Transformer, small enough for its matrices to stay floats."""
+    heads = chance.choice([1, 2, 3, 4])
+    return {
+        "kind": "transformer",
+        "d_model": heads * chance.choice([2, 4, 6, 10]),
+        "heads": heads,
+        "d_ff": chance.choice([3, 16, 37]),
+        "encoder_layers": chance.choice([1, 2, 3]),
+        "decoder_layers": chance.choice([1, 2, 3]),
+        "positions": chance.choice(POSITIONS),
+        "residual": chance.choice(["pre_norm", "post_norm"]),
+        "activation": chance.choice(["relu", "gelu", "gelu_tanh", "silu"]),
+        "aggregation": chance.choice(["project", "concat"]),
+        "scale_embedding": chance.choice([True, False]),
+        "embedding_norm": chance.choice([True, False]),
+        "encoder_visibility": chance.choice([{"kind": "everything"}, {"kind": "window", "before": 1, "after": 2}]),
+        "decoder_visibility": chance.choice([{"kind": "causal"}, {"kind": "window", "before": 3}]),
+        "tie": chance.choice(["none", "two_way"]),
+    }
+
+
+def filled(model: nn.Module) -> Any:
+    for parameter in model.parameters():  # gains of 1 and biases of 0 would hide mistakes
+        nn.init.normal_(parameter, std=0.5)
+    return model.eval()
+
+
+def transformer(**options: Any) -> SequenceToSequence[Tokens]:
+    table = {"kind": "transformer", "d_model": 12, "heads": 2, "d_ff": 20, "encoder_layers": 1, "decoder_layers": 2}
+    config = TypeAdapter(ModelConfig).validate_python(table | options)
+    found: SequenceToSequence[Tokens] = filled(build_sequence_to_sequence(config, Sizes(WORDS, WORDS, 39)))
+    return found
+
+
+def texts(rows: int, length: int, *, left: bool = False) -> Tokens:
+    ids = torch.randint(3, WORDS, (rows, length))
+    for row in range(1, rows):
+        padding = min(row, length - 1)
+        ids[row, slice(None, padding) if left else slice(length - padding, None)] = PAD
+    return Tokens.of(ids, pad=PAD)
+
+
+def in_chunks(model: Any, source: Any, target: Tokens, cuts: list[int]) -> Tensor:
+    state, parts = model.begin(source), []
+    for start, stop in zip([0, *cuts], [*cuts, target.ids.size(1)], strict=True):
+        logits, state = model.step(target.span(start, stop), state)
+        parts.append(logits)
+    return torch.cat(parts, 1)
+
+
+def assert_alike(found: Tensor, expected: Tensor, tokens: Tokens) -> None:
+    real = tokens.positions >= 0
+    # sums of 32 bits, in another order
+    torch.testing.assert_close(found[real], expected[real], rtol=1e-4, atol=2e-4)
+    assert bool(found.isfinite().all())
+
+
+@pytest.mark.parametrize("seed", range(25))
+@torch.inference_mode()
+def test_it_computes_what_the_modules_compute(library: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    torch.manual_seed(seed)
+    model = transformer(**drawn(chance))
+    native = deepcopy(model)
+    assert to_native(native) == 2
+    source = texts(chance.choice([1, 2, 5]), chance.choice([1, 3, 8]), left=chance.random() < 0.5)
+    target = texts(len(source.ids), chance.choice([1, 4, 9]))
+    cuts = sorted(chance.sample(range(target.ids.size(1)), min(2, target.ids.size(1))))
+    expected = in_chunks(model, source, target, [])
+    assert_alike(in_chunks(native, source, target, cuts), expected, target)
+    assert isinstance(native.begin(source), NativeState)
+
+
+@torch.inference_mode()
+def test_language_models_and_encoders_of_two_texts(library: Any) -> None:
+    config = TypeAdapter(LanguageModelConfig).validate_python(
+        {"kind": "transformer", "d_model": 12, "heads": 3, "layers": 2, "bias": False, "positions": {"kind": "rotary"}}
+    )
+    model = filled(build_language_model(config, vocabulary=WORDS))
+    native = deepcopy(model)
+    assert to_native(native) == 1
+    target = texts(3, 7)
+    assert_alike(in_chunks(native, None, target, [2, 3]), in_chunks(model, None, target, []), target)
+    table = {"d_model": 12, "heads": 2, "d_ff": 20, "layers": 2, "segments": 2}
+    bert = filled(build_masked_language_model(EncoderConfig(**table), vocabulary=WORDS, longest=20, paired=True))
+    other = deepcopy(bert)
+    assert to_native(other) == 1
+    tokens = texts(3, 8)
+    tokens = Tokens(tokens.ids, tokens.positions, torch.randint(2, tokens.ids.shape))
+    for each in (tokens, Tokens(tokens.ids, tokens.positions)):
+        assert_alike(other.encoder(each).keys, bert.encoder(each).keys, tokens)
+
+
+OTHERS: list[dict[str, Any]] = [
+    {"positions": {"kind": "shaw", "clip": 2}},
+    {"positions": {"kind": "unit_interval"}},
+    {"aggregation": "mean"},
+    {"shared_key_value": True},
+    {"self_attention": {"score": "dot", "weights": "softmax"}},
+    {"cross_attention": {"score": "additive", "weights": "softmax"}},
+]
+
+
+@pytest.mark.parametrize("options", OTHERS, ids=str)
+def test_what_native_code_does_not_know_stays_a_stack_of_modules(options: dict[str, Any]) -> None:
+    model = transformer(**options)
+    to_native(model)
+    assert type(model.decoder.stack) is TransformerStack
+    model = transformer()
+    model.decoder.stack.layers[0].feed_forward.activation = nn.Tanh()
+    to_native(model)
+    assert type(model.decoder.stack) is TransformerStack
+    assert type(model.encoder.stack) is NativeStack
+
+
+def test_whoever_looks_inside_sees_what_the_modules_do() -> None:
+    """Also where it began without anybody looking, and where a gradient is wanted."""
+    model = transformer()
+    native = deepcopy(model)
+    to_native(native)
+    source, target = texts(2, 4), texts(2, 6)
+    with torch.no_grad(), watch(model) as expected:
+        exact = in_chunks(model, source, target, [2])
+    with torch.no_grad(), watch(native) as found:
+        assert isinstance(native.begin(source), StackState)
+        found.clear()
+        assert_alike(in_chunks(native, source, target, [2]), exact, target)
+    assert found.keys() == expected.keys()
+    for name, calls in expected.items():
+        torch.testing.assert_close(calls, found[name])
+    with torch.no_grad():
+        _, state = native.step(target.span(0, 2), native.begin(source))
+        with watch(native) as seen:
+            logits, _ = native.step(target.span(2), state)
+    assert_alike(logits, exact[:, 2:], target.span(2))
+    for name in (name for name in expected if name.startswith("decoder")):
+        torch.testing.assert_close(seen[name][0], expected[name][1], rtol=1e-4, atol=1e-5)
+    with torch.no_grad():
+        _, state = native.step(target.span(0, 2), native.begin(source))
+    native.step(target.span(2), state)[0].sum().backward()
+    assert native.output.weight.grad is not None
+    assert native.decoder.stack.embedding.table.weight.grad is not None
+    heard = []
+    with torch.no_grad(), listening({native.encoder.stack.embedding: lambda *call: heard.append(call)}):
+        native.begin(source)
+    assert len(heard) == 1
+
+
+@torch.inference_mode()
+def test_positions_grow_as_far_as_there_are_any() -> None:
+    source, far = texts(1, 3), torch.tensor([[300]])
+    for positions in ({"kind": "sinusoidal"}, {"kind": "rotary"}):
+        model = transformer(positions=positions)
+        native = deepcopy(model)
+        to_native(native)
+        tokens = Tokens(torch.tensor([[5]]), far)
+        assert_alike(native.step(tokens, native.begin(source))[0], model.step(tokens, model.begin(source))[0], tokens)
+    native = transformer(positions={"kind": "learned", "length": 40})
+    to_native(native)
+    with pytest.raises(IndexError, match=r"^position 300: this model knows 40$"):
+        native.step(Tokens(torch.tensor([[5]]), far), native.begin(source))
+    with pytest.raises(IndexError, match="a token has a number that the embedding does not know"):
+        native.step(Tokens(torch.tensor([[WORDS]]), torch.tensor([[0]])), native.begin(source))
+
+
+@torch.no_grad()
+def test_continuations_of_one_state_and_copies_do_not_disturb_each_other() -> None:
+    native = transformer()
+    to_native(native)
+    source, target = texts(3, 4), texts(3, 5)
+    _, state = native.step(target.span(0, 2), native.begin(source))
+    first = native.step(target.span(2, 3), state)
+    again = native.step(Tokens(target.ids[:, 3:4], target.positions[:, 2:3]), state)
+    expected = in_chunks(native, source, target, [2])
+    torch.testing.assert_close(first[0], expected[:, 2:3])  # the output is a product of torch's
+    torch.testing.assert_close(native.step(target.span(3), first[1])[0], expected[:, 3:])
+    assert not torch.allclose(again[0], first[0])
+    other = deepcopy(native)
+    for parameter in native.parameters():
+        parameter.zero_()
+    torch.testing.assert_close(in_chunks(other, source, target, [2]), expected)
+
+
+@torch.inference_mode()
+def test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_is_gone() -> None:
+    native = transformer()
+    to_native(native)
+    source, target = texts(4, 4), texts(4, 9)
+    _, state = native.step(target.span(0, 5), native.begin(source))
+    some = select(state, torch.tensor([0, 2]))
+    young = select(native.step(target.span(0, 1), native.begin(source))[1], torch.tensor([3]))
+    joined = join([some, young])
+    across = joined.across["source"]
+    assert across.numbers.size(1) == 3
+    assert joined.table.shape == (3, 5, 2)
+    old = join([select(joined, torch.tensor([2])), young])
+    assert old.read == 1, "what younger rows have read is all that there is"
+
+
+def test_a_text_that_sees_all_of_itself_is_read_at_once() -> None:
+    native = transformer()
+    to_native(native)
+    stack, text = native.encoder.stack, texts(2, 3)
+    with torch.no_grad():
+        _, state = stack(text, stack.begin(None))
+        with pytest.raises(AssertionError, match="none may follow"):
+            stack(text, state)
+
+
+def test_threads_make_no_difference() -> None:
+    native = transformer(d_model=64, heads=4, d_ff=512)
+    to_native(native)
+    source, stack = texts(70, 12), native.encoder.stack
+    threads = torch.get_num_threads()
+    with torch.inference_mode():
+        torch.set_num_threads(1)
+        expected, _ = stack(source, stack.begin(None))
+        torch.set_num_threads(3)
+        try:
+            assert torch.equal(stack(source, stack.begin(None))[0], expected)
+        finally:
+            torch.set_num_threads(threads)
