@@ -259,7 +259,8 @@ def require_same_translator(translator: heedful.Translator, folder: Path, texts:
     rows = [[*card["source"]["before"], *plain(translator.source, text), *card["source"]["after"]] for text in texts]
     start, never = batch([card["target"]["start"]] * len(rows)), card["target"]["never"]
     found = greedy(runtime, batch(rows), start, side="target", limit=12, never=never)
-    search = Greedy(card["target"]["end"], (Forbid(tuple(never)),) if never else ())
+    unspeakable = translator.target.special.unspeakable
+    search = Greedy(translator.target.special.eos, (Forbid(unspeakable),) if unspeakable else ())
     opening = card["target"]["start"][1:]
     expected = translator.translate(texts, search=search, length=Length(0.0, 12 + len(opening)))
     assert [[*opening, *row] for row in found] == [list(each.candidates[0].ids) for each in expected]
@@ -327,7 +328,8 @@ def require_same_writer(writer: heedful.Writer, folder: Path) -> list[str]:
         require_same_logits(runtime, writer.model, tokens, tokens)
     card = runtime.card["text"]
     never = [*card["never"], *([] if card["unknown"] is None else [card["unknown"]])]
-    search = Greedy(card["end"], (Forbid(tuple(never)),) if never else ())
+    forbidden = (*tokenizer.special.unspeakable, *([] if tokenizer.special.unk is None else [tokenizer.special.unk]))
+    search = Greedy(tokenizer.special.eos, (Forbid(forbidden),) if forbidden else ())
     expected = [each[0].tokens for each in writer.write(prompts, search=search, limit=6)]
     for left in (False, True):
         read = batch([[*card["start"], *plain(tokenizer, text)] for text in prompts], left=left)
