@@ -8,18 +8,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from heedful.architectures.classifiers import EncoderClassifierConfig
 from heedful.architectures.model import TransformerConfig
-from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig
+from heedful.architectures.stack import StackConfig
 from heedful.data.foreign_tokenizers import HuggingFace
 from heedful.data.tokenizers import SentencePiece, Tokenizer
 from heedful.errors import MissingExtraError, RunError
 from heedful.foreign.families.settings import require
+from heedful.foreign.onnx_card import card
 from heedful.foreign.onnx_graphs import Graph, Graphs, encoder_graphs, translator_graphs, writer_graphs
 from heedful.models.language_model import LanguageModel
 from heedful.models.masked_language_model import MaskedLanguageModel
@@ -28,8 +29,7 @@ from heedful.store import fill, whole_folder, write_json
 from heedful.tasks.origin import Origin
 
 CARD: Final = "heedful.json"
-"""What a caller must know."""
-_FORMAT: Final = 1
+"""The file that says what a caller must know."""
 _OPSET: Final = 20
 _NEEDED: Final = ("onnx", "onnxscript")
 
@@ -61,11 +61,9 @@ def save_onnx(origin: Origin, model: nn.Module, folder: Path) -> tuple[str, ...]
         for name, graph in graphs.items():
             _write(graph, target / f"{name}.onnx")
         files = {side: _save_tokenizer(each, side, target) for side, each in _sides(origin).items()}
-        write_json(target / CARD, _card(origin, graphs, files))
-    if origin.head is None and not isinstance(model, SequenceToSequence | LanguageModel | MaskedLanguageModel):
-        left = sorted(name for name, _ in model.named_children() if name != "encoder")
-        return (f"the graph is that of the encoder; left out: {', '.join(left)}",) if left else ()
-    return ()
+        write_json(target / CARD, card(origin, graphs, files))
+    left = [] if origin.head else sorted({name for name, _ in model.named_children()} - _written(model))
+    return (f"left out of the graphs: {', '.join(left)}",) if left else ()
 
 
 def _require(config: StackConfig) -> None:
@@ -90,18 +88,27 @@ def _graphs(model: nn.Module) -> Graphs:
     return encoder_graphs(model)
 
 
+def _written(model: nn.Module) -> set[str]:
+    """The parts of a model without a fine-tuned head that its graphs have."""
+    match model:
+        case SequenceToSequence() | LanguageModel():
+            return {name for name, _ in model.named_children()}
+        case MaskedLanguageModel():
+            return {"encoder", "masked"}
+    return {"encoder"}
+
+
 def _write(graph: Graph, path: Path) -> None:
     """One file; of a graph of more than 1.5 GB the weights stand beside it."""
     inputs = graph.inputs.values()
-    shapes = [dict(each.axes) for each in inputs]
     with _quietly(), torch.no_grad():
         program = torch.onnx.export(
-            graph.module.eval(),
+            _Flat(graph.module).eval(),
             tuple(each.example for each in inputs),
             dynamo=True,
             input_names=list(graph.inputs),
             output_names=list(graph.outputs),
-            dynamic_shapes=_by_argument(graph, shapes),
+            dynamic_shapes=(tuple(dict(each.axes) for each in inputs),),
             opset_version=_OPSET,
             verbose=False,
         )
@@ -120,11 +127,16 @@ def _tidy(graph: Any) -> None:
         node.metadata_props.clear()
 
 
-def _by_argument(graph: Graph, shapes: list[dict[int, str]]) -> tuple[Any, ...]:
-    """Shapes as `forward` has its arguments: those behind `*` are one."""
-    named = graph.module.forward.__code__.co_argcount - 1
-    rest = tuple(shapes[named:])
-    return (*shapes[:named], rest) if rest else tuple(shapes)
+class _Flat(nn.Module):
+    """A part of a model whose inputs are one sequence, so that its axes are named by one too."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(self, *inputs: Tensor) -> Any:
+        """What the part gives."""
+        return self.part(*inputs)
 
 
 @contextmanager
@@ -154,56 +166,3 @@ def _save_tokenizer(tokenizer: Tokenizer, side: str, folder: Path) -> str:
     name = f"{side}.spm" if isinstance(tokenizer, SentencePiece) else f"heedful.{side}"
     tokenizer.save(folder / name)
     return name
-
-
-def _card(origin: Origin, graphs: Graphs, files: Mapping[str, str]) -> dict[str, Any]:
-    """What a caller must know."""
-    config, longest = origin.model, origin.model.longest
-    card: dict[str, Any] = {
-        "format": _FORMAT,
-        "heads": config.heads,
-        "longest": origin.longest if longest is None else longest.tokens,
-        "graphs": {
-            name: {
-                "file": f"{name}.onnx",
-                "inputs": {each: given.shape for each, given in graph.inputs.items()},
-                "outputs": list(graph.outputs),
-            }
-            for name, graph in graphs.items()
-        },
-    }
-    match config:
-        case TransformerConfig():
-            assert isinstance(origin.tokenizer, tuple)
-            source, target = origin.tokenizer
-            card |= {"kind": "translator", "layers": [config.encoder_layers, config.decoder_layers]}
-            card["source"] = _reads(source, files["source"], before=(), after=(source.special.eos,))
-            card["target"] = _writes(target, files["target"], start=(target.special.bos, *target.opening))
-        case DecoderConfig():
-            assert isinstance(origin.tokenizer, Tokenizer)
-            text = origin.tokenizer
-            card |= {"kind": "writer", "layers": config.layers}
-            card["text"] = _writes(text, files["text"], start=(text.special.eos, *text.opening))
-        case EncoderConfig():
-            assert isinstance(origin.tokenizer, Tokenizer)
-            text = origin.tokenizer
-            card |= {"kind": "encoder" if origin.head is None else "classifier", "layers": config.layers}
-            card["text"] = _reads(text, files["text"], before=(text.special.bos,), after=(text.special.eos,))
-        case _:
-            assert_never(config)
-    if origin.head is not None:
-        card["head"] = {"of": origin.head.of, "names": list(origin.head.names)}
-    return card
-
-
-def _reads(tokenizer: Tokenizer, file: str, *, before: tuple[int, ...], after: tuple[int, ...]) -> dict[str, Any]:
-    """What stands around the ids of a text."""
-    special = {"unknown": tokenizer.special.unk, "mask": tokenizer.special.mask}
-    return {"tokenizer": file, "before": [*before, *tokenizer.opening], "after": list(after), **special}
-
-
-def _writes(tokenizer: Tokenizer, file: str, *, start: tuple[int, ...]) -> dict[str, Any]:
-    """What is read before the first token, what ends a text, and what is never written."""
-    special = tokenizer.special
-    never = list(special.unspeakable)
-    return {"tokenizer": file, "start": list(start), "end": special.eos, "unknown": special.unk, "never": never}

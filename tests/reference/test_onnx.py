@@ -19,7 +19,7 @@ from shapes import unchecked
 from untrained import untrained
 
 import heedful
-from heedful.errors import RunError
+from heedful.errors import MissingExtraError, RunError
 from heedful.generation import Forbid
 from heedful.generation.search import Greedy
 from heedful.runs.export import export_onnx
@@ -192,7 +192,7 @@ def test_heads_say_the_same(run: str, of: str, tmp_path: Path) -> None:
 def test_of_other_encoders_the_vectors_alone(run: str, left: str, tmp_path: Path) -> None:
     folder = GOLDEN / run / "run"
     notes = exported(folder, tmp_path / "onnx")
-    assert notes == () if not left else f"the graph is that of the encoder; left out: {left}" in notes[0]
+    assert notes == () if not left else f"left out of the graphs: {left}" in notes[0]
     runtime = Runtime(tmp_path / "onnx")
     assert runtime.card["kind"] == "encoder"
     encoder = trained(open_run(folder), device=torch.device("cpu")).get_submodule("encoder")
@@ -327,13 +327,12 @@ def require_same_writer(writer: heedful.Writer, folder: Path) -> list[str]:
         tokens = batch(rows, left=left)
         require_same_logits(runtime, writer.model, tokens, tokens)
     card = runtime.card["text"]
-    never = [*card["never"], *([] if card["unknown"] is None else [card["unknown"]])]
     forbidden = (*tokenizer.special.unspeakable, *([] if tokenizer.special.unk is None else [tokenizer.special.unk]))
     search = Greedy(tokenizer.special.eos, (Forbid(forbidden),) if forbidden else ())
     expected = [each[0].tokens for each in writer.write(prompts, search=search, limit=6)]
     for left in (False, True):
         read = batch([[*card["start"], *plain(tokenizer, text)] for text in prompts], left=left)
-        found = greedy(runtime, read, read, side="text", limit=6, never=never)
+        found = greedy(runtime, read, read, side="text", limit=6, never=card["never"])
         assert [tuple(tokenizer.pieces(row)) for row in found] == expected
     return ["".join(each) for each in expected]
 
@@ -372,6 +371,13 @@ def test_models_of_other_kinds_are_refused(run: str, found: str, tmp_path: Path)
     complaint = rf"{run}/run: its model is of the kind {found}.*; only Transformers .*: name a run that has one"
     with pytest.raises(RunError, match=complaint):
         exported(GOLDEN / run / "run", tmp_path / "onnx")
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_packages_that_are_missing_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.foreign.onnx_export.find_spec", lambda name: None if name == "onnxscript" else name)
+    with pytest.raises(MissingExtraError, match=r"needs the package onnxscript: pip install 'heedful\[onnx\]'"):
+        exported(GOLDEN / "language-transformer/run", tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 
 
