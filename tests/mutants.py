@@ -740,8 +740,8 @@ ATTENTION = (
     Mutant(
         "a mask is dropped though it hides something",
         "attention/sight.py",
-        "if on_cpu and bool(mask.all()):",
-        "if on_cpu and bool(mask[:, :, -1].all()):",
+        "if looked_at and bool(mask.all()):",
+        "if looked_at and bool(mask[:, :, -1].all()):",
         (f"{SIGHT}::test_a_mask_that_hides_nothing_is_no_mask", f"{LAWS}::test_cause_law"),
     ),
     Mutant(
@@ -2678,8 +2678,8 @@ EXPORTED = (
     Mutant(
         "an exported graph has one length of caches",
         "foreign/onnx_graphs.py",
-        "return {0: \"batch\", place: name}",
-        "return {0: \"batch\"} if name == \"past\" else {0: \"batch\", place: name}",
+        'return {0: "batch", place: name}',
+        'return {0: "batch"} if name == "past" else {0: "batch", place: name}',
         (f"{ONNX}::test_a_trained_writer",),
     ),
     Mutant(

@@ -130,7 +130,7 @@ class Sight:
         """Sight from a mask, of each row or of all alike.
 
         On the CPU the mask is looked at, and dropped where it hides nothing; elsewhere looking would make the
-        program wait for the device.
+        program wait for the device, and while the program is written down there is nothing to look at.
         """
         mask = visible.unsqueeze(1)
         looked_at = mask.device.type == "cpu" and not kernels.traced()

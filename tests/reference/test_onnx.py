@@ -328,6 +328,7 @@ def require_same_writer(writer: heedful.Writer, folder: Path) -> list[str]:
         require_same_logits(runtime, writer.model, tokens, tokens)
     card = runtime.card["text"]
     forbidden = (*tokenizer.special.unspeakable, *([] if tokenizer.special.unk is None else [tokenizer.special.unk]))
+    assert (card["end"], card["never"]) == (tokenizer.special.eos, sorted(forbidden))
     search = Greedy(tokenizer.special.eos, (Forbid(forbidden),) if forbidden else ())
     expected = [each[0].tokens for each in writer.write(prompts, search=search, limit=6)]
     for left in (False, True):
