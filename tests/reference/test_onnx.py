@@ -164,12 +164,33 @@ def test_an_encoder_makes_the_same_vectors(kind: str, tmp_path: Path) -> None:
     ],
 )
 def test_heads_say_the_same(run: str, of: str, tmp_path: Path) -> None:
-    folder = GOLDEN / run / "run"
-    assert exported(folder, tmp_path / "onnx") == ()
-    model, runtime = heedful.load(folder, device="cpu").model, Runtime(tmp_path / "onnx")
-    card = runtime.card
+    card, model = require_same_head(GOLDEN / run / "run", tmp_path / "onnx")
     assert (card["kind"], card["head"]["of"]) == ("classifier", of)
     assert len(card["head"]["names"]) == (model.output.out_features if of in ("class", "token") else 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model", [{"summary": {"kind": "self_attentive", "hops": 2, "d_alignment": 5}}, {"summary": {"kind": "mean"}}]
+)
+def test_heads_of_any_kind(model: dict[str, Any], tmp_path: Path) -> None:
+    run = classifying(tmp_path, d_hidden=12, segments=1, residual="pre_norm", **model)
+    card, _ = require_same_head(run, tmp_path / "onnx")
+    assert card["head"] == {"of": "class", "names": ["outside", "home"]}
+    assert list(card["graphs"]["classifier"]["inputs"]) == ["ids", "positions"]
+
+
+def test_votes_of_n_grams_are_refused(tmp_path: Path) -> None:
+    run = classifying(tmp_path, bag={"longest": 2, "buckets": 64})
+    with pytest.raises(RunError, match=r"model\.bag\.longest = 2: the export to ONNX has no n-grams; train a model w"):
+        exported(run, tmp_path / "onnx")
+
+
+def require_same_head(folder: Path, into: Path) -> tuple[dict[str, Any], Any]:
+    """Logits; the card and the model are given back."""
+    assert exported(folder, into) == ()
+    model, runtime = heedful.load(folder, device="cpu").model, Runtime(into)
+    card = runtime.card
     parted = "segments" in card["graphs"]["classifier"]["inputs"]
     for rows, left in product(SHAPES, (False, True)):
         tokens = batch(rows, left=left)
@@ -178,6 +199,7 @@ def test_heads_say_the_same(run: str, of: str, tmp_path: Path) -> None:
             expected = model.output(model(replace(tokens, segments=parts_of(tokens) if parted else None)))
         real = tokens.positions.numpy() >= 0 if expected.dim() == 3 else np.full(len(rows), True)
         np.testing.assert_allclose(found[real], expected.numpy()[real], atol=1e-4)
+    return card, model
 
 
 @pytest.mark.slow
@@ -230,6 +252,17 @@ def test_translators_of_any_kind(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_no_length_is_in_a_graph(tmp_path: Path) -> None:
+    """Ours computes long texts by other kernels than short ones, and windows over them block by block."""
+    run = translating(tmp_path, positions={"kind": "rotary"}, **TRANSLATORS["window"])
+    exported(run, tmp_path / "onnx")
+    model, runtime = heedful.load(run, kind=heedful.Translator, device="cpu").models[0], Runtime(tmp_path / "onnx")
+    dice = np.random.default_rng(1)
+    rows = [dice.integers(4, 12, length).tolist() for length in (300, 7, 290)]
+    require_same_logits(runtime, model, batch(rows), batch(rows[::-1]), sizes=(300, 70))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["marian", "marian_apart", "bart"])
 def test_translators_of_hugging_face(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
@@ -273,12 +306,14 @@ def plain(tokenizer: Any, text: str) -> list[int]:
     return ids[len(tokenizer.opening) :]
 
 
-def require_same_logits(runtime: Runtime, model: Any, source: Tokens, target: Tokens) -> None:
-    """Read at once, token by token, and in pieces of two; ours reads at once."""
+def require_same_logits(
+    runtime: Runtime, model: Any, source: Tokens, target: Tokens, *, sizes: tuple[int, ...] = (99, 1, 2)
+) -> None:
+    """Read in chunks of several sizes, the first of which is all; ours reads at once."""
     with torch.no_grad():
         expected, _ = model.step(target, model.begin(source if "begin" in runtime.sessions else None))
     length = target.ids.size(1)
-    for size in (length, 1, 2):
+    for size in sizes:
         state, parts = runtime.begun(source), []
         for start in range(0, length, size):
             logits, state = runtime.step(target.span(start, start + size), state)
@@ -406,6 +441,20 @@ def translating(folder: Path, **model: Any) -> Path:
                 "tie": "none",
                 **model,
             },
+            "training": {"steps": 1},
+        }
+    )
+
+
+def classifying(folder: Path, **model: Any) -> Path:
+    golden = GOLDEN / "classification"
+    return untrained(
+        {
+            "task": "classification",
+            "output": str(folder / "run"),
+            "data": {name: {"path": str(golden / f"{name}.tsv")} for name in ("train", "validation")},
+            "tokenizer": {"kind": "words"},
+            "model": {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 1, **model},
             "training": {"steps": 1},
         }
     )
