@@ -77,6 +77,7 @@ POSITIONS = "tests/reference/test_positions.py"
 SCORES = "tests/reference/test_scores.py"
 TORCH = "tests/reference/test_torch_modules.py"
 BAND = "tests/unit/attention/test_band.py"
+ONNX = "tests/reference/test_onnx.py"
 DROPOUT = "tests/unit/attention/test_dropout.py"
 KERNELS = "tests/unit/attention/test_kernels.py"
 SIGHT = "tests/unit/attention/test_sight.py"
@@ -739,8 +740,8 @@ ATTENTION = (
     Mutant(
         "a mask is dropped though it hides something",
         "attention/sight.py",
-        "if on_cpu and bool(mask.all()):",
-        "if on_cpu and bool(mask[:, :, -1].all()):",
+        "if looked_at and bool(mask.all()):",
+        "if looked_at and bool(mask[:, :, -1].all()):",
         (f"{SIGHT}::test_a_mask_that_hides_nothing_is_no_mask", f"{LAWS}::test_cause_law"),
     ),
     Mutant(
@@ -2645,6 +2646,72 @@ METRICS = (
     ),
 )
 
+EXPORTED = (
+    Mutant(
+        "an exported cache has values where keys belong",
+        "foreign/onnx_graphs.py",
+        "        yield part.key\n        yield part.value\n",
+        "        yield part.value\n        yield part.key\n",
+        (f"{ONNX}::test_a_trained_writer",),
+    ),
+    Mutant(
+        "an exported step sees the padding of its source",
+        "foreign/onnx_graphs.py",
+        "{SOURCE: Slots(memory[0])} if memory",
+        "{SOURCE: Slots(memory[0].clamp(min=0))} if memory",
+        (f"{ONNX}::test_a_trained_translator",),
+    ),
+    Mutant(
+        "an exported embedding is the encoder's own summary",
+        "foreign/onnx_graphs.py",
+        "return memory.values, mean_of_tokens(memory.values, memory.positions)",
+        "return memory.values, memory.summary",
+        (f"{ONNX}::test_an_encoder_makes_the_same_vectors",),
+    ),
+    Mutant(
+        "an exported classifier takes two texts for one",
+        "foreign/onnx_graphs.py",
+        "self.model.output(self.model(Tokens(ids, positions, segments)))",
+        "self.model.output(self.model(Tokens(ids, positions)))",
+        (f"{ONNX}::test_heads_say_the_same",),
+    ),
+    Mutant(
+        "an exported graph has one length of caches",
+        "foreign/onnx_graphs.py",
+        'return {0: "batch", place: name}',
+        'return {0: "batch"} if name == "past" else {0: "batch", place: name}',
+        (f"{ONNX}::test_a_trained_writer",),
+    ),
+    Mutant(
+        "whoever calls an exported translator never hears of the end of a source",
+        "foreign/onnx_card.py",
+        '"after": [special.eos]}',
+        '"after": []}',
+        (f"{ONNX}::test_a_trained_translator",),
+    ),
+    Mutant(
+        "an exported writer is never to end a document",
+        "foreign/onnx_card.py",
+        "never = {*special.unspeakable, *(",
+        "never = {*special.silent, *(",
+        (f"{ONNX}::test_a_trained_writer",),
+    ),
+    Mutant(
+        "scores across that look at places are exported as if they did not",
+        "foreign/onnx_export.py",
+        'has |= {"cross_attention.score": _SCORES, "cross',
+        'has |= {"cross',
+        (f"{ONNX}::test_what_no_graph_can_say_is_refused",),
+    ),
+    Mutant(
+        "a mask is looked at while a graph is written",
+        "attention/sight.py",
+        'mask.device.type == "cpu" and not kernels.traced()',
+        'mask.device.type == "cpu"',
+        (f"{ONNX}::test_a_trained_writer",),
+    ),
+)
+
 COMMANDS = (
     Mutant(
         "the systems compared are exchanged",
@@ -3800,6 +3867,7 @@ MUTANTS = (
     *PRETRAINING,
     *LABELLED,
     *METRICS,
+    *EXPORTED,
     *COMMANDS,
     *GLIMPSING,
     *CAPTIONED,

@@ -25,6 +25,15 @@ _BAND_FROM, _BAND_GAIN = 256, 2
 """Keys from which a band may be worth its copies, and how many times fewer of them a query must then meet."""
 
 
+def traced() -> bool:
+    """Whether the program is being written down, as an export does.
+
+    Tensors have no values then that could be looked at, and their sizes stand for all others, so nothing may be chosen
+    by either.
+    """
+    return torch.compiler.is_compiling()
+
+
 def block(queries: int, *, window: Window) -> tuple[int, int]:
     """Queries and keys of a block of a band; at most half of its scores are hidden where windows are wide."""
     reach = window.before + window.after
@@ -34,6 +43,8 @@ def block(queries: int, *, window: Window) -> tuple[int, int]:
 
 def prefer_band(queries: int, keys: int, *, window: Window) -> bool:
     """Whether a window is computed block by block, not as a mask over all keys (docs/performance.md)."""
+    if traced():
+        return False
     _, met = block(queries, window=window)
     return queries > 0 and keys >= max(_BAND_FROM, _BAND_GAIN * met)
 
@@ -43,7 +54,7 @@ def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_
 
     On a CPU its dropout falls back to plain operations, which are slower than those here.
     """
-    if query.device.type != "cpu":
+    if query.device.type != "cpu" or traced():
         return True
     return dropout == 0 and query.size(2) > 1 and (learning(query) or key.size(2) >= _FUSED_FROM)
 
@@ -161,7 +172,7 @@ def masked_softmax(
 def _mask(scores: Tensor, hidden: Tensor) -> Tensor:
     """The lowest number where something is hidden, in place."""
     lowest = torch.finfo(scores.dtype).min
-    if scores.numel() < _MANY:
+    if traced() or scores.numel() < _MANY:
         return scores.masked_fill_(hidden, lowest)
     # a sum is vectorised, and beside the lowest number a score is nothing
     return scores.add_(_once(hidden).to(scores.dtype).mul_(lowest))
@@ -174,6 +185,8 @@ def _once(mask: Tensor) -> Tensor:
 
 def _slow(scores: Tensor) -> bool:
     """Whether torch's softmax would leave its vectorised code, and that matters."""
+    if traced():
+        return False
     short = scores.size(-1) < _SHORT and scores.numel() >= _MANY
     return short and scores.dtype == torch.float32 and scores.device.type == "cpu"
 

@@ -73,8 +73,8 @@ class KeyValues:
     grown: Grown | None = None
 
     def extend(self, newer: KeyValues) -> KeyValues:
-        """With newer keys and values behind; in place where no gradient is asked for."""
-        if torch.is_grad_enabled():
+        """With newer keys and values behind; in place where no gradient is asked for and nothing is written down."""
+        if torch.is_grad_enabled() or kernels.traced():
             return KeyValues(torch.cat((self.key, newer.key), 2), torch.cat((self.value, newer.value), 2))
         grown = (self.grown or Grown.of(self.key, self.value)).append(newer.key, newer.value)
         key, value = grown.read()

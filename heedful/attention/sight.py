@@ -130,14 +130,14 @@ class Sight:
         """Sight from a mask, of each row or of all alike.
 
         On the CPU the mask is looked at, and dropped where it hides nothing; elsewhere looking would make the
-        program wait for the device.
+        program wait for the device, and while the program is written down there is nothing to look at.
         """
         mask = visible.unsqueeze(1)
-        on_cpu = mask.device.type == "cpu"
-        if on_cpu and bool(mask.all()):
+        looked_at = mask.device.type == "cpu" and not kernels.traced()
+        if looked_at and bool(mask.all()):
             return cls(positions, key_positions, None, None, None)
         blind = ~mask.any(-1, keepdim=True)
-        nobody = on_cpu and not bool(blind.any())
+        nobody = looked_at and not bool(blind.any())
         shown, hidden, blind = (each.expand(positions.size(0), -1, -1, -1) for each in (mask, ~mask, blind))
         return cls(positions, key_positions, shown, hidden, None if nobody else blind)
 

@@ -71,7 +71,7 @@ class StackState:
         """Where keys are once those at `positions` are read, the rows of a group side by side."""
         past = self.past
         if past is None:
-            past = Slots(positions.new_empty(len(positions), 0), width=self.width)
+            past = Slots(positions.new_empty(positions.size(0), 0), width=self.width)
         return past.extend(positions)
 
     def rearrange(self, rows: Rows) -> StackState:

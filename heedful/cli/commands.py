@@ -57,7 +57,7 @@ GROUPS: Sequence[Group] = (
             "quantize": Command(
                 "heedful.cli.quantize", "write a trained run with weights in 8 bits, a quarter as large"
             ),
-            "export": Command("heedful.cli.export", "write a model in the format of Hugging Face or CTranslate2"),
+            "export": Command("heedful.cli.export", "write a model in the format of Hugging Face, CTranslate2 or ONNX"),
         },
     ),
     Group(

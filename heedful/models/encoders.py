@@ -72,7 +72,7 @@ class FirstToken(Summary):
     ) -> Float[Tensor, "B d_model"]:
         """The token is looked up by its position, wherever padding is."""
         first = (positions == 0).byte().argmax(1)
-        rows = torch.arange(len(hidden), device=hidden.device)
+        rows = torch.arange(hidden.size(0), device=hidden.device)
         pooled: Tensor = self.dense(hidden[rows, first]).tanh()
         return pooled
 
@@ -102,7 +102,7 @@ class SelfAttentive(Summary):
         self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
     ) -> Float[Tensor, "B d_output"]:
         """The rows of M, one behind the other."""
-        query = self.queries.weight.flatten().expand(len(hidden), 1, -1)
+        query = self.queries.weight.flatten().expand(hidden.size(0), 1, -1)
         visible = (positions >= 0).unsqueeze(1)
         matrix: Tensor = self.hops(query, self.keys(hidden).tanh(), value=hidden, visible=visible)
         return matrix.squeeze(1)

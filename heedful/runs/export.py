@@ -1,9 +1,11 @@
-"""Trained models in the formats of other projects: those of Hugging Face, and CTranslate2."""
+"""Trained models in the formats of other projects: those of Hugging Face, CTranslate2, and ONNX."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+
+from torch import nn
 
 from heedful.architectures.model import TransformerConfig
 from heedful.errors import RunError
@@ -12,10 +14,12 @@ from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.folders import is_hugging_face
 from heedful.foreign.hugging_face import build
 from heedful.foreign.hugging_face_export import save_hugging_face
+from heedful.foreign.onnx_export import save_onnx
 from heedful.models.initialisation import unfilled
 from heedful.runs.load import open_run, require_task
 from heedful.runs.origin import open_origin
 from heedful.tasks.kind import Run
+from heedful.tasks.origin import Origin
 
 
 def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
@@ -70,10 +74,32 @@ def export_ctranslate2(
         RunError: the run cannot be read, uses an option that CTranslate2 has not, or `folder` holds something.
         MissingExtraError: ctranslate2 is not installed.
     """
-    origin = open_origin(Path(run), step=step)
-    with unfilled():
-        model = build(origin) if is_hugging_face(Path(run)) else open_run(Path(run)).model()
+    origin, model = _opened(Path(run), step=step)
     return save_ctranslate2(origin, model, Path(folder), quantization=quantization)
+
+
+def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
+    """Writes a Transformer as a folder of ONNX graphs, which ONNX Runtime and others compute.
+
+    A translation model becomes `encoder.onnx`, `begin.onnx` and `step.onnx`, a language model `step.onnx`, an encoder
+    `encoder.onnx` (with `masked.onnx` where it fills gaps), a fine-tuned one `classifier.onnx`. How many rows, how many
+    tokens and how long the cache is may change from call to call; position -1 is no token. The tokenizers go along, and
+    heedful.json says what a caller must know.
+
+    What is given and returned is as in `export_hugging_face`; weights are fp32.
+
+    Raises:
+        RunError: the run cannot be read, uses an option that no graph can have, or `folder` holds something.
+        MissingExtraError: onnx or onnxscript is not installed.
+    """
+    return save_onnx(*_opened(Path(run), step=step), Path(folder))
+
+
+def _opened(folder: Path, *, step: int | None) -> tuple[Origin, nn.Module]:
+    """The model in a folder, and a module that has a parameter for each of its tensors, of any value."""
+    origin = open_origin(folder, step=step)
+    with unfilled():
+        return origin, build(origin) if is_hugging_face(folder) else open_run(folder).model()
 
 
 def _translating(folder: Path, name: str) -> Run[Any, Any]:

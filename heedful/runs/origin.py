@@ -30,7 +30,8 @@ def open_origin(folder: Path, *, step: int | None = None) -> Origin:
     config = run.recipe.model
     if not isinstance(config, EncoderConfig | DecoderConfig | TransformerConfig):
         raise RunError(
-            f"{folder}: its model is of the kind {config.kind}; only Transformers are carried over to another run"
+            f"{folder}: its model is of the kind {config.kind}; only Transformers are carried over, those "
+            "that read or write text: name a run that has one"
         )
     tokenizers = tuple(each for each in run.vocabularies.values() if isinstance(each, Tokenizer))
     if isinstance(config, TransformerConfig) and len(tokenizers) != 2:

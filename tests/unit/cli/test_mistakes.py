@@ -70,6 +70,10 @@ MISTAKES = [
     ("train", "heedful train: needs RECIPE; write heedful train RECIPE"),
     ("translate", "heedful translate: needs RUNS; write heedful translate RUNS ..."),
     ("export {run}", "heedful export: needs FOLDER; write heedful export RUN FOLDER"),
+    (
+        "export {run} x --format onnx --quantization int8",
+        "--quantization: belongs to --format ctranslate2; with onnx weights are fp32",
+    ),
     ("chat", "heedful chat: needs RUN; write heedful chat RUN"),
     (
         "train r.toml x.toml",
