@@ -52,17 +52,22 @@ def run(folder: Path, vocabulary: int, model: dict[str, Any], *, seed: int = 1) 
     text = {side: str(folder / f"{side}-words.txt") for side in ("source", "target")}
     for path in text.values():
         Path(path).write_text("".join(f"w{number}\n" for number in range(UNK + 1, vocabulary)), encoding="utf-8")
-    recipe = recipe_from(
-        {
-            "seed": seed,
-            "output": str(folder / "run"),
-            "data": {"train": text, "validation": text},
-            "tokenizer": {"kind": "words"},
-            "model": model,
-            "training": {"steps": 1},
-        },
-        place="the benchmark's own recipe",
-    )
+    table = {"data": {"train": text, "validation": text}, "tokenizer": {"kind": "words"}}
+    return _finished(folder, {**table, "seed": seed, "model": model})
+
+
+def writer(folder: Path, vocabulary: int, model: dict[str, Any], *, seed: int = 1) -> Path:
+    """A finished run of a language model with random weights, whose alphabet has so many letters."""
+    text = folder / "letters.txt"
+    text.write_text("".join(chr(0x4E00 + number) for number in range(vocabulary)) * 400, encoding="utf-8")
+    data = {"train": {"path": str(text)}, "validation": {"path": str(text)}, "length": 256}
+    table = {"task": "language_modelling", "data": data, "tokenizer": {"kind": "characters"}}
+    return _finished(folder, {**table, "seed": seed, "model": model})
+
+
+def _finished(folder: Path, table: dict[str, Any]) -> Path:
+    table = {**table, "output": str(folder / "run"), "training": {"steps": 1}}
+    recipe = recipe_from(table, place="the benchmark's own recipe")
     recipe.output.mkdir()
     made = begin_run(recipe.output, recipe)
     save_run(made)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, final, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 Nest = TypeVar("Nest")
@@ -129,6 +129,48 @@ class Memory:
             torch.cat([part.summary for part in parts]),
             shape,
         )
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Until when the rows of a greedy search go on, and by what.
+
+    Attributes:
+        positions: of the next token of each row.
+        lengths: tokens of each row so far.
+        limits: the most that it may have.
+        done: rows that do not go on.
+        eos: the token that ends a row.
+        forbidden: tokens that are not taken.
+        steps: tokens that are wanted of each row, at most.
+    """
+
+    positions: Int[Tensor, " B"]
+    lengths: Int[Tensor, " B"]
+    limits: Int[Tensor, " B"]
+    done: Bool[Tensor, " B"]
+    eos: int
+    forbidden: Int[Tensor, " n"]
+    steps: int
+
+
+@dataclass(frozen=True)
+class Written:
+    """Tokens that rows went on by, step by step.
+
+    Attributes:
+        ids: of the tokens.
+        log_probabilities: by the model, before anything was forbidden.
+        positions: at which they stand; -1 in rows that were done.
+        done: rows that do not go on now.
+        failed: the first row that had no token to go on by, or -1.
+    """
+
+    ids: Int[Tensor, "n B"]
+    log_probabilities: Float[Tensor, "n B"]
+    positions: Int[Tensor, "n B"]
+    done: Bool[Tensor, " B"]
+    failed: int
 
 
 Memories: TypeAlias = Memory | Mapping[str, Memory]

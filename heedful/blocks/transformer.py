@@ -22,11 +22,13 @@ from heedful.blocks.levels import Level
 from heedful.blocks.residual import Residual
 from heedful.values import (
     SOURCE,
+    Bounds,
     Memories,
     Memory,
     Rows,
     Tokens,
     Vectors,
+    Written,
     by_name,
     memories_of,
     one_width,
@@ -273,6 +275,12 @@ class TransformerStack(nn.Module):
         if self.final_norm is not None:
             x = self.final_norm(x)
         return x.view(rows, length, x.size(-1)), StackState(past, state.memories, tuple(layers), state.width)
+
+    def stride(
+        self, output: nn.Linear, tokens: Tokens, state: StackState, *, bounds: Bounds
+    ) -> tuple[Written, StackState] | None:
+        """See `heedful.models.interface.Decoder.stride`: step by step is the way."""
+        return None
 
     def _layers(self) -> Iterable[TransformerLayer]:
         for layer in self.layers:

@@ -85,6 +85,7 @@ class Plan:
     def __init__(self, library: Any, stack: TransformerStack) -> None:
         self.library, self._stack = library, stack
         self._kept: list[Any] = []
+        self._outputs: dict[int, Any] = {}
         attention = next(_layers(stack)).attention
         self.width: int = attention.query.in_features
         self.heads, self.depth = attention.heads, len(stack.layers)
@@ -111,6 +112,18 @@ class Plan:
         self._kept.append((places, *turns))  # beside the shorter ones, which another thread may be reading
         self.stack.places, self.stack.cosines, self.stack.sines = map(address, (places, *turns))
         self.stack.positions = size
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is a last position."""
+        return isinstance(self._stack.embedding.position, Learned)
+
+    def output(self, linear: nn.Linear) -> Any:
+        """The map behind the stack, described once."""
+        if id(linear) not in self._outputs:
+            self._kept.append(linear)
+            self._outputs[id(linear)] = self._linear(linear)
+        return self._outputs[id(linear)]
 
     def project(self, layer: int, name: str, x: Tensor, out: Tensor) -> None:
         """The keys and values that a layer makes of a memory, [..., 2 width]."""

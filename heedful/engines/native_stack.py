@@ -14,7 +14,7 @@ from heedful.blocks.transformer import StackState, TransformerStack
 from heedful.engines.native_plan import Plan, plannable
 from heedful.engines.native_state import Across, NativeState, Pages
 from heedful.native import address, library
-from heedful.values import Memories, Memory, Tokens, Vectors, memories_of
+from heedful.values import Bounds, Memories, Memory, Tokens, Vectors, Written, memories_of
 
 
 class NativeStack(TransformerStack):
@@ -80,34 +80,98 @@ class NativeStack(TransformerStack):
                 out[:, :, 1] = values[:, :, 1]
         return Across(numbers, memory.positions.int().contiguous(), torch.arange(rows, dtype=torch.int32))
 
-    def _native(self, tokens: Tokens | Vectors, state: NativeState) -> tuple[Tensor, NativeState]:
-        plan, positions = self._planned(), tokens.positions.contiguous()
-        native, (rows, length), read, whole = plan.library, positions.shape, state.read, plan.whole
-        pages = self._pages(plan, state, rows=rows, length=length)
-        table = torch.empty(rows, read + length, 2, dtype=torch.int32)
-        hidden = torch.empty(rows, length, plan.width)
-        given = _given(tokens)
-        ids, segments, vectors = map(address, given)
-        chunk = native.Chunk(ids, positions.data_ptr(), segments, vectors, rows, length)
-        cache = native.Cache(
-            pages.numbers.data_ptr(),
-            *(pages.numbers.size(1), pages.numbers.size(2), 0 if whole else pages.numbers.stride(0)),
-            *(address(state.table), read, table.data_ptr()),
-        )
-        across = (native.Memory * len(state.across))(*(each.addresses for each in state.across.values()))
-        threads = torch.get_num_threads()
-        while status := native.forward(plan.stack, chunk, cache, across, hidden.data_ptr(), threads):
-            if status == native.NO_SUCH_ENTRY:
-                raise IndexError("a token has a number that the embedding does not know")
-            plan.reach(int(positions.max()) + 1)
-        return hidden, NativeState(state.across, None if whole else pages, None if whole else table, whole)
+    def stride(  # type: ignore[override]
+        self, output: nn.Linear, tokens: Tokens, state: StackState | NativeState, *, bounds: Bounds
+    ) -> tuple[Written, StackState | NativeState] | None:
+        """Several steps of greedy search in one call."""
+        if isinstance(state, StackState) or torch.is_grad_enabled() or anybody_reads() or output._forward_hooks:
+            return None
+        plan = self._planned()
+        call = _Call(plan, tokens, state, steps=bounds.steps)
+        written = call.write(plan.output(output), bounds)
+        return None if written is None else (written, call.state(len(written.ids)))
 
-    def _pages(self, plan: Plan, state: NativeState, *, rows: int, length: int) -> Pages:
-        """Where keys and values of the chunk go; those of a text that is read at once serve their layer alone."""
-        pages = state.pages
-        if pages is None:
-            pages = Pages(torch.empty(1 if plan.whole else plan.depth, rows, 0, 2, plan.width), Space(0, 0))
-        return pages.behind(state.read, rows=rows, newest=length)
+    def _native(self, tokens: Tokens | Vectors, state: NativeState) -> tuple[Tensor, NativeState]:
+        call = _Call(self._planned(), tokens, state)
+        return call.forward(), call.state()
+
+
+class _Call:
+    """What native code is given: tokens, where their keys and values go, and memories; and the state that comes of it.
+
+    Args:
+        plan: of the stack.
+        tokens: read first.
+        state: before them.
+        steps: tokens that will be read of each row, where these are not known beforehand.
+    """
+
+    def __init__(self, plan: Plan, tokens: Tokens | Vectors, state: NativeState, *, steps: int | None = None) -> None:
+        self._plan, self._before, native = plan, state, plan.library
+        self._positions = tokens.positions.contiguous()
+        rows, length = self._positions.shape
+        newest = length if steps is None else steps
+        self._pages = _pages(plan, state, rows=rows, newest=newest)
+        self._table = torch.empty(rows * (state.read + newest) * 2, dtype=torch.int32)
+        self._given = _given(tokens)
+        ids, segments, vectors = map(address, self._given)
+        self._chunk = native.Chunk(ids, self._positions.data_ptr(), segments, vectors, rows, length)
+        numbers = self._pages.numbers
+        self._cache = native.Cache(
+            numbers.data_ptr(),
+            *(numbers.size(1), numbers.size(2), 0 if plan.whole else numbers.stride(0)),
+            *(address(state.table), state.read, self._table.data_ptr()),
+        )
+        self._across = (native.Memory * len(state.across))(*(each.addresses for each in state.across.values()))
+
+    def forward(self) -> Float[Tensor, "B T d_model"]:
+        """Hidden vectors."""
+        plan, hidden = self._plan, torch.empty(*self._positions.shape, self._plan.width)
+        given, out = (plan.stack, self._chunk, self._cache, self._across), (hidden.data_ptr(), torch.get_num_threads())
+        while not self._is_done(plan.library.forward(*given, *out)):
+            plan.reach(int(self._positions.max()) + 1)
+        return hidden
+
+    def write(self, output: Any, bounds: Bounds) -> Written | None:
+        """The tokens that are picked; None where they may come to positions that there are not."""
+        plan, native = self._plan, self._plan.library
+        rows, steps, forbidden = len(bounds.done), bounds.steps, bounds.forbidden.contiguous()
+        before = [each.contiguous() for each in (bounds.positions, bounds.lengths, bounds.done)]
+        after, limits = [torch.empty_like(each) for each in before], bounds.limits.contiguous()
+        how = native.Writing(limits.data_ptr(), forbidden.data_ptr(), len(forbidden), bounds.eos, steps)
+        (ids, at), values = torch.empty(2, steps, rows, dtype=torch.long).unbind(), torch.empty(steps, rows)
+        told = torch.empty(2, dtype=torch.long)
+        given = plan.stack, output, self._chunk, self._cache, self._across, how
+        growing = [native.Growing(*map(address, each)) for each in (before, after)]
+        out = *(each.data_ptr() for each in (ids, values, at, told)), torch.get_num_threads()
+        while not self._is_done(native.write(*given, *growing, *out)):
+            if plan.is_bounded:
+                return None
+            plan.reach(int(self._positions.max()) + 1 + steps)
+        taken, failed = told.tolist()
+        return Written(ids[:taken], values[:taken], at[:taken], after[2], failed)
+
+    def state(self, steps: int | None = None) -> NativeState:
+        """Behind the tokens that were given, or behind so many steps."""
+        before, (rows, length) = self._before, self._positions.shape
+        if self._plan.whole:
+            return NativeState(before.across, whole=True)
+        columns = before.read + (length if steps is None else steps)
+        table = self._table[: rows * columns * 2].view(rows, columns, 2)
+        return NativeState(before.across, self._pages, table)
+
+    def _is_done(self, status: int) -> bool:
+        if status == self._plan.library.NO_SUCH_ENTRY:
+            raise IndexError("a token has a number that the embedding does not know")
+        return bool(status == self._plan.library.DONE)
+
+
+def _pages(plan: Plan, state: NativeState, *, rows: int, newest: int) -> Pages:
+    """Where keys and values of the newest tokens go; those of a text that is read at once serve their layer alone."""
+    pages = state.pages
+    if pages is None:
+        pages = Pages(torch.empty(1 if plan.whole else plan.depth, rows, 0, 2, plan.width), Space(0, 0))
+    return pages.behind(state.read, rows=rows, newest=newest)
 
 
 def _given(tokens: Tokens | Vectors) -> tuple[Tensor | None, Tensor | None, Tensor | None]:

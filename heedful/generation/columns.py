@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Final, TypeAlias, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,15 +15,17 @@ from heedful.generation import native
 from heedful.generation.history import History, Manner
 from heedful.generation.hypotheses import After, Ended, Found, no_token
 from heedful.generation.penalties import Penalty
-from heedful.generation.pick import Pick, Progress
+from heedful.generation.pick import Best, Forbid, Pick, Progress
 from heedful.generation.ranking import normalisers
 from heedful.generation.scoring import at_least_single
 from heedful.generation.start import Request, Start, read_prompt
-from heedful.generation.stopping import Stop, Until, never
-from heedful.models.interface import State, Step
-from heedful.values import Rows, Tokens, join, select
+from heedful.generation.stopping import AtToken, Stop, Until, never
+from heedful.models.interface import State, Step, Strides
+from heedful.values import Bounds, Rows, Tokens, join, select
 
 _WORTH_DROPPING = 0.25  # of the sentences done, as in beam search
+_AHEAD: Final = 64
+"""Tokens of all rows that are found at one time, where the engine knows how; rows that are done are dropped between."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def found_by_sampling(
         raise RecipeError(f"samples: {n} of each sentence; must be at least 1")
     start, state = read_prompt(step, state, request, eos=eos)
     manner = Manner.of(request, eos=eos, penalties=penalties)
-    columns = _Columns(_grown(step, state, request, start=start, copies=n, pick=pick, manner=manner))
+    columns = _Columns(_grown(step, state, request, start=start, copies=n, pick=pick, manner=manner, ahead=True))
     ended, order = _ended(list(columns), columns.rest, start, eos=eos, copies=n)
     if not request.keep:
         return Found(ended.listed(start))
@@ -102,7 +104,7 @@ def found_by_sampling(
 
 
 def _grown(
-    step: Step, read: State, request: Request, *, start: Start, copies: int, pick: Pick, manner: Manner
+    step: Step, read: State, request: Request, *, start: Start, copies: int, pick: Pick, manner: Manner, ahead: bool
 ) -> Generator[Column, None, Rest]:
     """A token for every live row until all have ended or are told to; ended sentences are dropped on the way.
 
@@ -114,22 +116,29 @@ def _grown(
         copies: rows of each sentence.
         pick: takes each token.
         manner: how rows are changed and ended.
+        ahead: several tokens may be found before the first of them comes.
     """
     live, history = _begun(start, streams=request.streams), manner.begin(request.prompt, start)
+    strider = _strider(step, request, pick=pick, manner=manner) if ahead and copies == 1 else None
     logits, parted, until = start.logits, [], request.until
     if copies > 1:
         branches = Rows.branch(len(logits), copies, device=logits.device)
         read, live, history, logits = select((read, live, history, logits), branches)
         rows = torch.arange(len(logits), device=logits.device)
         live = replace(live, rows=rows, streams=live.streams + rows % copies)
-    running = not bool(live.done.all()) and not until()
+    running, strode = not bool(live.done.all()) and not until(), None
     while running:
-        live, column, history, (done, failed) = _advance(
-            live, at_least_single(logits), history, pick=pick, manner=manner, copies=copies
-        )
+        if strode is None:
+            live, column, history, (done, failed) = _advance(
+                live, at_least_single(logits), history, pick=pick, manner=manner, copies=copies
+            )
+            columns = [column]
+        else:
+            live, columns, read, (done, failed) = strode
+        yield from columns
         if failed >= 0:
             raise RunError(no_token(int(live.rows[failed]) // copies))
-        yield column
+        column = columns[-1]
         count = len(live.done) // copies
         running = done < count and not until()
         if running:
@@ -139,8 +148,10 @@ def _grown(
                     parted.append(select((live.rows, read), Rows.keep(sentences.nonzero().squeeze(1), copies)))
                 kept = Rows.keep((~sentences).nonzero().squeeze(1), copies)
                 live, column, read, history = select((live, column, read, history), kept)
-            logits, read = step(_next(live, column), read)
-            logits = logits[:, -1]
+            strode = None if strider is None else strider(live, column, read)
+            if strode is None:
+                logits, read = step(_next(live, column), read)
+                logits = logits[:, -1]
     return Rest((*parted, (live.rows, read)), live.rows[~live.done])
 
 
@@ -151,6 +162,40 @@ def _begun(start: Start, *, streams: Int[Tensor, " B"] | None) -> Live:
     chance = (rows if streams is None else streams) << 20
     done = start.lengths >= start.limits
     return Live(rows, start.positions, start.lengths, start.limits, chance, done, start.segments)
+
+
+_Strode: TypeAlias = tuple[Live, list[Column], State, list[int]]
+
+
+def _strider(
+    step: Step, request: Request, *, pick: Pick, manner: Manner
+) -> Callable[[Live, Column, State], _Strode | None] | None:
+    """Takes several steps at once: of greedy search, where nobody is asked between them and the engine knows how."""
+    engine, stop = getattr(step, "__self__", None), manner.stop
+    asked = request.until is not never or manner.penalties
+    if asked or not (isinstance(engine, Strides) and isinstance(stop, AtToken) and isinstance(pick, Best)):
+        return None
+    if not all(isinstance(each, Forbid) for each in pick.filters):
+        return None
+    ids = sorted({each for forbid in pick.filters if isinstance(forbid, Forbid) for each in forbid.ids})
+    forbidden = torch.tensor(ids, dtype=torch.long)
+
+    def stride(live: Live, column: Column, read: State) -> _Strode | None:
+        steps = min(_AHEAD // len(live.done), int((live.limits - live.lengths).amax()))
+        if steps < 2:
+            return None
+        bounds = Bounds(live.positions, live.lengths, live.limits, live.done, stop.id, forbidden, steps)
+        found = engine.stride(_next(live, column), read, bounds=bounds)
+        if found is None:
+            return None
+        written, read = found
+        taken, done = len(written.ids), written.done
+        news = [int(done.sum()), written.failed]
+        behind = replace(live, positions=live.positions + taken, lengths=live.lengths + taken, done=done)
+        parts = zip(written.ids, written.positions, written.log_probabilities, strict=True)
+        return behind, [Column(live.rows, *each) for each in parts], read, news
+
+    return stride
 
 
 def _next(live: Live, column: Column) -> Tokens:
@@ -200,10 +245,10 @@ def _ended(
     if columns:
         rows_of, taken, positions, scores = (torch.cat(parts) for parts in zip(*map(_fields, columns), strict=True))
         counts = torch.tensor([len(column.ids) for column in columns], device=ids.device)
-        place = rows_of, torch.arange(len(columns), device=ids.device).repeat_interleave(counts)
+        numbers = torch.arange(len(columns), device=ids.device).repeat_interleave(counts)
         grows = positions >= 0
-        ids.index_put_(place, taken)
-        values.index_put_(place, scores.where(grows, 0.0))
+        ids[rows_of, numbers] = taken
+        values[rows_of, numbers] = scores.where(grows, 0.0)
         sizes.index_add_(0, rows_of, grows.long())
     finished = (sizes > 0) & (ids.gather(1, (sizes - 1).clamp(min=0).unsqueeze(1)).squeeze(1) == eos)
     forced = start.log_probabilities.sum(1).repeat_interleave(copies)
@@ -246,7 +291,7 @@ class Stream(Iterator[Tokens]):
         self, step: Step, state: State, request: Request, *, pick: Pick, manner: Manner
     ) -> Generator[Tokens, None, None]:
         start, state = read_prompt(step, state, request)
-        columns = _Columns(_grown(step, state, request, start=start, copies=1, pick=pick, manner=manner))
+        columns = _Columns(_grown(step, state, request, start=start, copies=1, pick=pick, manner=manner, ahead=False))
         unread, sizes = torch.zeros_like(start.limits), torch.zeros_like(start.limits)
         for column in columns:
             ids = torch.zeros_like(start.limits).index_copy_(0, column.rows, column.ids)

@@ -68,7 +68,9 @@ class Front:
 
     def moved(self, fields: tuple[Tensor, ...]) -> Front:
         """With this in its place."""
-        return Front(self.sentences, self.first, self.forced, self.limits, *fields, self.segments)
+        counts, live, done, ended, places, last = fields
+        fixed = self.sentences, self.first, self.forced, self.limits
+        return Front(*fixed, counts, live, done, ended, places, last, self.segments)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from heedful.errors import RecipeError
-from heedful.models.interface import Engine, State
-from heedful.values import Rows, Tokens, join, one_width, select
+from heedful.models.interface import Engine, State, Strides
+from heedful.values import Bounds, Rows, Tokens, Written, join, one_width, select
 
 _PIECE = 128
 """Columns that are read again at a time: logits of a whole context, which nobody wants, would fill the memory."""
@@ -100,6 +100,25 @@ class Windowed:
             at += max(run, 1)
         return torch.cat(parts, 1), state
 
+    def stride(self, tokens: Tokens, state: WindowState, *, bounds: Bounds) -> tuple[Written, WindowState] | None:
+        """Several steps of greedy search, if the engine knows how and all that is read then fits."""
+        if not isinstance(self._engine, Strides) or state.text is None or state.counts is None:
+            return None
+        if int(state.counts.amax()) + bounds.steps > self.longest:
+            return None
+        real = tokens.positions >= 0
+        places = torch.where(real, state.counts.unsqueeze(1), -1)
+        found = self._engine.stride(replace(tokens, positions=places), state.inner, bounds=bounds)
+        if found is None:
+            return None
+        written, inner = found
+        ids = torch.cat((tokens.ids, written.ids[:-1].T), 1)
+        goes_on = torch.cat((real, written.positions[1:].T >= 0), 1)
+        segments = None if tokens.segments is None else tokens.segments.expand_as(ids)
+        read = Tokens(ids, torch.where(goes_on, 0, -1), segments)
+        sizes = state.counts.unsqueeze(1) + goes_on.cumsum(1)
+        return written, self._behind(read, replace(state, inner=inner), sizes=sizes)
+
     def _known(self, state: WindowState, tokens: Tokens) -> WindowState:
         parted, rows = state.parted or tokens.segments is not None, len(tokens.ids)
         if state.text is not None:
@@ -115,10 +134,16 @@ class Windowed:
         real = tokens.positions >= 0
         places = torch.where(real, sizes - 1, -1)
         logits, inner = self._engine.step(replace(tokens, positions=places), state.inner)
+        return logits, self._behind(tokens, replace(state, inner=inner), sizes=sizes)
+
+    def _behind(self, tokens: Tokens, state: WindowState, *, sizes: Int[Tensor, "B T"]) -> WindowState:
+        """The state with these tokens in its text."""
+        assert state.text is not None
+        real = tokens.positions >= 0
+        places = torch.where(real, sizes - 1, self.longest)
         room = functional.pad(state.text, (0, 0, 0, 1))  # what is no token falls into the last column
-        columns = torch.where(real, places, self.longest).unsqueeze(2).expand(-1, -1, 2)
-        text = room.scatter_(1, columns, _text(tokens))[:, :-1]
-        return logits, replace(state, inner=inner, text=text, counts=sizes[:, -1])
+        text = room.scatter_(1, places.unsqueeze(2).expand(-1, -1, 2), _text(tokens))[:, :-1]
+        return replace(state, text=text, counts=sizes[:, -1])
 
     def _again(self, token: Tokens, state: WindowState) -> tuple[Float[Tensor, "B 1 V"], WindowState]:
         """One token of each row, which does not fit into some."""

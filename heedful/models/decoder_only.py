@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from heedful.models.conditional import Conditional
 from heedful.models.interface import Decoder, State
-from heedful.values import Tokens
+from heedful.values import Bounds, Tokens, Written
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class DecoderOnly(Conditional[Tokens]):
         """Logits of what follows each token, and the state after them."""
         hidden, inner = self.decoder(_moved(tokens, state.first), state.inner)
         return self.output(hidden), replace(state, inner=inner)
+
+    def stride(self, tokens: Tokens, state: Behind, *, bounds: Bounds) -> tuple[Written, Behind] | None:
+        """Several steps of greedy search, if the decoder knows how."""
+        found = self.decoder.stride(self.output, _moved(tokens, state.first), state.inner, bounds=bounds)
+        return None if found is None else (found[0], replace(state, inner=found[1]))
 
     def whole(self, source: Tokens, target: Tokens) -> tuple[Float[Tensor, "B R d_model"], Tokens]:
         """Of source and target as one chunk."""

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.values import Memories, Memory, Tokens
+from heedful.values import Bounds, Memories, Memory, Tokens, Written
 
 State: TypeAlias = Any
 """What a decoder remembers: any nest of frozen dataclasses, tuples, dictionaries and batch-first tensors."""
@@ -56,6 +56,19 @@ class Decoder(nn.Module, ABC):
     def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
         """Hidden vectors of a chunk of any length, and the state after it; the given state stays valid."""
 
+    def stride(
+        self, output: nn.Linear, tokens: Tokens, state: State, *, bounds: Bounds
+    ) -> tuple[Written, State] | None:
+        """Several steps of greedy search at once, as `Strides.stride`; None, unless a child knows a faster way.
+
+        Args:
+            output: from hidden vectors to logits.
+            tokens: what each row reads first, [B, 1].
+            state: before it.
+            bounds: of the search.
+        """
+        return None
+
 
 @runtime_checkable
 class Engine(Protocol[Source]):
@@ -74,5 +87,17 @@ class Engine(Protocol[Source]):
         """Unnormalised log-probabilities of what follows each token of the chunk, and the state after it.
 
         The given state stays valid. The logits are fresh: the caller may overwrite them.
+        """
+        ...
+
+
+@runtime_checkable
+class Strides(Protocol):
+    """An engine that may know how to take several steps of greedy search in one call."""
+
+    def stride(self, tokens: Tokens, state: State, *, bounds: Bounds) -> tuple[Written, State] | None:
+        """Reads one token of each row, then those that it picks but for the last, and gives the state behind these.
+
+        None where that is not faster than `Engine.step`, as it is in most states of most engines.
         """
         ...

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.models.interface import Decoder, State
-from heedful.values import Tokens
+from heedful.values import Bounds, Tokens, Written
 
 
 class LanguageModel(nn.Module):
@@ -36,6 +36,10 @@ class LanguageModel(nn.Module):
         """Logits of what follows each token, and the state after them."""
         hidden, state = self.decoder(tokens, state)
         return self.output(hidden), state
+
+    def stride(self, tokens: Tokens, state: State, *, bounds: Bounds) -> tuple[Written, State] | None:
+        """Several steps of greedy search, if the decoder knows how."""
+        return self.decoder.stride(self.output, tokens, state, bounds=bounds)
 
     def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
         """Hidden vectors of a chunk of text, and the state after it; `output` makes logits of them."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from heedful.models.conditional import Conditional
 from heedful.models.encoders import Encoders
 from heedful.models.interface import Decoder, Encoder, State
-from heedful.values import Tokens
+from heedful.values import Bounds, Tokens, Written
 
 Source = TypeVar("Source")
 
@@ -38,6 +38,10 @@ class SequenceToSequence(Conditional[Source]):
         """Logits of what follows each token, and the state after them."""
         hidden, state = self.decoder(tokens, state)
         return self.output(hidden), state
+
+    def stride(self, tokens: Tokens, state: State, *, bounds: Bounds) -> tuple[Written, State] | None:
+        """Several steps of greedy search, if the decoder knows how."""
+        return self.decoder.stride(self.output, tokens, state, bounds=bounds)
 
     def whole(self, source: Source, target: Tokens) -> tuple[Float[Tensor, "B T d_model"], Tokens]:
         """Of the target: the source is the encoder's."""

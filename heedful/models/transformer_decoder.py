@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from heedful.attention.explained import declare
 from heedful.attention.probe import WRITING
 from heedful.blocks.transformer import TransformerStack
 from heedful.models.interface import Decoder, State
-from heedful.values import Memories, Tokens
+from heedful.values import Bounds, Memories, Tokens, Written
 
 
 class TransformerDecoder(Decoder):
@@ -28,3 +28,9 @@ class TransformerDecoder(Decoder):
         """Hidden vectors of the tokens and the state after them."""
         result: tuple[Tensor, State] = self.stack(tokens, state)
         return result
+
+    def stride(
+        self, output: nn.Linear, tokens: Tokens, state: State, *, bounds: Bounds
+    ) -> tuple[Written, State] | None:
+        """As the stack does it."""
+        return self.stack.stride(output, tokens, state, bounds=bounds)

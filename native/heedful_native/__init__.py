@@ -127,6 +127,18 @@ class Growing(Structure):
     _fields_ = [("positions", c_void_p), ("lengths", c_void_p), ("done", c_void_p)]
 
 
+class Writing(Structure):
+    """Until when rows go on, and by what."""
+
+    _fields_ = [
+        ("limits", c_void_p),
+        ("forbidden", c_void_p),
+        ("forbidden_count", c_int64),
+        ("eos", c_int64),
+        ("steps", c_int64),
+    ]
+
+
 class Beams(Structure):
     """The sentences of a beam search."""
 
@@ -178,6 +190,14 @@ forward = _declared(
     result=c_int32,
 )
 """`forward(stack, chunk, cache, memories, hidden, threads)`: hidden vectors of a chunk; returns `DONE` or why not."""
+write = _declared(
+    "heedful_write",
+    *(POINTER(Stack), POINTER(Linear), POINTER(Chunk), POINTER(Cache), POINTER(Memory), POINTER(Writing)),
+    *(POINTER(Growing), POINTER(Growing), c_void_p, c_void_p, c_void_p, c_void_p, c_int32),
+    result=c_int32,
+)
+"""Several steps of greedy search: `write(stack, output, chunk, cache, memories, how, before, after, ids,
+log_probabilities, at, told, threads)`; returns what `forward` returns."""
 normalisers = _declared("heedful_normalisers", c_void_p, c_int64, c_int64, c_void_p, c_int32)
 """`normalisers(x, rows, columns, out, threads)`: log(sum(exp(x))) of each row."""
 top = _declared(

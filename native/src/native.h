@@ -82,6 +82,11 @@ struct Growing {  // the rows of greedy search and of sampling, before a token o
   uint8_t* done;
 };
 
+struct Writing {  // until when rows go on, and by what
+  const int64_t *limits, *forbidden;
+  int64_t forbidden_count, eos, steps;
+};
+
 struct Beams {  // the sentences of a beam search, before a token or behind it
   int64_t* counts;   // [sentences]
   float* live;       // [sentences, width]: log-probabilities, falling
@@ -116,6 +121,15 @@ void heedful_linear(const Matrix* matrix, const float* bias, const float* x, int
 // Hidden vectors [rows, length, width] of a chunk, zero where there is no token.
 Status heedful_forward(const Stack* stack, const Chunk* chunk, const Cache* cache, const Memory* memories, float* hidden,
                        int32_t threads);
+
+// Up to `steps` tokens of each row, each the most probable one but for those that are forbidden; of equal ones that with
+// the smallest number, and -1 where none is possible. What is read first is `chunk`, of length 1; the last token is picked
+// and not read. `before` and `after` are as in `heedful_grow`, and so are ids, log_probabilities and at, [steps, rows].
+// cache->present is the table behind what was read, as wide as that. told: steps taken, and the first row without a
+// token, or -1.
+Status heedful_write(const Stack* stack, const Linear* output, const Chunk* chunk, const Cache* cache, const Memory* memories,
+                     const Writing* how, const Growing* before, const Growing* after, int64_t* ids,
+                     float* log_probabilities, int64_t* at, int64_t* told, int32_t threads);
 
 // log(sum(exp(x))) of each row.
 void heedful_normalisers(const float* x, int64_t rows, int64_t columns, float* out, int32_t threads);

@@ -8,24 +8,32 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from pydantic import TypeAdapter
+from torch import Tensor, nn
 
+from heedful.architectures.build import Sizes, build_conditional, build_language_model, build_sequence_to_sequence
+from heedful.architectures.model import ConditionalModelConfig, LanguageModelConfig, ModelConfig
+from heedful.engines.native_stack import to_native
 from heedful.generation import (
     AverageLength,
     Forbid,
-    LengthPenalty,
     MinimumLength,
     Multinomial,
     NoPenalty,
     RepetitionPenalty,
     TopK,
+    Windowed,
     Wu,
+    columns,
     native,
 )
+from heedful.generation.columns import sample
 from heedful.generation.hypotheses import Hypotheses
+from heedful.generation.pick import Best
 from heedful.generation.ranking import normalisers, top_k
 from heedful.generation.search import Beam, Greedy, Sampling, Search
-from heedful.values import Tokens
+from heedful.generation.stopping import AtToken
+from heedful.values import Bounds, Tokens
 
 WORDS, EOS = 70, 2
 
@@ -93,7 +101,7 @@ def step(tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
     return torch.stack(logits, 1), state
 
 
-def searched(search: Search, penalty: LengthPenalty | None = None) -> list[Hypotheses]:
+def searched(search: Search) -> list[Hypotheses]:
     rows = 6
     prompt = Tokens(torch.ones(rows, 1, dtype=torch.long), torch.zeros(rows, 1, dtype=torch.long))
     prefix = torch.tensor([[4, 7], [9, -1], [-1, -1]] * 2)
@@ -123,3 +131,100 @@ def test_a_row_without_a_token_is_an_error_in_both(monkeypatch: pytest.MonkeyPat
         with pytest.raises(RunError) as raised:
             search()
         assert "sentence 2" in str(raised.value), str(raised.value)
+
+
+def models() -> dict[str, Any]:
+    """Engines of native code that write: given a source, given nothing, and with a longest context."""
+    torch.manual_seed(5)
+    table = {"kind": "transformer", "d_model": 12, "heads": 2, "layers": 2, "positions": {"kind": "rotary"}}
+    language = TypeAdapter(LanguageModelConfig).validate_python(table)
+    config = TypeAdapter(ModelConfig).validate_python({**table, "d_ff": 20})
+    prompted = TypeAdapter(ConditionalModelConfig).validate_python({"kind": "decoder_only", "decoder": table})
+    found = {
+        "translator": build_sequence_to_sequence(config, Sizes(WORDS, WORDS, 30)),
+        "writer": build_language_model(language, vocabulary=WORDS),
+        "decoder-only": build_conditional(prompted, Sizes(WORDS, WORDS, 60)),
+    }
+    for model in found.values():
+        for parameter in model.parameters():
+            nn.init.normal_(parameter, std=0.5)
+        assert to_native(model.eval())
+    return {**found, "windowed": Windowed(found["writer"], longest=9, kept=4)}
+
+
+@pytest.mark.parametrize("name", ["translator", "writer", "decoder-only", "windowed"])
+@pytest.mark.parametrize("rows", [1, 3, 20])
+@torch.inference_mode()
+def test_strides_are_steps(library: Any, monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
+    engine = models()[name]
+    source = None if name in ("writer", "windowed") else Tokens.of(torch.randint(3, WORDS, (rows, 4)), pad=0)
+    prompt = Tokens.of(torch.randint(3, WORDS, (rows, 3)), pad=0)
+    limit = torch.randint(1, 25, (rows,))
+    calls = []
+
+    def searched(ahead: int) -> Any:
+        monkeypatch.setattr(columns, "_AHEAD", ahead)
+        step = engine.step
+        search = Greedy(EOS, (Forbid((0, 1)), Forbid((4,))))
+        first = search.find(step, engine.begin(source), prompt, limit=limit, prefix=None, streams=torch.arange(rows))
+        again = torch.ones(len(first.after.positions), 1, dtype=torch.long)
+        more = search(
+            step,
+            first.after.state,
+            first.after.prompt(Tokens(again, torch.zeros_like(again))),
+            limit=torch.full((rows,), 4),
+            prefix=None,
+            streams=torch.arange(rows),
+        )
+        return [*first.hypotheses, *more]
+
+    stride = type(engine).stride
+    monkeypatch.setattr(type(engine), "stride", lambda *a, **b: calls.append(stride(*a, **b)) or calls[-1])
+    expected = searched(0)
+    assert not calls
+    found = searched(640)
+    assert any(call is not None for call in calls), "or nothing is compared"
+    for mine, others in zip(found, expected, strict=True):
+        assert (mine[0].ids, mine[0].finished) == (others[0].ids, others[0].finished)
+        assert mine[0].log_probability == pytest.approx(others[0].log_probability, rel=1e-4, abs=1e-4)
+
+
+@torch.inference_mode()
+def test_strides_are_for_plain_greedy_search_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = models()["writer"]
+    monkeypatch.setattr(type(engine), "stride", lambda *_, **__: pytest.fail("somebody is asked between tokens"))
+    prompt = Tokens(torch.ones(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
+    for search, options in (
+        (Greedy(EOS, (MinimumLength(3, EOS),)), {}),
+        (Greedy(EOS, (), (RepetitionPenalty(1.5),)), {}),
+        (Greedy(EOS), {"until": lambda: False}),
+        (Sampling(EOS, Multinomial(), 2), {}),
+    ):
+        search(
+            engine.step,
+            engine.begin(),
+            prompt,
+            limit=torch.tensor([5]),
+            prefix=None,
+            streams=torch.arange(1),
+            **options,
+        )
+    tokens = sample(engine.step, engine.begin(), prompt, pick=Best(), stop=AtToken(EOS), limit=5)
+    assert len(list(tokens)) <= 5
+
+
+@torch.inference_mode()
+def test_a_last_position_ends_no_stride_too_early() -> None:
+    """Rows may end before they come to it, so it is no error that they could."""
+    config = TypeAdapter(LanguageModelConfig).validate_python(
+        {"kind": "transformer", "d_model": 12, "heads": 2, "layers": 1, "positions": {"kind": "learned", "length": 8}}
+    )
+    engine = build_language_model(config, vocabulary=WORDS).eval()
+    to_native(engine)
+    tokens = Tokens(torch.full((1, 1), 5), torch.zeros(1, 1, dtype=torch.long))
+    _, state = engine.step(tokens, engine.begin())
+    numbers = torch.tensor([1])
+    bounds = Bounds(numbers, numbers, numbers + 19, numbers < 0, EOS, torch.tensor([0]), 12)
+    assert engine.stride(Tokens(tokens.ids, tokens.positions + 1), state, bounds=bounds) is None
+    logits, _ = engine.step(Tokens(tokens.ids, tokens.positions + 1), state)
+    assert bool(logits.isfinite().all())

@@ -1,0 +1,79 @@
+// Several steps of greedy search in one call.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "matrix.h"
+#include "native.h"
+
+namespace {
+
+// The place of the largest number, the first of equal ones; -1 where none is above minus infinity or some are none.
+int64_t best(const Kernels& kernel, const float* x, int64_t n) {
+  int64_t found = -1;
+  float most = -INFINITY;
+  for (int64_t i = kernel.exceeds(x, 0, n, 0.f, most); i < n; i = kernel.exceeds(x, i + 1, n, 0.f, most)) {
+    if (std::isnan(x[i])) return -1;
+    found = i, most = x[i];
+  }
+  return found;
+}
+
+// Whether all positions that rows may come to are known.
+bool in_reach(const Stack& stack, const Chunk& chunk, const Writing& how, const Growing& before) {
+  if (!stack.places && !stack.cosines) return true;
+  for (int64_t row = 0; row < chunk.rows; ++row)
+    if (chunk.positions[row] >= 0 &&
+        chunk.positions[row] + std::min(how.steps, how.limits[row] - before.lengths[row]) > stack.positions)
+      return false;
+  return true;
+}
+
+}  // namespace
+
+Status heedful_write(const Stack* stack, const Linear* output, const Chunk* chunk, const Cache* cache, const Memory* memories,
+                     const Writing* how, const Growing* before, const Growing* after, int64_t* ids,
+                     float* log_probabilities, int64_t* at, int64_t* told, int32_t threads) {
+  const int64_t rows = chunk->rows, words = output->weight->n;
+  const Kernels& kernel = kernels();
+  static thread_local Vectors vectors;
+  static thread_local std::vector<float> hidden, logits, totals;
+  static thread_local std::vector<uint8_t> ended;
+  static thread_local std::vector<int32_t> tables[2];
+  if (!in_reach(*stack, *chunk, *how, *before)) return POSITION_TOO_LARGE;
+  hidden.resize(rows * stack->width), logits.resize(rows * words), totals.resize(rows), ended.resize(rows);
+  for (std::vector<int32_t>& table : tables) table.resize(rows * (cache->read + how->steps) * 2);
+  std::vector<int64_t> read(chunk->ids, chunk->ids + rows), positions(chunk->positions, chunk->positions + rows);
+  std::copy_n(before->positions, rows, after->positions);
+  std::copy_n(before->lengths, rows, after->lengths);
+  std::copy_n(before->done, rows, after->done);
+  Chunk next = *chunk;
+  Cache now = *cache;
+  next.ids = read.data(), next.positions = positions.data();
+  int64_t step = 0, news[2] = {0, -1};
+  for (; step < how->steps && news[0] < rows && news[1] < 0; ++step) {
+    now.present = tables[step % 2].data();
+    const Status status = heedful_forward(stack, &next, &now, memories, hidden.data(), threads);
+    if (status != DONE) return status;
+    now.past = now.present, ++now.read;
+    vectors.set(hidden.data(), rows, stack->width, threads);
+    vectors.times(*output, logits.data());
+    heedful_normalisers(logits.data(), rows, words, totals.data(), threads);
+    int64_t* picked = ids + step * rows;
+    for (int64_t row = 0; row < rows; ++row) {
+      float* own = logits.data() + row * words;
+      for (int64_t i = 0; i < how->forbidden_count; ++i) own[how->forbidden[i]] = -INFINITY;
+      picked[row] = after->done[row] ? 0 : best(kernel, own, words);
+      ended[row] = picked[row] == how->eos;
+    }
+    heedful_grow(logits.data(), totals.data(), rows, words, 1, picked, ended.data(), how->limits, after, after,
+                 log_probabilities + step * rows, at + step * rows, news);
+    for (int64_t row = 0; row < rows; ++row) {
+      positions[row] = after->done[row] ? -1 : positions[row] + 1;
+      read[row] = std::max<int64_t>(picked[row], 0);
+    }
+  }
+  std::copy_n(now.past, rows * now.read * 2, cache->present);
+  told[0] = step, told[1] = news[1];
+  return DONE;
+}
