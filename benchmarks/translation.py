@@ -17,6 +17,8 @@ given to one contestant after the other. "Same" is the share of translations tha
 
 heedful           one process, two threads
 heedful-2x1       two processes of one thread that share the batches
+heedful-int8-*    by the engine `int8`
+heedful-native-*  by the engine `native`, where heedful-native is installed
 ct2-*             CTranslate2 with two workers of one thread, its best layout on few cores; float32 or int8
 transformers      one process, two threads
 transformers-2x1  two processes of one thread
@@ -123,6 +125,9 @@ def contestants(subject: Subject, options: Options) -> list[Contestant]:
     return [
         entry("heedful", "heedful", alone),
         entry("heedful-2x1", "heedful", shared),
+        entry("heedful-int8-2x1", "heedful", shared, by="int8"),
+        entry("heedful-native", "heedful", alone, "heedful_native", by="native"),
+        entry("heedful-native-2x1", "heedful", shared, "heedful_native", by="native"),
         rival("float32"),
         rival("int8"),
         entry("transformers", "transformers", alone, "transformers"),

@@ -160,7 +160,7 @@ def _engine(settings: dict[str, Any], run: Path, tokenizer: Tokenizer, rules: Ru
     torch.set_grad_enabled(False)
     match settings["engine"]:
         case "heedful":
-            return Heedful(run, rules)
+            return Heedful(run, rules, engine=settings.get("by", "torch"))
         case "ctranslate2":
             return CTranslate2(Path(settings["ctranslate2"]), tokenizer, rules, settings)
         case "transformers":

@@ -57,6 +57,8 @@ WATCH = "tests/unit/inspection/test_watch.py"
 CAPTURE = "tests/unit/inspection/test_capture.py"
 LAWS = "tests/laws/test_decoder_laws.py"
 PRODUCTS = "tests/unit/engines/test_products.py"
+STACK = "tests/unit/native/test_stack.py"
+STEPS = "tests/unit/native/test_search.py"
 INT8 = "tests/unit/engines/test_int8.py"
 ARRANGE = "tests/unit/engines/test_arrange.py"
 MEMORIES_LAWS = "tests/laws/test_memories.py"
@@ -809,9 +811,9 @@ ATTENTION = (
     ),
     Mutant(
         "two continuations write to one place",
-        "attention/multihead.py",
-        "granted = begin == free and end <= self.tensors[0].size(2)",
-        "granted = end <= self.tensors[0].size(2)",
+        "attention/space.py",
+        "granted = begin == free and end <= self.size",
+        "granted = end <= self.size",
         (f"{STORAGE}::test_a_tree_of_states_is_what_concatenation_makes_of_it",),
     ),
     Mutant(
@@ -1509,8 +1511,8 @@ GENERATION = (
     Mutant(
         "beam search writes on after the end of sentence",
         "generation/beam.py",
-        "ending, done = found.ends,",
-        "ending, done = found.ids < 0,",
+        "ending, still = found.ends,",
+        "ending, still = found.ids < 0,",
         (f"{BEAM}::test_equals_the_longhand_search",),
     ),
     Mutant(
@@ -2992,8 +2994,8 @@ MEMORIES = (
     Mutant(
         "a search takes another step before it stops",
         "generation/columns.py",
-        "running = done < len(sentences) and not until()",
-        "running = done < len(sentences) and running",
+        "running = done < count and not until()",
+        "running = done < count and running",
         (f"{CONVERSATION}::test_a_search_that_is_told_to_stop_gives_what_it_has",),
     ),
     Mutant(
@@ -3772,8 +3774,8 @@ ENGINES = (
     Mutant(
         "bytes: gradients stop at a product",
         "engines/int8.py",
-        "if self._product is None or (x.requires_grad and torch.is_grad_enabled()):",
-        "if self._product is None:",
+        "if self.product is None or (x.requires_grad and torch.is_grad_enabled()):",
+        "if self.product is None:",
         (f"{INT8}::test_gradients_of_what_is_read_are_those_of_the_rounded_weights",),
     ),
     Mutant(
@@ -3831,8 +3833,8 @@ ENGINES = (
     Mutant(
         "bytes: auto takes what is slower",
         "engines/arrange.py",
-        '"int8" if share < _CLEARLY else "torch", f"its',
-        '"torch" if share < _CLEARLY else "int8", f"its',
+        'bytes_ if share < _CLEARLY else "torch", f"its',
+        '"torch" if share < _CLEARLY else bytes_, f"its',
         (f"{ARRANGE}::test_auto_takes_what_is_faster_and_says_so",),
     ),
     Mutant(
@@ -3851,7 +3853,108 @@ ENGINES = (
     ),
 )
 
+NATIVE = (
+    Mutant(
+        "native: two continuations write to one place",
+        "engines/native/state.py",
+        "self.space.claim(read, end):",
+        "(self.space.claim(read, end) or end <= self.space.size):",
+        (f"{STACK}::test_continuations_of_one_state_and_copies_do_not_disturb_each_other",),
+    ),
+    Mutant(
+        "native: joined rows look at the sentences of others",
+        "engines/native/state.py",
+        "of.append(own.int() + count)",
+        "of.append(own.int())",
+        (f"{STACK}::test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_is_gone",),
+    ),
+    Mutant(
+        "native: a joined state keeps what nobody needs",
+        "engines/native/state.py",
+        "indices[:, : int((slots >= 0).sum(1).amax())]",
+        "indices",
+        (f"{STACK}::test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_is_gone",),
+    ),
+    Mutant(
+        "native: whoever listens hears nothing",
+        "engines/native/stack.py",
+        "anybody_reads() or any(part._forward_hooks for part in self._parts)",
+        "anybody_reads()",
+        (f"{STACK}::test_whoever_looks_inside_sees_what_the_modules_do",),
+    ),
+    Mutant(
+        "native: no gradient where it began without",
+        "engines/native/stack.py",
+        "        if torch.is_grad_enabled() or anybody_reads():\n            plan",
+        "        if anybody_reads():\n            plan",
+        (f"{STACK}::test_whoever_looks_inside_sees_what_the_modules_do",),
+    ),
+    Mutant(
+        "native: a copy shares its addresses",
+        "engines/native/stack.py",
+        'return {**self.__dict__, "_plan": None}',
+        "return dict(self.__dict__)",
+        (f"{STACK}::test_continuations_of_one_state_and_copies_do_not_disturb_each_other",),
+    ),
+    Mutant(
+        "native: values are made of keys",
+        "engines/native/stack.py",
+        "out[:, :, 1] = values[:, :, 1]",
+        "pass",
+        (f"{STACK}::test_values_may_be_others_than_keys",),
+    ),
+    Mutant(
+        "native: a stack with shared keys and values is taken for a usual one",
+        "engines/native/plan.py",
+        "        and not attention.shared_key_value\n",
+        "",
+        (f"{STACK}::test_what_native_code_does_not_know_stays_a_stack_of_modules",),
+    ),
+    Mutant(
+        "native: the two kinds of GELU are one",
+        "engines/native/plan.py",
+        'getattr(activation, "approximate", "none") == "tanh"',
+        "False",
+        (f"{STACK}::test_it_computes_what_the_modules_compute",),
+    ),
+    Mutant(
+        "native: strides go beyond the longest context",
+        "generation/window.py",
+        "int(state.counts.amax()) + bounds.steps > self.longest",
+        "int(state.counts.amax()) > self.longest",
+        (f"{STEPS}::test_strides_are_steps",),
+    ),
+    Mutant(
+        "native: strides where somebody is asked between tokens",
+        "generation/columns.py",
+        "asked = request.until is not never or manner.penalties",
+        "asked = manner.penalties",
+        (f"{STEPS}::test_strides_are_for_plain_greedy_search_alone",),
+    ),
+    Mutant(
+        "native: strides forget where the answer begins",
+        "models/decoder_only.py",
+        "self.decoder.stride(self.output, _moved(tokens, state.first), state.inner",
+        "self.decoder.stride(self.output, tokens, state.inner",
+        (f"{STEPS}::test_strides_are_steps",),
+    ),
+    Mutant(
+        "native: log-probabilities are those after penalties",
+        "generation/beam.py",
+        "of=(logits, own)",
+        "of=(changed, own)",
+        (f"{STEPS}::test_hypotheses_are_the_same",),
+    ),
+    Mutant(
+        "native: any library will do",
+        "native.py",
+        "if found.INTERFACE != _INTERFACE:",
+        "if not found.INTERFACE == found.INTERFACE:",
+        ("tests/unit/native/test_engine.py::test_a_library_of_another_version_or_in_pieces_says_what_to_do",),
+    ),
+)
 MUTANTS = (
+    *NATIVE,
     *ENGINES,
     *CLIPS,
     *COSTS,

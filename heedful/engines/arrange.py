@@ -64,7 +64,7 @@ def arranged(
         to_bytes(model, kept, kind=_product(name))
     arrange_for_inference(model)
     if name == "native":
-        from heedful.engines.native_stack import to_native  # what few installations have
+        from heedful.engines.native.stack import to_native  # what few installations have
 
         to_native(model)
     return model
@@ -73,7 +73,7 @@ def arranged(
 def _product(name: EngineName) -> type[Product]:
     if name != "native":
         return Product
-    from heedful.engines.native_product import NativeProduct  # likewise
+    from heedful.engines.native.product import NativeProduct  # likewise
 
     return NativeProduct
 

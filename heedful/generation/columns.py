@@ -135,7 +135,7 @@ def _grown(
             columns = [column]
         else:
             live, columns, read, (done, failed) = strode
-        yield from columns
+        yield from columns if failed < 0 else columns[:-1]
         if failed >= 0:
             raise RunError(no_token(int(live.rows[failed]) // copies))
         column = columns[-1]

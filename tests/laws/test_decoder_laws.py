@@ -26,8 +26,8 @@ from heedful.attention.explained import Explaining
 from heedful.attention.probe import Probe
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.engines import int8
-from heedful.engines.native_product import NativeProduct
-from heedful.engines.native_stack import to_native
+from heedful.engines.native.product import NativeProduct
+from heedful.engines.native.stack import to_native
 from heedful.engines.products import Product
 from heedful.generation import (
     Ensemble,

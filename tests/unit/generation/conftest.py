@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from heedful.generation import native
 from heedful.values import Rows, Tokens
 
 CODES = 997
@@ -90,6 +91,12 @@ class HistoryModel:
 
     def each(self, key: int, prompt: tuple[int, ...], answer: tuple[int, ...]) -> list[float]:
         return [self.log_probabilities(key, prompt + answer[:at])[token] for at, token in enumerate(answer)]
+
+
+@pytest.fixture(autouse=True)
+def _tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches in tensors are meant here; those in native code are compared with them (tests/unit/native)."""
+    monkeypatch.setattr(native, "library_for", lambda _: None)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 import heedful
 from heedful import native as seam
 from heedful.__main__ import main
-from heedful.engines.native_product import NativeProduct
-from heedful.engines.native_stack import NativeStack
+from heedful.engines.native.product import NativeProduct
+from heedful.engines.native.stack import NativeStack
 from heedful.errors import RunError
 
 SENTENCES = ["march 3, 1999", "3 june 2004", "1 may 1970", "", "on friday"]

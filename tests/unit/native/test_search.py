@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from heedful.architectures.build import Sizes, build_conditional, build_language_model, build_sequence_to_sequence
 from heedful.architectures.model import ConditionalModelConfig, LanguageModelConfig, ModelConfig
-from heedful.engines.native_stack import to_native
+from heedful.engines.native.stack import to_native
 from heedful.generation import (
     AverageLength,
     Forbid,
@@ -78,6 +78,19 @@ def test_normalisers_add_up_to_one(library: Any, monkeypatch: pytest.MonkeyPatch
     torch.testing.assert_close(found.double(), x.double().logsumexp(1), rtol=1e-6, atol=2e-6, equal_nan=True)
 
 
+class Flatter:
+    """A penalty that every token feels, so that what is ranked by is never what the model says."""
+
+    def begin(self, read: Tokens, *, vocabulary: int) -> None:
+        """Nothing is remembered."""
+
+    def __call__(self, logits: Tensor, state: None) -> Tensor:
+        return logits / 2
+
+    def extend(self, state: None, ids: Tensor) -> None:
+        """Likewise."""
+
+
 SEARCHES: list[Search] = [
     Greedy(EOS),
     Greedy(EOS, (Forbid((5, 6)), MinimumLength(3, EOS)), (RepetitionPenalty(1.5),)),
@@ -87,6 +100,7 @@ SEARCHES: list[Search] = [
     ),
     Beam(EOS, 3, Wu(1.0), 2, (Forbid((5, 6)),), None, (RepetitionPenalty(1.5),)),
     Beam(EOS, 40, NoPenalty(), 3),
+    Beam(EOS, 3, NoPenalty(), 1, (), None, (Flatter(),)),
     Sampling(EOS, Multinomial(0.8, (TopK(9),), seed=4), 3),
 ]
 

@@ -15,12 +15,12 @@ from heedful.architectures.build import Sizes, build_language_model, build_seque
 from heedful.architectures.model import LanguageModelConfig, ModelConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.blocks.transformer import StackState, TransformerStack
-from heedful.engines.native_stack import NativeStack, to_native
-from heedful.engines.native_state import NativeState
+from heedful.engines.native.stack import NativeStack, to_native
+from heedful.engines.native.state import NativeState
 from heedful.inspection.watch import listening, watch
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.pretraining.run import build_masked_language_model
-from heedful.values import Tokens, join, select
+from heedful.values import Memory, Tokens, join, select
 
 WORDS, PAD = 40, 0
 POSITIONS = (
@@ -173,8 +173,7 @@ def test_whoever_looks_inside_sees_what_the_modules_do() -> None:
     with torch.no_grad():
         _, state = native.step(target.span(0, 2), native.begin(source))
     native.step(target.span(2), state)[0].sum().backward()
-    assert native.output.weight.grad is not None
-    assert native.decoder.stack.embedding.table.weight.grad is not None
+    assert native.decoder.stack.layers[0].feed_forward.inner.weight.grad is not None
     heard = []
     with torch.no_grad(), listening({native.encoder.stack.embedding: lambda *call: heard.append(call)}):
         native.begin(source)
@@ -225,11 +224,29 @@ def test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_i
     some = select(state, torch.tensor([0, 2]))
     young = select(native.step(target.span(0, 1), native.begin(source))[1], torch.tensor([3]))
     joined = join([some, young])
+    now = Tokens(torch.tensor([[7], [8], [9]]), torch.tensor([[5], [5], [1]]))
+    found, _ = native.step(now, joined)
+    parts = (some, torch.tensor([0, 1])), (young, torch.tensor([2]))
+    alone = [native.step(select(now, rows), state)[0] for state, rows in parts]
+    torch.testing.assert_close(found, torch.cat(alone))
     across = joined.across["source"]
     assert across.numbers.size(1) == 3
     assert joined.table.shape == (3, 5, 2)
     old = join([select(joined, torch.tensor([2])), young])
     assert old.read == 1, "what younger rows have read is all that there is"
+
+
+@torch.no_grad()
+def test_values_may_be_others_than_keys() -> None:
+    model = transformer()
+    native = deepcopy(model)
+    to_native(native)
+    keys, values = torch.randn(2, 3, 12), torch.randn(2, 3, 12)
+    memory, target = Memory(keys, values, torch.tensor([[0, 1, 2], [0, -1, -1]]), keys[:, 0]), texts(2, 3)
+    expected, _ = model.decoder(target, model.decoder.begin(memory))
+    found, state = native.decoder(target, native.decoder.begin(memory))
+    assert isinstance(state, NativeState)
+    assert_alike(found, expected, target)
 
 
 def test_a_text_that_sees_all_of_itself_is_read_at_once() -> None:
@@ -255,3 +272,15 @@ def test_threads_make_no_difference() -> None:
             assert torch.equal(stack(source, stack.begin(None))[0], expected)
         finally:
             torch.set_num_threads(threads)
+
+
+@torch.inference_mode()
+def test_columns_are_a_set() -> None:
+    """Where tokens stand is said by their positions alone."""
+    model = transformer(positions={"kind": "rotary"}, decoder_visibility={"kind": "window", "before": 2})
+    native = deepcopy(model)
+    to_native(native)
+    source, target, order = texts(3, 4), texts(3, 6), torch.tensor([4, 1, 5, 0, 3, 2])
+    mixed = Tokens(target.ids[:, order], target.positions[:, order])
+    expected = in_chunks(model, source, target, [])[:, order]
+    assert_alike(in_chunks(native, source, mixed, []), expected, mixed)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from heedful.attention.probe import anybody_reads
 from heedful.attention.space import Space
 from heedful.blocks.transformer import StackState, TransformerStack
-from heedful.engines.native_plan import Plan, plannable
-from heedful.engines.native_state import Across, NativeState, Pages
+from heedful.engines.native.plan import Plan, plannable
+from heedful.engines.native.state import Across, NativeState, Pages
 from heedful.native import address, library
 from heedful.values import Bounds, Memories, Memory, Tokens, Vectors, Written, memories_of
 

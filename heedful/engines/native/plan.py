@@ -16,7 +16,7 @@ from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding
 from heedful.blocks.residual import PostNorm, PreNorm, Residual
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.engines.int8 import Int8Embedding, Int8Linear
-from heedful.engines.native_product import NativeProduct
+from heedful.engines.native.product import NativeProduct
 from heedful.native import address
 
 _PLACES: Final = 256
