@@ -604,6 +604,13 @@ ATTENTION = (
         (f"{KERNELS}::test_products_in_one_node_are_the_formula",),
     ),
     Mutant(
+        "bf16 trains by the slow gradient of the fused kernel",
+        "attention/kernels.py",
+        "query.dtype != torch.bfloat16 or key.size(2) > _LONG",
+        "query.dtype == torch.bfloat16 or key.size(2) > _LONG",
+        (f"{KERNELS}::test_in_bf16_the_gradient_of_explicit_products_is_the_faster_one",),
+    ),
+    Mutant(
         "the gradient of weights forgets which were dropped",
         "attention/kernels.py",
         "d_kept if factors is None else d_kept.mul_(factors)",

@@ -79,9 +79,9 @@ class Half(Precision):
             torch._foreach_copy_(list(self.parameters.values()), list(self._masters.values()))
 
 
-_WIDE = 256
-"""From this width on bf16 products save more on a processor than it costs to prepare them (docs/numbers.md); at 192 it
-is neither faster nor slower, with three times the memory."""
+_WIDE = 128
+"""From this width on bf16 products save more on a processor than it costs to prepare them (docs/numbers.md); at 64 it is
+neither faster nor slower, with three times the memory."""
 
 
 def is_faster_in_bf16(model: nn.Module, device: torch.device) -> bool:
