@@ -80,8 +80,8 @@ class Half(Precision):
 
 
 _WIDE = 128
-"""From this width on bf16 products save more on a processor than it costs to prepare them (docs/numbers.md); at 64 it is
-neither faster nor slower, with three times the memory."""
+"""From this width on bf16 products save more on a processor than it costs to prepare them (docs/numbers.md); at 64 it
+is neither faster nor slower, with three times the memory."""
 
 
 def is_faster_in_bf16(model: nn.Module, device: torch.device) -> bool:
