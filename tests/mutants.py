@@ -1220,6 +1220,27 @@ TASKS = (
         (f"{LIKELIHOOD}::test_huge_logits_neither_overflow_nor_lose_the_rare",),
     ),
     Mutant(
+        "the gradient of the label is not smoothed",
+        "tasks/likelihood.py",
+        "probable[rows, label] = chosen - (1 - smoothing)",
+        "probable[rows, label] = chosen - 1",
+        (f"{LIKELIHOOD}::test_values_and_gradients",),
+    ),
+    Mutant(
+        "the output's bias hears of the last chunk alone",
+        "tasks/likelihood.py",
+        "d_bias += probable.sum(0)",
+        "d_bias = probable.sum(0)",
+        (f"{LIKELIHOOD}::test_values_and_gradients",),
+    ),
+    Mutant(
+        "narrow models are trained in bf16",
+        "training/precision.py",
+        "_WIDE = 128",
+        "_WIDE = 64",
+        (f"{PRECISION}::test_on_a_processor_only_wide_models_gain_from_bf16",),
+    ),
+    Mutant(
         "the last incomplete chunk is forgotten",
         "tasks/likelihood.py",
         "range(0, hidden.size(0), _CHUNK)",
