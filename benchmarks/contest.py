@@ -152,6 +152,40 @@ class Speeds:
         return f"{_short(self.median)} ({_short(min(self.rounds))}-{_short(max(self.rounds))})"
 
 
+def training_table(measured: Mapping[str, list[Answer]], rivals: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of a contest in training: by the clock, then by the processor's time.
+
+    A rival is somebody whose speed the others are told as multiples of. Of the processor's time, which includes all
+    threads and all workers, the best round counts, since whatever else the machine does only adds to it; the contestant
+    `products` is the limit that speeds are told as shares of.
+    """
+    speeds = {name: Speeds(tuple(s["tokens"] / s["seconds"] for s in each)) for name, each in measured.items()}
+    computed = {name: max(s["tokens"] / s["processor"] for s in each) for name, each in measured.items()}
+    present = [name for name in rivals if name in speeds]
+    limit = computed.get("products")
+    rows = [
+        [
+            name,
+            str(speed),
+            *(f"{speed.over(speeds[rival]):.2f}" for rival in present),
+            _short(computed[name]),
+            *([] if limit is None else [f"{computed[name] / limit:.2f}"]),
+            f"{measured[name][-1]['loss']:.2f}",
+        ]
+        for name, speed in speeds.items()
+    ]
+    share = [] if limit is None else ["of products alone"]
+    over = [f"x {rival}" for rival in present]
+    return ["contestant", "tokens/s: median (range)", *over, "per processor second: best", *share, "loss"], rows
+
+
+def together(answers: Sequence[Answer]) -> Answer:
+    """What all workers of a contestant did: the slowest one's clock, since they wait for each other, and the
+    processor's time of all."""
+    seconds = max(answer["seconds"] for answer in answers)
+    return {**answers[0], "seconds": seconds, "processor": sum(answer["processor"] for answer in answers)}
+
+
 @dataclass
 class Report:
     """What goes to the screen, to Markdown and to JSON."""

@@ -1,12 +1,15 @@
-"""Our trainer on a stream of tokens, as `heedful train` runs it; what it saves goes nowhere."""
+"""Our trainer on a stream of tokens, as `heedful train` runs it, and its products; what it saves goes nowhere."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from products import ProductsAlone, language_model
+from torch import nn
 
 from heedful.architectures.build import build_language_model
 from heedful.architectures.stack import DecoderConfig
@@ -37,10 +40,7 @@ class Audience(Listener, Keeper):
 
 def ours(settings: dict[str, Any], stream: np.ndarray, *, vocabulary: int, rate: float) -> Callable[[int], float]:
     """What makes so many updates and returns the last loss."""
-    sizes = {name: settings[name] for name in ("d_model", "heads", "layers", "dropout")}
-    positions = {"kind": "learned", "length": settings["length"]}
-    config = DecoderConfig.model_validate({**sizes, "positions": positions, "bias": False})
-    model = build_language_model(config, vocabulary=vocabulary)
+    model = _model(settings, vocabulary)
     audience = Audience()
     here = audience.here
     precision = Half(model) if is_faster_in_bf16(model, here.device) else Exact(model)
@@ -71,3 +71,24 @@ def ours(settings: dict[str, Any], stream: np.ndarray, *, vocabulary: int, rate:
         return audience.loss
 
     return train
+
+
+def products(settings: dict[str, Any], *, vocabulary: int) -> Callable[[int], float]:
+    """The products of so many updates and nothing else, in the precision that our trainer would choose; no loss."""
+    half = is_faster_in_bf16(_model(settings, vocabulary), torch.device("cpu"))
+    alone = ProductsAlone(torch.bfloat16 if half else torch.float32)
+    update = language_model(settings, settings["rows"], settings["length"], vocabulary=vocabulary)
+
+    def train(updates: int) -> float:
+        for _ in range(updates):
+            alone.run(update)
+        return math.nan
+
+    return train
+
+
+def _model(settings: dict[str, Any], vocabulary: int) -> nn.Module:
+    sizes = {name: settings[name] for name in ("d_model", "heads", "layers", "dropout")}
+    positions = {"kind": "learned", "length": settings["length"]}
+    config = DecoderConfig.model_validate({**sizes, "positions": positions, "bias": False})
+    return build_language_model(config, vocabulary=vocabulary)

@@ -15,6 +15,9 @@ nanogpt      a GPT and a loop in plain torch: one product for queries, keys and 
              of the whole batch, and the AdamW that nanoGPT takes on a CPU, which is not the fused one
 plain        the same with fused AdamW
 plain-keep   the same with glibc told to keep freed pages, as heedful does it: the share of that alone
+products     the matrix products of heedful's updates in heedful's precision and nothing else: the limit
+
+Everything is also told by the processor's time; with `--threads 1` this is the CPU time of one thread.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tyro
-from contest import Contestant, Report, Speeds, Team, jsonable, machine, present, say, serve
+from contest import Contestant, Report, Team, jsonable, machine, present, say, serve, together, training_table
 
 SIZES: dict[str, dict[str, int]] = {
     "mini": {"d_model": 128, "heads": 4, "layers": 4, "length": 64, "rows": 12},
@@ -77,13 +80,14 @@ def main() -> None:
             for contestant in present(contestants(size, options), options.contestants):
                 with Team(__file__, contestant) as team:
                     team.ask({"updates": options.updates // 2})
-                    answers = team.ask({"updates": options.updates})
-                stretch = {**answers[0], "seconds": max(answer["seconds"] for answer in answers)}
+                    stretch = together(team.ask({"updates": options.updates}))
                 measured.setdefault(contestant.name, []).append(stretch)
                 speed = stretch["tokens"] / stretch["seconds"]
                 say(f"{size}, round {turn + 1} of {options.rounds}: {contestant.name} {speed:,.0f} tokens/s")
         report.raw[size] = measured
-        report.tables.append((f"{size}: {_described(size)}", *_table(measured)))
+        report.tables.append(
+            (f"{size}: {_described(size)}", *training_table(measured, ("nanogpt", "plain", "plain-keep")))
+        )
     report.publish(markdown=options.markdown, json_file=options.json)
 
 
@@ -97,6 +101,7 @@ def contestants(size: str, options: Options) -> list[Contestant]:
         Contestant("nanogpt", {**settings, "loop": "plain", "fused": False, "keep": False}, threads=options.threads),
         Contestant("plain", {**settings, "loop": "plain", "fused": True, "keep": False}, threads=options.threads),
         Contestant("plain-keep", {**settings, "loop": "plain", "fused": True, "keep": True}, threads=options.threads),
+        Contestant("products", {**settings, "loop": "products", "keep": True}, threads=options.threads),
     ]
 
 
@@ -111,13 +116,13 @@ def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
         keep_pages()
     torch.manual_seed(1)
     stream = np.random.default_rng(1).integers(4, VOCABULARY, CHARACTERS).astype(np.uint16)
-    loop = _ours(settings, stream) if settings["loop"] == "ours" else _plain(settings, stream)
+    loop = _LOOPS[settings["loop"]](settings, stream)
 
     def work(job: dict[str, Any]) -> dict[str, Any]:
-        began = time.perf_counter()
+        began, before = time.perf_counter(), time.process_time()
         loss = loop(job["updates"])
-        taken = time.perf_counter() - began
-        return {"tokens": job["updates"] * settings["rows"] * settings["length"], "seconds": taken, "loss": loss}
+        taken = {"seconds": time.perf_counter() - began, "processor": time.process_time() - before}
+        return {"tokens": job["updates"] * settings["rows"] * settings["length"], **taken, "loss": loss}
 
     return work
 
@@ -143,19 +148,13 @@ def _plain(settings: dict[str, Any], stream: Any) -> Callable[[int], float]:
     return train
 
 
-def _table(measured: dict[str, list[dict[str, Any]]]) -> tuple[list[str], list[list[str]]]:
-    speeds = {name: Speeds(tuple(s["tokens"] / s["seconds"] for s in each)) for name, each in measured.items()}
-    rivals = [name for name in ("nanogpt", "plain", "plain-keep") if name in speeds]
-    rows = [
-        [
-            name,
-            str(speed),
-            *(f"{speed.over(speeds[rival]):.2f}" for rival in rivals),
-            f"{measured[name][-1]['loss']:.2f}",
-        ]
-        for name, speed in speeds.items()
-    ]
-    return ["contestant", "tokens/s: median (range)", *(f"x {rival}" for rival in rivals), "loss"], rows
+def _products(settings: dict[str, Any], _: Any) -> Callable[[int], float]:
+    from language_loop import products
+
+    return products(settings, vocabulary=VOCABULARY)
+
+
+_LOOPS = {"ours": _ours, "plain": _plain, "products": _products}
 
 
 def _described(size: str) -> str:

@@ -14,7 +14,13 @@ heedful        as `heedful train` does it: bf16 where the processor has it and t
 heedful-2x1    the same with two processes of one thread, as torchrun starts them, instead of one with two threads
 plain-*        nn.Transformer in a plain loop, fp32 or bf16 by autocast
 *-keep         the same with glibc told to keep freed pages, as heedful does it: the share of that alone
-marian-*       transformers' MarianMTModel in the same plain loop
+marian-*       transformers' MarianMTModel in the same plain loop; marian-bf16-keep keeps freed pages
+products       the matrix products of heedful's updates in heedful's precision and nothing else: the limit
+
+Everything is also told by the processor's time. With `--threads 1` this is the CPU time of one thread, which a machine
+that does other work spoils least:
+
+    python benchmarks/training.py --threads 1 --contestants products heedful plain-bf16-keep marian-bf16-keep
 """
 
 from __future__ import annotations
@@ -25,7 +31,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tyro
-from contest import SIZES, Contestant, Report, Speeds, Team, jsonable, machine, present, say, serve
+from contest import (
+    SIZES,
+    Contestant,
+    Report,
+    Team,
+    jsonable,
+    machine,
+    present,
+    say,
+    serve,
+    together,
+    training_table,
+)
+
+RIVALS = ("plain-fp32", "plain-bf16", "marian-fp32", "marian-bf16")
 
 
 @dataclass(frozen=True)
@@ -101,6 +121,8 @@ def contestants(size: str, options: Options, *, seed: int) -> list[Contestant]:
         entry("plain-bf16-keep", "plain", "bf16", keep=True),
         entry("marian-fp32", "marian", "fp32", needs="transformers"),
         entry("marian-bf16", "marian", "bf16", needs="transformers"),
+        entry("marian-bf16-keep", "marian", "bf16", keep=True, needs="transformers"),
+        entry("products", "products", "auto"),
     ]
 
 
@@ -113,31 +135,15 @@ def _compare(size: str, options: Options, report: Report) -> None:
             speed = stretch["tokens"] / stretch["seconds"]
             say(f"{size}, round {turn + 1} of {options.rounds}: {contestant.name} {speed:,.0f} tokens/s")
     report.raw[size] = measured
-    report.tables.append((f"{size}: {_described(size)}", *_table(measured)))
+    report.tables.append((f"{size}: {_described(size)}", *training_table(measured, RIVALS)))
 
 
 def _turn(contestant: Contestant, options: Options) -> dict[str, Any]:
-    """One stretch of updates; of several processes, which wait for each other, the slowest clock counts."""
+    """One stretch of updates."""
     with Team(__file__, contestant) as team:
         if options.warmup:
             team.ask({"updates": options.warmup})
-        answers = team.ask({"updates": options.updates})
-    return {**answers[0], "seconds": max(answer["seconds"] for answer in answers)}
-
-
-def _table(measured: dict[str, list[dict[str, Any]]]) -> tuple[list[str], list[list[str]]]:
-    speeds = {name: Speeds(tuple(s["tokens"] / s["seconds"] for s in each)) for name, each in measured.items()}
-    rivals = [name for name in ("plain-fp32", "plain-bf16", "marian-fp32", "marian-bf16") if name in speeds]
-    rows = [
-        [
-            name,
-            str(speed),
-            *(f"{speed.over(speeds[rival]):.2f}" for rival in rivals),
-            f"{measured[name][-1]['loss']:.2f}",
-        ]
-        for name, speed in speeds.items()
-    ]
-    return ["contestant", "tokens/s: median (range)", *(f"x {rival}" for rival in rivals), "loss"], rows
+        return together(team.ask({"updates": options.updates}))
 
 
 def _conditions(options: Options) -> list[str]:
@@ -167,7 +173,7 @@ def _described(size: str) -> str:
 
 
 def _quick(options: Options) -> Options:
-    few = ("heedful", "heedful-2x1", "plain-fp32", "plain-bf16", "marian-fp32")
+    few = ("heedful", "heedful-2x1", "plain-fp32", "plain-bf16", "marian-fp32", "products")
     return replace(
         options,
         size=("tiny",),

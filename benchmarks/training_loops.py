@@ -1,7 +1,8 @@
-"""The training loops that are compared: ours as the package runs it, and the plain one around other models."""
+"""The training loops that are compared: ours as the package runs it, the plain one around other models, products."""
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from made_up import corpus
 from plain_transformer import PlainTransformer
+from products import ProductsAlone, translation
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -26,7 +28,7 @@ from heedful.runs.device import keep_pages
 from heedful.tasks.criteria import Likelihood
 from heedful.tasks.writing import Writing
 from heedful.training.distributed import world
-from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
+from heedful.training.listeners import Evaluation, Keeper, Listener, Plan, Snapshot, Update
 from heedful.training.optimizers import Adam
 from heedful.training.precision import Exact, Half, is_faster_in_bf16
 from heedful.training.schedules import Constant
@@ -59,10 +61,12 @@ class Work:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Some updates: target tokens without padding, seconds, and the mean of the loss that was minimised."""
+    """Some updates: target tokens without padding, seconds on the clock and of the processor, in all threads, and the
+    mean of the loss that was minimised."""
 
     tokens: int
     seconds: float
+    processor: float
     loss: float
 
 
@@ -80,9 +84,10 @@ class Ours(Loop, Listener, Keeper):
     def __init__(self, model: nn.Module, work: Work, *, precision: str) -> None:
         keep_pages()
         self._updates: list[Update] = []
+        self._began = self._ended = 0.0
         self._world = world(torch.device("cpu"))  # entered for as long as the process lives
         here = self._world.__enter__()
-        half = is_faster_in_bf16(model, here.device) if precision == "auto" else precision == "bf16"
+        half = _half(model, precision)
         masters = Half(model) if half else Exact(model)
         self._trainer = Trainer(
             model,
@@ -111,10 +116,15 @@ class Ours(Loop, Listener, Keeper):
         self._trainer.run()
         tokens = sum(update.labels for update in self._updates)
         loss = sum(update.loss * update.labels for update in self._updates) / tokens
-        return Stretch(tokens, sum(update.seconds for update in self._updates), loss)
+        return Stretch(tokens, sum(update.seconds for update in self._updates), self._ended - self._began, loss)
+
+    def planned(self, plan: Plan) -> None:
+        if not self._updates:
+            self._began = time.process_time()
 
     def updated(self, update: Update) -> None:
         self._updates.append(update)
+        self._ended = time.process_time()
 
     def evaluated(self, evaluation: Evaluation) -> None: ...
 
@@ -133,13 +143,13 @@ class Plain(Loop):
         self._autocast = torch.autocast("cpu", torch.bfloat16, enabled=bf16)
 
     def train(self, updates: int) -> Stretch:
-        tokens, losses, began = 0, 0.0, time.perf_counter()
+        tokens, losses, began, before = 0, 0.0, time.perf_counter(), time.process_time()
         for _ in range(updates):
             batch = next(self._batches)()
             count = int((batch.labels >= 0).sum())
             losses += self._update(batch) * count
             tokens += count
-        return Stretch(tokens, time.perf_counter() - began, losses / tokens)
+        return Stretch(tokens, time.perf_counter() - began, time.process_time() - before, losses / tokens)
 
     def _update(self, batch: PairBatch) -> float:
         self._adam.zero_grad()
@@ -151,6 +161,27 @@ class Plain(Loop):
         loss.backward()  # type: ignore[no-untyped-call]  # torch's
         self._adam.step()
         return loss.item()
+
+
+class Products(Loop):
+    """The matrix products of the same updates and nothing else, in the precision that our trainer would choose."""
+
+    def __init__(self, model: nn.Module, work: Work, *, precision: str) -> None:
+        keep_pages()
+        self._work = work
+        self._products = ProductsAlone(torch.bfloat16 if _half(model, precision) else torch.float32)
+        self._batches = _batches(work)
+
+    def train(self, updates: int) -> Stretch:
+        tokens, began, before = 0, time.perf_counter(), time.process_time()
+        for batch in [next(self._batches)() for _ in range(updates)]:
+            source, target = batch.source.ids.shape, batch.target.ids.shape
+            labels = int((batch.labels >= 0).sum())
+            self._products.run(
+                translation(self._work.model, source, target, labels=labels, vocabulary=self._work.vocabulary)
+            )
+            tokens += labels
+        return Stretch(tokens, time.perf_counter() - began, time.process_time() - before, math.nan)
 
 
 class Marian(nn.Module):
@@ -195,15 +226,20 @@ def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
     work = Work(**settings["work"])
     loop: Loop
     match settings["loop"]:
-        case "heedful":
+        case "heedful" | "products" as name:
             ours = build_sequence_to_sequence(_config(work.model), Sizes(work.vocabulary, work.vocabulary, 128))
-            loop = Ours(ours, work, precision=settings["precision"])
+            loop = (Ours if name == "heedful" else Products)(ours, work, precision=settings["precision"])
         case "plain" | "marian" as name:
             model = _plain(work) if name == "plain" else Marian(work)
             loop = Plain(model, work, bf16=settings["precision"] == "bf16", keep=settings.get("keep", False))
         case unknown:
             raise ValueError(f"no loop is called {unknown}")
     return lambda job: vars(loop.train(job["updates"]))
+
+
+def _half(model: nn.Module, precision: str) -> bool:
+    """Whether our trainer computes in bf16."""
+    return is_faster_in_bf16(model, torch.device("cpu")) if precision == "auto" else precision == "bf16"
 
 
 def _plain(work: Work) -> PlainTransformer:

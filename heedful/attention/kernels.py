@@ -13,6 +13,8 @@ from heedful.attention.visibility import Window
 
 _FUSED_FROM = 64
 """Keys from which torch's fused kernel wins on a CPU where no gradient is asked for."""
+_LONG = 2048
+"""Keys up to which explicit products are known to train faster in bf16 on a CPU; weights of more need much memory."""
 _SHORT = 16
 """Keys below which torch's softmax over fp32 on a CPU leaves its vectorised code: 15 cost 15 times what 16 do."""
 _MANY = 4096
@@ -52,11 +54,16 @@ def prefer_band(queries: int, keys: int, *, window: Window) -> bool:
 def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_k"], dropout: float) -> bool:
     """Whether torch's fused kernel is the faster one for these shapes on this device (docs/performance.md).
 
-    On a CPU its dropout falls back to plain operations, which are slower than those here.
+    On a CPU its dropout falls back to plain operations, which are slower than those here, and its gradient in bf16
+    takes two to nine times as long as theirs.
     """
     if query.device.type != "cpu" or traced():
         return True
-    return dropout == 0 and query.size(2) > 1 and (learning(query) or key.size(2) >= _FUSED_FROM)
+    if dropout > 0 or query.size(2) == 1:
+        return False
+    if learning(query):
+        return query.dtype != torch.bfloat16 or key.size(2) > _LONG
+    return key.size(2) >= _FUSED_FROM
 
 
 def learning(query: Float[Tensor, "B H Q d_k"]) -> bool:

@@ -64,9 +64,9 @@ def judged(
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
-    """With e = exp(h W' - max) and s its row sums: p = e / s, and the gradient of a row's loss by its logits is
-    p - (1 - smoothing) onehot(label) - smoothing / V. The division by s and the constant smoothing / V are rank-one
-    corrections of the two products with this gradient, so no pass over the logits is spent on them.
+    """With p = softmax(h W'), the gradient of a row's loss by its logits is p - (1 - smoothing) onehot(label) -
+    smoothing / V. The constant smoothing / V is a rank-one correction of the two products with this gradient, so no
+    pass over the logits is spent on it.
     """
 
     @staticmethod
@@ -81,39 +81,37 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         wanted = training and any(ctx.needs_input_grad[:3])
         exact = torch.promote_types(hidden.dtype, torch.float32)
-        size = weight.size(0)
-        mean_weight = weight.sum(0, dtype=exact) / size if smoothing else None
-        mean_bias = 0.0 if bias is None else bias.sum(dtype=exact) / size
+        mean_weight = weight.mean(0, dtype=exact)
+        mean_bias = 0.0 if bias is None else bias.mean(dtype=exact)
         plain = hidden.new_zeros((), dtype=exact)
         spread = plain.clone()
         d_hidden = torch.empty_like(hidden) if wanted else None
         d_weight = torch.zeros_like(weight) if wanted else None
-        d_bias = torch.zeros_like(bias) if wanted and bias is not None else None
+        d_bias = torch.zeros_like(bias, dtype=exact) if wanted and bias is not None else None
+        room = hidden.new_empty(2, min(_CHUNK, hidden.size(0)), weight.size(0))
         for start in range(0, hidden.size(0), _CHUNK):
-            h, label = hidden[start : start + _CHUNK], labels[start : start + _CHUNK].unsqueeze(1)
-            logits = torch.mm(h, weight.T) if bias is None else torch.addmm(bias, h, weight.T)
-            highest = logits.amax(-1, keepdim=True)
-            chosen = logits.gather(1, label).to(exact)
-            exponent = logits.sub_(highest).exp_()
-            total = exponent.sum(-1, keepdim=True, dtype=exact)
-            normaliser = highest.to(exact) + total.log()
-            plain += (normaliser - chosen).sum()
-            if mean_weight is not None:
-                spread += (chosen.squeeze(1) - h.to(exact) @ mean_weight - mean_bias).sum()
+            h, label = hidden[start : start + _CHUNK], labels[start : start + _CHUNK]
+            logits, probable = room[:, : h.size(0)]
+            _ = torch.mm(h, weight.T, out=logits) if bias is None else torch.addmm(bias, h, weight.T, out=logits)
+            torch.softmax(logits, -1, out=probable)
+            rows = torch.arange(h.size(0), device=h.device)
+            chosen = probable[rows, label]
+            plain -= _logarithm(chosen.to(exact), logits, label=label).sum()
+            if smoothing:
+                spread += (logits[rows, label].to(exact) - h.to(exact) @ mean_weight - mean_bias).sum()
             if d_hidden is None or d_weight is None:
                 continue
-            exponent.scatter_add_(1, label, (-(1 - smoothing) * total).to(exponent.dtype))
-            inverse = total.reciprocal().to(h.dtype)
-            part = torch.mm(exponent, weight, out=d_hidden[start : start + _CHUNK])
-            part.mul_(inverse)
-            scaled = h * inverse
-            d_weight.addmm_(exponent.T, scaled)
-            if mean_weight is not None:
-                part.sub_((smoothing * mean_weight).to(part.dtype))
-                d_weight.sub_((smoothing / size) * h.sum(0))
+            probable[rows, label] = chosen - (1 - smoothing)
+            torch.mm(probable, weight, out=d_hidden[start : start + _CHUNK])
+            d_weight.addmm_(probable.T, h)
             if d_bias is not None:
-                d_bias += (exponent.T @ inverse).squeeze(1) - smoothing * h.size(0) / size
-        ctx.gradients = (d_hidden, d_weight, d_bias)
+                d_bias += probable.sum(0)
+        if smoothing and d_hidden is not None and d_weight is not None:
+            d_hidden.sub_((smoothing * mean_weight).to(d_hidden.dtype))
+            d_weight.sub_((smoothing / weight.size(0)) * hidden.sum(0))
+            if d_bias is not None:
+                d_bias -= smoothing * hidden.size(0) / weight.size(0)
+        ctx.gradients = (d_hidden, d_weight, None if bias is None or d_bias is None else d_bias.to(bias.dtype))
         ctx.mark_non_differentiable(plain)
         return plain + smoothing * spread, plain
 
@@ -123,3 +121,13 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         d_hidden, d_weight, d_bias = (None if d is None else d.mul_(factor.to(d.dtype)) for d in ctx.gradients)
         ctx.gradients = ()
         return d_hidden, d_weight, d_bias, None, None, None
+
+
+def _logarithm(
+    probability: Float[Tensor, " N"], logits: Float[Tensor, "N V"], *, label: Int[Tensor, " N"]
+) -> Float[Tensor, " N"]:
+    """log p(label) of each row; by its logits where the probability is too small to be a number."""
+    found = probability.log()
+    tiny = probability < torch.finfo(logits.dtype).tiny
+    found[tiny] = logits[tiny].to(found.dtype).log_softmax(-1).gather(1, label[tiny].unsqueeze(1)).squeeze(1)
+    return found

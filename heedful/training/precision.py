@@ -79,8 +79,8 @@ class Half(Precision):
             torch._foreach_copy_(list(self.parameters.values()), list(self._masters.values()))
 
 
-_WIDE = 256
-"""From this width on bf16 products save more on a processor than it costs to prepare them (docs/numbers.md); at 192 it
+_WIDE = 128
+"""From this width on bf16 products save more on a processor than it costs to prepare them (docs/numbers.md); at 64 it
 is neither faster nor slower, with three times the memory."""
 
 

@@ -160,6 +160,19 @@ def test_the_fused_kernel_runs_where_it_is_faster_and_nobody_watches(monkeypatch
     assert calls == [long, 3, long]
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_in_bf16_the_gradient_of_explicit_products_is_the_faster_one(dtype: torch.dtype) -> None:
+    """On a CPU, and as long as the weights need not much memory."""
+    query = torch.zeros(1, 1, 2, D_K, dtype=dtype)
+    short, long, very_long = (torch.zeros(1, 1, keys, D_K, dtype=dtype) for keys in (64, 2048, 2049))
+    assert kernels.prefer_fused(query, short, 0.0), "nobody wants a gradient"
+    query.requires_grad_()
+    half = dtype == torch.bfloat16
+    assert [kernels.prefer_fused(query, key, 0.0) for key in (short, long, very_long)] == [not half, not half, True]
+    assert not kernels.prefer_fused(query, very_long, 0.1), "torch's kernel has no dropout of its own"
+    assert kernels.prefer_fused(query.to("meta"), short.to("meta"), 0.1)
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("many", [0, 10**9])

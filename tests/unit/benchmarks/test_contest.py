@@ -53,6 +53,24 @@ def test_a_report_is_written_as_it_is_shown(contest: Any, tmp_path: Path, capsys
     assert content == {"title": "Speed", "notes": ["one note"], "tiny": {"a": [1.5]}}
 
 
+def test_a_contest_in_training_is_told_by_the_clock_and_by_the_processor(contest: Any) -> None:
+    """On the clock by ratios within a round; of the processor's time the best round counts, as a share of products."""
+
+    def turns(*seconds: tuple[float, float]) -> list[dict[str, float]]:
+        return [{"tokens": 60, "seconds": clock, "processor": own, "loss": 2.5} for clock, own in seconds]
+
+    measured = {"a": turns((1, 2), (2, 1), (4, 3)), "b": turns((2, 4), (2, 3), (2, 5))}
+    head, rows = contest.training_table(measured, ("b", "absent"))
+    assert head == ["contestant", "tokens/s: median (range)", "x b", "per processor second: best", "loss"]
+    assert rows == [
+        ["a", "30.0 (15.0-60.0)", "1.00", "60.0", "2.50"],
+        ["b", "30.0 (30.0-30.0)", "1.00", "20.0", "2.50"],
+    ]
+    head, rows = contest.training_table({**measured, "products": turns((1, 0.5), (1, 0.75), (1, 1))}, ("b",))
+    assert head[4] == "of products alone"
+    assert {row[0]: row[4] for row in rows} == {"a": "0.50", "b": "0.17", "products": "1.00"}
+
+
 def test_the_slowest_of_several_processes_stops_the_clock(contest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     training, translation = (importlib.import_module(name) for name in ("training", "translation"))
     asked = []
@@ -67,13 +85,13 @@ def test_the_slowest_of_several_processes_stops_the_clock(contest: Any, monkeypa
 
         def ask(self, job: dict[str, Any]) -> list[dict[str, Any]]:
             asked.append(job)
-            told = ({"seconds": 2.0, "tokens": 60}, {"seconds": 3.0, "tokens": 60})
+            told = ({"seconds": 2.0, "tokens": 60, "processor": 1.5}, {"seconds": 3.0, "tokens": 60, "processor": 1.0})
             return [{**each, "translations": {f"{n}": "a", "both": "b"}} for n, each in enumerate(told)]
 
     monkeypatch.setattr(training, "Team", Team)
     options = training.Options(warmup=5, updates=7)
     stretch = training._turn(contest.Contestant("x", {}), options)
-    assert (stretch["tokens"], stretch["seconds"]) == (60, 3.0)
+    assert (stretch["tokens"], stretch["seconds"], stretch["processor"]) == (60, 3.0, 2.5)
     assert asked == [{"updates": 5}, {"updates": 7}], "what warms up is not measured"
     found = translation._turn(Team(), (1, 4), translation.Options())
     assert (found["speed"], found["seconds"]) == (pytest.approx(3 / 3.0), 3.0), "a sentence counts once"

@@ -90,11 +90,11 @@ def test_what_is_frozen_has_a_master_but_is_not_trainable(kind: type[Exact | Hal
 @pytest.mark.parametrize(
     ("model", "faster"),
     [
-        (nn.Linear(256, 256), True),
-        (nn.Linear(255, 4096), False),
-        (nn.Sequential(nn.Embedding(8000, 128), nn.Linear(128, 512), nn.LayerNorm(512)), False),
-        (nn.Sequential(nn.Embedding(8000, 128), nn.LSTM(128, 256)), True),
-        (nn.Conv1d(64, 300, 5), True),
+        (nn.Linear(128, 128), True),
+        (nn.Linear(127, 4096), False),
+        (nn.Sequential(nn.Embedding(8000, 64), nn.Linear(64, 512), nn.LayerNorm(512)), False),
+        (nn.Sequential(nn.Embedding(8000, 64), nn.LSTM(64, 128)), True),
+        (nn.Conv1d(32, 300, 5), True),
         (nn.LayerNorm(512), False),
     ],
 )
