@@ -2,13 +2,15 @@
 
     python benchmarks/engines.py                       # random weights, small and base
     python benchmarks/engines.py --size small --batch 1 16 --rounds 5
+    python benchmarks/engines.py --figures docs/images
     python benchmarks/engines.py --quick               # whether all of it runs, in a few seconds
 
 The same random weights in all engines, the same sentences in batches sorted by length, from text to text, each
 translation 20 tokens long, the end of sentence being forbidden. One process and one thread, engine after engine in each
 round; what counts is processor time, which a busy machine spoils less than the clock, and the best round of each.
 "Same" is the share of translations that equal those of heedful's engine `torch`; alternatives of random weights are
-close to ties, so this says less than the scores of a trained model.
+close to ties, so this says less than the scores of a trained model. "Products alone" makes the products of bytes that
+the translations need, by native code, and nothing else: the limit on this processor, of attention's products apart.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ class Options:
     """write every measurement there"""
     markdown: Path | None = None
     """write the tables there too"""
+    figures: Path | None = None
+    """folder for pictures"""
     quick: bool = False
     """tiny model, one round: whether the benchmark works"""
 
@@ -54,7 +58,7 @@ def main() -> None:
     options = tyro.cli(Options, description=__doc__)
     if options.quick:
         options = Options(
-            ("tiny",), (1, 4), (1, 2), 1, 4, 200, json=options.json, markdown=options.markdown, quick=True
+            ("tiny",), (1, 4), (1, 2), 1, 4, 200, options.json, options.markdown, options.figures, quick=True
         )
     notes = [
         *machine(),
@@ -70,7 +74,7 @@ def main() -> None:
 def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
     import made_up
     import torch
-    from translation_engines import Rules, cut
+    from translation_engines import ProductsAlone, Rules, cut
 
     import heedful
     from heedful.data.readers import read_lines
@@ -81,6 +85,9 @@ def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
     text = list(read_lines(made_up.source_text(folder / "source.txt", 400, options.vocabulary)))
     tokenizer = heedful.load(run, device="cpu").source
     engines = _engines(run, folder, Rules(options.forced, forced=True), tokenizer)
+    if "heedful native" in engines:
+        rules = Rules(options.forced, forced=True)
+        engines["products alone"] = ProductsAlone(SIZES[size], options.vocabulary, tokenizer, rules)
     measured: dict[str, list[dict[str, Any]]] = {name: [] for name in engines}
     for beam in options.beam:
         for batch in options.batch:
@@ -112,6 +119,7 @@ def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
             ("heedful torch", "ct2 float32"),
             ("heedful int8", "ct2 int8"),
             ("heedful native", "ct2 int8"),
+            *((name, "products alone") for name in best if name != "products alone"),
         )
         if name in best and other in best
     ]
@@ -119,6 +127,34 @@ def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
         if name in measured:
             ratios.append([f"same as torch: {name}", *(f"{each['same']:.2f}" for each in measured[name])])
     report.tables.append((f"{size}: ratios", ["", *head], ratios))
+    if options.figures is not None and "products alone" in best:
+        _draw(size, best, options)
+
+
+def _draw(size: str, best: dict[str, list[float]], options: Options) -> None:
+    """The share of products alone that each engine reaches, by the number of sentences in a batch."""
+    from heedful.inspection.plots import Line, line_plot
+    from heedful.inspection.scales import LOGARITHMIC
+
+    assert options.figures is not None
+    options.figures.mkdir(parents=True, exist_ok=True)
+    limit = best["products alone"]
+    for number, beam in enumerate(options.beam):
+        own = slice(number * len(options.batch), (number + 1) * len(options.batch))
+        lines = [
+            Line(name, tuple((b, s / most) for b, s, most in zip(options.batch, speeds[own], limit[own], strict=True)))
+            for name, speeds in best.items()
+            if name != "products alone"
+        ]
+        picture = line_plot(
+            lines,
+            title=f"{size}: {'greedy search' if beam == 1 else f'a beam of {beam}'}",
+            x_name="sentences in a batch",
+            y_name="speed, as a share of products of bytes alone",
+            x_ticks=[(batch, str(batch)) for batch in options.batch],
+            x_scale=LOGARITHMIC,
+        )
+        (options.figures / f"engines-{size}-{beam}.svg").write_text(picture, encoding="utf-8")
 
 
 def _engines(run: Path, folder: Path, rules: Any, tokenizer: Any) -> dict[str, Any]:

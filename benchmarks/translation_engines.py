@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import heedful
 from heedful.data.batches import collate_sources
 from heedful.data.readers import read_lines
 from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
 from heedful.engines.arrange import EngineName
+from heedful.engines.int8 import Bytes
 from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy, Search
 from heedful.runs.device import keep_pages
@@ -67,6 +69,46 @@ class Heedful(Engine):
             search = Beam(EOS, beam, NoPenalty(), filters=self._filters)
         found = [self._model.translate(batch, search=search, batch_tokens=10**9) for batch in batches]
         return [translation.text for batch in found for translation in batch]
+
+
+class ProductsAlone(Engine):
+    """The products of bytes that the same translations need, by native code, and nothing else: the limit.
+
+    Every matrix is one of its own, as in a model, so that all of them come from memory as they would. Attention's
+    products are left out, since they depend on what was read.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], vocabulary: int, tokenizer: Tokenizer, rules: Rules) -> None:
+        width, wide = sizes["d_model"], sizes["d_ff"]
+        own, network = [(width, width), (2 * width, width), (width, width)], [(wide, width), (width, wide)]
+        layers = range(sizes["layers"])
+        self._encoder = [_product(*shape) for _ in layers for shape in (*own, *network)]
+        self._across = [_product(2 * width, width) for _ in layers]
+        asked = [(width, width), (width, width)]
+        self._decoder = [_product(*shape) for _ in layers for shape in (*own, *asked, *network)]
+        self._decoder.append(_product(vocabulary, width))
+        self._tokenizer, self._rules = tokenizer, rules
+
+    def translate(self, batches: Batches, *, beam: int) -> list[str]:
+        for batch in batches:
+            lengths = [len(self._tokenizer.encode(sentence)) + 1 for sentence in batch]
+            for product in self._encoder:
+                product(sum(lengths))
+            for product in self._across:
+                product(max(lengths) * len(batch))
+            for step in range(self._rules.limit):
+                for product in self._decoder:
+                    product(len(batch) * (beam if step else 1))
+        return ["" for batch in batches for _ in batch]
+
+
+def _product(n: int, k: int) -> Callable[[int], Tensor]:
+    """Multiplies so many vectors with a matrix."""
+    from heedful.engines.native.product import NativeProduct
+
+    matrix = Bytes.of(torch.randn(n, k))
+    multiply, vectors = NativeProduct(matrix.rows, matrix.scale), torch.randn(1, k)
+    return lambda count: multiply(vectors.expand(count, -1), None)
 
 
 class CTranslate2(Engine):
