@@ -101,10 +101,11 @@ class Windowed:
         return torch.cat(parts, 1), state
 
     def stride(self, tokens: Tokens, state: WindowState, *, bounds: Bounds) -> tuple[Written, WindowState] | None:
-        """Several steps of greedy search, if the engine knows how and all that is read then fits."""
+        """As many steps of greedy search as fit, if the engine knows how to take them at once."""
         if not isinstance(self._engine, Strides) or state.text is None or state.counts is None:
             return None
-        if int(state.counts.amax()) + bounds.steps > self.longest:
+        bounds = replace(bounds, steps=min(bounds.steps, self.longest - int(state.counts.amax())))
+        if bounds.steps < 2:
             return None
         real = tokens.positions >= 0
         places = torch.where(real, state.counts.unsqueeze(1), -1)
