@@ -19,16 +19,6 @@ int64_t best(const Kernels& kernel, const float* x, int64_t n) {
   return found;
 }
 
-// Whether all positions that rows may come to are known.
-bool in_reach(const Stack& stack, const Chunk& chunk, const Writing& how, const Growing& before) {
-  if (!stack.places && !stack.cosines) return true;
-  for (int64_t row = 0; row < chunk.rows; ++row)
-    if (chunk.positions[row] >= 0 &&
-        chunk.positions[row] + std::min(how.steps, how.limits[row] - before.lengths[row]) > stack.positions)
-      return false;
-  return true;
-}
-
 }  // namespace
 
 Status heedful_write(const Stack* stack, const Linear* output, const Chunk* chunk, const Cache* cache, const Memory* memories,
@@ -40,7 +30,6 @@ Status heedful_write(const Stack* stack, const Linear* output, const Chunk* chun
   static thread_local std::vector<float> hidden, logits, totals;
   static thread_local std::vector<uint8_t> ended;
   static thread_local std::vector<int32_t> tables[2];
-  if (!in_reach(*stack, *chunk, *how, *before)) return POSITION_TOO_LARGE;
   hidden.resize(rows * stack->width), logits.resize(rows * words), totals.resize(rows), ended.resize(rows);
   for (std::vector<int32_t>& table : tables) table.resize(rows * (cache->read + how->steps) * 2);
   std::vector<int64_t> read(chunk->ids, chunk->ids + rows), positions(chunk->positions, chunk->positions + rows);

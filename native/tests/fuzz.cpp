@@ -149,6 +149,35 @@ struct Weights {  // of a stack, and whatever it points to
   }
 };
 
+// Several steps of greedy search; with one thread and with several the same tokens.
+void write(Chance& chance, const Stack& stack, const Linear& output, const std::vector<Memory>& seen, Chunk first) {
+  const int64_t rows = first.rows, steps = chance.whole(1, 4), width = stack.width;
+  const std::vector<int64_t> positions(rows, 0), limits(rows, chance.whole(1, 5)), forbidden{chance.whole(0, 10)};
+  std::vector<uint8_t> done(rows), done_after(rows);
+  for (uint8_t& each : done) each = (uint8_t)chance.whole(0, 1);
+  std::vector<int64_t> starts(rows), lengths(rows), starts_after(rows), lengths_after(rows);
+  std::vector<int64_t> ids(steps * rows), at(steps * rows), told(2), again;
+  Floats pages(stack.depth * rows * steps * 2 * width), values(steps * rows);
+  std::vector<int32_t> present(rows * steps * 2);
+  first.positions = positions.data();
+  const Writing how{limits.data(), forbidden.data(), 1, chance.whole(0, 10), steps};
+  const Growing before{starts.data(), lengths.data(), done.data()};
+  const Growing after{starts_after.data(), lengths_after.data(), done_after.data()};
+  for (int32_t threads : {1, 3}) {
+    const Cache cache{pages.data(), rows, steps, rows * steps * 2 * width, nullptr, 0, present.data()};
+    const Status status = heedful_write(&stack, &output, &first, &cache, seen.data(), &how, &before, &after, ids.data(),
+                                        values.data(), at.data(), told.data(), threads);
+    if (status == POSITION_TOO_LARGE) return;
+    expect(status == DONE && told[0] >= 1 && told[0] <= steps, "steps");
+    std::vector<int64_t> taken(ids.begin(), ids.begin() + told[0] * rows);
+    expect(std::find(taken.begin(), taken.end(), forbidden[0]) == taken.end() || !forbidden[0], "forbidden tokens");
+    if (threads == 1)
+      again = taken;
+    else
+      expect(again == taken, "threads write the same");
+  }
+}
+
 // A prompt and a step behind it; one thread and several, whatever the instructions, make the same numbers.
 void forward(Chance& chance) {
   const int64_t heads = chance.whole(1, 3), width = heads * 2 * chance.whole(1, 20), depth = chance.whole(1, 2);
@@ -209,6 +238,7 @@ void forward(Chance& chance) {
     else
       expect(again == step, "threads make no difference");
   }
+  write(chance, stack, weights.linear(chance, words, width), seen, {ids.data(), positions.data(), nullptr, nullptr, rows, 1});
   behind[0] = room + 1;
   const Chunk far{next.data(), behind.data(), nullptr, nullptr, rows, 1};
   const Cache used{pages.data(), rows, room, rows * room * 2 * width, past.data(), length, present.data()};

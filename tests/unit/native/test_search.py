@@ -96,7 +96,13 @@ SEARCHES: list[Search] = [
     Greedy(EOS, (Forbid((5, 6)), MinimumLength(3, EOS)), (RepetitionPenalty(1.5),)),
     *(
         Beam(EOS, width, penalty, n_best)
-        for width, penalty, n_best in ((1, NoPenalty(), 1), (2, Wu(0.6), 1), (5, AverageLength(), 5), (4, Wu(-0.5), 2))
+        for width, penalty, n_best in (
+            (1, NoPenalty(), 1),
+            (2, AverageLength(), 1),
+            (5, AverageLength(), 5),
+            (6, Wu(0.6), 1),
+            (4, Wu(-0.5), 2),
+        )
     ),
     Beam(EOS, 3, Wu(1.0), 2, (Forbid((5, 6)),), None, (RepetitionPenalty(1.5),)),
     Beam(EOS, 40, NoPenalty(), 3),
@@ -106,12 +112,14 @@ SEARCHES: list[Search] = [
 
 
 def step(tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits that depend on all that was read, a hash of which is the state."""
+    """Logits that depend on all that was read, a hash of which is the state; few words are probable, so that hypotheses
+    that are longer may still win."""
     logits = []
     for column, position in zip(tokens.ids.unbind(1), tokens.positions.unbind(1), strict=True):
         state = torch.where(position >= 0, (state * 31 + column * 7 + position) % 1009, state)
         angle = state.unsqueeze(1) * (1 + torch.arange(WORDS)) * 0.37
-        logits.append(3 * angle.sin() + 2 * (torch.arange(WORDS) == EOS) * (state % 3 == 0).unsqueeze(1))
+        ends = 2 * (torch.arange(WORDS) == EOS) * (state % 3 == 0).unsqueeze(1)
+        logits.append(6 * angle.sin() + ends - 30 * (torch.arange(WORDS) > 5))
     return torch.stack(logits, 1), state
 
 
