@@ -79,10 +79,12 @@ def main() -> None:
 
 def _heedful(folder: Path) -> dict[str, Embed]:
     import heedful
+    from heedful.engines.arrange import EngineName
     from heedful.runs.device import keep_pages
 
     keep_pages()  # as the command does
-    return {f"heedful {name}": heedful.load(folder, device="cpu", engine=name).embed for name in ("torch", "int8")}
+    names: list[EngineName] = ["torch", "int8", *(["native"] if installed("heedful_native") else [])]
+    return {f"heedful {name}": heedful.load(folder, device="cpu", engine=name).embed for name in names}
 
 
 def _others(folder: Path, scratch: Path) -> dict[str, Embed]:
