@@ -61,7 +61,7 @@ def test_threads_that_continue_one_state_do_not_write_over_each_other() -> None:
 
 
 def test_one_of_many_gets_the_space() -> None:
-    room = Grown.of(*tensors(1)).append(*tensors(1)).room
+    room = Grown.of(*tensors(1)).append(*tensors(1)).space
     assert [room.claim(1, 2), room.claim(2, 3), room.claim(2, 3), room.claim(3, 10**6), room.claim(3, 4)] == [
         *(False, True, False, False, True)
     ]
@@ -83,9 +83,9 @@ def test_growing_one_by_one_copies_rarely() -> None:
     seen = []
     for _ in range(1000):
         grown = grown.append(*tensors(1))
-        if id(grown.room) not in rooms:
-            rooms.add(id(grown.room))
-            seen.append(grown.room)  # kept alive, so that no other room gets its number
+        if id(grown.space) not in rooms:
+            rooms.add(id(grown.space))
+            seen.append(grown.space)  # kept alive, so that no other room gets its number
     assert grown.length == 1001
     assert len(rooms) <= 10
 

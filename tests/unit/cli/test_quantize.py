@@ -17,6 +17,7 @@ import heedful
 from heedful.engines import int8
 from heedful.engines.products import Product
 from heedful.errors import RunError
+from heedful.native import library
 from heedful.runs.load import load_as, open_run
 from heedful.runs.load import trained as trained_model
 from heedful.store import digest
@@ -36,7 +37,7 @@ def numbers(model: nn.Module) -> dict[str, torch.Tensor]:
     found = dict(model.named_parameters())
     for name, module in model.named_modules(remove_duplicate=False):
         if isinstance(module, int8.Int8Linear | int8.Int8Embedding):
-            found |= {f"{name}.rows": module._matrix.rows, f"{name}.scales": module._matrix.scale}
+            found |= {f"{name}.rows": module.matrix.rows, f"{name}.scales": module.matrix.scale}
     return found
 
 
@@ -165,11 +166,15 @@ def test_every_command_computes_by_the_engine_that_is_named(
 ) -> None:
     taken: list[bool] = []
     original = int8.to_bytes
-    monkeypatch.setattr("heedful.engines.arrange.to_bytes", lambda *given: (taken.append(True), original(*given)))
+    monkeypatch.setattr(
+        "heedful.engines.arrange.to_bytes", lambda *given, **more: (taken.append(True), original(*given, **more))
+    )
     places = engine_places | {task: tuned(task) for task in TUNED if f"{{{task}}}" in words}
-    said = say(*words.format(**places).split(), "--engine", "int8", "--device", "cpu")
-    assert said.code == 0, said
-    assert len(taken) == (2 if words.startswith("compare") else 1)
+    for engine in ("int8", "native") if library() is not None else ("int8",):
+        taken.clear()
+        said = say(*words.format(**places).split(), "--engine", engine, "--device", "cpu")
+        assert said.code == 0, said
+        assert len(taken) == (2 if words.startswith("compare") else 1)
     wrong = say(*words.format(**places).split(), "--engine", "int9").complaint
     assert wrong.startswith("--engine: ")
 
