@@ -115,7 +115,7 @@ def _continuations(
     if manner.penalties:
         totals = normalisers(changed)  # what may follow has to be a distribution again
     if filters:
-        lengths = (front.forced + front.counts).repeat_interleave(rows)
+        lengths = (front.forced + front.counts).unsqueeze(1).expand(-1, rows).flatten()
         changed = filtered(changed, lengths, filters=filters)
     wanted, offsets = 2 * front.live.size(1), front.live[:, :rows] - totals.view(-1, rows)
     library = native.library_for(changed) if wanted <= native.MOST else None
@@ -191,7 +191,7 @@ def _step(step: Step, state: State, front: Front, ids: Int[Tensor, "G width"]) -
     width, segments = ids.size(1), front.segments
     tokens = Tokens(
         ids.view(-1, 1),
-        positions.repeat_interleave(width).unsqueeze(1),
+        positions.unsqueeze(1).expand(-1, width).reshape(-1, 1),
         None if segments is None else segments.repeat_interleave(width, 0),
     )
     logits, state = step(tokens, state)

@@ -56,7 +56,9 @@ class Across:
         return (*(each.data_ptr() for each in (self.numbers, self.positions, self.of)), *self.positions.shape)
 
     def rearrange(self, rows: Rows) -> Across:
-        """With other rows; sentences stay where they are."""
+        """With other rows; sentences stay where they are, and so do rows that change places within one."""
+        if rows.groups is None and not rows.free and len(rows.origin) == len(self.of):
+            return self
         return Across(self.numbers, self.positions, self.of.index_select(0, rows.origin))
 
     def joined(self, others: Sequence[Across]) -> Across:
