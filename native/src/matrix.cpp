@@ -8,8 +8,6 @@
 
 namespace {
 
-constexpr int64_t WORTH = 1 << 17;  // products from which on a second thread is worth waking
-
 const std::vector<const Kernels*>& known() {
   static const std::vector<const Kernels*> found = [] {
     std::vector<const Kernels*> all;
@@ -95,7 +93,7 @@ void Vectors::round(const Kernels& kernel) {
   stride_ = (k_ + PADDING - 1) / PADDING * PADDING;
   if ((int64_t)whole_.size() < count_ * stride_) whole_.resize(count_ * stride_);
   if ((int64_t)steps_.size() < count_) steps_.resize(count_), sums_.resize(count_);
-  parallel(count_, threads_, count_ * k_ >= WORTH, [&](int64_t begin, int64_t end) {
+  parallel(count_, threads_, count_ * k_ * OF_A_NUMBER, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       steps_[i] = kernel.round(x_ + i * k_, k_, whole_.data() + i * stride_, &sums_[i]);
   });
@@ -108,7 +106,7 @@ void Vectors::times(const Linear& linear, float* out) {
   const bool rounds = !matrix.bytes.empty();
   if (rounds && !rounded_) round(kernel);
   const int64_t columns = kernel.columns, n = matrix.n;
-  parallel(matrix.panels, threads_, count_ * n * k_ >= WORTH, [&](int64_t begin, int64_t end) {
+  parallel(matrix.panels, threads_, count_ * n * k_, [&](int64_t begin, int64_t end) {
     static thread_local std::vector<float> edge;  // of the last panel, which may be wider than what is left of the rows
     for (int64_t panel = begin; panel < end; ++panel) {
       const int64_t first = panel * columns, wide = std::min(columns, n - first);

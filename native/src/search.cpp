@@ -11,8 +11,6 @@
 
 namespace {
 
-constexpr int64_t WORTH = 1 << 16;  // numbers from which on a second thread is worth waking
-
 struct Found {
   int64_t order, row, column;
   float value;
@@ -118,7 +116,7 @@ class Sentence {
 
 void heedful_normalisers(const float* x, int64_t rows, int64_t columns, float* out, int32_t threads) {
   const Kernels& kernel = kernels();
-  parallel(rows, threads, rows * columns >= WORTH, [&](int64_t begin, int64_t end) {
+  parallel(rows, threads, rows * columns * OF_A_NUMBER, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) out[row] = kernel.normaliser(x + row * columns, columns);
   });
 }
@@ -126,7 +124,7 @@ void heedful_normalisers(const float* x, int64_t rows, int64_t columns, float* o
 void heedful_top(const float* x, const float* offsets, int64_t groups, int64_t width, int64_t columns, int64_t k,
                  float* values, int64_t* members, int64_t* places, const float* logits, const float* normalisers,
                  float* log_probabilities, int32_t threads) {
-  parallel(groups, threads, groups * width * columns >= WORTH, [&](int64_t begin, int64_t end) {
+  parallel(groups, threads, groups * width * columns * OF_A_NUMBER, [&](int64_t begin, int64_t end) {
     for (int64_t group = begin; group < end; ++group) {
       Best best(k);
       for (int64_t member = 0; member < width; ++member) {

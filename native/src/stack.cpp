@@ -9,8 +9,6 @@
 
 namespace {
 
-constexpr int64_t WORTH = 1 << 15;  // numbers from which on a second thread is worth waking
-
 struct Token {
   int64_t row, column, position;
 };
@@ -71,13 +69,11 @@ class Forward {
   }
 
   template <class Each>
-  void each_token(bool worth, Each&& each) {
-    parallel(count_, threads_, worth, [&](int64_t begin, int64_t end) {
+  void each_token(int64_t numbers, Each&& each) {
+    parallel(count_, threads_, count_ * numbers * OF_A_NUMBER, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) each(i);
     });
   }
-
-  bool many() const { return count_ * s_.width >= WORTH; }
 
   Status find_tokens() {
     w_.tokens.clear();
@@ -179,7 +175,7 @@ class Forward {
     const int64_t width = s_.width;
     float* x = room(w_.x, count_ * width);
     float* part = room(w_.h, count_ * width);
-    each_token(many(), [&](int64_t i) {
+    each_token(s_.width, [&](int64_t i) {
       const Token& token = w_.tokens[i];
       const int64_t at = token.row * chunk_.length + token.column;
       float* out = x + i * width;
@@ -212,7 +208,7 @@ class Forward {
     float* key_value = room(w_.key_value, count_ * 2 * s_.width);
     w_.vectors.times(layer.self.query, query);
     w_.vectors.times(layer.self.key_value, key_value);
-    each_token(many(), [&](int64_t i) { remember(i, query, key_value, own); });
+    each_token(s_.width, [&](int64_t i) { remember(i, query, key_value, own); });
     leave(layer.self, attend(query, own, keys(0)));
     for (int64_t i = 0; i < s_.memories; ++i) {
       const Attention& across = layer.across[i];
@@ -228,13 +224,13 @@ class Forward {
   float* enter(const Norm& norm) {
     if (!s_.pre_norm) return w_.x.data();
     float* h = room(w_.h, count_ * s_.width);
-    each_token(many(), [&](int64_t i) { normalise(norm, w_.x.data() + i * s_.width, h + i * s_.width); });
+    each_token(s_.width, [&](int64_t i) { normalise(norm, w_.x.data() + i * s_.width, h + i * s_.width); });
     return h;
   }
 
   // What a sublayer has made, added to what it has read.
   void add(const Norm& norm, const float* result) {
-    each_token(many(), [&](int64_t i) {
+    each_token(s_.width, [&](int64_t i) {
       float* x = w_.x.data() + i * s_.width;
       kernel_.add(x, result + i * s_.width, s_.width);
       if (!s_.pre_norm) normalise(norm, x, x);
@@ -255,7 +251,7 @@ class Forward {
     float* result = room(w_.result, count_ * s_.width);
     w_.vectors.set(enter(layer.norm), count_, s_.width, threads_);
     w_.vectors.times(layer.inner, inner);
-    each_token(many(), [&](int64_t i) { kernel_.activate(inner + i * wide, wide, s_.activation); });
+    each_token(wide, [&](int64_t i) { kernel_.activate(inner + i * wide, wide, s_.activation); });
     w_.vectors.set(inner, count_, wide, threads_);
     w_.vectors.times(layer.outer, result);
     add(layer.norm, result);
@@ -283,7 +279,7 @@ class Forward {
 
   const float* attend(const float* query, const float* base, const Keys& keys) {
     float* context = room(w_.context, count_ * s_.width);
-    parallel(count_, threads_, count_ * s_.width * std::max<int64_t>(keys.most, 1) >= WORTH,
+    parallel(count_, threads_, count_ * s_.width * keys.most * OF_A_NUMBER,
              [&](int64_t begin, int64_t end) {
                static thread_local std::vector<float> weights;
                room(weights, keys.most + PADDING);
@@ -297,7 +293,7 @@ class Forward {
   void finish(float* hidden) {
     const int64_t width = s_.width;
     if (count_ < chunk_.rows * chunk_.length) std::fill(hidden, hidden + chunk_.rows * chunk_.length * width, 0.f);
-    each_token(many(), [&](int64_t i) {
+    each_token(s_.width, [&](int64_t i) {
       const Token& token = w_.tokens[i];
       normalise(s_.final_norm, w_.x.data() + i * width, hidden + (token.row * chunk_.length + token.column) * width);
     });

@@ -20,7 +20,12 @@ void pause() {
 
 class Crew {
  public:
-  bool begin() { return !busy_.exchange(true); }
+  bool begin(int64_t work) {
+    if (busy_.exchange(true)) return false;
+    if (work >= WAKES || (!threads_.empty() && !sleeping_.load())) return true;
+    busy_.store(false);
+    return false;
+  }
 
   void run(int64_t count, int32_t parts, void (*part)(void*, int64_t, int64_t), void* data) {
     while ((int32_t)threads_.size() < parts - 1) {
@@ -90,8 +95,8 @@ Crew* crew() {
 
 }  // namespace
 
-void share(int64_t count, int32_t threads, void (*part)(void*, int64_t, int64_t), void* data) {
+void share(int64_t count, int32_t threads, int64_t work, void (*part)(void*, int64_t, int64_t), void* data) {
   Crew* ours = crew();
-  if (!ours->begin()) return part(data, 0, count);
+  if (!ours->begin(work)) return part(data, 0, count);
   ours->run(count, threads < count ? threads : (int32_t)count, part, data);
 }

@@ -262,7 +262,7 @@ def test_a_text_that_sees_all_of_itself_is_read_at_once() -> None:
 def test_threads_make_no_difference() -> None:
     native = transformer(d_model=64, heads=4, d_ff=512)
     to_native(native)
-    source, stack = texts(70, 12), native.encoder.stack
+    source, stack = texts(140, 12), native.encoder.stack
     threads = torch.get_num_threads()
     with torch.inference_mode():
         torch.set_num_threads(1)
