@@ -55,7 +55,7 @@ def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_
     """Whether torch's fused kernel is the faster one for these shapes on this device (docs/performance.md).
 
     On a CPU its dropout falls back to plain operations, which are slower than those here, and its gradient in bf16
-    takes two to nine times as long as theirs.
+    takes two to 16 times as long as theirs.
     """
     if query.device.type != "cpu" or traced():
         return True

@@ -49,7 +49,7 @@ class Computing:
     threads: MaybeInt = None
     """CPU threads"""
     engine: Annotated[Literal["torch", "int8", "native", "auto"] | None, maybe("{torch,int8,native,auto}")] = None
-    """what computes: fp32 as trained, or large matrices in 8 bits (on a CPU), or what is faster here"""
+    """what computes: fp32 as trained; on a CPU large matrices in 8 bits, or these in native code; or what is faster"""
 
     def __post_init__(self) -> None:
         require_least(self, threads=1)

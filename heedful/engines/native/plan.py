@@ -205,6 +205,7 @@ class Plan:
     def _numbers(self, x: Tensor | None) -> int | None:
         if x is None:
             return None
+        assert x.dtype == torch.float32, f"native code computes in single precision, and not in {x.dtype}"
         self._kept.append(x.detach().contiguous())
         return address(self._kept[-1])
 

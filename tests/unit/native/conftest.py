@@ -7,16 +7,22 @@ from typing import Any
 
 import pytest
 
-native = pytest.importorskip("heedful_native", reason="heedful-native is not installed")
+from heedful import native
+
+INSTALLED = native.library()
+PROCESSORS = ("none",) if INSTALLED is None else INSTALLED.processors()
 
 
 @pytest.fixture(autouse=True)
-def _shapes(unchecked: None) -> None:
-    """What is checked is called where it has its units."""
+def _installed(unchecked: None) -> None:
+    """Where there is a library; shapes are checked where what is called has its units."""
+    if INSTALLED is None:
+        pytest.skip("heedful-native is not installed")
 
 
-@pytest.fixture(params=native.processors())
+@pytest.fixture(params=PROCESSORS)
 def library(request: pytest.FixtureRequest) -> Iterator[Any]:
-    native.use(request.param)
-    yield native
-    native.use(native.processors()[0])
+    assert INSTALLED is not None
+    INSTALLED.use(request.param)
+    yield INSTALLED
+    INSTALLED.use(PROCESSORS[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import Sizes, build_frame_encoder, build_language_model, build_sequence_to_sequence
+from heedful.architectures.frames import FrameEncoderConfig
 from heedful.architectures.model import LanguageModelConfig, ModelConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.blocks.transformer import StackState, TransformerStack
@@ -20,7 +22,7 @@ from heedful.engines.native.state import NativeState
 from heedful.inspection.watch import listening, watch
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.pretraining.run import build_masked_language_model
-from heedful.values import Memory, Tokens, join, select
+from heedful.values import Memory, Tokens, Vectors, join, select
 
 WORDS, PAD = 40, 0
 POSITIONS = (
@@ -284,3 +286,46 @@ def test_columns_are_a_set() -> None:
     mixed = Tokens(target.ids[:, order], target.positions[:, order])
     expected = in_chunks(model, source, target, [])[:, order]
     assert_alike(in_chunks(native, source, mixed, []), expected, mixed)
+
+
+@pytest.mark.parametrize("positions", [{"kind": "sinusoidal"}, {"kind": "rotary"}])
+@torch.inference_mode()
+def test_vectors_are_read_as_tokens_are(positions: dict[str, Any]) -> None:
+    """The frames of a sound, of which the second has fewer."""
+    table = {"d_model": 12, "heads": 2, "layers": 2, "channels": 2, "positions": positions, "scale_embedding": True}
+    config = TypeAdapter(FrameEncoderConfig).validate_python(table)
+    encoder = filled(build_frame_encoder(config, bands=5, longest=16))
+    native = deepcopy(encoder)
+    assert to_native(native) == 1
+    frames, counted = torch.randn(2, 13, 5), torch.arange(13).expand(2, -1)
+    sound = Vectors(frames, torch.where(counted < torch.tensor([[13], [8]]), counted, -1))
+    found, expected = native(sound), encoder(sound)
+    assert_alike(found.keys, expected.keys, Tokens(expected.positions, expected.positions))
+
+
+def test_several_threads_share_a_model() -> None:
+    """Each is answered as if it were alone, while tables of positions grow under all of them."""
+    native = transformer(positions={"kind": "rotary"})
+    to_native(native)
+    asked = [(texts(3, 5), texts(3, 7)) for _ in range(4)]
+
+    def answer(number: int) -> Tensor:
+        source, target = asked[number % 4]
+        far = Tokens(target.ids, torch.where(target.positions < 0, -1, target.positions + 100 * number))
+        with torch.no_grad():
+            return in_chunks(native, source, far, [2, 5])
+
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(answer, range(24)))
+    for number, found in enumerate(together):
+        torch.testing.assert_close(found, answer(number))
+
+
+def test_other_numbers_than_those_of_single_precision_are_refused() -> None:
+    native = transformer().double()
+    to_native(native)
+    with (
+        torch.no_grad(),
+        pytest.raises(AssertionError, match=r"computes in single precision, and not in torch\.float64"),
+    ):
+        native.begin(texts(1, 2))
