@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -184,6 +185,21 @@ def together(answers: Sequence[Answer]) -> Answer:
     processor's time of all."""
     seconds = max(answer["seconds"] for answer in answers)
     return {**answers[0], "seconds": seconds, "processor": sum(answer["processor"] for answer in answers)}
+
+
+def in_turns(work: Mapping[str, Callable[[], object]], *, rounds: int, about: str = "") -> dict[str, list[float]]:
+    """Seconds of the processor that each piece of work took, in this process, one after the other in each round.
+
+    All of it should have been done once before, so that what is made at first, and fastest kernels, are there.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in work}
+    for turn in range(rounds):
+        say(f"{about}round {turn + 1} of {rounds}")
+        for name, call in work.items():
+            began = time.process_time()
+            call()
+            seconds[name].append(time.process_time() - began)
+    return seconds
 
 
 @dataclass

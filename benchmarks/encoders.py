@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HU
 
 import numpy as np
 import tyro
-from contest import Report, installed, jsonable, machine, say
+from contest import Report, in_turns, installed, jsonable, machine
 
 Embed = Callable[[list[str]], Any]
 
@@ -57,14 +57,9 @@ def main() -> None:
     words = sum(len(line.split()) for line in lines) / len(lines)
     with tempfile.TemporaryDirectory() as scratch:
         engines = _heedful(options.folder) | _others(options.folder, Path(scratch))
-        seconds: dict[str, list[float]] = {name: [] for name in engines}
         vectors = {name: np.asarray(embed(lines)) for name, embed in engines.items()}
-        for turn in range(options.rounds):
-            say(f"round {turn + 1} of {options.rounds}")
-            for name, embed in engines.items():
-                began = time.process_time()
-                embed(lines)
-                seconds[name].append(time.process_time() - began)
+        work = {name: partial(embed, lines) for name, embed in engines.items()}
+        seconds = in_turns(work, rounds=options.rounds)
     notes = [*machine(), f"{len(lines)} texts of {words:.1f} words, one thread, best of {options.rounds} rounds"]
     report = Report("Encoders", notes, raw={"options": jsonable(options), "seconds": seconds})
     exact = vectors["heedful torch"]

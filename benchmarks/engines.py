@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import tyro
-from contest import SIZES, Report, jsonable, machine, say
+from contest import SIZES, Report, in_turns, jsonable, machine, say
 
 
 @dataclass(frozen=True)
@@ -93,16 +93,9 @@ def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
         for batch in options.batch:
             batches = cut(text, tokenizer, count=max(16, batch), size=batch)
             count = sum(map(len, batches))
-            seconds: dict[str, list[float]] = {name: [] for name in engines}
-            written: dict[str, list[str]] = {}
-            for name, engine in engines.items():
-                written[name] = engine.translate(batches, beam=beam)  # warm, and with the fastest kernels found
-            for turn in range(options.rounds):
-                say(f"{size}, beam {beam}, batch {batch}: round {turn + 1} of {options.rounds}")
-                for name, engine in engines.items():
-                    began = time.process_time()
-                    engine.translate(batches, beam=beam)
-                    seconds[name].append(time.process_time() - began)
+            work = {name: partial(engine.translate, batches, beam=beam) for name, engine in engines.items()}
+            written = {name: translate() for name, translate in work.items()}
+            seconds = in_turns(work, rounds=options.rounds, about=f"{size}, beam {beam}, batch {batch}: ")
             for name in engines:
                 same = sum(map(str.__eq__, written[name], written["heedful torch"])) / count
                 speeds = [count / each for each in seconds[name]]

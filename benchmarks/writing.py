@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import tyro
-from contest import Report, installed, jsonable, machine, say
+from contest import Report, in_turns, installed, jsonable, machine, say
 
 SIZES: dict[str, dict[str, Any]] = {
     "mini": {"d_model": 128, "heads": 4, "layers": 4},
@@ -84,15 +84,10 @@ def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
     measured: dict[str, list[list[float]]] = {name: [] for name in engines}
     for batch in options.batch:
         prompts = torch.randint(10, options.vocabulary - 1, (batch, PROMPT), generator=dice).tolist()
-        seconds: dict[str, list[float]] = {name: [] for name in engines}
-        for write in engines.values():
-            write(prompts)  # warm, and with the fastest kernels found
-        for turn in range(options.rounds):
-            say(f"{size}, batch {batch}: round {turn + 1} of {options.rounds}")
-            for name, write in engines.items():
-                began = time.process_time()
-                write(prompts)
-                seconds[name].append(time.process_time() - began)
+        work = {name: partial(write, prompts) for name, write in engines.items()}
+        for write in work.values():
+            write()
+        seconds = in_turns(work, rounds=options.rounds, about=f"{size}, batch {batch}: ")
         for name, each in seconds.items():
             measured[name].append([batch * options.tokens / second for second in each])
     report.raw[size] = measured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +29,19 @@ def untrained(table: dict[str, Any]) -> Path:
     Checkpoints(run.folder, keep=1).save(snapshot, Evaluation(progress, {"loss": 1.0}, improved=True))
     finish(run.folder, average=1)
     return run.folder
+
+
+def untrained_writer(folder: Path, texts: Sequence[str], **model: Any) -> Path:
+    """A run of a small language model, which knows the letters of these texts."""
+    (folder / "text.txt").write_text("\n".join(texts * 20), encoding="utf-8")
+    text = {"path": str(folder / "text.txt")}
+    return untrained(
+        {
+            "task": "language_modelling",
+            "output": str(folder / "run"),
+            "data": {"train": text, "validation": text, "length": 16},
+            "tokenizer": {"kind": "characters"},
+            "model": {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2, **model},
+            "training": {"steps": 1},
+        }
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from untrained import untrained
+from untrained import untrained_writer
 
 import heedful
 from heedful.data.tokenizer_files import load_tokenizer
@@ -107,17 +107,6 @@ def language() -> Callable[..., Path]:
 
     def make(folder: Path, **model: Any) -> Path:
         folder.mkdir()
-        (folder / "text.txt").write_text("\n".join(TEXTS * 20), encoding="utf-8")
-        text = {"path": str(folder / "text.txt")}
-        return untrained(
-            {
-                "task": "language_modelling",
-                "output": str(folder / "run"),
-                "data": {"train": text, "validation": text, "length": 16},
-                "tokenizer": {"kind": "characters"},
-                "model": {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2, **model},
-                "training": {"steps": 1},
-            }
-        )
+        return untrained_writer(folder, TEXTS, **model)
 
     return make

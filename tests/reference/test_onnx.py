@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from reference.test_hugging_face import MAKERS
 from shapes import unchecked
-from untrained import untrained
+from untrained import untrained, untrained_writer
 
 import heedful
 from heedful.errors import MissingExtraError, RunError
@@ -342,7 +342,7 @@ def test_a_trained_writer(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 def test_writers_of_any_kind(name: str, tmp_path: Path) -> None:
-    run = writing(tmp_path, **WRITERS[name])
+    run = untrained_writer(tmp_path, TEXTS, **WRITERS[name])
     assert exported(run, tmp_path / "onnx") == ()
     require_same_writer(heedful.load(run, kind=heedful.Writer, device="cpu"), tmp_path / "onnx")
 
@@ -455,21 +455,6 @@ def classifying(folder: Path, **model: Any) -> Path:
             "data": {name: {"path": str(golden / f"{name}.tsv")} for name in ("train", "validation")},
             "tokenizer": {"kind": "words"},
             "model": {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 1, **model},
-            "training": {"steps": 1},
-        }
-    )
-
-
-def writing(folder: Path, **model: Any) -> Path:
-    (folder / "text.txt").write_text("\n".join(TEXTS * 20), encoding="utf-8")
-    text = {"path": str(folder / "text.txt")}
-    return untrained(
-        {
-            "task": "language_modelling",
-            "output": str(folder / "run"),
-            "data": {"train": text, "validation": text, "length": 16},
-            "tokenizer": {"kind": "characters"},
-            "model": {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2, **model},
             "training": {"steps": 1},
         }
     )
