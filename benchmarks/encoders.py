@@ -74,7 +74,7 @@ def main() -> None:
 
 def _heedful(folder: Path) -> dict[str, Embed]:
     import heedful
-    from heedful.engines.arrange import EngineName
+    from heedful.recipes.recipe import EngineName
     from heedful.runs.device import keep_pages
 
     keep_pages()  # as the command does

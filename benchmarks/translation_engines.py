@@ -19,10 +19,10 @@ import heedful
 from heedful.data.batches import collate_sources
 from heedful.data.readers import read_lines
 from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
-from heedful.engines.arrange import EngineName
 from heedful.engines.int8 import Bytes
 from heedful.generation import Forbid, NoPenalty
 from heedful.generation.search import Beam, Greedy, Search
+from heedful.recipes.recipe import EngineName
 from heedful.runs.device import keep_pages
 from heedful.tasks.searches import Length
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import tyro
 
@@ -13,6 +13,7 @@ from heedful.cli.grammar import Behind, Ending, build, grammar
 from heedful.cli.output import say
 from heedful.errors import RecipeError
 from heedful.recipes.options import apart
+from heedful.recipes.recipe import EngineName
 from heedful.words import near
 
 Arguments = TypeVar("Arguments")
@@ -48,7 +49,7 @@ class Computing:
     """where to compute; a GPU where there is one"""
     threads: MaybeInt = None
     """CPU threads"""
-    engine: Annotated[Literal["torch", "int8", "native", "auto"] | None, maybe("{torch,int8,native,auto}")] = None
+    engine: Annotated[EngineName | None, maybe("{torch,int8,native,auto}")] = None
     """what computes: fp32 as trained; on a CPU large matrices in 8 bits, or these in native code; or what is faster"""
 
     def __post_init__(self) -> None:

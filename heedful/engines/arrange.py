@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, get_args
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,8 @@ from heedful.engines.int8 import Bytes, Int8Linear, matrices, to_bytes
 from heedful.engines.products import Product
 from heedful.errors import RecipeError
 from heedful.native import library
+from heedful.recipes.recipe import EngineName
 from heedful.store import fill
-
-EngineName: TypeAlias = Literal["torch", "int8", "native", "auto"]
-"""`torch`: in floating point, as it was trained; `int8`: large matrices are bytes; `native`: these, with products and
-whole Transformers in native code; `auto`: what is faster here."""
 
 ENGINES: Final[tuple[EngineName, ...]] = get_args(EngineName)
 _ROWS: Final = 16
@@ -54,7 +51,9 @@ def arranged(
         RunError: these are not the weights of this model.
     """
     rounded = rounded or {}
-    name = _chosen(model, engine or ("int8" if rounded and device.type == "cpu" else "torch"), device=device, say=say)
+    engine = engine or ("int8" if rounded and device.type == "cpu" else "torch")
+    require_engine(engine, device=device)
+    name = _chosen(model, device=device, say=say) if engine == "auto" else engine
     own = matrices(model) if name != "torch" else {}
     kept = {each: matrix for each, matrix in rounded.items() if each.removesuffix(".weight") in own}
     floats = {each: matrix.floats() for each, matrix in rounded.items() if each not in kept}
@@ -78,9 +77,8 @@ def _product(name: EngineName) -> type[Product]:
     return NativeProduct
 
 
-def _chosen(
-    model: nn.Module, engine: EngineName, *, device: torch.device, say: Callable[[str], None] | None
-) -> EngineName:
+def require_engine(engine: EngineName, *, device: torch.device) -> None:
+    """`RecipeError` where there is no such engine, or not for this device, or not here."""
     if engine not in ENGINES:
         raise RecipeError(f"engine {engine!r}: is none; choose one of {', '.join(ENGINES)}")
     if engine in ("int8", "native") and device.type != "cpu":
@@ -92,19 +90,22 @@ def _chosen(
             "engine 'native': needs heedful-native, which is not installed; install it with pip install ./native "
             "(which needs a C++ compiler), or choose int8"
         )
-    if engine != "auto":
-        return engine
+
+
+def _chosen(model: nn.Module, *, device: torch.device, say: Callable[[str], None] | None) -> EngineName:
+    """What `auto` takes, and says."""
+    taken: EngineName
     if device.type != "cpu":
-        engine, why = "torch", f"the model computes on {device}"
+        taken, why = "torch", f"the model computes on {device}"
     else:
         bytes_: EngineName = "int8" if library() is None else "native"
         share = _share(model, _product(bytes_))
-        engine, why = bytes_ if share < _CLEARLY else "torch", f"its products take {share:.2f} of the time of fp32 here"
-        if engine == "torch":
+        taken, why = bytes_ if share < _CLEARLY else "torch", f"its products take {share:.2f} of the time of fp32 here"
+        if taken == "torch":
             why = f"{bytes_}: {why}"
     if say is not None:
-        say(f"engine: {engine} ({why})")
-    return engine
+        say(f"engine: {taken} ({why})")
+    return taken
 
 
 def _share(model: nn.Module, kind: type[Product]) -> float:

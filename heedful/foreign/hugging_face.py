@@ -19,7 +19,7 @@ from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
-from heedful.engines.arrange import EngineName, arranged
+from heedful.engines.arrange import arranged
 from heedful.errors import RunError
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
@@ -35,6 +35,7 @@ from heedful.models.initialisation import unfilled
 from heedful.models.language_model import LanguageModel
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
+from heedful.recipes.recipe import EngineName
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.language.face import Writer
 from heedful.tasks.origin import Origin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 _SIZES: Final = frozenset({"d_model", "heads", "d_ff", "layers", "encoder_layers", "decoder_layers"})
 PARTS: Final = ("train", "validation", "test")
+
+EngineName: TypeAlias = Literal["torch", "int8", "native", "auto"]
+"""What computes a trained model. `torch`: in floating point, as it was trained; `int8`: large matrices are bytes;
+`native`: these, with products and whole Transformers in native code; `auto`: what is faster here."""
 
 
 class Architecture(Section):
@@ -111,6 +115,8 @@ class Recipe(Section):
     """where all randomness starts"""
     output: Annotated[AnyPath, Mark.FREE]
     """the run folder, counted from the current folder; runs/<name of the recipe file> if not given"""
+    engine: Annotated[EngineName | None, Mark.FREE] = None
+    """what computes the finished model on a CPU, when it is measured and used, unless a command is told otherwise"""
 
     if TYPE_CHECKING:  # every recipe has them, each of its task, in an order in which they can be checked
         data: DataConfig

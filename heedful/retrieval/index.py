@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from heedful.engines.arrange import EngineName
 from heedful.errors import RunError
+from heedful.recipes.recipe import EngineName
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.folder import (
     OFFSETS,

@@ -10,10 +10,9 @@ from typing import Any, Self, final
 
 import torch
 
-from heedful.engines.arrange import EngineName
 from heedful.errors import DataError, RecipeError
 from heedful.metrics.bootstrap import Sampling
-from heedful.recipes.recipe import Recipe
+from heedful.recipes.recipe import EngineName, Recipe
 from heedful.runs.device import find_device
 from heedful.runs.examine import answers_of, exam_of, system
 from heedful.runs.load import open_run

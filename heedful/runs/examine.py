@@ -12,11 +12,10 @@ import torch
 from torch import nn
 
 from heedful.catalogue import DEFAULT, find, recipe_of
-from heedful.engines.arrange import EngineName
 from heedful.errors import RecipeError, RunError
 from heedful.models.size import imagined
 from heedful.models.size import measure as measure_size
-from heedful.recipes.recipe import Recipe
+from heedful.recipes.recipe import EngineName, Recipe
 from heedful.runs.checkpoints import best_step
 from heedful.runs.device import find_device, keep_pages
 from heedful.runs.learning_curve import has, records

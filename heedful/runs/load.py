@@ -11,12 +11,12 @@ from typing import Any, Final, NoReturn, TypeVar, overload
 import torch
 from torch import nn
 
-from heedful.engines.arrange import EngineName, arranged
+from heedful.engines.arrange import arranged
 from heedful.errors import RecipeError, RunError
 from heedful.foreign.folders import is_hugging_face
 from heedful.models.initialisation import unfilled
 from heedful.recipes.load import stored_recipe, taking_up
-from heedful.recipes.recipe import Recipe
+from heedful.recipes.recipe import EngineName, Recipe
 from heedful.runs.checkpoints import stored_weights
 from heedful.runs.device import find_device
 from heedful.store import MANIFEST, Manifest, digest, read_manifest, verify, write_json, write_manifest
@@ -73,6 +73,11 @@ def is_begun(folder: Path) -> bool:
     return (folder / MANIFEST).exists() and read_manifest(folder).last is not None
 
 
+def engine_of(recipe: Recipe, device: torch.device) -> EngineName | None:
+    """The engine that a recipe names for CPUs; None where it names none, or the device is another one."""
+    return recipe.engine if device.type == "cpu" else None
+
+
 def trained(
     run: Run[Any, Any],
     *,
@@ -81,13 +86,15 @@ def trained(
     engine: EngineName | None = None,
     say: Callable[[str], None] | None = None,
 ) -> nn.Module:
-    """A run's model with its trained weights, arranged for use; `load` says what is given.
+    """A run's model with its trained weights, arranged for use by the engine that is named, or that its recipe names;
+    `load` says what is given.
 
     Raises:
         RecipeError: the engine does not compute on the device.
         RunError: there are no weights yet, or a file is damaged.
     """
     found = stored_weights(run.folder, step=step)
+    engine = engine or engine_of(run.recipe, device)
     with unfilled():
         model: nn.Module = run.model()
     return arranged(model, found.exact, found.rounded, place=str(found.place), device=device, engine=engine, say=say)
@@ -140,8 +147,8 @@ def load(
         device: where to compute; a GPU where there is one.
         step: a kept checkpoint instead of the finished (or, so far, the best) model.
         engine: what computes: "torch" in floating point, as it was trained; "int8" with large matrices of bytes, on a
-            CPU; "auto", what is faster here. Unless given, that of the weights: "int8" of a folder that
-            `heedful.quantize` made, else "torch".
+            CPU; "native", these in native code; "auto", what is faster here. Unless given, that of the recipe on a CPU,
+            else that of the weights: "int8" of a folder that `heedful.quantize` made, else "torch".
         say: is told what "auto" took and why.
 
     Raises:

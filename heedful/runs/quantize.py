@@ -22,8 +22,8 @@ _CURVE = "metrics.jsonl"
 def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[int, int]:
     """Writes a trained run whose matrices of 4,096 numbers and more are bytes, with a scale for each row.
 
-    The folder works as a run does, by the engine "int8" unless told otherwise, and cannot be trained further. Its
-    answers are those of the run by that engine.
+    The folder works as a run does, by the engine "int8" unless told otherwise (or, where its recipe says so, by
+    "native"), and cannot be trained further. Its answers are those of the run by that engine.
 
     Args:
         run: the folder of a trained run.
@@ -59,7 +59,8 @@ def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) ->
             tensors[name] = weight
     before = read_manifest(opened.folder)
     with whole_folder(Path(folder), use="quantize to") as beside:
-        save_run(replace(opened, folder=beside))
+        engine = None if opened.recipe.engine == "torch" else opened.recipe.engine
+        save_run(replace(opened, folder=beside, recipe=opened.recipe.model_copy(update={"engine": engine})))
         saved = save_tensors(beside / MODEL, tensors)
         if (opened.folder / _CURVE).exists():
             shutil.copyfile(opened.folder / _CURVE, beside / _CURVE)

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from heedful.data.corpus import Corpus
+from heedful.engines.arrange import require_engine
 from heedful.errors import RecipeError
 from heedful.recipes.problems import risks
 from heedful.recipes.recipe import Recipe, data_table
@@ -26,7 +27,7 @@ from heedful.runs.device import find_device, keep_pages
 from heedful.runs.fitted import fitted
 from heedful.runs.initial import fresh, resolved
 from heedful.runs.learning_curve import read_curve
-from heedful.runs.load import is_begun, trained
+from heedful.runs.load import engine_of, is_begun, trained
 from heedful.runs.loop import build_trainer, freeze
 from heedful.runs.metrics_log import EventFiles, MetricsLog
 from heedful.runs.prepare import claimed, open_corpus, open_or_create, require_inputs
@@ -88,7 +89,7 @@ def train(
     Raises:
         DataError: a text cannot be used.
         MissingExtraError: TensorBoard is wanted and not installed.
-        RecipeError: there is no such device.
+        RecipeError: there is no such device, or the engine that the model is to be measured with.
         RunError: the run folder holds something else, is damaged, or another process trains in it.
         TrainingError: the loss is not finite, or there is no room to save.
     """
@@ -98,6 +99,8 @@ def train(
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
     with world(find_device(device)) as here, ExitStack() as held:
+        if (engine := engine_of(recipe, here.device)) is not None:
+            require_engine(engine, device=here.device)
 
         def begin() -> tuple[Run[Any, Any], Corpora]:
             held.enter_context(claimed(recipe.output))

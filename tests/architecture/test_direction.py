@@ -37,7 +37,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "tasks": ("version", *BELOW_TASKS),
     "training": ("tasks.task", "values"),
     "foreign": ("tasks", "engines", *BELOW_TASKS),
-    "engines": ("blocks", "attention", "values", "store", "native"),
+    "engines": ("blocks", "attention", "values", "store", "native", "recipes.recipe"),  # where the names of engines are
     "runs": BELOW_RUNS,
     "retrieval": ("runs", *BELOW_RUNS),
     "cli": ("retrieval", "runs", "shelf", "words", *BELOW_RUNS),

@@ -7,6 +7,7 @@ import os
 import runpy
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,9 @@ def test_engines(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
     text, found = quick("engines.py", tmp_path)
     rows = cells(text)
-    names = ["heedful torch", "heedful int8", "ct2 float32", "ct2 int8"]
+    native = find_spec("heedful_native") is not None
+    names = ["heedful torch", "heedful int8", *["heedful native"] * native, "ct2 float32", "ct2 int8"]
+    names += ["products alone"] * native
     assert list(found["tiny"]) == names
     for name in names:
         assert rows[name] == [f"{max(each['speeds']):,.1f}" for each in found["tiny"][name]]
