@@ -38,6 +38,7 @@ GROUPS: Sequence[Group] = (
             "new": Command(
                 "heedful.cli.new", "write a recipe for files of your own: look at them, check and split them"
             ),
+            "filter": Command("heedful.cli.filter", "take out of parallel text what spoils training, and say why"),
             "recipes": Command(
                 "heedful.cli.recipes", "the recipes that come with heedful, and copies of them to begin with"
             ),

@@ -18,6 +18,12 @@ SHOWN: Final = 2
 _SNIPPET: Final = 70
 FEW: Final = 0.001
 """Share of examples up to which some faults are not worth a word."""
+UNREADABLE: Final = re.compile("\ufffd")
+MISREAD: Final = re.compile("Ã[\u0080-\u00bf\u0152-\u0192\u2013-\u2122]|â€|Â[\u00a0-\u00bf]|Ð[\u0080-\u00bf]")
+MARKUP: Final = re.compile(
+    r"&(amp|lt|gt|quot|nbsp|apos|#\d+|#x[0-9a-fA-F]+);|</?(p|b|i|br|div|span|a|li|ul|td|tr)\b[^<>]*>"
+)
+CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _WIDE: Final = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0eff]")
 
 
@@ -143,27 +149,25 @@ class Garbled(Fault):
 
     _KINDS: Final = (
         (
-            re.compile("\ufffd"),
+            UNREADABLE,
             "a sign for an unreadable character (U+FFFD)",
             "an earlier conversion lost letters: convert the original again",
             0.0,
         ),
         (
-            re.compile("Ã[\u0080-\u00bf\u0152-\u0192\u2013-\u2122]|â€|Â[\u00a0-\u00bf]|Ð[\u0080-\u00bf]"),
+            MISREAD,
             "letters such as Ã¼ where ü is meant",
             "UTF-8 was read as Windows-1252 and saved again: convert back with iconv -f UTF-8 -t CP1252",
             0.0,
         ),
         (
-            re.compile(
-                r"&(amp|lt|gt|quot|nbsp|apos|#\d+|#x[0-9a-fA-F]+);|</?(p|b|i|br|div|span|a|li|ul|td|tr)\b[^<>]*>"
-            ),
+            MARKUP,
             "remains of HTML",
             "the model learns to write and read them: take them out, as with Python's html.unescape",
             0.0,
         ),
         (
-            re.compile("[\x00-\x08\x0b-\x1f\x7f]"),
+            CONTROL,
             "control characters",
             "nobody sees them and the model learns them: take them out, as with tr -d '\\000-\\010\\013-\\037'",
             0.0,

@@ -14,6 +14,11 @@ from heedful.data.forms.naming import Part
 from heedful.data.forms.sketch import Sample, normalised
 
 
+def is_copied(source: str, target: str) -> bool:
+    """Whether a text of several words stands on both sides."""
+    return len(source.split()) > 1 and normalised(source) == normalised(target) and any(map(str.isalpha, source))
+
+
 @final
 class Copied(Counted):
     """Sources that are their own target."""
@@ -25,9 +30,7 @@ class Copied(Counted):
         self._noun = noun
 
     def _faulty(self, example: Example) -> Sequence[str] | None:
-        source, target = example.texts
-        same = len(source.split()) > 1 and normalised(source) == normalised(target)
-        return (source,) if same and any(map(str.isalpha, source)) else None
+        return example.texts[:1] if is_copied(*example.texts) else None
 
     def _told(self, count: int, share: str) -> tuple[str, str]:
         return (
@@ -37,36 +40,61 @@ class Copied(Counted):
 
 
 @final
+class Balance:
+    """How much longer sources are than their targets, counted in tenths of its logarithm."""
+
+    _STEPS: Final = 10
+    _LEAST: Final = 12
+    """Tokens of the longer side from which on that is worth a look."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[int] = Counter()
+
+    def of(self, source: str, target: str) -> int | None:
+        """That of a pair; None where it is too short to say."""
+        sizes = tokens_in(source), tokens_in(target)
+        if not min(sizes) or max(sizes) < self._LEAST:
+            return None
+        return round(self._STEPS * log(sizes[0] / sizes[1]))
+
+    @property
+    def usual(self) -> int:
+        """The median of those that were counted; 0 of none."""
+        half, seen = self.counts.total() // 2, 0
+        for ratio in sorted(self.counts):
+            seen += self.counts[ratio]
+            if seen > half:
+                return ratio
+        return 0
+
+    def is_far(self, ratio: int, factor: float, *, usual: int) -> bool:
+        """Whether it is more than so many times the usual one, or less than that part of it."""
+        return abs(ratio - usual) > self._STEPS * log(factor)
+
+
+@final
 class Unequal(Fault):
     """Sides of which one is far longer, or far shorter, than it is in most examples."""
 
-    _STEPS: Final = 10
-    """Logarithms of how much longer a side is are counted in tenths."""
-    _FAR: Final = log(4)
-    _LEAST: Final = 12
-    """Tokens of the longer side from which on that is worth a look."""
+    _FAR: Final = 4
 
     def __init__(self, noun: str) -> None:
         self._noun = noun
         self._found: dict[int, list[str]] = {}
-        self._counts: Counter[int] = Counter()
+        self._balance = Balance()
 
     def see(self, example: Example, part: Part, place: str) -> None:
         """Counts how much longer one side is."""
-        sizes = [tokens_in(text) for text in example.texts]
-        if min(sizes) and max(sizes) >= self._LEAST:
-            ratio = round(self._STEPS * log(sizes[0] / sizes[1]))
-            self._counts[ratio] += 1
+        ratio = self._balance.of(*example.texts)
+        if ratio is not None:
+            self._balance.counts[ratio] += 1
             keep(self._found.setdefault(ratio, []), show(place, *example.texts))
 
     def remarks(self, counts: Mapping[Part, int]) -> Iterator[Remark]:
         """One, where there are enough."""
-        ratios = sorted(self._counts.elements())
-        if not ratios:
-            return
-        usual, whole = ratios[len(ratios) // 2], sum(counts.values())
-        far = [ratio for ratio in self._counts if abs(ratio - usual) > self._STEPS * self._FAR]
-        count = sum(self._counts[ratio] for ratio in far)
+        found, usual, whole = self._balance.counts, self._balance.usual, sum(counts.values())
+        far = [ratio for ratio in found if self._balance.is_far(ratio, self._FAR, usual=usual)]
+        count = sum(found[ratio] for ratio in far)
         if count > FEW * whole:
             far.sort(key=lambda ratio: -abs(ratio - usual))
             yield Remark(
@@ -135,10 +163,10 @@ class Tongues(Fault):
     def _whole_files(self, found: Mapping[tuple[Part, int], Language]) -> Iterator[Remark]:
         for (part, side), language in found.items():
             named = self._named[side] if side < len(self._named) else Language()
-            if not (language and named) or _same(language, named):
+            if not (language and named) or is_like(language, named):
                 continue
             other = self._named[1 - side] if len(self._named) == 2 else Language()
-            swapped = _same(language, other) and _same(found.get((part, 1 - side), Language()), named)
+            swapped = is_like(language, other) and is_like(found.get((part, 1 - side), Language()), named)
             if swapped and side == 1:
                 continue  # which was told with the first side
             name = self._files[part][side]
@@ -163,7 +191,7 @@ _CLOSE: Final = tuple(
 """Languages that are easily mistaken for each other."""
 
 
-def _same(one: Language, other: Language) -> bool:
+def is_like(one: Language, other: Language) -> bool:
     """Whether they are the same or hard to tell apart; the unknown one is like none."""
     return one == other or any(one.code in close and other.code in close for close in _CLOSE)
 
