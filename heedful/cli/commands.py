@@ -66,6 +66,9 @@ GROUPS: Sequence[Group] = (
         'heedful translate runs/my-run "a dog"',
         {
             "translate": Command("heedful.cli.translate", "translate text with a trained model"),
+            "backtranslate": Command(
+                "heedful.cli.backtranslate", "make parallel text of text in one language, to train on"
+            ),
             "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
             "chat": Command("heedful.cli.chat", "talk to a model of conversation in the terminal"),
             "fill": Command("heedful.cli.fill", "fill the gaps of texts with a pre-trained encoder"),
