@@ -39,6 +39,7 @@ GROUPS: Sequence[Group] = (
                 "heedful.cli.new", "write a recipe for files of your own: look at them, check and split them"
             ),
             "filter": Command("heedful.cli.filter", "take out of parallel text what spoils training, and say why"),
+            "split": Command("heedful.cli.split", "take parts for validation and test out of data, by their texts"),
             "recipes": Command(
                 "heedful.cli.recipes", "the recipes that come with heedful, and copies of them to begin with"
             ),

@@ -140,7 +140,7 @@ def _write(given: Arguments, files: Sequence[Path], chosen: Proposal) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if todo.paths:
             data.mkdir(parents=True, exist_ok=True)
-        counts = carry_out(todo, chosen.found, seen)
+        counts = carry_out(todo, chosen.found, seen.splitter, seen.counts)
         _tell_parts(todo.split, chosen, counts, data)
         command = shlex.join(["heedful", "new", *map(str, files)])
         draft = Draft(

@@ -104,21 +104,25 @@ class Splitter:
             if sketch.takes(mark):
                 sketch.put(mark, (sketch.get(mark) or 0) + 1)
 
-    def split(self, parts: int, *, noun: str) -> Split:
-        """The texts of so many parts beside that for training.
+    def split(self, sizes: Sequence[int | None], *, noun: str) -> Split:
+        """The texts of some parts beside that for training.
+
+        Args:
+            sizes: examples of each part, at most; None for as many as `size_of_part` says.
+            noun: what examples are called.
 
         Raises:
             DataError: there are not enough different texts.
         """
-        wanted = size_of_part(self._examples)
+        wanted = [size_of_part(self._examples) if size is None else size for size in sizes]
         for level, sketch in enumerate(self._sketches):
-            chosen = _chosen(sketch, parts, wanted)
+            chosen = _chosen(sketch, wanted)
             if chosen is not None:
                 return Split(level, chosen)
         raise DataError(
             f"{self._examples:,} {noun} of {len(self._sketches[-1]) if self._sketches else 0:,} different texts cannot "
-            f"be split into {parts + 1} parts without the same text in two of them; give more data, or name the files "
-            "of each part, such as train.tsv validation.tsv"
+            f"be split into {len(sizes) + 1} parts without the same text in two of them; give more data, or name the "
+            "files of each part, such as train.tsv validation.tsv"
         )
 
 
@@ -141,15 +145,15 @@ class Split:
         return next((number for number, marks in enumerate(self._parts) if mark in marks), None)
 
 
-def _chosen(sketch: Sketch[int], parts: int, wanted: int) -> list[frozenset[int]] | None:
+def _chosen(sketch: Sketch[int], wanted: Sequence[int]) -> list[frozenset[int]] | None:
     """Fingerprints from the smallest on, as long as they fit; None where that leaves a part empty."""
     waiting = list(sketch.items())
-    if len(waiting) < parts + 1:
+    if len(waiting) < len(wanted) + 1:
         return None
     found = []
-    for _ in range(parts):
+    for size in wanted:
         marks: set[int] = set()
-        room = wanted
+        room = size
         for mark, count in waiting:
             if count <= room:
                 marks.add(mark)

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from heedful.data.forms.form import Found
 from heedful.data.forms.glance import is_zipped
 from heedful.data.forms.naming import PARTS, Part
 from heedful.data.forms.saving import Saver
-from heedful.data.forms.survey import Survey
+from heedful.data.forms.sketch import Splitter
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ def plan(found: Found, folder: Path) -> Plan:
     missing: list[Part] = [] if "validation" in found.files else ["validation"]
     if missing and "test" not in found.files:
         missing.append("test")
+    return planned(found, folder, missing)
+
+
+def planned(found: Found, folder: Path, missing: Sequence[Part]) -> Plan:
+    """The files that are to be written where these parts are split off."""
     written = list(PARTS) if found.converted else ["train", *missing] if missing else []
     present = {*found.files, *missing}
     savers = {
@@ -52,16 +58,30 @@ def plan(found: Found, folder: Path) -> Plan:
     return Plan(missing, savers)
 
 
-def carry_out(todo: Plan, found: Found, seen: Survey) -> dict[Part, int]:
+def carry_out(
+    todo: Plan,
+    found: Found,
+    splitter: Splitter,
+    counts: Mapping[Part, int],
+    *,
+    sizes: Mapping[Part, int] = MappingProxyType({}),
+) -> dict[Part, int]:
     """Writes the files, and says how many examples each part has then.
+
+    Args:
+        todo: which files.
+        found: the data.
+        splitter: which has seen the examples for training.
+        counts: examples of each part so far.
+        sizes: of parts that are split off, where they are not left to chance.
 
     Raises:
         DataError: there are too few different texts to split.
     """
-    counts = dict(seen.counts)
+    counts = dict(counts)
     if not todo.savers:
         return counts
-    split = seen.splitter.split(len(todo.split), noun=found.noun) if todo.split else None
+    split = splitter.split([sizes.get(part) for part in todo.split], noun=found.noun) if todo.split else None
     for part in todo.savers:
         counts[part] = 0
     with ExitStack() as stack:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from heedful.data.forms.form import Found
 from heedful.data.forms.glance import glance
+from heedful.data.forms.naming import Part
 from heedful.data.forms.parallel import ParallelColumns, ParallelLines
 from heedful.data.forms.saving import CsvSaver, JsonlSaver, LineSaver, SquadSaver
 from heedful.data.forms.sketch import (
@@ -24,7 +26,7 @@ from heedful.data.forms.sketch import (
     normalised,
     size_of_part,
 )
-from heedful.data.forms.split import carry_out, plan
+from heedful.data.forms.split import Plan, carry_out, plan
 from heedful.data.forms.survey import survey
 from heedful.errors import DataError
 
@@ -34,7 +36,7 @@ def parts_of(texts: Sequence[str], *, parts: int = 2, limit: int = 2**16) -> dic
     splitter = Splitter(limit)
     for text in texts:
         splitter.add((text,))
-    split = splitter.split(parts, noun="texts")
+    split = splitter.split([None] * parts, noun="texts")
     return {text: split.part((text,)) for text in texts}
 
 
@@ -92,7 +94,7 @@ def test_a_finer_key_is_taken_where_the_first_does_not_split() -> None:
     splitter = Splitter()
     for number in range(100):
         splitter.add(("the same question", f"text {number}"))
-    split = splitter.split(2, noun="texts")
+    split = splitter.split([None] * 2, noun="texts")
     counts = Counter(split.part(("the same question", f"text {number}")) for number in range(100))
     assert counts == {None: 80, 0: 10, 1: 10}
 
@@ -134,6 +136,11 @@ def lines(path: Path) -> list[str]:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode().split("\n")[:-1]
 
 
+def carried_out(todo: Plan, found: Found) -> dict[Part, int]:
+    seen = survey(found)
+    return carry_out(todo, found, seen.splitter, seen.counts)
+
+
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_files_are_split_line_by_line_and_keep_their_order(tmp_path: Path, ending: str) -> None:
     sources = [f"sentence {number % 300}" for number in range(400)]
@@ -144,7 +151,7 @@ def test_files_are_split_line_by_line_and_keep_their_order(tmp_path: Path, endin
         path.write_bytes(gzip.compress(data) if ending else data)
     (found,) = ParallelLines().find([glance(path) for path in paths], ())
     todo = plan(found, tmp_path)
-    counts = carry_out(todo, found, survey(found))
+    counts = carried_out(todo, found)
     pairs = {
         part: list(zip(lines(tmp_path / f"{part}.en{ending}"), lines(tmp_path / f"{part}.de{ending}"), strict=True))
         for part in ("train", "validation", "test")
@@ -168,7 +175,7 @@ def test_the_same_data_give_the_same_files(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (found,) = ParallelColumns().find([glance(path)], ())
         todo = plan(found, tmp_path / name)
-        carry_out(todo, found, survey(found))
+        carried_out(todo, found)
         written.append([saved.read_bytes() for saved in todo.paths])
     assert written[0] == written[1]
 
