@@ -3981,8 +3981,109 @@ NATIVE = (
         ("tests/unit/native/test_engine.py::test_a_library_of_another_version_or_in_pieces_says_what_to_do",),
     ),
 )
+RULES = "tests/unit/data/test_rules.py"
+SIEVE = "tests/unit/tasks/test_sieve.py"
+FILTER = "tests/unit/cli/test_filter.py"
+BACK = "tests/unit/cli/test_backtranslate.py"
+SPLIT = "tests/unit/cli/test_split.py"
+
+CORPORA = (
+    Mutant(
+        "filter: a pair at the bar falls",
+        "tasks/translation/sieve.py",
+        "not score >= least",
+        "not score > least",
+        (SIEVE,),
+    ),
+    Mutant(
+        "filter: a share is rounded down", "tasks/translation/sieve.py", "ceil(bar.share", "int(bar.share", (SIEVE,)
+    ),
+    Mutant(
+        "filter: examples are the first ones",
+        "tasks/translation/sieve.py",
+        "seen[number] * _SHOWN >= len(shown[number]) * counts[number] and ",
+        "",
+        (SIEVE,),
+    ),
+    Mutant(
+        "filter: what models say of no pair is their worst",
+        "tasks/translation/sieve.py",
+        "unread if isnan(score) else low",
+        "low",
+        (SIEVE,),
+    ),
+    Mutant(
+        "filter: models need not agree",
+        "tasks/translation/agreement.py",
+        "abs(entropies[0] - entropies[1]) + sum(entropies) / 2",
+        "sum(entropies) / 2",
+        (SIEVE,),
+    ),
+    Mutant(
+        "filter: the model back is asked for the way there",
+        "tasks/translation/agreement.py",
+        "backward.score([turned[place]",
+        "backward.score([pairs[place]",
+        (SIEVE,),
+    ),
+    Mutant(
+        "filter: languages are exchanged",
+        "data/forms/rules.py",
+        "side(text) == 1 - side:",
+        "side(text) == side:",
+        (RULES,),
+    ),
+    Mutant(
+        "filter: repeated numbers count once",
+        "data/forms/rules.py",
+        "return sorted(_NO_DIGIT",
+        "return set(_NO_DIGIT",
+        (RULES,),
+    ),
+    Mutant(
+        "filter: every language is as long as the other",
+        "data/forms/rules.py",
+        "usual=self._balance.usual)",
+        "usual=0)",
+        (RULES,),
+    ),
+    Mutant("filter: the median lies too low", "data/forms/pairing.py", "if seen > half:", "if seen >= half:", (RULES,)),
+    Mutant(
+        "filter: a rule that is skipped is asked",
+        "cli/filter.py",
+        "left_out = {*given.skip, *(",
+        "left_out = {*(",
+        (FILTER,),
+    ),
+    Mutant(
+        "filter: what is rejected stays",
+        "cli/filter.py",
+        "                saver.add(example.raw)\n            elif",
+        "                saver.add(example.raw)\n            saver.add(example.raw)\n            if",
+        (FILTER,),
+    ),
+    Mutant("backtranslate: chance begins anew", "cli/backtranslate.py", "first=done + 1)", "first=1)", (BACK,)),
+    Mutant("backtranslate: a torn line stays", "cli/backtranslate.py", "        file.truncate()\n", "", (BACK,)),
+    Mutant(
+        "backtranslate: another tag is gone on with",
+        "cli/backtranslate.py",
+        ' or not line.startswith((tag, b"\\t"))',
+        "",
+        (BACK,),
+    ),
+    Mutant(
+        "split: parts have the usual sizes",
+        "data/forms/split.py",
+        "[sizes.get(part) for part in",
+        "[None for part in",
+        (SPLIT,),
+    ),
+)
+
+
 MUTANTS = (
     *NATIVE,
+    *CORPORA,
     *ENGINES,
     *CLIPS,
     *COSTS,

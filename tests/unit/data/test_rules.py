@@ -36,7 +36,7 @@ FRENCH = "le chien est dans la maison et il ne se trouve pas avec les enfants qu
         (rules.Long(3), [("a b c d", "x"), ("x", "1 2 3 4")], [("a b c", "a b c")]),
         (
             rules.Numbers(),
-            [("4 dogs", "5 Hunde"), ("1 or 2", "1"), ("a", "7 x")],
+            [("4 dogs", "5 Hunde"), ("1 or 2", "1"), ("a", "7 x"), ("1 to 1", "1")],
             [("1,000.5 km", "1.000,5 km"), ("on 12 May", "am 12. Mai"), ("1 2", "2 1"), ("two", "zwei")],
         ),
         (
