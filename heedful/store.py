@@ -27,6 +27,8 @@ Stored = TypeVar("Stored", bound=BaseModel)
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+MODEL = "model.safetensors"
+"""Weights of the finished model."""
 
 
 @dataclass(frozen=True)

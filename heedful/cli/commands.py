@@ -105,6 +105,9 @@ GROUPS: Sequence[Group] = (
             "compare": Command(
                 "heedful.cli.compare", "trained runs side by side: scores, speed, learning; a table and plots"
             ),
+            "calibrate": Command(
+                "heedful.cli.calibrate", "learn how far a translation model's own scores say how good it is"
+            ),
             "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
         },
     ),

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from heedful.engines.int8 import SCALE, Bytes
 from heedful.errors import RunError
 from heedful.store import (
+    MODEL,
     Manifest,
     digest,
     fill,
@@ -27,7 +28,6 @@ from heedful.store import (
 from heedful.training.listeners import Evaluation, Keeper, Progress, Snapshot
 from heedful.training.restoring import require_alike
 
-MODEL = "model.safetensors"
 _GATHERED = "gathered"
 
 

@@ -12,9 +12,9 @@ from heedful.engines.int8 import SCALE, Bytes, matrices
 from heedful.errors import RunError
 from heedful.foreign.folders import is_hugging_face
 from heedful.models.initialisation import unfilled
-from heedful.runs.checkpoints import MODEL, best_step, read_weights
+from heedful.runs.checkpoints import best_step, read_weights
 from heedful.runs.load import open_run, save_run
-from heedful.store import fill, read_manifest, save_tensors, whole_folder, write_manifest
+from heedful.store import MODEL, fill, read_manifest, save_tensors, whole_folder, write_manifest
 
 _CURVE = "metrics.jsonl"
 

@@ -31,6 +31,7 @@ from heedful.tasks.faces import Asked, Face, Unread, in_batches
 from heedful.tasks.inspecting import Scope
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
+from heedful.tasks.translation.confidence import Confidence
 from heedful.tasks.translation.translations import (
     Alignment,
     Links,
@@ -77,6 +78,7 @@ class Translator(Face):
         max_source: longest source in tokens, the one that ends it included.
         max_target: longest translation, likewise; None where the model's positions have no end.
         generation: what `search` and `length` were made of.
+        confidence: how good translations probably are, where that was learned.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Translator(Face):
         max_source: int,
         max_target: int | None = None,
         generation: GenerationConfig = BeamConfig(),  # noqa: B008 - frozen
+        confidence: Confidence | None = None,
     ) -> None:
         self.models = tuple(models)
         self.source = source
@@ -98,6 +101,7 @@ class Translator(Face):
         self.length = length
         self.max_source = max_source
         self.generation = generation
+        self.confidence = confidence
         self.device = next(self.models[0].parameters()).device
         self._written = Target(target, device=self.device, longest=max_target)
 

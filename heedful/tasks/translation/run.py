@@ -21,12 +21,14 @@ from heedful.errors import RunError
 from heedful.metrics.translation import bleu
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
+from heedful.store import MODEL, read_manifest, stored
 from heedful.tasks.counted import Counted
 from heedful.tasks.criteria import Criterion, Decorrelated, Likelihood, build_criterion
 from heedful.tasks.exam import Asking
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples
 from heedful.tasks.searches import Length, build_length, build_search
+from heedful.tasks.translation.confidence import FILE, Confidence
 from heedful.tasks.translation.exam import TranslationExam
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.fitting import Amount, chosen
@@ -109,11 +111,19 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         return TranslationExam(list(reader), text=" and ".join(map(str, reader.paths)), part=part, asking=asking)
 
     def face(self, run: TranslationRun, model: Model, *, step: int | None = None) -> Translator:
-        """Sentences in, sentences out."""
-        return self.together([run], [model])
+        """Sentences in, sentences out; what a finished model was calibrated by counts for it alone."""
+        path = run.folder / FILE
+        known = stored(path, Confidence) if step is None and path.exists() else None
+        of_these = known is not None and known.weights == read_manifest(run.folder).files.get(MODEL)
+        return self._translator([run], [model], known if of_these else None)
 
     def together(self, runs: Sequence[TranslationRun], models: Sequence[Model]) -> Translator:
         """Models of one vocabulary, which vote."""
+        return self._translator(runs, models, None)
+
+    def _translator(
+        self, runs: Sequence[TranslationRun], models: Sequence[Model], confidence: Confidence | None
+    ) -> Translator:
         first = runs[0]
         ends = [run.recipe.model.longest for run in runs]
         for other in runs[1:]:
@@ -130,6 +140,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
             max_source=min(run.recipe.data.max_length for run in runs),
             max_target=min((end.tokens for end in ends if end is not None), default=None),
             generation=first.recipe.generation,
+            confidence=confidence,
         )
 
 

@@ -17,6 +17,7 @@ from heedful.generation.search import Search
 from heedful.tasks.faces import CUT, IN_PARTS, Lines, Unread, cell, despite
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore
+from heedful.tasks.translation.signs import signs
 
 if TYPE_CHECKING:
     from heedful.tasks.translation.face import Translator
@@ -54,7 +55,12 @@ class Translation:
     @property
     def notes(self) -> tuple[str, ...]:
         """How the sentence was read if it is too long; see `Lines.notes`."""
-        return (*([IN_PARTS] if self.parts else []), *([CUT] if self.cut else []))
+        return (*([IN_PARTS] if self.parts else []), *([CUT] if self.cut else []), *self.signs)
+
+    @property
+    def signs(self) -> tuple[str, ...]:
+        """What is suspicious of the best translation; see `signs`."""
+        return signs(self.source, self.candidates[0]) if self.source_tokens else ()
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:
@@ -210,6 +216,10 @@ class TranslationLines(Lines[Begun, tuple[int, Translation]]):
             "translation": translation.text,
             "candidates": [each.record for each in translation.candidates],
         }
+        if self.translator.confidence is not None and translation.source_tokens:
+            record["confidence"] = round(self.translator.confidence.of(translation.candidates[0]), 3)
+        if translation.signs:
+            record["signs"] = list(translation.signs)
         if translation.cut:
             record["cut"] = translation.cut
         if translation.parts:

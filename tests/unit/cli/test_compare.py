@@ -16,8 +16,7 @@ import torch
 
 import heedful
 from heedful.cli import train as train_command
-from heedful.runs.checkpoints import MODEL
-from heedful.store import read_manifest, write_manifest
+from heedful.store import MODEL, read_manifest, write_manifest
 
 Say = Callable[..., Any]
 QUICK = ("--samples", "20", "--device", "cpu")

@@ -16,9 +16,8 @@ from xml.etree import ElementTree
 import pytest
 
 from heedful.data.labels import Labels
-from heedful.runs.checkpoints import MODEL
 from heedful.runs.load import open_run
-from heedful.store import read_manifest, write_manifest
+from heedful.store import MODEL, read_manifest, write_manifest
 
 Say = Callable[..., Any]
 Tuned = Callable[[str], Path]

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from heedful import store as files
 from heedful.errors import RunError, TrainingError
 from heedful.runs import checkpoints
-from heedful.runs.checkpoints import MODEL, Checkpoints, finish, load_weights, mean, resume
-from heedful.store import Manifest, load_tensors, read_manifest, write_manifest
+from heedful.runs.checkpoints import Checkpoints, finish, load_weights, mean, resume
+from heedful.store import MODEL, Manifest, load_tensors, read_manifest, write_manifest
 from heedful.training.listeners import Evaluation, Progress, Snapshot
 
 

@@ -1,0 +1,125 @@
+"""`heedful calibrate`: how good translations probably are, learned from some whose references are known."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.chrf import CHRF
+
+import heedful
+from heedful.data.readers import TabSeparated
+from heedful.metrics.calibration import isotonic
+from heedful.tasks.translation.calibrated import Calibrated, calibrate
+from heedful.tasks.translation.confidence import Confidence, certainty
+
+Say = Callable[..., Any]
+NUMBERS = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
+PAIRS = [
+    (f"{n % 10} {n // 10}", f"{NUMBERS[n % 10]} {NUMBERS[n // 10]}" if n % 3 else "etwas ganz anderes")
+    for n in range(100)
+]
+
+
+@pytest.fixture
+def run(trained: Path, here: Path) -> Path:
+    """A copy that may be changed."""
+    (here / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS), encoding="utf-8")
+    return Path(shutil.copytree(trained, here / "run"))
+
+
+def test_confidence_is_the_curve_through_what_translations_had(run: Path, say: Say) -> None:
+    said = say("calibrate", run, "--data", "pairs.tsv", "--device", "cpu")
+    assert said.code == 0, said.err
+    assert "expected chrF" in said.out
+    assert said.lines[-1] == f"written: {run / 'confidence.json'}"
+    translator = heedful.load(run, kind=heedful.Translator, device="cpu")
+    found = translator.translate([source for source, _ in PAIRS])
+    xs = [each.candidates[0].log_probability / (len(each.candidates[0].ids) + 1) for each in found]
+    ys = [
+        CHRF().sentence_score(each.text, [target]).score / 100 for each, (_, target) in zip(found, PAIRS, strict=True)
+    ]
+    curve = isotonic(xs, ys)
+    (here := Path("s.txt")).write_text("1 2\n\n7\n")
+    told = say("translate", run, "--input", here, "--format", "jsonl", "--device", "cpu")
+    records = [json.loads(line) for line in told.lines]
+    assert "confidence" not in records[1], "nothing was translated"
+    for record in (records[0], records[2]):
+        best = record["candidates"][0]
+        expected = curve(best["log_probability"] / (len(best["tokens"]) + 1))
+        assert record["confidence"] == pytest.approx(expected, abs=2e-3)  # both sides are rounded
+
+
+def test_folds_do_not_see_what_they_are_asked(run: Path) -> None:
+    translator = heedful.load(run, kind=heedful.Translator, device="cpu")
+    learned = calibrate(translator, PAIRS, weights="x")
+    found = translator.translate([source for source, _ in PAIRS])
+    xs = [certainty(each.candidates[0]) for each in found]
+    others = [place for place in range(100) if place % 5 != 3]
+    curve = isotonic([xs[place] for place in others], [learned.actual[place] for place in others])
+    mine = list(range(3, 100, 5))
+    assert [learned.expected[place] for place in mine] == pytest.approx([curve(xs[place]) for place in mine], abs=1e-9)
+
+
+def test_the_table_has_all_sentences_and_honest_errors() -> None:
+    rng = np.random.default_rng(1)
+    actual = rng.random(53)
+    expected = np.clip(actual + rng.normal(size=53) * 0.1, 0, 1)
+    learned = Calibrated(Confidence(weights="x", points=((0.0, 0.0),)), list(expected), list(actual))
+    table = learned.table()
+    assert sum(int(row[1]) for row in table.rows) == 53
+    assert learned.correlation == pytest.approx(np.corrcoef(expected, actual)[0, 1], abs=1e-9)
+    weighted = sum(int(row[1]) * float(row[3]) for row in table.rows) / 53
+    assert weighted == pytest.approx(actual.mean(), abs=1e-3)
+    assert f"mean error {np.abs(expected - actual).mean():.3f}" in table.notes[0]
+
+
+def test_other_weights_are_not_judged_by_it(run: Path, trained: Path, say: Say) -> None:
+    assert say("calibrate", run, "--data", "pairs.tsv", "--device", "cpu", "--sentences", "60").code == 0
+    assert heedful.load(run, device="cpu").confidence is not None
+    assert heedful.load(run, run, device="cpu").confidence is None, "several models are sure of other things"
+    manifest = json.loads((run / "manifest.json").read_text())
+    step = manifest["checkpoints"][0]
+    assert heedful.load(run, device="cpu", step=step).confidence is None
+    content = json.loads((run / "confidence.json").read_text())
+    (run / "confidence.json").write_text(json.dumps({**content, "weights": "0" * 64}))
+    assert heedful.load(run, device="cpu").confidence is None
+    (run / "confidence.json").write_text("{")
+    assert "confidence.json: is damaged" in say("translate", run, "1", "--device", "cpu").complaint
+
+
+def test_many_sentences_are_thinned_out_evenly(run: Path, say: Say) -> None:
+    said = say("calibrate", run, "--data", "pairs.tsv", "--device", "cpu", "--sentences", "51")
+    assert "translating 51 sentences of pairs.tsv" in said.err
+    assert say("calibrate", run, "--device", "cpu").code in (0, 2), "its validation set may be too small"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--data", "few.tsv"], "3 sentences are too few to learn from; give at least 50"),
+        (["--data", "none.tsv"], "none.tsv"),
+        (["--data", "pairs.tsv", "--sentences", "0"], "sentences"),
+        (["--data", "pairs.tsv", "--source", "few.tsv"], "--data"),
+    ],
+)
+def test_mistakes(words: list[str], complaint: str, run: Path, say: Say) -> None:
+    Path("few.tsv").write_text("1\teins\n" * 3)
+    assert complaint in say("calibrate", run, *words).complaint
+    assert not (run / "confidence.json").exists()
+
+
+def test_runs_of_other_kinds_and_unfinished_ones_are_not_taken(
+    run: Path, tuned: Callable[[str], Path], say: Say
+) -> None:
+    assert "its task is tagging where translation is needed" in say("calibrate", tuned("tagging")).complaint
+    manifest = json.loads((run / "manifest.json").read_text())
+    del manifest["files"]["model.safetensors"]
+    (run / "manifest.json").write_text(json.dumps({**manifest, "finished": False}))
+    assert "is not trained to its end" in say("calibrate", run, "--data", "pairs.tsv").complaint
+    assert len(list(TabSeparated(Path("pairs.tsv")))) == 100
