@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+_LAYER = re.compile(r"(?:^|\.)(?:layers|cells)\.(\d+)\.")
 _EMBEDDING = re.compile(r"(?:^|\.)embedding\.")
 
 
