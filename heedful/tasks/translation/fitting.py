@@ -10,7 +10,7 @@ from typing import Final, TypeVar, final
 from heedful.architectures.model import TransformerConfig
 from heedful.data.readers import Pair
 from heedful.errors import DataError
-from heedful.recipes.text import TokenizerConfig
+from heedful.recipes.text import GivenPairConfig, TokenizerConfig
 from heedful.recipes.training import TrainingConfig
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.translation.recipe import TranslationRecipe
@@ -77,8 +77,8 @@ _RATE: Final = 5e-3
 """Of a width of 128 and two layers."""
 _POST_NORM: Final = 2e-3
 """The highest of a width of 128 that normalisation behind each sublayer stands."""
-_GOING_ON: Final = 0.3
-"""Share of the rate of a model that begins, with which one that was trained before learns on."""
+_SAME_WORDS: Final = 0.3
+"""Share of the rate of a model that begins, with which one that was trained learns on if its vocabulary stays."""
 _GOING_ON_PASSES: Final = 5
 """Over the text, where nobody says how many."""
 _OTHERS: Final = 1e-3
@@ -160,7 +160,8 @@ def chosen(amount: Amount, means: Means, *, recipe: TranslationRecipe) -> Settin
 
 
 def going_on(amount: Amount, *, recipe: TranslationRecipe, whole: Amount) -> Settings:
-    """What suits a model that is there already and learns on: a lower rate than one that begins, and batches like its.
+    """What suits a model that is there already and learns on: batches as of one that begins, and a rate as of one
+    where most pieces of the vocabulary are new, else a lower one (docs/going-on.md).
 
     Args:
         amount: of an epoch's own text.
@@ -175,12 +176,15 @@ def going_on(amount: Amount, *, recipe: TranslationRecipe, whole: Amount) -> Set
         rate = min(Shape.of(model).rate, most)
     else:
         rate = _OTHERS * math.sqrt(128 / model.d_model)
+    pieces = tokenizer.kind in ("bpe", "unigram") and tokenizer.target is None
+    if isinstance(tokenizer, GivenPairConfig):
+        rate *= _SAME_WORDS
     return {
-        **({"tokenizer.size": whole.vocabulary} if tokenizer.kind in ("bpe", "unigram") else {}),
+        **({"tokenizer.size": whole.vocabulary} if pieces else {}),
         "training.batch_tokens": batch,
-        "training.schedule": {"kind": "linear", "rate": float(f"{_GOING_ON * rate:.2g}"), "warmup_share": 0.1},
+        "training.schedule": {"kind": "linear", "rate": float(f"{rate:.2g}"), "warmup_share": 0.1},
         "training.monitor": "accuracy",
-        "training.evaluate_every": min(1000, max(50, round(amount.tokens / batch / 2))),
+        "training.evaluate_every": min(1000, max(50, round(min(passes, 2) * amount.tokens / batch / 4))),
     }
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from untrained import untrained
 
 import heedful
+from heedful.__main__ import main
 from heedful.data.descent import Descent
 from heedful.errors import DataError, HeedfulError, RecipeError, RunError
 from heedful.recipes.problems import risks
@@ -291,8 +292,9 @@ def test_rehearsed_text_is_in_the_vocabulary_in_batches_and_in_the_record(
     corpora = [open_corpus(run, part, say=said.append) for part in ("train", "validation")]
     task = run.kind.problem(run, *corpora, device=CPU)
     tokens = corpora[0]["target"].lengths
-    for epoch in range(3):
-        rows = np.concatenate(task.plan(epoch))
+    plans = [np.concatenate(task.plan(epoch)) for epoch in range(4)]
+    assert {*np.concatenate(plans)} == {*range(180)}, "all that is old has come by then"
+    for rows in plans:
         assert sorted(rows[rows < 60]) == list(range(60))
         # about as many pairs as make half of the tokens; lengths differ
         assert tokens[rows[rows >= 60]].sum() / tokens[rows].sum() == pytest.approx(0.5, abs=0.05)
@@ -390,7 +392,7 @@ def test_what_is_left_open_suits_a_model_that_goes_on(old: Path, going: Callable
     path.write_text(text.replace("[tokenizer]", ""))
     given = fitted(resolved(heedful.load_recipe(path)), device=CPU)
     assert given.tokenizer.kind == "given"
-    assert given.training.schedule == found.training.schedule
+    assert 0 < given.training.schedule.rate < found.training.schedule.rate, "new pieces have more to learn"
 
 
 def test_a_model_that_goes_on_learns_more_slowly_than_one_that_begins(small: Path, going: Callable[..., Path]) -> None:
@@ -401,3 +403,30 @@ def test_a_model_that_goes_on_learns_more_slowly_than_one_that_begins(small: Pat
     path.write_text(path.read_text().replace("init = ", "#"))
     anew = fitted(heedful.load_recipe(path, [f"--model.{key}={value}" for key, value in shape.items()]), device=CPU)
     assert 0 < on.training.schedule.rate < anew.training.schedule.rate
+
+
+def test_what_was_chosen_stays_when_a_run_that_began_with_another_goes_on(
+    trained: Path, going: Callable[..., Path]
+) -> None:
+    path, said = going(trained, "[tokenizer]"), list[str]()
+    path.write_text(path.read_text().replace('schedule = { kind = "constant", rate = 1e-2 }\n', ""))
+    folder = train(heedful.load_recipe(path), device="cpu").folder
+    before = open_run(folder).recipe
+    again = heedful.load_recipe(path, ["--training.steps", "6", "--training.minutes", "900"])
+    train(again, device="cpu", say=said.append)
+    assert said[0] == "going on where this run was left"
+    assert open_run(folder).recipe == before
+
+
+def test_it_is_described_before_it_is_trained(
+    trained: Path, going: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = sum(tensor.numel() for tensor in open_predecessor(trained).tensors.values())
+    assert main(["describe", str(going(trained))]) == 0
+    assert f"parameters  {count:,} " in capsys.readouterr().out
+    words = going(trained, '[tokenizer]\nkind = "words"')
+    old = open_predecessor(trained).tokenizers[0].size
+    assert main(["describe", str(words), "--tokenizer.size", "60"]) == 0
+    assert f"parameters  {count + (60 - old) * 16:,} " in capsys.readouterr().out
+    assert main(["describe", str(words)]) == 2
+    assert "a vocabulary of all words is as large as the text makes it; say how large with" in capsys.readouterr().err
