@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from heedful.data.descent import Descent, alike
+from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces, byte_level
 from heedful.data.tokenizers import (
     EOS,
     UNK,
@@ -160,6 +163,41 @@ def test_of_two_ways_to_cut_the_shorter_one_counts() -> None:
     assert Descent.between([one], new).fresh == 1
     assert not alike(one, Words([*letters, letters], lowercase=False))
     assert not alike(one, Words([*letters], lowercase=False))
+
+
+def test_marian_reads_two_languages_by_one_table() -> None:
+    """Its two sentencepiece models cut in their own ways, and one list says the ids of both."""
+    models = learned(1, size=70), learned(4, size=70, more=["wex", "bip"])
+    pieces = dict.fromkeys(piece for model in models for piece in model.pieces(range(UNK + 1, model.size)))
+    ids = {"</s>": 0, "<unk>": 1, **{piece: number for number, piece in enumerate(pieces, 2)}, "<pad>": len(pieces) + 2}
+    special = Special(bos=ids["<pad>"], eos=0, unk=1, others=frozenset({ids["<pad>"]}))
+    source, target = (MarianPieces(model.model, ids, special=special) for model in models)
+    assert alike(source, target)
+    new = learned(4, size=110, more=["wex", "bip"])
+    both, one = Descent.between([source, target], new), Descent.between([source], new)
+    assert both.kept == one.kept > 20
+    assert both.begun >= one.begun
+    assert len(both.parts) < len(one.parts), "the target's way to cut is the shorter one of its own language"
+    assert both.parts[both.rows == 1].tolist() == [ids["<pad>"]], "what texts begin with"
+    assert both.parts[both.rows == EOS].tolist() == [0]
+
+
+def test_bytes_know_where_words_begin() -> None:
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    letters = ["a", "b", "c", "Ġ"]
+    names = ["<s>", "</s>", *letters, "ab", "Ġa", "Ġab"]
+    content = byte_level({name: n for n, name in enumerate(names)}, ["Ġ a", "Ġa b", "a b"], prefix_space=False)
+    special = Special(bos=1, eos=1, others=frozenset({0}))
+    old = HuggingFace(content, special=special, opening=(0,))
+    new = Listed(["▁ab", "ab", "▁abc", "abc", "▁c", "z"], lowercase=False)
+    descent = Descent.between([old], new)
+    told = {new.pieces([n])[0]: [names[p] for p in descent.parts[descent.rows == n]] for n in range(UNK + 1, new.size)}
+    assert told == {"▁ab": ["Ġab"], "ab": ["ab"], "▁abc": ["Ġab", "c"], "abc": ["ab", "c"], "▁c": ["Ġ", "c"], "z": []}
+
+
+class Listed(Words):  # type: ignore[misc]  # pieces with marks, however a text is cut
+    def continues(self) -> Bool[np.ndarray, " size"]:
+        return np.array([not piece.startswith("▁") for piece in self.pieces(range(self.size))])
 
 
 class Cut(Words):  # type: ignore[misc]  # the same ids, another way to cut
