@@ -129,7 +129,7 @@ def freeze(model: nn.Module, config: TrainingConfig) -> None:
             raise RecipeError(
                 f'training.freeze = {count}: this model has {least} layers; set at most that, or "encoder"'
             )
-        still = {name for each in found for name, depth in each.of.items() if depth > each.layers - count}
+        still = {name for each in found for name, depth in each.of.items() if depth > max(each.layers, 1) - count}
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in still)
     if not any(parameter.requires_grad for parameter in model.parameters()):
