@@ -4081,6 +4081,48 @@ CORPORA = (
 )
 
 
+DESCENT = "tests/unit/data/test_descent.py"
+MIXING = "tests/unit/data/test_mixing.py"
+BEGUN_ANEW = "tests/unit/runs/test_going_on.py::test_each_table_of_a_new_vocabulary_descends_from_its_own"
+MOVED = "tests/unit/runs/test_going_on.py::test_rehearsed_text_may_move_and_must_be_there"
+GOING_ON = (
+    Mutant(
+        "a piece inside a word begins as pieces that begin words",
+        "data/descent.py",
+        "return [self._inside.get(letters, ids[0]), *ids[1:]] if letters else ids[1:]",
+        "return ids",
+        (DESCENT,),
+    ),
+    Mutant(
+        "every epoch rehearses the same examples",
+        "data/mixing.py",
+        "first, last = epoch * take, (epoch + 1) * take",
+        "first, last = 0, take",
+        (MIXING,),
+    ),
+    Mutant(
+        "what is rehearsed is a share of the new text alone",
+        "data/mixing.py",
+        "sums[0] / (1 - math.fsum(self.shares))",
+        "float(sums[0])",
+        (MIXING,),
+    ),
+    Mutant(
+        "the table of the target descends from that of the source",
+        "runs/relearned.py",
+        "descents[file].carried(",
+        "descents[files[0]].carried(",
+        (BEGUN_ANEW,),
+    ),
+    Mutant(
+        "rehearsed text that has moved is another text",
+        "runs/prepare.py",
+        "for key in (part, *data.mixed(part))",
+        "for key in (part,)",
+        (MOVED,),
+    ),
+)
+
 MUTANTS = (
     *NATIVE,
     *CORPORA,
@@ -4104,6 +4146,7 @@ MUTANTS = (
     *GLIMPSING,
     *CAPTIONED,
     *FIRST_HOUR,
+    *GOING_ON,
 )
 
 

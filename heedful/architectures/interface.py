@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Union
+from typing import Annotated, Any, ClassVar, Literal, Self, Union
 
 from pydantic import Field
 
@@ -84,6 +84,10 @@ class TiedArchitecture(TranslationArchitecture):
         """Whether words that have such a vector keep it."""
         return self.freeze_vectors
 
+    def learned(self) -> Self:
+        """Without the files of word vectors."""
+        return self.model_copy(update={"source_vectors": None, "target_vectors": None, "freeze_vectors": False})
+
 
 class EmbeddedConfig(Section):
     """Abstract: one table of embeddings, which may start from word vectors."""
@@ -102,6 +106,10 @@ class EmbeddedConfig(Section):
     def frozen_vectors(self) -> bool:
         """Whether words that have such a vector keep it."""
         return self.freeze_vectors
+
+    def learned(self) -> Self:
+        """Without the file of word vectors."""
+        return self.model_copy(update={"vectors": None, "freeze_vectors": False})
 
 
 class MemoryDecoderArchitecture(Architecture):

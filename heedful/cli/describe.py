@@ -122,23 +122,22 @@ def _of_folder(folder: Path, overrides: Sequence[str]) -> Callable[[], nn.Module
 def _of_recipe(path: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
     """What builds the model of a recipe, of which its `init` may decide, and the entries of its vocabulary."""
     recipe = load_recipe(path, overrides)
+    given = None
     if getattr(recipe, "init", None) is not None:
-        from heedful.runs.initial import given_tokenizer, resolved
+        from heedful.runs.initial import given_tokenizers, resolved
 
         recipe = resolved(recipe)
-        source: object = given_tokenizer(recipe)
-    else:
-        if recipe.is_open:
-            from heedful.runs.device import find_device
-            from heedful.runs.fitted import fitted
+        given = given_tokenizers(recipe)
+    if given is None and recipe.is_open:
+        from heedful.runs.device import find_device
+        from heedful.runs.fitted import fitted
 
-            recipe = fitted(recipe, device=find_device(None))
-        source = getattr(recipe, "tokenizer", None)  # pictures have none
-    size = getattr(source, "size", None)
-    if source is not None and size is None:
+        recipe = fitted(recipe, device=find_device(None))
+    cut = getattr(recipe, "tokenizer", None)  # pictures have none
+    if given is None and cut is not None and cut.size is None:
         raise RecipeError(
-            f"{path}: a vocabulary of all {recipe.tokenizer.kind} is as large as the text makes it; say how large "
-            "with --tokenizer.size"
+            f"{path}: a vocabulary of all {cut.kind} is as large as the text makes it; say how large with "
+            "--tokenizer.size"
         )
 
     from heedful.tasks.kind import kind_of
@@ -146,7 +145,9 @@ def _of_recipe(path: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
     kind = kind_of(recipe)
     if kind.outputs is not None:
         raise RecipeError(f"task: {recipe.task} has as many outputs as the data have {kind.outputs}; train first")
-    return partial(kind.build, recipe, dict.fromkeys(kind.words, int(size or 0)))
+    if given is not None:
+        return partial(kind.build, recipe, {file: each.size for file, each in zip(kind.words, given, strict=True)})
+    return partial(kind.build, recipe, dict.fromkeys(kind.words, 0 if cut is None else int(cut.size)))
 
 
 def _published(given: Arguments, overrides: Sequence[str]) -> None:

@@ -36,6 +36,7 @@ _FORMAT = 2
 _DESCRIPTION = "corpus.json"
 _START = np.dtype("<i8")
 _DIGESTS, _DIGEST = "digests", np.dtype("<u8")
+_TEXTS = "texts"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,12 @@ class Report:
     kept: int
     empty: int
     too_long: int
+
+    @classmethod
+    def total(cls, reports: Iterable[Report]) -> Report:
+        """Of several texts together."""
+        kept, empty, too_long = zip(*((each.kept, each.empty, each.too_long) for each in reports), strict=True)
+        return cls(sum(kept), sum(empty), sum(too_long))
 
 
 @dataclass(frozen=True)
@@ -151,12 +158,14 @@ class Corpus:
         sides: the ids or arrays of all examples, by the side's name.
         digests: a number for each example, equal for those that are the same; None where there are none, as in corpora
             of older versions.
+        texts: what was kept and dropped of each text that it was made of; they stand one after the other.
     """
 
     folder: Path
     report: Report
     sides: Mapping[str, Side]
     digests: UInt64[np.ndarray, " N"] | None = None
+    texts: tuple[Report, ...] = ()
 
     @classmethod
     def open(cls, folder: Path, *, fingerprint: str | None = None) -> Corpus:
@@ -183,9 +192,12 @@ class Corpus:
             if not sides:
                 raise ValueError("without sides")
             digests = _map_digests(folder, record[_DIGESTS], count=report.kept) if _DIGESTS in record else None
+            texts = tuple(Report(**each) for each in record.get(_TEXTS, [record["report"]]))
+            if Report.total(texts) != report:
+                raise ValueError("texts that are not all of it")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(f"{folder}: damaged corpus ({error}); encode the text again") from None
-        return cls(folder, report, sides, digests)
+        return cls(folder, report, sides, digests, texts)
 
     def __len__(self) -> int:
         return self.report.kept
@@ -229,6 +241,7 @@ def write_corpus(
     *,
     encoding: Encoding[Example],
     fingerprint: str = "",
+    more: Sequence[Iterable[Example]] = (),
 ) -> Corpus:
     """Encodes examples into a folder, in place of the corpus that may be there.
 
@@ -239,6 +252,7 @@ def write_corpus(
         examples: what to encode, read once.
         encoding: how.
         fingerprint: what the corpus depends on, for `Corpus.open` to compare.
+        more: further texts, which stand behind the first; `Corpus.texts` says where each ends.
 
     Raises:
         DataError: an example cannot be read, or none is left.
@@ -248,10 +262,15 @@ def write_corpus(
         with ExitStack() as files:
             growing = {name: _Growing(files, beside / name, size=size) for name, size in encoding.sizes.items()}
             digests = None if encoding.identity is None else _Digests(files, beside / _DIGESTS, of=encoding.identity)
-            report = _encode(examples, encoding.encode, list(growing.values()), digests)
-            _require_some(report)
+            texts = []
+            for text in (examples, *more):
+                texts.append(_encode(text, encoding.encode, list(growing.values()), digests))
+                _require_some(texts[-1])
         sides = {name: side.about() for name, side in growing.items()}
-        about = {"format": _FORMAT, "fingerprint": fingerprint, "report": asdict(report), "sides": sides}
+        report = asdict(Report.total(texts))
+        about = {"format": _FORMAT, "fingerprint": fingerprint, "report": report, "sides": sides}
+        if more:
+            about[_TEXTS] = [asdict(each) for each in texts]
         if digests is not None:
             about[_DIGESTS] = digests.sum.hexdigest()
         (beside / _DESCRIPTION).write_text(json.dumps(about, indent=1))

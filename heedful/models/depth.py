@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+_LAYER = re.compile(r"(?:^|\.)(?:layers|cells)\.(\d+)\.")
 _EMBEDDING = re.compile(r"(?:^|\.)embedding\.")
 
 
@@ -19,7 +19,7 @@ class Depths:
     Attributes:
         layers: how many there are between embedding and head.
         of: of each parameter 0 in the head, 1 in the highest layer and what belongs to all layers, such as a last norm,
-            `layers` in the lowest one, and `layers` + 1 in the embeddings.
+            `layers` in the lowest one, and one more in the embeddings; these have 2 where there is no layer.
     """
 
     layers: int
@@ -44,4 +44,4 @@ def _depth(name: str, *, layers: int, body: str) -> int:
         return 0
     if found := _LAYER.search(name):
         return layers - int(found[1])
-    return layers + 1 if _EMBEDDING.search(name) else 1
+    return max(layers, 1) + 1 if _EMBEDDING.search(name) else 1

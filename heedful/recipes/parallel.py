@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from heedful.recipes.recipe import Mixed
 from heedful.recipes.section import InputPath, Section, kind_from
 from heedful.recipes.text import Column, Name
 
@@ -89,6 +90,21 @@ def _kind_of_text(table: Mapping[str, Any]) -> str | None:
     return "jsonl" if name.endswith((".jsonl", ".ndjson")) and "source_column" not in table else "tsv"
 
 
+class MixedLinesConfig(Mixed, LinesConfig):
+    """Two files whose lines translate each other, plain or gzipped."""
+
+
+class MixedTsvConfig(Mixed, TsvConfig):
+    """One file of tab-separated columns, plain or gzipped."""
+
+
+class MixedJsonlConfig(Mixed, JsonlConfig):
+    """One file with a JSON object on each line, plain or gzipped."""
+
+
 ParallelTextConfig = Annotated[
     LinesConfig | TsvConfig | JsonlConfig, Field(discriminator="kind"), kind_from(_kind_of_text)
+]
+MixedTextConfig = Annotated[
+    MixedLinesConfig | MixedTsvConfig | MixedJsonlConfig, Field(discriminator="kind"), kind_from(_kind_of_text)
 ]

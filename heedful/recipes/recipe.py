@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -66,6 +66,22 @@ class Architecture(Section):
         """Whether words that have such a vector keep it."""
         return False
 
+    def learned(self) -> Self:
+        """As weights have it that were trained: word vectors that they began with have learned on."""
+        return self
+
+
+class Mixed(Section):
+    """Abstract: a text that is mixed into another one."""
+
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """share of the tokens of each epoch that are of this text; its examples take turns, so each epoch has others"""
+
+    if TYPE_CHECKING:  # each form of text has its own
+
+        def reader(self) -> Reader[Any]:
+            """Its examples, to be read as often as one likes; `DataError` where a file is missing."""
+
 
 class DataConfig(Section):
     """What is learned from, and what is measured on.
@@ -82,6 +98,14 @@ class DataConfig(Section):
         """The examples of a part, to be read as often as one likes; `DataError` where a file is missing."""
         reader: Reader[Any] = getattr(self, part).reader()
         return reader
+
+    def mixed(self, part: str) -> Mapping[str, Mixed]:
+        """Further texts that belong to a part, by their keys in this table; most parts are one text."""
+        return {}
+
+    def readers(self, part: str) -> Mapping[str, Reader[Any]]:
+        """Every text of a part by its key, the part's own first; `DataError` where a file is missing."""
+        return {part: self.reader(part), **{key: text.reader() for key, text in self.mixed(part).items()}}
 
     @property
     def measured(self) -> str:
@@ -177,10 +201,12 @@ class TunedRecipe(Recipe):
     Attributes:
         body: attribute of the part that both have; empty where it is all of them.
         origin: what the other one must be, in words.
+        relearns: whether a vocabulary may be learned anew, in which pieces begin with what the other one knows of them.
     """
 
     body: ClassVar[str]
     origin: ClassVar[str]
+    relearns: ClassVar[bool] = False
 
     if TYPE_CHECKING:
         init: InputPath | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
@@ -154,6 +154,24 @@ class GivenTokenizerConfig(Section):
     """The vocabulary of the trained model that `init` names."""
 
     kind: Literal["given"] = "given"
+
+
+class GivenPairConfig(GivenTokenizerConfig):
+    """The vocabularies of the trained model that `init` names; what is said of them is filled in."""
+
+    joint: bool = True
+    """one vocabulary for both languages, or one for each; as that model has it"""
+    lowercase: bool = False
+    """whether everything is lowercased first; as that model has it"""
+
+    @property
+    def target(self) -> None:
+        """None: how the target is cut is given too."""
+
+    @property
+    def written(self) -> Self:
+        """How the target is cut."""
+        return self
 
 
 WordsTokenizerConfig = Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -178,20 +178,33 @@ class TrainingConfig(Section):
         return keep
 
 
-class FineTuningConfig(TrainingConfig):
+class TunedTrainingConfig(TrainingConfig):
     """The training loop of a model that may begin with the weights of another one.
+
+    Abstract: each task adds what it may minimise and monitor.
+
+    Attributes:
+        stacks: attributes of a model that hold layers on top of each other, each with embeddings below.
+    """
+
+    stacks: ClassVar[tuple[str, ...]] = ("encoder",)
+
+    freeze: Annotated[Annotated[int, Field(ge=0)] | Literal["embeddings", "encoder"], Mark.FIXED] = 0
+    """what keeps the weights it begins with: the "embeddings", these and as many layers, from the lowest on, or the
+    whole "encoder"; 0 is nothing"""
+    layer_decay: Annotated[float, Field(gt=0, le=1), Mark.FIXED] = 1.0
+    """what the learning rate is multiplied by from each layer to the one below it; the head has the full rate"""
+
+
+class FineTuningConfig(TunedTrainingConfig):
+    """The training loop of an encoder with a head; see above.
 
     Abstract: each task adds what it may minimise and monitor.
     """
 
-    freeze: Annotated[Annotated[int, Field(ge=0)] | Literal["encoder"], Mark.FIXED] = 0
-    """what keeps the weights it begins with: the embeddings and as many layers, from the lowest on, or the whole
-    "encoder"; 0 is nothing"""
     min_steps: Count | None = None
     """updates until which training goes on behind the last of `epochs`, so that few examples are seen often enough
     (Mosbach et al. 2021); `steps`, `minutes` and `patience` end it all the same"""
-    layer_decay: Annotated[float, Field(gt=0, le=1), Mark.FIXED] = 1.0
-    """what the learning rate is multiplied by from each layer to the one below it; the head has the full rate"""
 
     @field_validator("min_steps")
     @classmethod

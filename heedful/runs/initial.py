@@ -9,24 +9,30 @@ from typing import Any, Final, TypeVar
 import torch
 from torch import nn
 
-from heedful.architectures.interface import EmbeddedConfig
+from heedful.architectures.interface import TranslationArchitecture
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError, RunError
-from heedful.recipes.load import filled
-from heedful.recipes.recipe import Recipe, TunedRecipe
+from heedful.recipes.load import filled, left_open
+from heedful.recipes.recipe import Architecture, Recipe, TunedRecipe
 from heedful.recipes.text import GivenTokenizerConfig
-from heedful.runs.origin import open_origin
+from heedful.runs.origin import open_predecessor
+from heedful.runs.relearned import relearned
 from heedful.tasks.kind import Run, kind_of
-from heedful.tasks.origin import Origin
+from heedful.tasks.origin import Predecessor
 
 _FREE: Final = (
     "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "initialisation", "summary", "d_hidden",
     "bag",
 )  # fmt: skip
 """Keys of a model that say nothing of what the weights of its body are."""
+_GIVEN: Final = {"tokenizer": {"kind": "given"}}
 _SHOWN: Final = 4
-_MODELS: Final[Mapping[type, str]] = {DecoderConfig: "a language model", EncoderConfig: "an encoder"}
+_MODELS: Final[Mapping[type[Architecture], str]] = {
+    DecoderConfig: "a language model",
+    EncoderConfig: "an encoder",
+    TranslationArchitecture: "a model that translates",
+}
 
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
@@ -45,26 +51,27 @@ def resolved(recipe: AnyRecipe) -> AnyRecipe:
             raise RecipeError('tokenizer.kind = "given": needs init, the folder of the model that gives its vocabulary')
         return recipe
     origin = _origin(recipe)
-    if "tokenizer" in recipe.model_fields_set and not isinstance(recipe.tokenizer, GivenTokenizerConfig):
+    named = recipe if "tokenizer" in recipe.model_fields_set else filled(recipe, _GIVEN, place="")
+    if not (named.relearns or isinstance(named.tokenizer, GivenTokenizerConfig)):
         raise RecipeError(
             f"tokenizer: init = {recipe.init} brings its own vocabulary; leave the table [tokenizer] away"
         )
-    settings = {"tokenizer": {"kind": "given"}, "model": _model(recipe, origin)}
-    return filled(recipe, settings, place=f"init = {recipe.init}")
+    settings, place = {"model": _model(recipe, origin), **_vocabulary(named, origin)}, f"init = {recipe.init}"
+    filled(named, {**settings, "init": None}, place=place)  # what waited for the model is complained of now
+    return filled(named, settings, place=place)
 
 
-def given_tokenizer(recipe: Recipe) -> Tokenizer | None:
-    """The vocabulary of the model that `init` names; None where the run learns its own."""
-    if not isinstance(recipe, TunedRecipe) or recipe.init is None:
+def given_tokenizers(recipe: Recipe) -> tuple[Tokenizer, ...] | None:
+    """The vocabularies of the model that `init` names; None where the run learns its own."""
+    if not isinstance(recipe, TunedRecipe) or not isinstance(recipe.tokenizer, GivenTokenizerConfig):
         return None
-    tokenizer = _origin(recipe).tokenizer
-    assert isinstance(tokenizer, Tokenizer), "models of these kinds have one vocabulary"
-    return tokenizer
+    return _origin(recipe).tokenizers
 
 
 def begin_run(folder: Path, recipe: Recipe) -> Run[Any, Any]:
     """A new run with freshly learned vocabularies; nothing is written."""
-    return Run(folder, recipe, kind_of(recipe).learn(recipe, given=given_tokenizer(recipe)))
+    kind, given = kind_of(recipe), given_tokenizers(recipe)
+    return Run(folder, recipe, kind.learn(recipe, given=None) if given is None else kind.take(recipe, given))
 
 
 def fresh(run: Run[Any, Any], *, say: Callable[[str], None]) -> nn.Module:
@@ -75,56 +82,83 @@ def fresh(run: Run[Any, Any], *, say: Callable[[str], None]) -> nn.Module:
     """
     model: nn.Module = run.model()
     if isinstance(run.recipe, TunedRecipe) and run.recipe.init is not None:
-        _warm(model, run.recipe, say=say)
+        _warm(model, run, say=say)
     run.kind.warm(run, model, say=say)
     return model
 
 
-def _warm(model: nn.Module, recipe: TunedRecipe, *, say: Callable[[str], None]) -> None:
+def _warm(model: nn.Module, run: Run[Any, Any], *, say: Callable[[str], None]) -> None:
     """Copies what `init` knows of a model's body, of which the other model may lack the summary of a text alone."""
+    recipe = run.recipe
     origin = _origin(recipe)
+    given = isinstance(recipe.tokenizer, GivenTokenizerConfig)
+    tensors = origin.tensors if given else relearned(origin, run, say=say)
     prefix = f"{recipe.body}." if recipe.body else ""
     wanted = {name: parameter for name, parameter in model.named_parameters() if name.startswith(prefix)}
-    taken = {name: parameter for name, parameter in wanted.items() if name in origin.tensors}
+    taken = {name: parameter for name, parameter in wanted.items() if name in tensors}
     for name, parameter in wanted.items():
         if name not in taken and not name.startswith(f"{prefix}summary."):
             raise RunError(f"{recipe.init}: has no {name}, which this model needs; name another init")
-        if name in taken and origin.tensors[name].shape != parameter.shape:
+        if name in taken and tensors[name].shape != parameter.shape:
             raise RunError(
-                f"{recipe.init}: {name} is {_shape(origin.tensors[name])} where this model has {_shape(parameter)}; "
+                f"{recipe.init}: {name} is {_shape(tensors[name])} where this model has {_shape(parameter)}; "
                 "name another init"
             )
     with torch.no_grad():
         for name, parameter in taken.items():
-            parameter.copy_(origin.tensors[name])
+            parameter.copy_(tensors[name])
     fresh = [name for name, _ in model.named_parameters() if name not in taken]
-    left = [name for name in origin.tensors if name not in taken]
+    left = [name for name in tensors if name not in taken]
     numbers = sum(parameter.numel() for parameter in taken.values())
     say(f"{recipe.init}: {numbers:,} weights taken over; new: {_parts(fresh)}; left behind: {_parts(left)}")
 
 
-def _origin(recipe: TunedRecipe) -> Origin:
+def _origin(recipe: TunedRecipe) -> Predecessor:
     assert recipe.init is not None
     if not recipe.init.is_dir():
         raise RunError(f"init = {recipe.init}: there is no such folder; name that of a run or of a downloaded model")
-    origin = open_origin(recipe.init)
+    origin = open_predecessor(recipe.init)
+    needed = f'task = "{recipe.task}" needs {recipe.origin}; name another one'
     if not recipe.begins_with(origin.model):
-        found = _MODELS.get(type(origin.model), "a model that translates")
-        raise RecipeError(
-            f'init = {recipe.init}: is {found}, and task = "{recipe.task}" needs {recipe.origin}; name another one'
-        )
+        raise RecipeError(f"init = {recipe.init}: is {_described(origin.model)}, and {needed}")
+    if len(origin.tokenizers) != len(kind_of(recipe).words):
+        has = f"has {len(origin.tokenizers)} vocabularies of text instead of {len(kind_of(recipe).words)}"
+        raise RecipeError(f"init = {recipe.init}: {has}, and {needed}")
     return origin
 
 
-def _model(recipe: TunedRecipe, origin: Origin) -> dict[str, Any]:
+def _described(model: Architecture) -> str:
+    """What somebody might have taken it for."""
+    for promise, words in _MODELS.items():
+        if isinstance(model, promise):
+            return words
+    return f"a model of the kind {model.kind}"
+
+
+def _vocabulary(recipe: TunedRecipe, origin: Predecessor) -> dict[str, Any]:
+    """What the recipe leaves open of its vocabulary and the origin decides; of a given one that is no choice."""
+    found = {}
+    for key, value in kind_of(recipe).likened(recipe, origin).items():
+        dotted = f"tokenizer.{key}"
+        if left_open(recipe, dotted):
+            found[dotted] = value
+        elif isinstance(recipe.tokenizer, GivenTokenizerConfig) and getattr(recipe.tokenizer, key) != value:
+            raise RecipeError(
+                f"{dotted}: init = {recipe.init} has {str(value).lower()}, and its vocabulary is given; leave it away"
+            )
+    return found
+
+
+def _model(recipe: TunedRecipe, origin: Predecessor) -> dict[str, Any]:
     """The architecture of the origin with what the recipe may change of it."""
-    given, model = recipe.model, origin.model
+    given, model = recipe.model, origin.model.learned()
+    if "model" not in recipe.model_fields_set and given.kind != model.kind:
+        return model.model_dump(mode="json", exclude_none=True)
     if given.kind != model.kind:
         raise RecipeError(
-            f'model.kind = "{given.kind}": init = {recipe.init} is of the kind "{model.kind}"; leave model.kind away'
+            f'model.kind = "{given.kind}": init = {recipe.init} is of the kind "{model.kind}"; leave model.kind away, '
+            f'or set it to "{model.kind}" where other keys of [model] are given'
         )
-    if isinstance(model, EmbeddedConfig):  # word vectors that it started from have learned on
-        model = model.model_copy(update={"vectors": None, "freeze_vectors": False})
     known = type(given).model_fields  # another task's model may have a head of its own
     theirs = {key: value for key, value in model.model_dump(mode="json", exclude_none=True).items() if key in known}
     ours = given.model_dump(mode="json", exclude_none=True)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from heedful.errors import RecipeError
 from heedful.models.depth import depths
+from heedful.recipes import toml
 from heedful.recipes.training import (
     AdamConfig,
     ConstantConfig,
@@ -20,6 +21,7 @@ from heedful.recipes.training import (
     NoamConfig,
     SgdConfig,
     TrainingConfig,
+    TunedTrainingConfig,
 )
 from heedful.runs.checkpoints import Checkpoints
 from heedful.tasks.kind import Run
@@ -30,8 +32,6 @@ from heedful.training.optimizers import Adam, MovingAverage, Optimizer, Sgd
 from heedful.training.precision import Exact, Half, is_faster_in_bf16
 from heedful.training.schedules import ByClock, Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
 from heedful.training.trainer import Habits, Limits, Trainer
-
-_BODY = "encoder"
 
 
 def build_trainer(
@@ -116,26 +116,32 @@ def freeze(model: nn.Module, config: TrainingConfig) -> None:
     """Takes out of training what the recipe wants to keep as it is; nothing in tasks that keep nothing.
 
     Raises:
-        RecipeError: there are not as many layers.
+        RecipeError: there are not as many layers, or nothing would learn.
     """
-    if not isinstance(config, FineTuningConfig) or config.freeze == 0:
+    if not isinstance(config, TunedTrainingConfig) or config.freeze == 0:
         return
-    found = depths(model, body=_BODY)
-    if config.freeze != "encoder" and config.freeze > found.layers:
-        raise RecipeError(
-            f'training.freeze = {config.freeze}: this model has {found.layers} layers; set at most that, or "encoder"'
-        )
+    if config.freeze == "encoder":
+        still = {name for name, _ in model.named_parameters() if name.startswith("encoder.")}
+    else:
+        count = 0 if config.freeze == "embeddings" else config.freeze
+        found = [depths(model, body=stack) for stack in config.stacks]
+        if count > (least := min(each.layers for each in found)):
+            raise RecipeError(
+                f'training.freeze = {count}: this model has {least} layers; set at most that, or "encoder"'
+            )
+        still = {name for each in found for name, depth in each.of.items() if depth > max(each.layers, 1) - count}
     for name, parameter in model.named_parameters():
-        if config.freeze == "encoder":
-            still = name.startswith(f"{_BODY}.")
-        else:
-            still = found.of[name] > found.layers - config.freeze
-        parameter.requires_grad_(not still)
+        parameter.requires_grad_(name not in still)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise RecipeError(
+            f"training.freeze = {toml.value(config.freeze)}: nothing of this model would be left to learn; freeze less"
+        )
 
 
 def rate_factors(model: nn.Module, config: TrainingConfig) -> Mapping[str, float]:
     """What the learning rate of each parameter is multiplied by: layer_decay^depth (Howard and Ruder 2018, 3.2; Clark
-    et al. 2020, A.2); empty where all have the same."""
-    if not isinstance(config, FineTuningConfig) or config.layer_decay == 1:
+    et al. 2020, A.2); empty where all have the same. Each stack counts from its own top."""
+    if not isinstance(config, TunedTrainingConfig) or config.layer_decay == 1:
         return {}
-    return {name: config.layer_decay**depth for name, depth in depths(model, body=_BODY).of.items()}
+    found = [depths(model, body=stack).of for stack in config.stacks]
+    return {name: config.layer_decay ** max(of[name] for of in found) for name, _ in model.named_parameters()}

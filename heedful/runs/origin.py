@@ -12,7 +12,23 @@ from heedful.foreign.folders import is_hugging_face
 from heedful.foreign.hugging_face import open_hugging_face
 from heedful.runs.checkpoints import read_weights
 from heedful.runs.load import open_run
-from heedful.tasks.origin import Origin
+from heedful.tasks.origin import Origin, Predecessor
+
+
+def open_predecessor(folder: Path) -> Predecessor:
+    """The model in a folder, whatever its family, for another one to begin with.
+
+    Raises:
+        RunError: there is none, it is damaged, or heedful cannot represent it.
+        MissingExtraError: its vocabulary needs a package that is not installed.
+    """
+    if is_hugging_face(folder):
+        origin = open_hugging_face(folder).origin
+        theirs = (origin.tokenizer,) if isinstance(origin.tokenizer, Tokenizer) else origin.tokenizer
+        return Predecessor(folder, origin.model, theirs, origin.tensors)
+    run = open_run(folder)
+    ours = tuple(run.text(file) for file in run.kind.words)
+    return Predecessor(folder, run.recipe.model, ours, read_weights(folder))
 
 
 def open_origin(folder: Path, *, step: int | None = None) -> Origin:

@@ -40,7 +40,7 @@ def require_inputs(recipe: Recipe) -> None:
         for data in recipe.datasets.values():
             for part in PARTS:
                 if getattr(data, part) is not None:
-                    data.reader(part)
+                    data.readers(part)
     except DataError as error:
         if before := lost(noted(recipe.output)):
             raise DataError(f"{error}; the run in {recipe.output} has learned from {before}: put it back") from None
@@ -116,10 +116,11 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run[Any, An
     alike = _asked(old.recipe) == _asked(recipe)
     run = open_run(folder, recipe) if alike else old
     moved = [
-        f"{data_table(name)}.{part}."
-        for name in (recipe.datasets if alike else ())
+        f"{data_table(name)}.{key}."
+        for name, data in (recipe.datasets.items() if alike else ())
         for part in ("train", "validation")
         if _same_text(run, name, part)
+        for key in (part, *data.mixed(part))
     ]
     before, after = dict(fixed(old.recipe)), dict(fixed(recipe))
     differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
@@ -187,18 +188,22 @@ def open_corpus(run: Run[Any, Any], part: str, *, say: Callable[[str], None], na
 def _mark(run: Run[Any, Any], name: str, part: str) -> str:
     """What an encoded text depends on, which is not where its files lie."""
     data, member = run.recipe.datasets[name], run.members[name].recipe
-    config: Section = getattr(data, part)
-    paths = {
-        key for key, annotation in keys(type(config)).items() if any(isinstance(p, Anchor) for p in parts(annotation))
-    }
     count = member.drawn(part)
     return fingerprint(
-        data.reader(part).paths,
-        config.model_dump_json(exclude=paths),
+        (path for reader in data.readers(part).values() for path in reader.paths),
+        *map(_settings, (getattr(data, part), *data.mixed(part).values())),
         data.model_dump_json(include=marked(type(data), Mark.ENCODES)),
         *(digest(run.folder / file) for file in run.vocabularies),
         *(() if count is None else (f"{count} by {member.seed}",)),
     )
+
+
+def _settings(text: Section) -> str:
+    """What a table says of a text besides where it lies."""
+    paths = {
+        key for key, annotation in keys(type(text)).items() if any(isinstance(p, Anchor) for p in parts(annotation))
+    }
+    return text.model_dump_json(exclude=paths)
 
 
 def _same_text(run: Run[Any, Any], name: str, part: str) -> bool:

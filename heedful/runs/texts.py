@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.data.corpus import fingerprint
-from heedful.recipes.recipe import Recipe, data_table
+from heedful.recipes.recipe import DataConfig, Recipe, data_table
 
 Texts = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Of each part of each of a recipe's `datasets`: the names of its files, and one sha256 of all they hold."""
@@ -22,11 +22,15 @@ def texts_of(recipe: Recipe) -> Texts:
     """As they are now; `DataError` where one cannot be read."""
     return {
         name: {
-            part: {"files": [path.name for path in reader.paths], "sha256": fingerprint(reader.paths)}
-            for part, reader in ((part, data.reader(part)) for part in _PARTS)
+            part: {"files": [path.name for path in paths], "sha256": fingerprint(paths)}
+            for part, paths in ((part, _paths(data, part)) for part in _PARTS)
         }
         for name, data in recipe.datasets.items()
     }
+
+
+def _paths(data: DataConfig, part: str) -> list[Path]:
+    return [path for reader in data.readers(part).values() for path in reader.paths]
 
 
 def as_noted(texts: Texts) -> Mapping[str, Any]:

@@ -141,6 +141,9 @@ def _corpora(run: Run[Any, Any], name: str, say: Callable[[str], None]) -> tuple
     if report.empty or report.too_long:
         left_out = f" ({report.empty:,} empty and {report.too_long:,} too long ones left out)"
     say(f"{called}{member.kind.counted.size(train_text, 'training')}{left_out}")
+    mixed = member.recipe.data.mixed("train")
+    for (key, text), behind in zip(mixed.items(), train_text.texts[1:], strict=True):
+        say(f"{called}{behind.kept:,} of these are of {data_table(name)}.{key}, {text.share:.0%} of each epoch")
     if warning := _leaked(member.kind.counted.stored, train_text, validation, table=data_table(name)):
         say(f"warning: {called}{warning}")
     return train_text, validation

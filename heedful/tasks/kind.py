@@ -25,7 +25,7 @@ from heedful.tasks.counted import Counted
 from heedful.tasks.exam import Asking, Exam
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.labelled import LabelledComparison, LabelledExam, LabelledReport
-from heedful.tasks.origin import Head
+from heedful.tasks.origin import Head, Predecessor
 from heedful.tasks.report import Comparison, Report
 from heedful.tasks.task import Task
 from heedful.tasks.word_vectors import freeze_vectors, start_from_vectors
@@ -106,6 +106,15 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
         Raises:
             DataError: a text cannot be read, or has nothing to learn from.
         """
+
+    def take(self, recipe: AnyRecipe, given: Sequence[Tokenizer]) -> Vocabularies:
+        """The vocabularies where those of text are given, one for each of `words`."""
+        (only,) = given
+        return self.learn(recipe, given=only)
+
+    def likened(self, recipe: AnyRecipe, origin: Predecessor) -> Settings:
+        """Keys of [tokenizer] that are as those of `init` where nobody gives them; a task that learns anew has some."""
+        return {}
 
     def load(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:
         """The vocabularies in a run folder; those of text, where there are no others."""
@@ -258,9 +267,10 @@ class Run(Generic[AnyRecipe, AnyModel]):
         return examples(self.recipe, part)
 
     def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
-        """Writes a part of the data as ids."""
-        prepared = self.kind.prepared(self, self.examples(part))
-        return write_corpus(folder, prepared, encoding=self.kind.encoding(self), fingerprint=fingerprint)
+        """Writes a part of the data as ids, with what is mixed into it."""
+        mixed = [text.reader() for text in self.recipe.data.mixed(part).values()]
+        first, *more = (self.kind.prepared(self, each) for each in (self.examples(part), *mixed))
+        return write_corpus(folder, first, encoding=self.kind.encoding(self), fingerprint=fingerprint, more=more)
 
     def build(self) -> AnyModel:
         """The recipe's model with fresh random weights."""

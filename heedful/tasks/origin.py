@@ -12,6 +12,7 @@ from torch import Tensor
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
+from heedful.recipes.recipe import Architecture
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Origin:
-    """A trained model as another one can begin from it.
+    """A trained Transformer by our names, whoever trained it, as other formats can hold it.
 
     Attributes:
         folder: where it is.
@@ -55,3 +56,20 @@ class Origin:
             return self.tokenizer.size
         source, target = self.tokenizer
         return source.size, target.size
+
+
+@dataclass(frozen=True)
+class Predecessor:
+    """A trained model of any family, as another one can begin from it.
+
+    Attributes:
+        folder: where it is.
+        model: its architecture.
+        tokenizers: its vocabularies of text, in the order in which its task names them (`Kind.words`).
+        tensors: its parameters by our names; of several names for one, the first.
+    """
+
+    folder: Path
+    model: Architecture
+    tokenizers: tuple[Tokenizer, ...]
+    tensors: Mapping[str, Tensor]

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
+from heedful.data.mixing import Mixture
 from heedful.values import move
 
 Batch = TypeVar("Batch")
@@ -114,6 +115,7 @@ class CorpusTask(Task[Batch]):
         batch_tokens: padded tokens in a batch.
         seed: of the order of examples.
         device: where the model is.
+        shares: of the texts that `train` is made of, for each behind the first; see `Mixture`.
     """
 
     train: Corpus
@@ -122,6 +124,7 @@ class CorpusTask(Task[Batch]):
     batch_tokens: int
     seed: int
     device: torch.device
+    shares: Sequence[float] = ()
 
     @abstractmethod
     def collate(self, corpus: Corpus, rows: Rows) -> Batch:
@@ -133,8 +136,12 @@ class CorpusTask(Task[Batch]):
 
     @final
     def plan(self, epoch: int) -> Sequence[Rows]:
-        """Batches of examples of similar length."""
-        return plan_batches(self._lengths, tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
+        """Batches of examples of similar length: of all there are, or of those that a mixture has for the epoch."""
+        lengths, order = self._lengths, {"tokens": self.batch_tokens, "seed": self.seed, "epoch": epoch}
+        if not self.shares:
+            return plan_batches(lengths, **order)
+        rows = self._mixture.rows(epoch)
+        return [rows[batch] for batch in plan_batches(lengths[rows], **order)]
 
     @final
     def batch(self, rows: Rows) -> Batch:
@@ -156,3 +163,8 @@ class CorpusTask(Task[Batch]):
     @cached_property
     def _lengths(self) -> Int[np.ndarray, "N 2"]:
         return self.lengths(self.train)
+
+    @cached_property
+    def _mixture(self) -> Mixture:
+        counts = [text.kept for text in self.train.texts]
+        return Mixture(self._lengths[:, -1], counts, self.shares, self.seed)

@@ -66,14 +66,26 @@ def test_every_exported_name_can_be_had() -> None:
 
 def test_commands_are_frozen() -> None:
     assert {group.title: list(group.commands) for group in GROUPS} == {
-        "Begin": ["quickstart", "new", "recipes", "recipe", "completion"],
+        "Begin": ["quickstart", "new", "filter", "split", "recipes", "recipe", "completion"],
         "Train": ["train", "curve", "describe", "quantize", "export"],
         "Use": [
-            *("translate", "generate", "chat", "fill", "detect", "embed", "tag", "classify", "answer", "look"),
+            *(
+                "translate",
+                "backtranslate",
+                "generate",
+                "chat",
+                "fill",
+                "detect",
+                "embed",
+                "tag",
+                "classify",
+                "answer",
+                "look",
+            ),
             *("caption", "transcribe", "ask", "predict"),
         ],
         "Search": ["index", "search"],
-        "Measure": ["evaluate", "compare", "score"],
+        "Measure": ["evaluate", "compare", "calibrate", "score"],
         "Look inside": ["inspect", "align", "study"],
     }
     assert list(COMMANDS) == [name for group in GROUPS for name in group.commands]

@@ -26,6 +26,9 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     # commands that belong to one task
     "cli.translate": ("translation",),
+    "cli.backtranslate": ("translation",),
+    "cli.calibrate": ("translation",),
+    "cli.filter": ("translation",),
     "cli.score": ("translation",),
     "cli.align": ("translation",),
     "cli.inspected": ("translation",),

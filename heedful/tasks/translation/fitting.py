@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar, final
 
 from heedful.architectures.model import TransformerConfig
 from heedful.data.readers import Pair
 from heedful.errors import DataError
+from heedful.recipes.text import GivenPairConfig, TokenizerConfig
 from heedful.recipes.training import TrainingConfig
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.translation.recipe import TranslationRecipe
@@ -76,6 +77,12 @@ _RATE: Final = 5e-3
 """Of a width of 128 and two layers."""
 _POST_NORM: Final = 2e-3
 """The highest of a width of 128 that normalisation behind each sublayer stands."""
+_SAME_WORDS: Final = 0.3
+"""Share of the rate of a model that begins, with which one that was trained learns on if its vocabulary stays."""
+_GOING_ON_PASSES: Final = 5
+"""Over the text, where nobody says how many."""
+_OTHERS: Final = 1e-3
+"""The rate of a width of 128 of families that nothing was measured of."""
 _LETTERS: Final = 3.5
 """Letters of a piece."""
 _DROPOUT: Final = ((15.0, 0.1), (50.0, 0.2), (math.inf, 0.3))
@@ -133,6 +140,7 @@ def chosen(amount: Amount, means: Means, *, recipe: TranslationRecipe) -> Settin
     """
     model, tokenizer = recipe.model, recipe.tokenizer
     assert isinstance(model, TransformerConfig), "nothing was measured for other families"
+    assert isinstance(tokenizer, TokenizerConfig), "a vocabulary is given with a model"
     pieces = tokenizer.kind in ("bpe", "unigram") and tokenizer.target is None
     named = tokenizer.size if "size" in tokenizer.model_fields_set else None
     text = _Text(amount, named or amount.vocabulary, means)
@@ -148,6 +156,35 @@ def chosen(amount: Amount, means: Means, *, recipe: TranslationRecipe) -> Settin
         # loss rises again where few sentences are read often, long before translations stop getting better
         "training.monitor": "accuracy",
         "training.evaluate_every": min(1000, max(100, round(amount.tokens / batch))),
+    }
+
+
+def going_on(amount: Amount, *, recipe: TranslationRecipe, whole: Amount) -> Settings:
+    """What suits a model that is there already and learns on: batches as of one that begins, and a rate as of one
+    where most pieces of the vocabulary are new, else a lower one (docs/going-on.md).
+
+    Args:
+        amount: of an epoch's own text.
+        recipe: with the architecture of its `init`.
+        whole: of all text that a vocabulary is learned from, what is rehearsed included.
+    """
+    model, training, tokenizer = recipe.model, recipe.training, recipe.tokenizer
+    passes = min(_asked(amount, training), default=_GOING_ON_PASSES)
+    batch = _first(_BATCH, passes * amount.tokens)
+    if isinstance(model, TransformerConfig):
+        most = _POST_NORM * math.sqrt(128 / model.d_model) if _is_post_norm(model) else math.inf
+        rate = min(Shape.of(model).rate, most)
+    else:
+        rate = _OTHERS * math.sqrt(128 / model.d_model)
+    pieces = tokenizer.kind in ("bpe", "unigram") and tokenizer.target is None
+    if isinstance(tokenizer, GivenPairConfig):
+        rate *= _SAME_WORDS
+    return {
+        **({"tokenizer.size": whole.vocabulary} if pieces else {}),
+        "training.batch_tokens": batch,
+        "training.schedule": {"kind": "linear", "rate": float(f"{rate:.2g}"), "warmup_share": 0.1},
+        "training.monitor": "accuracy",
+        "training.evaluate_every": min(1000, max(50, round(min(passes, 2) * amount.tokens / batch / 4))),
     }
 
 
@@ -185,17 +222,21 @@ class _Text:
 
     def passes(self, shape: Shape, training: TrainingConfig) -> float:
         """How often the text is read until training ends."""
-        limits = [self._by_clock(shape)]
-        if training.epochs is not None:
-            limits.append(training.epochs)
-        if training.steps is not None:
-            limits.append(training.steps * training.accumulate * _batch(training) / self.amount.tokens)
+        limits = [self._by_clock(shape), *_asked(self.amount, training)]
         return min(limits)
 
     def _by_clock(self, shape: Shape) -> float:
         if self.means.seconds is None:
             return math.inf
         return self.means.seconds * shape.speed(self.vocabulary) / self.amount.tokens
+
+
+def _asked(amount: Amount, training: TrainingConfig) -> Iterator[float]:
+    """How often the text is read until each of the limits that are given, but for that of the clock."""
+    if training.epochs is not None:
+        yield training.epochs
+    if training.steps is not None:
+        yield training.steps * training.accumulate * _batch(training) / amount.tokens
 
 
 def _batch(training: TrainingConfig) -> int:

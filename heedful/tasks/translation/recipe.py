@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from heedful.architectures.interface import TranslationArchitecture
 from heedful.architectures.model import ModelConfig, TransformerConfig
+from heedful.recipes import toml
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.recipes.parallel import ParallelTextConfig
-from heedful.recipes.recipe import DataConfig, Recipe
-from heedful.recipes.section import Mark, misfit
-from heedful.recipes.text import TokenizerConfig
-from heedful.recipes.training import Weight, WritingTrainingConfig
+from heedful.recipes.parallel import MixedTextConfig, ParallelTextConfig
+from heedful.recipes.recipe import DataConfig, Mixed, TunedRecipe
+from heedful.recipes.section import InputPath, Mark, Section, default_kind, misfit
+from heedful.recipes.text import GivenPairConfig, TokenizerConfig
+from heedful.recipes.training import TunedTrainingConfig, Weight, WritingTrainingConfig
 
 
 class TranslationDataConfig(DataConfig):
@@ -24,8 +27,15 @@ class TranslationDataConfig(DataConfig):
     """the parallel text that checkpoints are compared on"""
     test: Annotated[ParallelTextConfig | None, Mark.FREE] = None
     """the parallel text that `heedful evaluate` takes unless it is given another"""
+    rehearse: MixedTextConfig | None = None
+    """parallel text that is mixed into what is learned from, such as that which `init` learned from, lest it be
+    forgotten; an epoch is one pass over `train`, with as much of this text as its `share` says"""
     max_length: Annotated[int, Field(ge=1), Mark.ENCODES] = 256
     """longest sentence, in tokens with the one that ends it; pairs with a longer side are left out of training"""
+
+    def mixed(self, part: str) -> Mapping[str, Mixed]:
+        """What is rehearsed, of the training text."""
+        return {} if part != "train" or self.rehearse is None else {"rehearse": self.rehearse}
 
 
 class PairTokenizerConfig(TokenizerConfig):
@@ -49,8 +59,13 @@ class PairTokenizerConfig(TokenizerConfig):
         return self.target or self
 
 
-class TranslationTrainingConfig(WritingTrainingConfig):
+VocabulariesConfig = Annotated[PairTokenizerConfig | GivenPairConfig, Field(discriminator="kind"), default_kind("bpe")]
+
+
+class TranslationTrainingConfig(TunedTrainingConfig, WritingTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    stacks: ClassVar = ("encoder", "decoder")
 
     decorrelation: Annotated[Weight, Mark.FIXED] = 0.0
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
@@ -59,7 +74,7 @@ class TranslationTrainingConfig(WritingTrainingConfig):
     probable one, or BLEU of greedy translations"""
 
 
-class TranslationRecipe(Recipe):
+class TranslationRecipe(TunedRecipe):
     """Sentences become other sentences."""
 
     made_by: ClassVar = "heedful.tasks.translation.run:KIND"
@@ -72,14 +87,21 @@ class TranslationRecipe(Recipe):
         *(f"training.{key}" for key in ("batch_tokens", "schedule", "monitor", "evaluate_every")),
     )
 
+    body: ClassVar = ""
+    origin: ClassVar = "a model that translates"
+    relearns: ClassVar = True
+
     task: Literal["translation"] = "translation"
     """what is learned"""
     data: TranslationDataConfig
     """the table [data] names the texts to train and validate on"""
-    tokenizer: PairTokenizerConfig = PairTokenizerConfig()
-    """how text is cut into tokens"""
+    init: InputPath | None = None
+    """folder of a trained model whose vocabulary, architecture and weights training begins with"""
+    tokenizer: VocabulariesConfig = PairTokenizerConfig()
+    """how text is cut into tokens; with `init` as that model does, unless this table is given: then a vocabulary is
+    learned anew, and its pieces begin with what that model knows of them"""
     model: ModelConfig = TransformerConfig()
-    """the architecture"""
+    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
     training: Annotated[TranslationTrainingConfig, Mark.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
@@ -87,8 +109,25 @@ class TranslationRecipe(Recipe):
 
     @property
     def is_open(self) -> bool:
-        """Where a Transformer is to be trained, and nobody says how large it is, or how fast it learns."""
+        """Where a Transformer is to be trained, and nobody says how large it is, or how fast it learns; of a model that
+        is there already the latter alone, whatever its family."""
+        if self.init is not None:
+            return not self.training.paced
         return isinstance(self.model, TransformerConfig) and not (self.model.sized and self.training.paced)
+
+    @classmethod
+    def begins_with(cls, model: Section) -> bool:
+        """With any encoder and decoder."""
+        return isinstance(model, TranslationArchitecture)
+
+    def risks(self, above: str) -> Iterator[str]:
+        """New pieces that may not learn."""
+        anew = "tokenizer" in self.model_fields_set and isinstance(self.tokenizer, TokenizerConfig)
+        if self.init is not None and anew and self.training.freeze:
+            yield (
+                f"{above}training.freeze = {toml.value(self.training.freeze)} keeps new pieces of the vocabulary as "
+                f"they begin; leave it away, or the table [{above}tokenizer]"
+            )
 
     @field_validator("training")
     @classmethod
@@ -96,6 +135,8 @@ class TranslationRecipe(Recipe):
         model = info.data.get("model")
         if model is None:
             return training
+        if info.data.get("init") is not None:  # which may have another model
+            return training.suited(draws=model.draws or training.reinforce is not None, key="model.reading.weights")
         if training.decorrelation and not model.has_heads:
             raise misfit(
                 "training.decorrelation",
@@ -108,7 +149,9 @@ class TranslationRecipe(Recipe):
     @classmethod
     def _fits(cls, model: ModelConfig, info: ValidationInfo) -> ModelConfig:
         tokenizer, data = info.data.get("tokenizer"), info.data.get("data")
-        if tokenizer is not None and not tokenizer.joint and model.one_table:
+        if info.data.get("init") is not None:  # which may have another one
+            return model
+        if isinstance(tokenizer, PairTokenizerConfig) and not tokenizer.joint and model.one_table:
             raise misfit(
                 "model.tie",
                 '= "three_way" needs one vocabulary for both languages: set model.tie = "two_way" or '

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Final, TypeAlias, final
 
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import build_sequence_to_sequence
-from heedful.architectures.interface import Sizes
+from heedful.architectures.interface import Sizes, TranslationArchitecture
 from heedful.data.batches import collate
 from heedful.data.corpus import Corpus, Encoding, pair_encoding
 from heedful.data.readers import Pair
@@ -27,12 +28,13 @@ from heedful.tasks.criteria import Criterion, Decorrelated, Likelihood, build_cr
 from heedful.tasks.exam import Asking
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples
+from heedful.tasks.origin import Predecessor
 from heedful.tasks.searches import Length, build_length, build_search
 from heedful.tasks.translation.confidence import FILE, Confidence
 from heedful.tasks.translation.exam import TranslationExam
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.fitting import Amount, chosen
-from heedful.tasks.translation.recipe import TranslationRecipe
+from heedful.tasks.translation.fitting import Amount, chosen, going_on
+from heedful.tasks.translation.recipe import PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
 from heedful.tasks.writing import Score, Writing
 from heedful.values import Tokens
@@ -55,18 +57,34 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
     compared: ClassVar = TranslationComparison
 
     def fit(self, recipe: TranslationRecipe, means: Means) -> Settings:
-        """A Transformer that suits the pairs and the time."""
-        return chosen(Amount.of(examples(recipe, "train")), means, recipe=recipe)
+        """A Transformer that suits the pairs and the time, or what suits a model that goes on."""
+        amount = Amount.of(examples(recipe, "train"))
+        if recipe.init is None:
+            return chosen(amount, means, recipe=recipe)
+        return going_on(amount, recipe=recipe, whole=Amount.of(_texts(recipe)))
 
     def learn(self, recipe: TranslationRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Both languages', the same one twice where they share it."""
-        assert given is None, "nothing gives a translation run its vocabularies"
-        config, reader = recipe.tokenizer, recipe.data.reader("train")
+        assert given is None, "what is given to a translation run is taken"
+        config = recipe.tokenizer
+        assert isinstance(config, PairTokenizerConfig)
         if config.joint:
-            joint = config.learn(text for pair in reader for text in (pair.source, pair.target))
+            joint = config.learn(text for pair in _texts(recipe) for text in (pair.source, pair.target))
             return {SOURCE: joint, TARGET: joint}
-        source = config.learn(pair.source for pair in reader)
-        return {SOURCE: source, TARGET: config.written.learn(pair.target for pair in reader)}
+        source = config.learn(pair.source for pair in _texts(recipe))
+        return {SOURCE: source, TARGET: config.written.learn(pair.target for pair in _texts(recipe))}
+
+    def take(self, recipe: TranslationRecipe, given: Sequence[Tokenizer]) -> Vocabularies:
+        """One for each language, which may be the same."""
+        return dict(zip(self.words, given, strict=True))
+
+    def likened(self, recipe: TranslationRecipe, origin: Predecessor) -> Settings:
+        """Whether both languages share a vocabulary, and whether that folds case."""
+        source, target = origin.tokenizers
+        given, model = recipe.tokenizer, origin.model
+        assert isinstance(model, TranslationArchitecture)
+        joint = source is target or (model.one_table and given.kind != "given")
+        return {"joint": joint and given.target is None, "lowercase": target.normalise("A") == "a"}
 
     def load(self, recipe: TranslationRecipe, folder: Path) -> Vocabularies:
         """Both languages', the same one twice where they share it."""
@@ -97,6 +115,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
             batch_tokens=config.batch_tokens,
             seed=run.recipe.seed,
             device=device,
+            shares=[text.share for text in run.recipe.data.mixed("train").values()],
         )
 
     def exam(self, recipe: TranslationRecipe | None, asking: Asking) -> TranslationExam:
@@ -145,6 +164,11 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 
 
 KIND: Final = TranslationKind()
+
+
+def _texts(recipe: TranslationRecipe) -> Iterator[Pair]:
+    """All that is learned from, one text after the other."""
+    return chain(*recipe.data.readers("train").values())
 
 
 def _criterion(recipe: TranslationRecipe) -> Criterion:

@@ -693,9 +693,9 @@ REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
     ),
     "a wrong time": ({"a.tsv": table(TONES)}, "a.tsv --minutes 0", "--minutes: 0; must be a time above 0"),
     "no model to begin with": (
-        {"a.en": text(ENGLISH), "a.de": text(GERMAN)},
-        "a.en a.de --init runs/a",
-        '--init: models of task = "translation" begin with no other one; leave it away',
+        {"a.txt": text(ENGLISH)},
+        "a.txt --task pretraining --init runs/a",
+        '--init: models of task = "pretraining" begin with no other one; leave it away',
     ),
     "no such model": (
         {"a.tsv": table(TONES)},

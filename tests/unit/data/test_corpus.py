@@ -498,3 +498,35 @@ def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(tmp_
         (tmp_path / f".corpus.{process}").mkdir()
     write(tmp_path / "corpus", make_pairs(5))
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [f".corpus.{os.getppid()}"]
+
+
+def test_further_texts_stand_behind_the_first_and_are_told_apart(tmp_path: Path) -> None:
+    texts = [make_pairs(count, longest=longest, seed=count) for count, longest in ((30, 9), (20, 60), (5, 9))]
+    corpus = write(tmp_path / "c", texts[0], more=texts[1:], max_length=40)
+    kept = [[pair for pair in text if max(len(pair.source), len(pair.target)) < 40] for text in texts]
+    assert len(kept[1]) < 20
+    assert_holds(corpus, [pair for text in kept for pair in text])
+    assert corpus.texts == tuple(Report(len(k), 0, len(t) - len(k)) for k, t in zip(kept, texts, strict=True))
+    assert corpus.report == Report(sum(map(len, kept)), 0, 55 - sum(map(len, kept)))
+    assert Corpus.open(corpus.folder).texts == corpus.texts
+    alone = write(tmp_path / "alone", texts[0])
+    assert alone.texts == (alone.report,)
+    assert "texts" not in json.loads((alone.folder / "corpus.json").read_text())
+
+
+def test_each_text_must_have_something_to_learn_from(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is not a single example; check the files"):
+        write(tmp_path / "c", make_pairs(3), more=[[]])
+    with pytest.raises(DataError, match="none of 1 examples can be used"):
+        write(tmp_path / "c", make_pairs(3), more=[[Pair("", "A", "x:1")]])
+    assert not (tmp_path / "c").exists()
+
+
+def test_texts_that_do_not_add_up_are_damage(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "c", make_pairs(3), more=[make_pairs(4)])
+    path = corpus.folder / "corpus.json"
+    about = json.loads(path.read_text())
+    about["texts"][0]["kept"] = 4
+    path.write_text(json.dumps(about))
+    with pytest.raises(RunError, match="damaged corpus"):
+        Corpus.open(corpus.folder)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from heedful.architectures.build import build_text_classifier
-from heedful.architectures.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
+from heedful.architectures.classifiers import (
+    EncoderClassifierConfig,
+    RecurrentClassifierConfig,
+    SelfAttentiveConfig,
+    WindowClassifierConfig,
+)
 from heedful.architectures.model import ClassifierConfig
 from heedful.models.depth import depths
 from heedful.models.text_classifier import TextClassifier
@@ -42,6 +47,13 @@ def test_every_storey_is_one_deeper_than_the_one_above(config: ClassifierConfig)
                 expected = 3 - number
         assert depth == expected, name
     assert set(found.of.values()) == {0, 1, 2, 3, 4}
+
+
+def test_embeddings_can_be_frozen_below_what_has_no_layers() -> None:
+    model = build_text_classifier(WindowClassifierConfig(d_model=8), vocabulary=9, outputs=2, longest=16)
+    freeze(model, ClassificationTrainingConfig.model_validate({"steps": 1, "freeze": "embeddings"}))
+    still = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
+    assert still == ["encoder.embedding.table.weight"]
 
 
 @both

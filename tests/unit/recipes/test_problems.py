@@ -196,7 +196,10 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         ("--training.precision float32", 'must be one of "auto", "fp32", "bf16"; did you mean "fp32"?'),
         ("--training.optimizer.kind adamw", 'must be one of "adam", "sgd"; did you mean "adam"?'),
         ("--model.kind lstm", 'did you mean "recurrent"?'),
-        ("--frobnicate 3", "is no known key; known here: format, task, seed, output, engine, data, tokenizer, model"),
+        (
+            "--frobnicate 3",
+            "is no known key; known here: format, task, seed, output, engine, data, init, tokenizer, model",
+        ),
         ("--seed -1", "seed = -1 must be at least 0"),
         ("--training.steps", "--training.steps needs a value"),
         ("--seed.x 3", "--seed.x cannot be set as seed is no table in the recipe"),
