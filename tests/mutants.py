@@ -3868,8 +3868,8 @@ ENGINES = (
     Mutant(
         "bytes: learn on",
         "runs/prepare.py",
-        "    elif is_quantized(folder):\n",
-        "    elif is_quantized(folder) and not folder:\n",
+        "    elif is_for_use(folder):\n",
+        "    elif is_for_use(folder) and not folder:\n",
         ("tests/unit/cli/test_quantize.py::test_bytes_do_not_learn",),
     ),
     Mutant(

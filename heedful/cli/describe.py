@@ -21,8 +21,10 @@ from heedful.words import near
 if TYPE_CHECKING:
     from torch import nn
 
+    from heedful.adapters.adapter import Adapter
     from heedful.architectures.published import Published
     from heedful.models.size import Part, Size
+    from heedful.recipes.section import Section
     from heedful.tasks.benchmarks.definitions import Definition
 
 _NUMBER = re.compile(r"\.(\d+)(?=\.)")
@@ -76,8 +78,11 @@ def run(arguments: Sequence[str]) -> int:
             "with --tasks"
         )
     else:
-        model = (_of_folder if given.recipe.is_dir() else _of_recipe)(given.recipe, overrides)
+        found = (_of_folder if given.recipe.is_dir() else _of_recipe)(given.recipe, overrides)
+        model = found.build
         _show(_size(model, length=given.length))
+        for line in found.adapted:
+            print(line)
         if given.figure is not None:
             _draw(model, given.figure, title=given.recipe.stem)
     return 0
@@ -108,18 +113,58 @@ def _draw(build: Callable[[], nn.Module], path: Path, *, title: str) -> None:
     print(f"written: {path}", file=sys.stderr)
 
 
-def _of_folder(folder: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
+@dataclass(frozen=True)
+class _Found:
+    """What builds a model, and what is said of its adapter."""
+
+    build: Callable[[], nn.Module]
+    adapted: tuple[str, ...] = ()
+
+
+def _of_folder(folder: Path, overrides: Sequence[str]) -> _Found:
     """What builds the model that is there already, of a run or of Hugging Face."""
     if overrides:
         raise RecipeError(f"{folder}: is trained already, its keys cannot be changed; give a recipe to change keys of")
 
+    from heedful.foreign.folders import is_hugging_face
     from heedful.foreign.hugging_face import build
+    from heedful.runs.adapted import adapter_of, read_file, sizes
+    from heedful.runs.load import open_run
     from heedful.runs.origin import open_origin
 
-    return partial(build, open_origin(folder))
+    about = None if is_hugging_face(folder) else read_file(folder)
+    if about is None:
+        return _Found(partial(build, open_origin(folder)))
+    run = open_run(folder)
+    numbers, adapter = sizes(run), adapter_of(run.recipe)
+    assert numbers is not None
+    beside = numbers.learned - numbers.adapter
+    head = f", {beside:,} of them of what is new beside the adapter" if beside else ""
+    return _Found(
+        partial(_adapted, run.build, adapter),
+        (
+            f"adapter     {_said(about.adapter)}",
+            f"learned     {numbers.learned:,} of {numbers.whole:,} numbers{head}",
+            f"base        {about.base.folder} (sha256 {about.base.sha256[:12]})",
+        ),
+    )
 
 
-def _of_recipe(path: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
+def _adapted(build: Callable[[], nn.Module], adapter: Adapter | None) -> nn.Module:
+    model = build()
+    if adapter is not None:
+        adapter.put_on(model)
+    return model
+
+
+def _said(adapter: Section) -> str:
+    """Kind and sizes, as in: lora, rank 8, alpha 16, on query and value."""
+    kind, *sizes = adapter.model_dump().items()
+    told = (f"{key} {' and '.join(value) if isinstance(value, tuple) else f'{value:g}'}" for key, value in sizes)
+    return ", ".join((kind[1], *told))
+
+
+def _of_recipe(path: Path, overrides: Sequence[str]) -> _Found:
     """What builds the model of a recipe, of which its `init` may decide, and the entries of its vocabulary."""
     recipe = load_recipe(path, overrides)
     if getattr(recipe, "init", None) is not None:
@@ -146,7 +191,14 @@ def _of_recipe(path: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
     kind = kind_of(recipe)
     if kind.outputs is not None:
         raise RecipeError(f"task: {recipe.task} has as many outputs as the data have {kind.outputs}; train first")
-    return partial(kind.build, recipe, dict.fromkeys(kind.words, int(size or 0)))
+    build = partial(kind.build, recipe, dict.fromkeys(kind.words, int(size or 0)))
+    config = getattr(recipe.training, "adapter", None)
+    if config is None:
+        return _Found(build)
+
+    from heedful.runs.adapted import adapter_from
+
+    return _Found(partial(_adapted, build, adapter_from(config)), (f"adapter     {_said(config)}",))
 
 
 def _published(given: Arguments, overrides: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from heedful.recipes.adapters import AdapterConfig
 from heedful.recipes.section import Count, Mark, Section, default_kind, misfit
 
 Warmup = Annotated[int, Field(ge=0)]
@@ -178,8 +179,19 @@ class TrainingConfig(Section):
         return keep
 
 
-class FineTuningConfig(TrainingConfig):
+class TunedTrainingConfig(TrainingConfig):
     """The training loop of a model that may begin with the weights of another one.
+
+    Abstract: each task adds what it may minimise and monitor.
+    """
+
+    adapter: Annotated[AdapterConfig | None, Mark.FIXED] = None
+    """what learns in the place of the weights of `init`, which then stay as they are and are not stored again: a table
+    such as { kind = "lora", rank = 8 }; none if not given"""
+
+
+class FineTuningConfig(TunedTrainingConfig):
+    """The training loop of an encoder with a head, which may begin with the weights of another one.
 
     Abstract: each task adds what it may minimise and monitor.
     """
@@ -192,6 +204,13 @@ class FineTuningConfig(TrainingConfig):
     (Mosbach et al. 2021); `steps`, `minutes` and `patience` end it all the same"""
     layer_decay: Annotated[float, Field(gt=0, le=1), Mark.FIXED] = 1.0
     """what the learning rate is multiplied by from each layer to the one below it; the head has the full rate"""
+
+    @field_validator("freeze")
+    @classmethod
+    def _has_something_left(cls, freeze: int | str, info: ValidationInfo) -> int | str:
+        if freeze != 0 and info.data.get("adapter") is not None:
+            raise ValueError("says less than training.adapter, which keeps all weights of init: leave one of them away")
+        return freeze
 
     @field_validator("min_steps")
     @classmethod

@@ -16,6 +16,7 @@ from heedful.errors import RecipeError, RunError
 from heedful.recipes.load import filled
 from heedful.recipes.recipe import Recipe, TunedRecipe
 from heedful.recipes.text import GivenTokenizerConfig
+from heedful.runs.adapted import AdapterFile, adapter_of, described, read_file, require_same_base
 from heedful.runs.origin import open_origin
 from heedful.tasks.kind import Run, kind_of
 from heedful.tasks.origin import Origin
@@ -77,7 +78,51 @@ def fresh(run: Run[Any, Any], *, say: Callable[[str], None]) -> nn.Module:
     if isinstance(run.recipe, TunedRecipe) and run.recipe.init is not None:
         _warm(model, run.recipe, say=say)
     run.kind.warm(run, model, say=say)
+    _adapt(model, run)
     return model
+
+
+def unfinished(run: Run[Any, Any]) -> nn.Module:
+    """The model that a checkpoint of training goes into: of random numbers, but for those that no checkpoint holds.
+
+    Raises:
+        RunError: the model that is adapted has other weights now.
+    """
+    model: nn.Module = run.model()
+    if adapter_of(run.recipe) is not None:
+        _warm(model, run.recipe, say=lambda _: None)
+        _adapt(model, run)
+    return model
+
+
+def adapting(run: Run[Any, Any]) -> AdapterFile | None:
+    """What a new run is to keep of the model that it adapts; None where it adapts none."""
+    recipe = run.recipe
+    if adapter_of(recipe) is None:
+        return None
+    assert isinstance(recipe, TunedRecipe)
+    assert recipe.init is not None
+    return described(run, recipe.init, given=_origin(recipe).tensors, body=recipe.body)
+
+
+def still(run: Run[Any, Any]) -> frozenset[str]:
+    """Names of what no update changes, and no checkpoint holds: what an adapted model gives."""
+    about = None if adapter_of(run.recipe) is None else read_file(run.folder)
+    return frozenset(() if about is None else about.taken)
+
+
+def _adapt(model: nn.Module, run: Run[Any, Any]) -> None:
+    """Puts the recipe's adapter on, drawn by its seed, and takes what the base gives out of training."""
+    adapter = adapter_of(run.recipe)
+    if adapter is None:
+        return
+    require_same_base(run.folder, run.recipe.init)
+    names = still(run)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(parameter.requires_grad and name not in names)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.recipe.seed)
+        adapter.put_on(model)
 
 
 def _warm(model: nn.Module, recipe: TunedRecipe, *, say: Callable[[str], None]) -> None:
@@ -112,6 +157,11 @@ def _origin(recipe: TunedRecipe) -> Origin:
         found = _MODELS.get(type(origin.model), "a model that translates")
         raise RecipeError(
             f'init = {recipe.init}: is {found}, and task = "{recipe.task}" needs {recipe.origin}; name another one'
+        )
+    if origin.adapter is not None:
+        raise RunError(
+            f"init = {recipe.init}: computes with bottlenecks, which are no part of its weights; name the model "
+            "that it adapts, or one that was adapted with LoRA"
         )
     return origin
 

@@ -9,9 +9,11 @@ from typing import Literal
 
 from torch import Tensor
 
+from heedful.adapters.adapter import Adapter
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
+from heedful.errors import RunError
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Origin:
         tensors: its parameters by our names; of several names for one, the first.
         longest: tokens that it was made for where its positions themselves have no end, if anybody said.
         head: what its outputs say, where it was fine-tuned.
+        adapter: what the layers have besides, as some of the tensors are its own.
     """
 
     folder: Path
@@ -47,6 +50,7 @@ class Origin:
     tensors: Mapping[str, Tensor]
     longest: int | None = None
     head: Head | None = None
+    adapter: Adapter | None = None
 
     @property
     def size(self) -> int | tuple[int, int]:
@@ -55,3 +59,15 @@ class Origin:
             return self.tokenizer.size
         source, target = self.tokenizer
         return source.size, target.size
+
+    def require_plain(self, name: str) -> None:
+        """Refuses what the format `name` has no place for: layers with an adapter.
+
+        Raises:
+            RunError: they have one.
+        """
+        if self.adapter is not None:
+            raise RunError(
+                f"{self.folder}: computes with bottlenecks, which {name} has not; export a run that was adapted with "
+                "LoRA, which becomes a part of the weights, or choose onnx"
+            )
