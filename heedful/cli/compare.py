@@ -108,6 +108,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(given: Arguments, overrides: Sequence[str]) -> None:
     require_least(given, samples=2)
+    if given.computing.adapter is not None:
+        raise RecipeError(
+            "--adapter: is put on one model; compare runs that were adapted, each of which finds its base"
+        )
     if overrides and not given.train:
         raise RecipeError(f"heedful compare: {overrides[0]} is no option; keys of recipes can be changed with --train")
     if given.examples and not given.train:

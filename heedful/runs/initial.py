@@ -78,7 +78,7 @@ def fresh(run: Run[Any, Any], *, say: Callable[[str], None]) -> nn.Module:
     if isinstance(run.recipe, TunedRecipe) and run.recipe.init is not None:
         _warm(model, run.recipe, say=say)
     run.kind.warm(run, model, say=say)
-    _adapt(model, run)
+    _adapt(model, run, say=say)
     return model
 
 
@@ -90,8 +90,8 @@ def unfinished(run: Run[Any, Any]) -> nn.Module:
     """
     model: nn.Module = run.model()
     if adapter_of(run.recipe) is not None:
-        _warm(model, run.recipe, say=lambda _: None)
-        _adapt(model, run)
+        _warm(model, run.recipe, say=_silent)
+        _adapt(model, run, say=_silent)
     return model
 
 
@@ -111,7 +111,11 @@ def still(run: Run[Any, Any]) -> frozenset[str]:
     return frozenset(() if about is None else about.taken)
 
 
-def _adapt(model: nn.Module, run: Run[Any, Any]) -> None:
+def _silent(_: str) -> None:
+    """What has been said when training began."""
+
+
+def _adapt(model: nn.Module, run: Run[Any, Any], *, say: Callable[[str], None]) -> None:
     """Puts the recipe's adapter on, drawn by its seed, and takes what the base gives out of training."""
     adapter = adapter_of(run.recipe)
     if adapter is None:
@@ -123,6 +127,9 @@ def _adapt(model: nn.Module, run: Run[Any, Any]) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.recipe.seed)
         adapter.put_on(model)
+    numbers = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    learned = sum(number for name, number in numbers.items() if name not in names)
+    say(f"training.adapter: {learned:,} of {sum(numbers.values()):,} numbers learn, and are all that is stored")
 
 
 def _warm(model: nn.Module, recipe: TunedRecipe, *, say: Callable[[str], None]) -> None:
