@@ -94,7 +94,8 @@ def run(arguments: Sequence[str]) -> int:
     if code := _train(named, runs, given=given, overrides=overrides):
         return code
     torch.set_num_threads(threads)
-    compared = compare(runs, exam, given.sampling(), **given.computing.how)
+    how = given.computing
+    compared = compare(runs, exam, given.sampling(), device=how.device, engine=how.engine, say=say)
     for path, content in ((given.page, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
         if path is not None:
             text = content()

@@ -80,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     else:
         found = (_of_folder if given.recipe.is_dir() else _of_recipe)(given.recipe, overrides)
         model = found.build
-        _show(_size(model, length=given.length))
+        _show(_size(model, length=given.length), learned=found.learned)
         for line in found.adapted:
             print(line)
         if given.figure is not None:
@@ -115,10 +115,11 @@ def _draw(build: Callable[[], nn.Module], path: Path, *, title: str) -> None:
 
 @dataclass(frozen=True)
 class _Found:
-    """What builds a model, and what is said of its adapter."""
+    """What builds a model, what is said of its adapter, and how many of its numbers learn; all unless given."""
 
     build: Callable[[], nn.Module]
     adapted: tuple[str, ...] = ()
+    learned: int | None = None
 
 
 def _of_folder(folder: Path, overrides: Sequence[str]) -> _Found:
@@ -128,16 +129,16 @@ def _of_folder(folder: Path, overrides: Sequence[str]) -> _Found:
 
     from heedful.foreign.folders import is_hugging_face
     from heedful.foreign.hugging_face import build
-    from heedful.runs.adapted import adapter_of, read_file, sizes
+    from heedful.runs.adapted import adapter_of, model_of, read_file, sizes
     from heedful.runs.load import open_run
     from heedful.runs.origin import open_origin
 
-    about = None if is_hugging_face(folder) else read_file(folder)
-    if about is None:
+    if is_hugging_face(folder):
         return _Found(partial(build, open_origin(folder)))
-    run = open_run(folder)
+    run, about = open_run(folder), read_file(folder)
     numbers, adapter = sizes(run), adapter_of(run.recipe)
-    assert numbers is not None
+    if about is None or numbers is None:
+        return _Found(partial(model_of, run))
     beside = numbers.learned - numbers.adapter
     head = f", {beside:,} of them of what is new beside the adapter" if beside else ""
     return _Found(
@@ -147,6 +148,7 @@ def _of_folder(folder: Path, overrides: Sequence[str]) -> _Found:
             f"learned     {numbers.learned:,} of {numbers.whole:,} numbers{head}",
             f"base        {about.base.folder} (sha256 {about.base.sha256[:12]})",
         ),
+        numbers.learned,
     )
 
 
@@ -312,7 +314,7 @@ def _rows(parts: Sequence[Part]) -> Iterator[tuple[str, str, str, str]]:
         yield name, " x ".join(map(str, shape)), repeats, count
 
 
-def _show(size: Size) -> None:
+def _show(size: Size, *, learned: int | None = None) -> None:
     _print_table(list(_rows(size.parts)), sides="<<>>")
     mib = 2**20
     print(f"\nparameters  {size.parameters:,} ({size.parameters / 1e6:.1f}M)")
@@ -320,6 +322,7 @@ def _show(size: Size) -> None:
     sides = {part.name.partition(".")[0] for part in size.parts}
     tokens = "one token on each side" if {"encoder", "decoder"} <= sides else "one token"
     print(f"            (for {tokens}, in texts of {size.length})")
-    weights, training = size.weight_bytes / mib, size.training_bytes / mib
+    still = 0 if learned is None else size.parameters - learned  # without gradients and moments
+    weights, training = size.weight_bytes / mib, (size.training_bytes - 12 * still) / mib
     print(f"memory      {weights:,.1f} MiB of weights, {training:,.1f} MiB in training")
     print("            (fp32, activations aside)")

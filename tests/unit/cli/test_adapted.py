@@ -29,6 +29,13 @@ def test_an_adapter_is_described(
     recipe = say("describe", written / "l.toml", "--training.adapter.rank", 2)
     assert recipe.lines[-1] == "adapter     lora, rank 2, alpha 16, dropout 0, on query and value"
     assert "lora" not in say("describe", written / "base").out
+    whole, training = re.search(r"([\d.]+) MiB of weights, ([\d.]+) MiB in training", said.out).groups()  # type: ignore[union-attr]
+    assert float(training) < 2 * float(whole) + 0.1, "what stands still has no moments"
+
+
+def test_a_run_with_a_head_is_described(tuned: Callable[[str], Path], say: Callable[..., Any]) -> None:
+    lines = say("describe", tuned("classification")).lines
+    assert any(re.match(r"output.weight +2 x 16 +32", line) for line in lines)
 
 
 def test_one_base_writes_with_one_adapter_or_another(written: Path, tmp_path: Path, say: Callable[..., Any]) -> None:

@@ -19,6 +19,8 @@ from heedful.models.language_model import LanguageModel
 from heedful.runs.adapted import sizes
 from heedful.runs.examine import system
 from heedful.runs.export import export_ctranslate2, export_hugging_face, export_merged, export_peft
+from heedful.runs.fitted import fitted
+from heedful.runs.initial import resolved
 from heedful.runs.load import open_run, trained
 from heedful.runs.origin import open_origin
 from heedful.values import Tokens
@@ -313,3 +315,15 @@ def test_numbers_are_counted(adapted: Callable[[str], Path]) -> None:
         assert found.whole - found.adapter == sum(
             p.numel() for name, p in run.model().named_parameters()
         )  # fmt: skip
+
+
+def test_an_adapter_learns_faster_where_nobody_says_how_fast(tuning: Path, tmp_path: Path) -> None:
+    text = (tuning / "tagging.toml").read_text(encoding="utf-8")
+    whole, table, _ = text.partition("[training]\n")
+    recipe = tmp_path / "t.toml"
+    recipe.write_text(whole.replace('path = "', f'path = "{tuning}/') + table + "epochs = 1\n", encoding="utf-8")
+    rates = [
+        fitted(resolved(heedful.load_recipe(recipe, words)), device=CPU).training.schedule.rate  # type: ignore[union-attr]
+        for words in ([], list(ADAPTERS["lora"]))
+    ]
+    assert rates[1] == pytest.approx(5 * rates[0])
