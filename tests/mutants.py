@@ -3904,7 +3904,7 @@ ADAPTED = (
         "engines/native/plan.py",
         " and around.behind is None",
         "",
-        (f"{ADAPTED_RUNS}::test_engines_compute_an_adapted_model",),
+        (f"{ADAPTERS}::test_native_code_is_given_no_stack_with_bottlenecks",),
     ),
     Mutant(
         "adapters: checkpoints hold the base too",

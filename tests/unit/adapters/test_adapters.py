@@ -16,6 +16,8 @@ from heedful.architectures.build import build_language_model, build_sequence_to_
 from heedful.architectures.interface import Sizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig
+from heedful.blocks.transformer import TransformerStack
+from heedful.engines.native.plan import plannable
 from heedful.errors import RecipeError, RunError
 from heedful.values import Tokens
 
@@ -203,3 +205,13 @@ def test_half_of_an_adapter_is_refused() -> None:
     own = {name: p.detach() for name, p in model.named_parameters() if name.endswith("down.weight")}
     with pytest.raises(RunError, match=r"^here: .*down.weight fits no map of this model"):
         lora.complete(base, own, place="here")
+
+
+def test_native_code_is_given_no_stack_with_bottlenecks() -> None:
+    """It would compute the stack without them."""
+    model = gpt()
+    stack = model.get_submodule("decoder.stack")
+    assert isinstance(stack, TransformerStack)
+    assert plannable(stack)
+    Bottlenecks(5).put_on(model)
+    assert not plannable(stack)
