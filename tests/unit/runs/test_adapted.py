@@ -20,7 +20,7 @@ from heedful.runs.adapted import sizes
 from heedful.runs.examine import system
 from heedful.runs.export import export_ctranslate2, export_hugging_face, export_merged, export_peft
 from heedful.runs.fitted import fitted
-from heedful.runs.initial import resolved
+from heedful.runs.initial import resolved, unfinished
 from heedful.runs.load import open_run, trained
 from heedful.runs.origin import open_origin
 from heedful.values import Tokens
@@ -327,3 +327,10 @@ def test_an_adapter_learns_faster_where_nobody_says_how_fast(tuning: Path, tmp_p
         for words in ([], list(ADAPTERS["lora"]))
     ]
     assert rates[1] == pytest.approx(5 * rates[0])
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_what_stands_still_asks_for_no_gradient(adapted: Callable[[str], Path], kind: str) -> None:
+    model = unfinished(open_run(adapted(kind)))
+    learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert learned == {*load_file(adapted(kind) / "model.safetensors")}
