@@ -26,6 +26,7 @@ ROOMS: Final[Mapping[str, str]] = {
     "attention": "The mathematics of attention, on tensors alone: [attention on its own](../attention.md).",
     "blocks": "What models are made of: residuals, feed-forward networks, embeddings, stacks, recurrent cells.",
     "models": "Encoders, decoders and whole models; `interface` says what all of them promise.",
+    "adapters": "What learns in the place of a model's weights: LoRA and bottlenecks: [adapters](../adapters.md).",
     "engines": "What computes a trained model: floating point, bytes, native code: [engines](../engines.md).",
     "architectures": "Families of models: the table of each in a recipe, and the function that builds it.",
     "generation": "Greedy search, sampling and beams over anything that is an engine.",

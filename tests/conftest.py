@@ -11,7 +11,7 @@ from jaxtyping import install_import_hook
 
 # Only rooms whose signatures carry shapes. The hook must be there before any of them is imported, and stays
 # out of the library because it and torch.compile disagree. beartype wants their Protocols runtime_checkable.
-CHECKED = ("values", "attention", "blocks", "models", "generation", "inspection")
+CHECKED = ("values", "attention", "blocks", "adapters", "models", "generation", "inspection")
 install_import_hook([f"heedful.{room}" for room in CHECKED], "beartype.beartype")
 
 import numpy as np  # noqa: E402

@@ -61,6 +61,9 @@ STACK = "tests/unit/native/test_stack.py"
 STEPS = "tests/unit/native/test_search.py"
 INT8 = "tests/unit/engines/test_int8.py"
 ARRANGE = "tests/unit/engines/test_arrange.py"
+ADAPTERS = "tests/unit/adapters/test_adapters.py"
+ADAPTED_RUNS = "tests/unit/runs/test_adapted.py"
+PEFT = "tests/reference/test_peft.py"
 MEMORIES_LAWS = "tests/laws/test_memories.py"
 CONVERSATION = "tests/unit/generation/test_conversation.py"
 BLOCKS = "tests/reference/test_blocks.py"
@@ -784,8 +787,8 @@ ATTENTION = (
     Mutant(
         "values of their own are projected like keys",
         "attention/multihead.py",
-        "(values, slice(cut, None))",
-        "(keys, slice(cut, None))",
+        "linear(values)[..., cut:]",
+        "linear(keys)[..., cut:]",
         (f"{TORCH}::test_multi_head_attention_over_another_width_with_values_of_their_own",),
     ),
     Mutant(
@@ -997,15 +1000,15 @@ MODELS = (
     Mutant(
         "pre-norm normalises its shortcut",
         "blocks/residual.py",
-        "return self.dropout.add(x, sublayer(self.norm(x)))",
-        "return self.dropout.add(self.norm(x), sublayer(self.norm(x)))",
+        "return self.dropout.add(x, self._through(self.norm(x), sublayer))",
+        "return self.dropout.add(self.norm(x), self._through(self.norm(x), sublayer))",
         (f"{BLOCKS}::test_residuals",),
     ),
     Mutant(
         "post-norm normalises the sublayer alone",
         "blocks/residual.py",
-        "self.norm(self.dropout.add(x, sublayer(x)))",
-        "x + self.norm(self.dropout(sublayer(x)))",
+        "self.norm(self.dropout.add(x, self._through(x, sublayer)))",
+        "x + self.norm(self.dropout(self._through(x, sublayer)))",
         (f"{BLOCKS}::test_residuals",),
     ),
     Mutant(
@@ -3868,8 +3871,8 @@ ENGINES = (
     Mutant(
         "bytes: learn on",
         "runs/prepare.py",
-        "    elif is_quantized(folder):\n",
-        "    elif is_quantized(folder) and not folder:\n",
+        "    elif is_for_use(folder):\n",
+        "    elif is_for_use(folder) and not folder:\n",
         ("tests/unit/cli/test_quantize.py::test_bytes_do_not_learn",),
     ),
     Mutant(
@@ -3878,6 +3881,51 @@ ENGINES = (
         "    with _Unfilled():\n        yield\n",
         "    yield\n",
         (f"{ARRANGE}::test_a_model_that_is_filled_at_once_draws_no_random_numbers",),
+    ),
+)
+
+ADAPTED = (
+    Mutant(
+        "adapters: values change the rows of keys",
+        "adapters/lora.py",
+        'slice(-len(up), None) if meant["part"] == _BELOW else slice(len(up))',
+        "slice(len(up))",
+        (f"{ADAPTERS}::test_complete_weights_compute_what_the_adapted_model_does",),
+    ),
+    Mutant(
+        "adapters: one that is put on changes its base",
+        "adapters/lora.py",
+        "base[weight].detach().clone()",
+        "base[weight].detach()",
+        (f"{ADAPTERS}::test_complete_weights_compute_what_the_adapted_model_does",),
+    ),
+    Mutant(
+        "adapters: native code leaves bottlenecks out",
+        "engines/native/plan.py",
+        " and around.behind is None",
+        "",
+        (f"{ADAPTERS}::test_native_code_is_given_no_stack_with_bottlenecks",),
+    ),
+    Mutant(
+        "adapters: checkpoints hold the base too",
+        "training/precision.py",
+        "for name, parameter in every.items() if name not in still}",
+        "for name, parameter in every.items()}",
+        (f"{ADAPTED_RUNS}::test_a_checkpoint_holds_the_adapter_and_the_head_alone",),
+    ),
+    Mutant(
+        "adapters: any weights are a base",
+        "runs/adapted.py",
+        "if base_digest(place) == base.sha256]",
+        "]",
+        (f"{ADAPTED_RUNS}::test_the_base_must_be_there_and_what_it_was",),
+    ),
+    Mutant(
+        "adapters: PEFT's matrices have our order of dimensions",
+        "foreign/peft.py",
+        '(READS_SINES_FIRST if side == "A" else WRITES_SINES_FIRST)',
+        "WRITES_SINES_FIRST",
+        (f"{PEFT}::test_transformers_computes_the_same_with_the_adapter_on",),
     ),
 )
 
@@ -4124,6 +4172,7 @@ GOING_ON = (
 )
 
 MUTANTS = (
+    *ADAPTED,
     *NATIVE,
     *CORPORA,
     *ENGINES,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from heedful.attention import kernels
 from heedful.attention.dropout import Dropout
@@ -310,10 +309,7 @@ class MultiHeadAttention(HeadedAttention):
         elif values is keys:
             key, value = linear(keys).split([cut, self.heads * self.d_v], -1)
         else:
-            key, value = (
-                functional.linear(given, linear.weight[rows], None if linear.bias is None else linear.bias[rows])
-                for given, rows in ((keys, slice(cut)), (values, slice(cut, None)))
-            )
+            key, value = linear(keys)[..., :cut], linear(values)[..., cut:]
         key = self.relative.rotate(self._split(key, self.d_k), positions)
         return KeyValues(self.weigher.project(key, positions), self._split(value, self.d_v))
 

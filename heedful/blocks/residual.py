@@ -14,11 +14,26 @@ Sublayer = Callable[[Tensor], Tensor]
 
 
 class Residual(nn.Module, ABC):
-    """A shortcut around a sublayer, with a norm and dropout."""
+    """A shortcut around a sublayer, with a norm and dropout.
+
+    Attributes:
+        behind: what the sublayer's result goes through before it is added, such as an adapter; None in models as they
+            are built.
+    """
+
+    behind: nn.Module | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.behind = None
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
         """The input and what the sublayer adds to it."""
+
+    def _through(self, x: Tensor, sublayer: Sublayer) -> Tensor:
+        result = sublayer(x)
+        return result if self.behind is None else self.behind(result)
 
 
 class PostNorm(Residual):
@@ -35,7 +50,7 @@ class PostNorm(Residual):
 
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
         """Normalised after the sum."""
-        normed: Tensor = self.norm(self.dropout.add(x, sublayer(x)))
+        normed: Tensor = self.norm(self.dropout.add(x, self._through(x, sublayer)))
         return normed
 
 
@@ -49,4 +64,4 @@ class PreNorm(Residual):
 
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
         """Normalised before the sublayer."""
-        return self.dropout.add(x, sublayer(self.norm(x)))
+        return self.dropout.add(x, self._through(self.norm(x), sublayer))

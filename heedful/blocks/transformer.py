@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -206,6 +206,12 @@ class TransformerLayer(nn.Module):
         """The attention to a memory, and what is around it."""
         attention, around = self._paths[name]
         return getattr(self, attention), getattr(self, around)
+
+    def residuals(self) -> Iterator[Residual]:
+        """What is around each sublayer, in order."""
+        yield self.around_attention
+        yield from (self.across_to(name)[1] for name in self.names)
+        yield self.around_feed_forward
 
     def _others(self) -> Iterable[str]:
         return (name for name in self.names if name != SOURCE)

@@ -51,6 +51,8 @@ class Computing:
     """CPU threads"""
     engine: Annotated[EngineName | None, maybe("{torch,int8,native,auto}")] = None
     """what computes: fp32 as trained; on a CPU large matrices in 8 bits, or these in native code; or what is faster"""
+    adapter: MaybePath = None
+    """folder of an adapter that is put on the model: a run with training.adapter, or one of PEFT"""
 
     def __post_init__(self) -> None:
         require_least(self, threads=1)
@@ -65,7 +67,7 @@ class Computing:
     @property
     def how(self) -> dict[str, Any]:
         """What `load` is to be told of it."""
-        return {"device": self.device, "engine": self.engine, "say": say}
+        return {"device": self.device, "engine": self.engine, "say": say, "adapter": self.adapter}
 
     def load(
         self, kind: type[User], *folders: Path, use: str, task: str | None = None, step: int | None = None

@@ -94,7 +94,8 @@ def run(arguments: Sequence[str]) -> int:
     if code := _train(named, runs, given=given, overrides=overrides):
         return code
     torch.set_num_threads(threads)
-    compared = compare(runs, exam, given.sampling(), **given.computing.how)
+    how = given.computing
+    compared = compare(runs, exam, given.sampling(), device=how.device, engine=how.engine, say=say)
     for path, content in ((given.page, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
         if path is not None:
             text = content()
@@ -108,6 +109,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(given: Arguments, overrides: Sequence[str]) -> None:
     require_least(given, samples=2)
+    if given.computing.adapter is not None:
+        raise RecipeError(
+            "--adapter: is put on one model; compare runs that were adapted, each of which finds its base"
+        )
     if overrides and not given.train:
         raise RecipeError(f"heedful compare: {overrides[0]} is no option; keys of recipes can be changed with --train")
     if given.examples and not given.train:

@@ -21,8 +21,10 @@ from heedful.words import near
 if TYPE_CHECKING:
     from torch import nn
 
+    from heedful.adapters.adapter import Adapter
     from heedful.architectures.published import Published
     from heedful.models.size import Part, Size
+    from heedful.recipes.section import Section
     from heedful.tasks.benchmarks.definitions import Definition
 
 _NUMBER = re.compile(r"\.(\d+)(?=\.)")
@@ -76,8 +78,11 @@ def run(arguments: Sequence[str]) -> int:
             "with --tasks"
         )
     else:
-        model = (_of_folder if given.recipe.is_dir() else _of_recipe)(given.recipe, overrides)
-        _show(_size(model, length=given.length))
+        found = (_of_folder if given.recipe.is_dir() else _of_recipe)(given.recipe, overrides)
+        model = found.build
+        _show(_size(model, length=given.length), learned=found.learned)
+        for line in found.adapted:
+            print(line)
         if given.figure is not None:
             _draw(model, given.figure, title=given.recipe.stem)
     return 0
@@ -108,18 +113,60 @@ def _draw(build: Callable[[], nn.Module], path: Path, *, title: str) -> None:
     print(f"written: {path}", file=sys.stderr)
 
 
-def _of_folder(folder: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
+@dataclass(frozen=True)
+class _Found:
+    """What builds a model, what is said of its adapter, and how many of its numbers learn; all unless given."""
+
+    build: Callable[[], nn.Module]
+    adapted: tuple[str, ...] = ()
+    learned: int | None = None
+
+
+def _of_folder(folder: Path, overrides: Sequence[str]) -> _Found:
     """What builds the model that is there already, of a run or of Hugging Face."""
     if overrides:
         raise RecipeError(f"{folder}: is trained already, its keys cannot be changed; give a recipe to change keys of")
 
+    from heedful.foreign.folders import is_hugging_face
     from heedful.foreign.hugging_face import build
+    from heedful.runs.adapted import adapter_of, model_of, read_file, sizes
+    from heedful.runs.load import open_run
     from heedful.runs.origin import open_origin
 
-    return partial(build, open_origin(folder))
+    if is_hugging_face(folder):
+        return _Found(partial(build, open_origin(folder)))
+    run, about = open_run(folder), read_file(folder)
+    numbers, adapter = sizes(run), adapter_of(run.recipe)
+    if about is None or numbers is None:
+        return _Found(partial(model_of, run))
+    beside = numbers.learned - numbers.adapter
+    head = f", {beside:,} of them of what is new beside the adapter" if beside else ""
+    return _Found(
+        partial(_adapted, run.build, adapter),
+        (
+            f"adapter     {_said(about.adapter)}",
+            f"learned     {numbers.learned:,} of {numbers.whole:,} numbers{head}",
+            f"base        {about.base.folder} (sha256 {about.base.sha256[:12]})",
+        ),
+        numbers.learned,
+    )
 
 
-def _of_recipe(path: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
+def _adapted(build: Callable[[], nn.Module], adapter: Adapter | None) -> nn.Module:
+    model = build()
+    if adapter is not None:
+        adapter.put_on(model)
+    return model
+
+
+def _said(adapter: Section) -> str:
+    """Kind and sizes, as in: lora, rank 8, alpha 16, on query and value."""
+    kind, *sizes = adapter.model_dump().items()
+    told = (f"{key} {' and '.join(value) if isinstance(value, tuple) else f'{value:g}'}" for key, value in sizes)
+    return ", ".join((kind[1], *told))
+
+
+def _of_recipe(path: Path, overrides: Sequence[str]) -> _Found:
     """What builds the model of a recipe, of which its `init` may decide, and the entries of its vocabulary."""
     recipe = load_recipe(path, overrides)
     given = None
@@ -145,9 +192,18 @@ def _of_recipe(path: Path, overrides: Sequence[str]) -> Callable[[], nn.Module]:
     kind = kind_of(recipe)
     if kind.outputs is not None:
         raise RecipeError(f"task: {recipe.task} has as many outputs as the data have {kind.outputs}; train first")
-    if given is not None:
-        return partial(kind.build, recipe, {file: each.size for file, each in zip(kind.words, given, strict=True)})
-    return partial(kind.build, recipe, dict.fromkeys(kind.words, 0 if cut is None else int(cut.size)))
+    if given is None:
+        sizes = dict.fromkeys(kind.words, 0 if cut is None else int(cut.size))
+    else:
+        sizes = {file: each.size for file, each in zip(kind.words, given, strict=True)}
+    build = partial(kind.build, recipe, sizes)
+    config = getattr(recipe.training, "adapter", None)
+    if config is None:
+        return _Found(build)
+
+    from heedful.runs.adapted import adapter_from
+
+    return _Found(partial(_adapted, build, adapter_from(config)), (f"adapter     {_said(config)}",))
 
 
 def _published(given: Arguments, overrides: Sequence[str]) -> None:
@@ -261,7 +317,7 @@ def _rows(parts: Sequence[Part]) -> Iterator[tuple[str, str, str, str]]:
         yield name, " x ".join(map(str, shape)), repeats, count
 
 
-def _show(size: Size) -> None:
+def _show(size: Size, *, learned: int | None = None) -> None:
     _print_table(list(_rows(size.parts)), sides="<<>>")
     mib = 2**20
     print(f"\nparameters  {size.parameters:,} ({size.parameters / 1e6:.1f}M)")
@@ -269,6 +325,7 @@ def _show(size: Size) -> None:
     sides = {part.name.partition(".")[0] for part in size.parts}
     tokens = "one token on each side" if {"encoder", "decoder"} <= sides else "one token"
     print(f"            (for {tokens}, in texts of {size.length})")
-    weights, training = size.weight_bytes / mib, size.training_bytes / mib
+    still = 0 if learned is None else size.parameters - learned  # without gradients and moments
+    weights, training = size.weight_bytes / mib, (size.training_bytes - 12 * still) / mib
     print(f"memory      {weights:,.1f} MiB of weights, {training:,.1f} MiB in training")
     print("            (fp32, activations aside)")

@@ -59,6 +59,8 @@ def run(arguments: Sequence[str]) -> int:
 
     given.computing.begin()
     opened = open_run(given.system) if given.system.is_dir() else None
+    if opened is None and given.computing.adapter is not None:
+        raise RecipeError(f"--adapter: is put on a model, and {given.system} is a file; leave it out")
     if opened is None or opened.kind.reported is not None:
         _examine(given, opened)
     else:
@@ -123,7 +125,8 @@ def _report(
 
     assert kind.reported is not None
     who = System(str(path)) if opened is None else system(opened)
-    answers = exam.read(path) if opened is None else answers_of(opened, exam, **given.computing.how)
+    how = {**given.computing.how, "adapter": given.computing.adapter if against is None else None}
+    answers = exam.read(path) if opened is None else answers_of(opened, exam, **how)
     return kind.reported(exam, who, answers, given.sampling(), against)
 
 

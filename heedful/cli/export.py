@@ -10,6 +10,7 @@ from heedful.cli.arguments import MaybeInt, PositionalPath, maybe, parse
 from heedful.cli.output import say
 from heedful.errors import RecipeError
 
+_Format = Literal["hugging_face", "ctranslate2", "onnx", "peft"]
 _Quantization = Literal["int8", "int16", "float16", "bfloat16"]
 
 
@@ -19,15 +20,19 @@ class Arguments:
 
     An encoder becomes BERT (or RoBERTa, if it is pre-norm), with its head where it classifies, tags or answers, a
     language model GPT-2, a translation model Marian or BART; CTranslate2 and ONNX have all three kinds. See
-    docs/foreign.md.
+    docs/foreign.md. A run with an adapter (training.adapter) is written as the model that both make, with --merge as a
+    run, and with --format peft as the adapter alone.
     """
 
     run: PositionalPath
     """run folder, or one of Hugging Face"""
     folder: PositionalPath
     """where to write; new or empty"""
-    format: Literal["hugging_face", "ctranslate2", "onnx"] = "hugging_face"
-    """config.json and safetensors for transformers, a model for CTranslate2, or graphs for ONNX Runtime"""
+    format: Annotated[_Format | None, maybe("{hugging_face,ctranslate2,onnx,peft}")] = None
+    """config.json and safetensors for transformers, a model for CTranslate2, graphs for ONNX Runtime, or an adapter for
+    PEFT; hugging_face if not given"""
+    merge: bool = False
+    """write a run of heedful instead, with its adapter merged into the weights that it adapts"""
     quantization: Annotated[_Quantization | None, maybe("{int8,int16,float16,bfloat16}")] = None
     """of CTranslate2: how weights are stored; fp32 if not given"""
     step: MaybeInt = None
@@ -38,7 +43,10 @@ def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful export")
     if given.quantization is not None and given.format != "ctranslate2":
-        raise RecipeError(f"--quantization: belongs to --format ctranslate2; with {given.format} weights are fp32")
+        form = given.format or "hugging_face"
+        raise RecipeError(f"--quantization: belongs to --format ctranslate2; with {form} weights are fp32")
+    if given.merge and given.format is not None:
+        raise RecipeError(f"--merge: writes a run of heedful; {given.format} is another format, leave one of them out")
     for note in _notes(given):
         say(f"heedful export: {note}")
     say(f"written: {given.folder}")
@@ -49,11 +57,16 @@ def _notes(given: Arguments) -> tuple[str, ...]:
     """What the other side cannot do with what was written."""
     from heedful.runs import export
 
+    if given.merge:
+        export.export_merged(given.run, given.folder, step=given.step)
+        return ()
     match given.format:
-        case "hugging_face":
+        case "hugging_face" | None:
             return export.export_hugging_face(given.run, given.folder, step=given.step)
         case "ctranslate2":
             return export.export_ctranslate2(given.run, given.folder, quantization=given.quantization, step=given.step)
         case "onnx":
             return export.export_onnx(given.run, given.folder, step=given.step)
+        case "peft":
+            return export.export_peft(given.run, given.folder, step=given.step)
     assert_never(given.format)

@@ -57,6 +57,8 @@ def run(arguments: Sequence[str]) -> int:
     given.computing.begin()
     passages = _passages(given)
     encoder = None
+    if given.model is None and given.computing.adapter is not None:
+        raise RecipeError("--adapter: is put on the encoder, and none is named; give --model too")
     if given.model is not None:
         encoder = load_embedder(given.model, **given.computing.how)
     with Counting("vectors") as tick:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -112,7 +112,8 @@ def _found(index: PassageIndex, given: Arguments) -> Iterator[Found]:
 
     orderings, answerer = _orderings(index, given), None
     if given.answers is not None:
-        answerer = given.computing.load(Answerer, given.answers, use="answers questions")
+        own = replace(given.computing, adapter=None)  # which is that of the encoder
+        answerer = own.load(Answerer, given.answers, use="answers questions")
     lines = iter(given.query) if given.query else read_or_typed(given.input)
     size = 1 if not given.query and is_typed(given.input) else _CHUNK
     for part in chunked(lines, size):

@@ -76,6 +76,7 @@ def save_ctranslate2(
         raise MissingExtraError(
             "exporting to CTranslate2 needs the package ctranslate2: pip install 'heedful[ct2]'"
         ) from None
+    origin.require_plain("CTranslate2")
     weights = _Weights.of(origin.tensors, model)
     notes: tuple[str, ...] = ()
     match origin.model:

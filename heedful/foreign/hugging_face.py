@@ -133,15 +133,17 @@ class HuggingFaceFolder:
         step: int | None = None,
         engine: EngineName | None = None,
         say: Callable[[str], None] | None = None,
+        adapted: Callable[[Origin], Origin] | None = None,
     ) -> Translator | Writer | Reader | Embedder:
-        """The model as its users see it; `arranged` says what is given.
+        """The model as its users see it; `arranged` says what is given, `adapted` puts something on it.
 
         Raises:
             RunError: there are no checkpoints to choose one of, or see `origin`.
         """
         if step is not None:
             raise RunError(f"{self.folder}: is no run of heedful and keeps no checkpoint of step {step}")
-        model = ready(self.origin, device=device, engine=engine, say=say)
+        origin = self.origin if adapted is None else adapted(self.origin)
+        model = ready(origin, device=device, engine=engine, say=say)
         if isinstance(self.origin.tokenizer, tuple):
             return self._translator(model, *self.origin.tokenizer)
         tokenizer = self.origin.tokenizer
@@ -224,15 +226,22 @@ def ready(
 def build(origin: Origin) -> nn.Module:
     """A model that has a parameter for each tensor of an origin; of random numbers."""
     with torch.random.fork_rng(devices=[]):
-        match origin.model:
-            case EncoderConfig() as config:
-                return _encoder(config, origin)
-            case DecoderConfig() as config:
-                assert isinstance(origin.size, int)
-                return build_language_model(config, vocabulary=origin.size)
-            case TransformerConfig() as config:
-                assert isinstance(origin.size, tuple)
-                return build_sequence_to_sequence(config, Sizes(*origin.size, max_length=512))
+        model = _plain(origin)
+        if origin.adapter is not None:
+            origin.adapter.put_on(model)
+    return model
+
+
+def _plain(origin: Origin) -> nn.Module:
+    match origin.model:
+        case EncoderConfig() as config:
+            return _encoder(config, origin)
+        case DecoderConfig() as config:
+            assert isinstance(origin.size, int)
+            return build_language_model(config, vocabulary=origin.size)
+        case TransformerConfig() as config:
+            assert isinstance(origin.size, tuple)
+            return build_sequence_to_sequence(config, Sizes(*origin.size, max_length=512))
     assert_never(origin.model)
 
 

@@ -18,7 +18,7 @@ from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.heads import HEADS, without_head, written_head
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, behind_padding
-from heedful.foreign.families.settings import Family
+from heedful.foreign.families.settings import Family, StackConfigs
 from heedful.foreign.vocabularies import OWN, OWN_SIDES
 from heedful.store import save_tensors, whole_folder, write_json
 from heedful.tasks.origin import Origin
@@ -31,7 +31,8 @@ _CLASSES: Final = {"bert": "BertTokenizer", "gpt2": "GPT2Tokenizer", "bart": "Ba
 
 def save_hugging_face(origin: Origin, folder: str | Path, *, family: Family | None = None) -> tuple[str, ...]:
     """`export_hugging_face` of an origin that is already open; `family` chooses the kind of model."""
-    family = family or family_for(origin)
+    origin.require_plain("transformers")
+    family = family or family_for(origin.model)
     if family is ROBERTA_PRELAYERNORM:
         origin = behind_padding(origin, _pad(_both(origin)[0]) or 0)
     written, tensors = _written(origin, family)
@@ -59,9 +60,9 @@ def _written(origin: Origin, family: Family) -> tuple[dict[str, Any], dict[str, 
     return family.write(origin.model, ours) | told, table.write(ours) | outputs
 
 
-def family_for(origin: Origin) -> Family:
-    """The kind of model that an origin becomes."""
-    match origin.model:
+def family_for(model: StackConfigs) -> Family:
+    """The kind of model that one of ours becomes."""
+    match model:
         case EncoderConfig(residual="pre_norm"):
             return ROBERTA_PRELAYERNORM
         case EncoderConfig():

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.recipes.section import AnyPath, InputPath, Longest, Mark, Section, misfit
 from heedful.recipes.text import GivenTokenizerConfig, TokenizerConfig
-from heedful.recipes.training import TrainingConfig, WritingTrainingConfig
+from heedful.recipes.training import TrainingConfig, TunedTrainingConfig, WritingTrainingConfig
 
 if TYPE_CHECKING:
     from heedful.data.readers import Reader
@@ -210,6 +210,16 @@ class TunedRecipe(Recipe):
 
     if TYPE_CHECKING:
         init: InputPath | None
+        training: TunedTrainingConfig
+
+    @field_validator("training", check_fields=False)
+    @classmethod
+    def _adapts_something(cls, training: TunedTrainingConfig, info: ValidationInfo) -> TunedTrainingConfig:
+        if training.adapter is not None and "init" in info.data and info.data["init"] is None:
+            raise misfit(
+                "training.adapter", "needs init, the folder of the model whose weights stay as they are: give that too"
+            )
+        return training
 
     @classmethod
     @abstractmethod

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from heedful.recipes.adapters import AdapterConfig
 from heedful.recipes.section import Count, Mark, Section, default_kind, misfit
 
 Warmup = Annotated[int, Field(ge=0)]
@@ -189,11 +190,21 @@ class TunedTrainingConfig(TrainingConfig):
 
     stacks: ClassVar[tuple[str, ...]] = ("encoder",)
 
+    adapter: Annotated[AdapterConfig | None, Mark.FIXED] = None
+    """what learns in the place of the weights of `init`, which then stay as they are and are not stored again: a table
+    such as { kind = "lora", rank = 8 }; none if not given"""
     freeze: Annotated[Annotated[int, Field(ge=0)] | Literal["embeddings", "encoder"], Mark.FIXED] = 0
     """what keeps the weights it begins with: the "embeddings", these and as many layers, from the lowest on, or the
     whole "encoder"; 0 is nothing"""
     layer_decay: Annotated[float, Field(gt=0, le=1), Mark.FIXED] = 1.0
     """what the learning rate is multiplied by from each layer to the one below it; the head has the full rate"""
+
+    @field_validator("freeze")
+    @classmethod
+    def _has_something_left(cls, freeze: int | str, info: ValidationInfo) -> int | str:
+        if freeze != 0 and info.data.get("adapter") is not None:
+            raise ValueError("says less than training.adapter, which keeps all weights of init: leave one of them away")
+        return freeze
 
 
 class FineTuningConfig(TunedTrainingConfig):

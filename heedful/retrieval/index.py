@@ -48,6 +48,7 @@ def load_index(
     device: str | torch.device | None = None,
     engine: EngineName | None = None,
     say: Callable[[str], None] | None = None,
+    adapter: str | Path | None = None,
 ) -> PassageIndex:
     """An index that `heedful index` built.
 
@@ -57,6 +58,7 @@ def load_index(
         device: where queries are read; a GPU where there is one.
         engine: what reads them; see `heedful.load`.
         say: is told what the engine "auto" took and why.
+        adapter: what is put on the encoder; see `heedful.load`.
 
     Raises:
         RunError: it is missing, damaged, or of another version.
@@ -69,7 +71,8 @@ def load_index(
     folder = Path(folder)
     manifest = read_index_manifest(folder)
     verify_index(folder, manifest)
-    return PassageIndex(folder, manifest, model=model, how={"device": device, "engine": engine, "say": say})
+    how = {"device": device, "engine": engine, "say": say, "adapter": adapter}
+    return PassageIndex(folder, manifest, model=model, how=how)
 
 
 @dataclass(frozen=True, eq=False)

@@ -176,21 +176,25 @@ class Weights:
 
 
 def stored_weights(folder: Path, *, step: int | None = None) -> Weights:
-    """A file of weights and what is in it; see `read_weights`."""
-    manifest = read_manifest(folder)
-    if step is not None and step not in (*manifest.checkpoints, manifest.best, manifest.last):
-        kept = ", ".join(str(s) for s in manifest.checkpoints)
-        raise RunError(f"{folder}: keeps no checkpoint of step {step}; it keeps {kept or 'none'}")
-    if step is None and MODEL in manifest.files:
-        name = MODEL
-    else:
-        name = _weights(best_step(folder, manifest) if step is None else step)
-    exact = load_tensors(folder, name, manifest=manifest)
+    """A file of weights and what is in it; see `read_weights`. Of an adapted run these are the adapter's alone."""
+    name = weights_file(folder, step=step)
+    exact = load_tensors(folder, name, manifest=read_manifest(folder))
     names = [each.removesuffix(SCALE) for each in exact if each.endswith(SCALE)]
     if strange := [each for each in names if each not in exact or not Bytes.fits(exact[each], exact[each + SCALE])]:
         raise RunError(f"{folder / name}: {strange[0]} is damaged; restore it from a copy or quantize again")
     rounded = {each: Bytes(exact.pop(each), exact.pop(each + SCALE)) for each in names}
     return Weights(folder / name, exact, rounded)
+
+
+def weights_file(folder: Path, *, step: int | None = None) -> str:
+    """The file of the finished model, else of the best checkpoint so far, or of `step`; `RunError` where none is."""
+    manifest = read_manifest(folder)
+    if step is not None and step not in (*manifest.checkpoints, manifest.best, manifest.last):
+        kept = ", ".join(str(s) for s in manifest.checkpoints)
+        raise RunError(f"{folder}: keeps no checkpoint of step {step}; it keeps {kept or 'none'}")
+    if step is None and MODEL in manifest.files:
+        return MODEL
+    return _weights(best_step(folder, manifest) if step is None else step)
 
 
 def best_step(folder: Path, manifest: Manifest) -> int:
@@ -201,7 +205,7 @@ def best_step(folder: Path, manifest: Manifest) -> int:
     return step
 
 
-def is_quantized(folder: Path) -> bool:
+def is_for_use(folder: Path) -> bool:
     """Whether it holds a finished model and nothing that training could go on from."""
     manifest = read_manifest(folder)
     return MODEL in manifest.files and manifest.last is not None and _weights(manifest.last) not in manifest.files

@@ -16,6 +16,7 @@ from heedful.errors import RecipeError, RunError
 from heedful.models.size import imagined
 from heedful.models.size import measure as measure_size
 from heedful.recipes.recipe import EngineName, Recipe
+from heedful.runs.adapted import sizes
 from heedful.runs.checkpoints import best_step
 from heedful.runs.device import find_device, keep_pages
 from heedful.runs.learning_curve import has, records
@@ -102,12 +103,17 @@ def system(run: Run[Any, Any]) -> System:
     with imagined():
         model: nn.Module = run.build()
     freeze(model, run.recipe.training)
+    adapted = sizes(run)
     facts = Facts(
         recipe=run.recipe,
         finished=manifest.finished,
         step=step,
-        parameters=measure_size(model).parameters,
-        learned=sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
+        parameters=measure_size(model).parameters if adapted is None else adapted.whole,
+        learned=(
+            sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+            if adapted is None
+            else adapted.learned
+        ),
         vocabulary="".join(digest(run.folder / name)[:12] for name in run.vocabularies),
         minutes=timed[-1] if timed else None,
         tokens_per_second=median(speeds) if speeds else None,
@@ -122,6 +128,7 @@ def measure(
     device: str | torch.device | None = None,
     engine: EngineName | None = None,
     say: Callable[[str], None],
+    adapter: Path | None = None,
 ) -> tuple[str, Mapping[str, float]]:
     """What training measures, on the test part, or on the validation part where there is no other.
 
@@ -136,6 +143,6 @@ def measure(
     part = "validation" if any(data.test is None for data in run.recipe.datasets.values()) else "test"
     corpora = {name: open_corpus(run, part, say=say, name=name) for name in run.members}
     task = run.kind.whole(run, {name: (corpus, corpus) for name, corpus in corpora.items()}, device=place)
-    model = trained(run, device=place, engine=engine, say=say)
+    model = trained(run, device=place, engine=engine, say=say, adapter=adapter)
     with torch.inference_mode():
         return part, task.evaluate(model)

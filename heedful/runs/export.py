@@ -1,4 +1,4 @@
-"""Trained models in the formats of other projects: those of Hugging Face, CTranslate2, and ONNX."""
+"""Trained models in the formats of other projects, Hugging Face, CTranslate2 and ONNX; adapters in that of PEFT."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from heedful.foreign.folders import is_hugging_face
 from heedful.foreign.hugging_face import build
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.foreign.onnx_export import save_onnx
+from heedful.foreign.peft import save_peft
 from heedful.models.initialisation import unfilled
+from heedful.runs.adapted import adapter_from, adapter_of, model_of, read_file, whole_weights
+from heedful.runs.checkpoints import stored_weights
+from heedful.runs.for_use import save_for_use
 from heedful.runs.load import open_run, require_task
 from heedful.runs.origin import open_origin
 from heedful.tasks.kind import Run
@@ -95,11 +99,52 @@ def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None)
     return save_onnx(*_opened(Path(run), step=step), Path(folder))
 
 
+def export_peft(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
+    """Writes the adapter of a run as a folder that PEFT reads: `PeftModel.from_pretrained(model, folder)`.
+
+    The model is the one that was adapted, as transformers has it; a head that was learned beside the adapter goes
+    along. What is given and returned is as in `export_hugging_face`.
+
+    Raises:
+        RunError: the run has no adapter with LoRA, cannot be read, or `folder` holds something.
+    """
+    about = None if is_hugging_face(Path(run)) else read_file(Path(run))
+    if about is None:
+        raise RunError(f"{run}: has no adapter; leave --format away to export its model")
+    origin, own = open_origin(Path(run), step=step), stored_weights(Path(run), step=step).floats()
+    return save_peft(origin, adapter_from(about.adapter), own, Path(folder), base=str(about.base.folder))
+
+
+def export_merged(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
+    """Writes a run with LoRA as one without: what was learned is added to the weights of the model that it adapts.
+
+    The folder works as a run does, needs no other, and cannot be trained further, but begun from (`init`). What is
+    given is as in `export_hugging_face`.
+
+    Raises:
+        RunError: the run has no adapter, or one that no weights can take in, cannot be read, or `folder` holds
+            something.
+    """
+    opened = open_run(Path(run))
+    adapter = adapter_of(opened.recipe)
+    if adapter is None:
+        raise RunError(f"{run}: has no adapter that could be merged, its weights are whole; leave --merge away")
+    if adapter.stays:
+        raise RunError(
+            f"{run}: has bottlenecks, which compute what no weights of the model could; only an adapter of kind lora "
+            "can be merged"
+        )
+    tensors = whole_weights(opened.folder, step=step).floats()
+    training = opened.recipe.training.model_copy(update={"adapter": None})
+    recipe = opened.recipe.model_copy(update={"training": training})
+    save_for_use(opened, tensors, Path(folder), use="export to", step=step, recipe=recipe)
+
+
 def _opened(folder: Path, *, step: int | None) -> tuple[Origin, nn.Module]:
     """The model in a folder, and a module that has a parameter for each of its tensors, of any value."""
     origin = open_origin(folder, step=step)
     with unfilled():
-        return origin, build(origin) if is_hugging_face(folder) else open_run(folder).model()
+        return origin, build(origin) if is_hugging_face(folder) else model_of(open_run(folder))
 
 
 def _translating(folder: Path, name: str) -> Run[Any, Any]:

@@ -16,6 +16,7 @@ from heedful.errors import RecipeError, RunError
 from heedful.recipes.load import filled, left_open
 from heedful.recipes.recipe import Architecture, Recipe, TunedRecipe
 from heedful.recipes.text import GivenTokenizerConfig
+from heedful.runs.adapted import AdapterFile, adapter_of, described, read_file, require_same_base
 from heedful.runs.origin import open_predecessor
 from heedful.runs.relearned import relearned
 from heedful.tasks.kind import Run, kind_of
@@ -56,8 +57,14 @@ def resolved(recipe: AnyRecipe) -> AnyRecipe:
         raise RecipeError(
             f"tokenizer: init = {recipe.init} brings its own vocabulary; leave the table [tokenizer] away"
         )
+    if adapter_of(recipe) is not None and not isinstance(named.tokenizer, GivenTokenizerConfig):
+        raise RecipeError(
+            "tokenizer: pieces of a vocabulary that is learned anew must learn, and training.adapter keeps all weights "
+            "of init; leave one of them away"
+        )
     settings, place = {"model": _model(recipe, origin), **_vocabulary(named, origin)}, f"init = {recipe.init}"
-    filled(named, {**settings, "init": None}, place=place)  # what waited for the model is complained of now
+    without = {"init": None} if adapter_of(recipe) is None else {"init": None, "training.adapter": None}
+    filled(named, {**settings, **without}, place=place)  # what waited for the model is complained of now
     return filled(named, settings, place=place)
 
 
@@ -84,7 +91,58 @@ def fresh(run: Run[Any, Any], *, say: Callable[[str], None]) -> nn.Module:
     if isinstance(run.recipe, TunedRecipe) and run.recipe.init is not None:
         _warm(model, run, say=say)
     run.kind.warm(run, model, say=say)
+    _adapt(model, run, say=say)
     return model
+
+
+def unfinished(run: Run[Any, Any]) -> nn.Module:
+    """The model that a checkpoint of training goes into: of random numbers, but for those that no checkpoint holds.
+
+    Raises:
+        RunError: the model that is adapted has other weights now.
+    """
+    model: nn.Module = run.model()
+    if adapter_of(run.recipe) is not None:
+        _warm(model, run, say=_silent)
+        _adapt(model, run, say=_silent)
+    return model
+
+
+def adapting(run: Run[Any, Any]) -> AdapterFile | None:
+    """What a new run is to keep of the model that it adapts; None where it adapts none."""
+    recipe = run.recipe
+    if adapter_of(recipe) is None:
+        return None
+    assert isinstance(recipe, TunedRecipe)
+    assert recipe.init is not None
+    return described(run, recipe.init, given=_origin(recipe).tensors, body=recipe.body)
+
+
+def still(run: Run[Any, Any]) -> frozenset[str]:
+    """Names of what no update changes, and no checkpoint holds: what an adapted model gives."""
+    about = None if adapter_of(run.recipe) is None else read_file(run.folder)
+    return frozenset(() if about is None else about.taken)
+
+
+def _silent(_: str) -> None:
+    """What has been said when training began."""
+
+
+def _adapt(model: nn.Module, run: Run[Any, Any], *, say: Callable[[str], None]) -> None:
+    """Puts the recipe's adapter on, drawn by its seed, and takes what the base gives out of training."""
+    adapter = adapter_of(run.recipe)
+    if adapter is None:
+        return
+    require_same_base(run.folder, run.recipe.init)
+    names = still(run)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(parameter.requires_grad and name not in names)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.recipe.seed)
+        adapter.put_on(model)
+    numbers = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    learned = sum(number for name, number in numbers.items() if name not in names)
+    say(f"training.adapter: {learned:,} of {sum(numbers.values()):,} numbers learn, and are all that is stored")
 
 
 def _warm(model: nn.Module, run: Run[Any, Any], *, say: Callable[[str], None]) -> None:
@@ -124,6 +182,11 @@ def _origin(recipe: TunedRecipe) -> Predecessor:
     if len(origin.tokenizers) != len(kind_of(recipe).words):
         has = f"has {len(origin.tokenizers)} vocabularies of text instead of {len(kind_of(recipe).words)}"
         raise RecipeError(f"init = {recipe.init}: {has}, and {needed}")
+    if origin.adapter is not None:
+        raise RunError(
+            f"init = {recipe.init}: computes with bottlenecks, which are no part of its weights; name the model "
+            "that it adapts, or one that was adapted with LoRA"
+        )
     return origin
 
 

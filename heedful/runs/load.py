@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, overload
 
@@ -17,8 +18,10 @@ from heedful.foreign.folders import is_hugging_face
 from heedful.models.initialisation import unfilled
 from heedful.recipes.load import stored_recipe, taking_up
 from heedful.recipes.recipe import EngineName, Recipe
-from heedful.runs.checkpoints import stored_weights
+from heedful.runs.adapted import FILE as ADAPTER
+from heedful.runs.adapted import AdapterFile, model_of, whole_weights
 from heedful.runs.device import find_device
+from heedful.runs.worn import open_adapter, wear, wear_foreign
 from heedful.store import MANIFEST, Manifest, digest, read_manifest, verify, write_json, write_manifest
 from heedful.tasks.embedder import Embedder, Embeds
 from heedful.tasks.heads import Heads
@@ -30,8 +33,13 @@ CONFIG: Final = "config.json"
 User = TypeVar("User")
 
 
-def save_run(run: Run[Any, Any]) -> None:
-    """Writes what does not change while a run is trained; its manifest comes last and makes it a run."""
+def save_run(run: Run[Any, Any], *, adapter: AdapterFile | None = None) -> None:
+    """Writes what does not change while a run is trained; its manifest comes last and makes it a run.
+
+    Args:
+        run: new, or another one in another folder.
+        adapter: what its weights will belong to, where they are an adapter's alone.
+    """
     files = {}
     for name, vocabulary in run.vocabularies.items():
         (run.folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -40,6 +48,9 @@ def save_run(run: Run[Any, Any]) -> None:
     content = {"format": FORMAT, "recipe": run.recipe.model_dump(mode="json", exclude_none=True)}
     write_json(run.folder / CONFIG, content)
     files[CONFIG] = digest(run.folder / CONFIG)
+    if adapter is not None:
+        write_json(run.folder / ADAPTER, adapter.model_dump(mode="json"))
+        files[ADAPTER] = digest(run.folder / ADAPTER)
     write_manifest(run.folder, Manifest(files=files))
 
 
@@ -85,6 +96,7 @@ def trained(
     step: int | None = None,
     engine: EngineName | None = None,
     say: Callable[[str], None] | None = None,
+    adapter: Path | None = None,
 ) -> nn.Module:
     """A run's model with its trained weights, arranged for use by the engine that is named, or that its recipe names;
     `load` says what is given.
@@ -93,10 +105,13 @@ def trained(
         RecipeError: the engine does not compute on the device.
         RunError: there are no weights yet, or a file is damaged.
     """
-    found = stored_weights(run.folder, step=step)
+    found = whole_weights(run.folder, step=step)
     engine = engine or engine_of(run.recipe, device)
     with unfilled():
-        model: nn.Module = run.model()
+        model = model_of(run)
+    if adapter is not None:
+        engine = engine or ("int8" if found.rounded and device.type == "cpu" else None)
+        found = wear(run, found, open_adapter(adapter, run.recipe.model), model=model, say=say)
     return arranged(model, found.exact, found.rounded, place=str(found.place), device=device, engine=engine, say=say)
 
 
@@ -108,6 +123,7 @@ def load(
     step: int | None = None,
     engine: EngineName | None = None,
     say: Callable[[str], None] | None = None,
+    adapter: str | Path | None = None,
 ) -> Any: ...
 
 
@@ -120,6 +136,7 @@ def load(
     step: int | None = None,
     engine: EngineName | None = None,
     say: Callable[[str], None] | None = None,
+    adapter: str | Path | None = None,
 ) -> User: ...
 
 
@@ -131,6 +148,7 @@ def load(
     step: int | None = None,
     engine: EngineName | None = None,
     say: Callable[[str], None] | None = None,
+    adapter: str | Path | None = None,
 ) -> Any:
     """The trained model of a run: a `Translator`, a `Writer`, a `Reader`, a `Tagger` ..., as its task is.
 
@@ -149,7 +167,9 @@ def load(
         engine: what computes: "torch" in floating point, as it was trained; "int8" with large matrices of bytes, on a
             CPU; "native", these in native code; "auto", what is faster here. Unless given, that of the recipe on a CPU,
             else that of the weights: "int8" of a folder that `heedful.quantize` made, else "torch".
-        say: is told what "auto" took and why.
+        say: is told what "auto" took and why, and what of an adapter is doubtful.
+        adapter: what is put on the model: a run that was trained with training.adapter and whose base is of this shape
+            and vocabulary, or a folder of PEFT with LoRA. A run with an adapter of its own finds its base by itself.
 
     Raises:
         RecipeError: there is no such device or engine, or the engine does not compute there.
@@ -161,23 +181,28 @@ def load(
     >>> model.translate(["A dog runs."])[0].text  # doctest: +SKIP
     'Ein Hund rennt.'
     """
-    user = _load(*map(Path, folders), step=step, how={"device": find_device(device), "engine": engine, "say": say})
+    how = {"device": find_device(device), "engine": engine, "say": say}
+    worn = None if adapter is None else Path(adapter)
+    user = _load(*map(Path, folders), step=step, adapter=worn, how=how)
     return user if kind is None and task is None else _wanted(user, Path(folders[0]), kind or object, task)
 
 
-def _load(*folders: Path, step: int | None, how: Mapping[str, Any]) -> Any:
+def _load(*folders: Path, step: int | None, adapter: Path | None, how: Mapping[str, Any]) -> Any:
+    if adapter is not None and len(folders) > 1:
+        raise RunError(f"{adapter}: an adapter is put on one model, and {len(folders)} are named; name one run")
     if foreign := [folder for folder in folders if is_hugging_face(folder)]:
         if len(folders) > 1:
             raise RunError(f"{foreign[0]}: is a model of Hugging Face, and only runs of heedful work together")
         from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
 
-        return open_hugging_face(foreign[0]).user(step=step, **how)
+        adapted = None if adapter is None else partial(wear_foreign, adapter)
+        return open_hugging_face(foreign[0]).user(step=step, adapted=adapted, **how)
     if not folders:
         raise RunError("no run folder was given; name at least one")
     first, *others = runs = [open_run(folder) for folder in folders]
     for other in others:
         require_task(other, first.recipe.task)
-    models = [trained(run, step=step, **how) for run in runs]
+    models = [trained(run, step=step, adapter=adapter, **how) for run in runs]
     return first.kind.together(runs, models) if others else first.kind.face(first, models[0], step=step)
 
 

@@ -24,6 +24,7 @@ from heedful.recipes.training import (
     TunedTrainingConfig,
 )
 from heedful.runs.checkpoints import Checkpoints
+from heedful.runs.initial import still
 from heedful.tasks.kind import Run
 from heedful.tasks.task import Task
 from heedful.training.distributed import World
@@ -39,7 +40,8 @@ def build_trainer(
 ) -> Trainer[Any]:
     """What trains a model as its recipe says, in bf16 where that is asked for or faster."""
     config, limits = run.recipe.training, limits_of(run.recipe.training)
-    precision = Half(model) if in_half(config, model, world.device) else Exact(model)
+    kind = Half if in_half(config, model, world.device) else Exact
+    precision = kind(model, still=still(run))
     return Trainer(
         model,
         task,

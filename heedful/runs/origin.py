@@ -10,7 +10,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
 from heedful.foreign.folders import is_hugging_face
 from heedful.foreign.hugging_face import open_hugging_face
-from heedful.runs.checkpoints import read_weights
+from heedful.runs.adapted import staying, whole_weights
 from heedful.runs.load import open_run
 from heedful.tasks.origin import Origin, Predecessor
 
@@ -28,7 +28,7 @@ def open_predecessor(folder: Path) -> Predecessor:
         return Predecessor(folder, origin.model, theirs, origin.tensors)
     run = open_run(folder)
     ours = tuple(run.text(file) for file in run.kind.words)
-    return Predecessor(folder, run.recipe.model, ours, read_weights(folder))
+    return Predecessor(folder, run.recipe.model, ours, whole_weights(folder).floats(), staying(run.recipe))
 
 
 def open_origin(folder: Path, *, step: int | None = None) -> Origin:
@@ -55,4 +55,5 @@ def open_origin(folder: Path, *, step: int | None = None) -> Origin:
             f"{folder}: encoder and decoder read more than two texts, as no other model does; name another run"
         )
     tokenizer = tokenizers[0] if len(tokenizers) == 1 else (tokenizers[0], tokenizers[1])
-    return Origin(folder, config, tokenizer, read_weights(folder, step=step), head=run.kind.head(run))
+    tensors = whole_weights(folder, step=step).floats()
+    return Origin(folder, config, tokenizer, tensors, head=run.kind.head(run), adapter=staying(run.recipe))

@@ -16,8 +16,8 @@ from heedful.errors import DataError, RunError
 from heedful.recipes.recipe import PARTS, Recipe, data_table
 from heedful.recipes.section import Anchor, Mark, Section, fixed, keys, marked, parts
 from heedful.recipes.text import TokenizerConfig
-from heedful.runs.checkpoints import is_quantized
-from heedful.runs.initial import begin_run
+from heedful.runs.checkpoints import is_for_use
+from heedful.runs.initial import adapting, begin_run
 from heedful.runs.load import is_begun, open_run, save_run, taking_up_run
 from heedful.runs.metrics_log import writer_class
 from heedful.runs.texts import lost, noted
@@ -90,9 +90,10 @@ def _require_ours(folder: Path) -> None:
             )
         if not any((folder / name).exists() for name in _MADE):
             raise RunError(f"{folder}: is not empty and holds no run; choose another folder with --output")
-    elif is_quantized(folder):
+    elif is_for_use(folder):
         raise RunError(
-            f"{folder}: heedful quantize made it, and weights of bytes do not learn; train the run that it was made of"
+            f"{folder}: was made for use, by heedful quantize or heedful export, and holds nothing that training could "
+            "go on from; train the run that it was made of, or begin another one from it (init)"
         )
     for inside in folder.rglob("*"):
         if inside.is_symlink() and inside.is_dir():
@@ -153,7 +154,7 @@ def _create(recipe: Recipe, *, say: Callable[[str], None]) -> Run[Any, Any]:
     for name, member in run.members.items():
         for shrunk in _shrunk(member):
             say(f"{f'{name}: ' if name else ''}{shrunk}")
-    save_run(run)
+    save_run(run, adapter=adapting(run))
     return run
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -12,11 +10,10 @@ from heedful.engines.int8 import SCALE, Bytes, matrices
 from heedful.errors import RunError
 from heedful.foreign.folders import is_hugging_face
 from heedful.models.initialisation import unfilled
-from heedful.runs.checkpoints import best_step, read_weights
-from heedful.runs.load import open_run, save_run
-from heedful.store import MODEL, fill, read_manifest, save_tensors, whole_folder, write_manifest
-
-_CURVE = "metrics.jsonl"
+from heedful.runs.adapted import model_of, whole_weights
+from heedful.runs.for_use import save_for_use
+from heedful.runs.load import open_run
+from heedful.store import fill
 
 
 def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[int, int]:
@@ -45,9 +42,9 @@ def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) ->
             f"{run}: is a model of Hugging Face and no run; it computes with bytes where --engine int8 is given"
         )
     opened = open_run(Path(run))
-    weights = read_weights(opened.folder, step=step)
+    weights = whole_weights(opened.folder, step=step).floats()
     with unfilled():
-        model = opened.model()
+        model = model_of(opened)
     fill(model, weights, place=str(opened.folder))
     large = {f"{name}.weight" for name in matrices(model)}
     tensors: dict[str, Tensor] = {}
@@ -57,14 +54,7 @@ def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) ->
             tensors |= {name: rounded.rows, name + SCALE: rounded.scale}
         else:
             tensors[name] = weight
-    before = read_manifest(opened.folder)
-    with whole_folder(Path(folder), use="quantize to") as beside:
-        engine = None if opened.recipe.engine == "torch" else opened.recipe.engine
-        save_run(replace(opened, folder=beside, recipe=opened.recipe.model_copy(update={"engine": engine})))
-        saved = save_tensors(beside / MODEL, tensors)
-        if (opened.folder / _CURVE).exists():
-            shutil.copyfile(opened.folder / _CURVE, beside / _CURVE)
-        done = best_step(opened.folder, before) if step is None else step
-        whole = replace(read_manifest(beside).with_file(MODEL, saved), last=done, best=done, finished=before.finished)
-        write_manifest(beside, whole)
+    engine = None if opened.recipe.engine == "torch" else opened.recipe.engine
+    recipe = opened.recipe.model_copy(update={"engine": engine})
+    save_for_use(opened, tensors, Path(folder), use="quantize to", step=step, recipe=recipe)
     return tuple(sum(each.nbytes for each in found.values()) for found in (weights, tensors))  # type: ignore[return-value]  # two

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from torch import nn
 
 from heedful.data.corpus import Corpus
 from heedful.engines.arrange import require_engine
@@ -25,7 +24,7 @@ from heedful.runs.checkpoints import finish, resume
 from heedful.runs.costs import Costs
 from heedful.runs.device import find_device, keep_pages
 from heedful.runs.fitted import fitted
-from heedful.runs.initial import fresh, resolved
+from heedful.runs.initial import fresh, resolved, unfinished
 from heedful.runs.learning_curve import read_curve
 from heedful.runs.load import engine_of, is_begun, trained
 from heedful.runs.loop import build_trainer, freeze
@@ -170,7 +169,7 @@ def _train(
 ) -> int:
     snapshot = resume(run.folder)
     progress = snapshot.progress if snapshot else Progress()
-    model: nn.Module = fresh(run, say=say) if snapshot is None else run.model()
+    model = fresh(run, say=say) if snapshot is None else unfinished(run)
     model = model.to(here.device)
     freeze(model, run.recipe.training)
     run.kind.hold(run, model)

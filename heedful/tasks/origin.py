@@ -9,9 +9,11 @@ from typing import Literal
 
 from torch import Tensor
 
+from heedful.adapters.adapter import Adapter
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
+from heedful.errors import RunError
 from heedful.recipes.recipe import Architecture
 
 
@@ -40,6 +42,7 @@ class Origin:
         tensors: its parameters by our names; of several names for one, the first.
         longest: tokens that it was made for where its positions themselves have no end, if anybody said.
         head: what its outputs say, where it was fine-tuned.
+        adapter: what the layers have besides, as some of the tensors are its own.
     """
 
     folder: Path
@@ -48,6 +51,7 @@ class Origin:
     tensors: Mapping[str, Tensor]
     longest: int | None = None
     head: Head | None = None
+    adapter: Adapter | None = None
 
     @property
     def size(self) -> int | tuple[int, int]:
@@ -56,6 +60,18 @@ class Origin:
             return self.tokenizer.size
         source, target = self.tokenizer
         return source.size, target.size
+
+    def require_plain(self, name: str) -> None:
+        """Refuses what the format `name` has no place for: layers with an adapter.
+
+        Raises:
+            RunError: they have one.
+        """
+        if self.adapter is not None:
+            raise RunError(
+                f"{self.folder}: computes with bottlenecks, which {name} has not; export a run that was adapted with "
+                "LoRA, which becomes a part of the weights, or choose onnx"
+            )
 
 
 @dataclass(frozen=True)
@@ -67,9 +83,11 @@ class Predecessor:
         model: its architecture.
         tokenizers: its vocabularies of text, in the order in which its task names them (`Kind.words`).
         tensors: its parameters by our names; of several names for one, the first.
+        adapter: what it computes with besides these, if that is no part of them.
     """
 
     folder: Path
     model: Architecture
     tokenizers: tuple[Tokenizer, ...]
     tensors: Mapping[str, Tensor]
+    adapter: Adapter | None = None

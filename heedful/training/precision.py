@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,21 @@ class Precision:
     """Links the parameters that the model computes with to the fp32 masters that the optimizer updates.
 
     They are the same unless a child says otherwise.
+
+    Args:
+        model: learns.
+        still: names of parameters that no update will change and nobody need keep, as somebody else has them.
+
+    Attributes:
+        parameters: of the model, without those.
     """
 
     dtype = torch.float32
 
-    def __init__(self, model: nn.Module) -> None:
-        self.parameters = dict(model.named_parameters())
+    def __init__(self, model: nn.Module, *, still: Collection[str] = ()) -> None:
+        every = dict(model.named_parameters())
+        self.parameters = {name: parameter for name, parameter in every.items() if name not in still}
+        self._still = [every[name] for name in still]
 
     @property
     def masters(self) -> dict[str, Tensor]:
@@ -50,10 +59,10 @@ class Half(Precision):
 
     dtype = torch.bfloat16
 
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__(model)
+    def __init__(self, model: nn.Module, *, still: Collection[str] = ()) -> None:
+        super().__init__(model, still=still)
         self._masters = {name: p.detach().clone().float() for name, p in self.parameters.items()}
-        for parameter in self.parameters.values():
+        for parameter in (*self.parameters.values(), *self._still):
             parameter.data = parameter.data.to(self.dtype)
 
     @property

@@ -14,7 +14,16 @@ PACKAGE = Path(__file__).parents[2] / "heedful"
 # is listed has its own rule instead of its room's.
 BELOW_MODELS = ("blocks", "attention", "values")
 BELOW_ARCHITECTURES = ("recipes", "catalogue", "models", *BELOW_MODELS)
-BELOW_TASKS = ("architectures", *BELOW_ARCHITECTURES, "generation", "metrics", "data", "inspection", "store")
+BELOW_TASKS = (
+    "adapters",
+    "architectures",
+    *BELOW_ARCHITECTURES,
+    "generation",
+    "metrics",
+    "data",
+    "inspection",
+    "store",
+)
 BELOW_RUNS = ("foreign", "tasks", "training", "version", "engines", *BELOW_TASKS)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "version": (),
@@ -27,6 +36,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "catalogue": ("recipes.recipe", "words"),  # of which only type checkers see anything
     "attention": ("values",),
     "blocks": ("attention", "values"),
+    "adapters": BELOW_MODELS,
     "models": BELOW_MODELS,
     "data": ("values", "store", "words"),
     "generation": ("models.interface", "values", "native"),

@@ -33,7 +33,7 @@ def plannable(stack: TransformerStack) -> bool:
         and type(stack.embedding.position) in (type(None), Sinusoidal, Learned, Integer)
         and (stack.visibility in (causal, everything) or isinstance(stack.visibility, Window))
         and all(_is_known(layer) and layer.names == layers[0].names for layer in layers)
-        and len({type(residual) for layer in layers for residual in _residuals(layer)}) == 1
+        and len({type(residual) for layer in layers for residual in layer.residuals()}) == 1
         and all(_is_norm(norm) for norm in (stack.final_norm, stack.embedding.norm))
     )
 
@@ -47,7 +47,7 @@ def _is_known(layer: TransformerLayer) -> bool:
         _is_usual(layer.attention, (Unaware, Rotary))
         and all(_is_usual(layer.across_to(name)[0], (Unaware,)) for name in layer.names)
         and type(layer.feed_forward.activation) in _ACTIVATIONS
-        and all(type(each) in (PostNorm, PreNorm) and _is_norm(each.norm) for each in _residuals(layer))
+        and all(_is_plain(around) for around in layer.residuals())
     )
 
 
@@ -65,10 +65,8 @@ def _is_norm(norm: object) -> bool:
     return norm is None or (isinstance(norm, nn.LayerNorm) and norm.weight is not None)
 
 
-def _residuals(layer: TransformerLayer) -> Iterable[Residual]:
-    yield layer.around_attention
-    yield from (layer.across_to(name)[1] for name in layer.names)
-    yield layer.around_feed_forward
+def _is_plain(around: Residual) -> bool:
+    return isinstance(around, PostNorm | PreNorm) and around.behind is None and _is_norm(around.norm)
 
 
 _ACTIVATIONS: Final = {nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "silu"}

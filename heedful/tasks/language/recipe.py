@@ -12,7 +12,7 @@ from heedful.recipes.generation import ContinuationConfig, SampledContinuationCo
 from heedful.recipes.recipe import DataConfig, TunedRecipe, known
 from heedful.recipes.section import Count, InputPath, Mark, Section, misfit
 from heedful.recipes.text import TextConfig, TextTokenizerConfig, TextVocabularyConfig
-from heedful.recipes.training import Below1, TrainingConfig
+from heedful.recipes.training import Below1, TunedTrainingConfig
 
 
 class LanguageDataConfig(DataConfig):
@@ -30,7 +30,7 @@ class LanguageDataConfig(DataConfig):
     """whether pieces are cut anywhere in the stream of all documents, or never hold tokens of two"""
 
 
-class LanguageTrainingConfig(TrainingConfig):
+class LanguageTrainingConfig(TunedTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
     label_smoothing: Annotated[Below1, Mark.FIXED] = 0.0

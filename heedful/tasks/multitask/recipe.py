@@ -112,9 +112,8 @@ class MultitaskRecipe(TunedRecipe):
     def single(self, name: str) -> FineTuningRecipe:
         """The recipe of one of the tasks, were it learned alone and from scratch; its model must be known."""
         task = self.tasks[name]
-        training: dict[str, Any] = {
-            key: getattr(self.training, key) for key in FineTuningConfig.model_fields if key != "schedule"
-        }
+        shared = FineTuningConfig.model_fields.keys() - {"schedule", "adapter"}  # the encoder is that of all
+        training: dict[str, Any] = {key: getattr(self.training, key) for key in shared}
         training |= {key: getattr(task, key) for key in ("label_smoothing",) if key in type(task).model_fields}
         table: dict[str, Any] = {
             "seed": self.seed,

@@ -103,8 +103,8 @@ def test_bytes_do_not_learn(trained: Path, tmp_path: Path, say: Callable[..., An
     recipe = trained.parent / "small.toml"
     complaint = say("train", recipe, "--output", tmp_path / "small", "--training.steps", 14).complaint
     assert complaint == (
-        f"{tmp_path / 'small'}: heedful quantize made it, and weights of bytes do not learn; train the run that it was "
-        "made of"
+        f"{tmp_path / 'small'}: was made for use, by heedful quantize or heedful export, and holds nothing that "
+        "training could go on from; train the run that it was made of, or begin another one from it (init)"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 from untrained import untrained
 
@@ -430,3 +431,34 @@ def test_it_is_described_before_it_is_trained(
     assert f"parameters  {count + (60 - old) * 16:,} " in capsys.readouterr().out
     assert main(["describe", str(words)]) == 2
     assert "a vocabulary of all words is as large as the text makes it; say how large with" in capsys.readouterr().err
+
+
+ADAPTED = {
+    "lora": ("--training.adapter.rank=2", "--training.adapter.on", '["query", "value", "feed_forward"]'),
+    "bottleneck": ("--training.adapter.kind=bottleneck", "--training.adapter.width=3"),
+}
+
+
+@pytest.mark.parametrize("kind", ADAPTED)
+def test_a_translator_may_learn_an_adapter_alone(kind: str, trained: Path, going: Callable[..., Path]) -> None:
+    """Which is all that is stored, in both stacks; the model that is adapted stays what it was."""
+    recipe = heedful.load_recipe(going(trained), list(ADAPTED[kind]))
+    run = heedful.train(recipe, device="cpu").folder
+    own = load_file(run / "model.safetensors")
+    assert {name.partition(".")[0] for name in own} == {"encoder", "decoder"}
+    assert all(".lora." in name or ".behind." in name for name in own)
+    model = heedful.load(run, kind=heedful.Translator, device="cpu")
+    base = heedful.load(trained, kind=heedful.Translator, device="cpu")
+    pairs = [("1 plus 2", "a und zwei"), ("3 plus 4", "b und drei")]
+    better = [after.log_probability - before.log_probability
+              for after, before in zip(model.score(pairs), base.score(pairs), strict=True)]  # fmt: skip
+    assert min(better) > 0.1, "of what it has learned it knows more than the model that it adapts"
+    worn = heedful.load(trained, kind=heedful.Translator, device="cpu", adapter=run)
+    for one, other in zip(worn.score(pairs), model.score(pairs), strict=True):
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)  # products of either order
+
+
+def test_an_adapter_leaves_no_room_for_new_words(trained: Path, going: Callable[..., Path]) -> None:
+    path = going(trained, "[tokenizer]\nsize = 60\n")
+    with pytest.raises(RecipeError, match=r"tokenizer: pieces of a vocabulary that is learned anew must learn"):
+        heedful.train(heedful.load_recipe(path, list(ADAPTED["lora"])), device="cpu")

@@ -1,0 +1,217 @@
+"""LoRA and bottlenecks on layers: what is computed, what learns, and what cannot be adapted."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from heedful.adapters.adapter import Adapter
+from heedful.adapters.bottleneck import Bottlenecks
+from heedful.adapters.lora import Lora, LoraLinear, Role
+from heedful.architectures.build import build_language_model, build_sequence_to_sequence
+from heedful.architectures.interface import Sizes
+from heedful.architectures.model import TransformerConfig
+from heedful.architectures.stack import DecoderConfig
+from heedful.blocks.transformer import TransformerStack
+from heedful.engines.native.plan import plannable
+from heedful.errors import RecipeError, RunError
+from heedful.values import Tokens
+
+ROLES: tuple[Role, ...] = ("query", "key", "value", "output", "feed_forward")
+ADAPTERS = (Lora(3, 5.0), Lora(2, 1.0, on=ROLES), Lora(4, 8.0, on=("key",)), Bottlenecks(5))
+
+
+def gpt(**keys: object) -> nn.Module:
+    config = DecoderConfig.model_validate({"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2, "dropout": 0.0, **keys})
+    return build_language_model(config, vocabulary=11, longest=12).eval()
+
+
+def tokens() -> Tokens:
+    ids = torch.randint(0, 11, (3, 7))
+    return Tokens(ids, torch.arange(7).expand(3, 7))
+
+
+def hidden(model: nn.Module, read: Tokens) -> torch.Tensor:
+    decoder = model.get_submodule("decoder")
+    found, _ = decoder(read, decoder.begin(None))
+    assert isinstance(found, torch.Tensor)
+    return found
+
+
+def shaken(model: nn.Module, adapter: Adapter) -> None:
+    """Gives what an adapter learns other numbers, so that zeros hide nothing."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if adapter.is_own(name):
+                parameter.normal_(std=0.3)
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_the_model_has_all_parameters_that_it_had(adapter: Adapter) -> None:
+    model = gpt()
+    before = dict(model.named_parameters())
+    adapter.put_on(model)
+    after = dict(model.named_parameters())
+    assert all(after[name] is parameter for name, parameter in before.items())
+    new = {*after} - {*before}
+    assert new
+    assert all(map(adapter.is_own, new))
+    assert not any(map(adapter.is_own, before))
+
+
+def test_lora_changes_nothing_at_first_and_bottlenecks_nearly_nothing() -> None:
+    model, read = gpt(), tokens()
+    before = hidden(model, read)
+    for adapter, most in ((Lora(3, 5.0, on=ROLES), 1e-6), (Bottlenecks(5), 2e-2)):
+        adapted = copy.deepcopy(model)
+        adapter.put_on(adapted)
+        assert float((hidden(adapted, read) - before).detach().abs().max()) < most
+        shaken(adapted, adapter)
+        assert float((hidden(adapted, read) - before).detach().abs().max()) > 0.05
+
+
+def test_a_map_computes_equation_3_longhand() -> None:
+    """W x + b + (alpha / r) B A x in the rows of each part that is adapted, Hu et al. 2021."""
+    linear = nn.Linear(6, 10)
+    found = LoraLinear(linear, rows={"key": 4, "value": 6}, on=frozenset({"value"}), lora=Lora(2, 3.0))
+    nn.init.normal_(found.lora["value"].up.weight)
+    a, b = found.lora["value"].down.weight, found.lora["value"].up.weight
+    x = torch.randn(5, 6)
+    y = found(x).detach()
+    found.requires_grad_(False)
+    for row in range(5):
+        for out in range(10):
+            wanted = float(linear.bias[out]) + sum(float(linear.weight[out, i] * x[row, i]) for i in range(6))
+            if out >= 4:
+                inner = [sum(float(a[k, i] * x[row, i]) for i in range(6)) for k in range(2)]
+                wanted += 1.5 * sum(float(b[out - 4, k]) * inner[k] for k in range(2))
+            assert float(y[row, out]) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_bottleneck_computes_figure_2_longhand() -> None:
+    model, read = gpt(layers=1), tokens()
+    adapter = Bottlenecks(5)
+    adapter.put_on(model)
+    shaken(model, adapter)
+    stack = model.get_submodule("decoder.stack")
+    behind = stack.layers[0].around_feed_forward.behind
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    behind.register_forward_hook(lambda _, given, out: seen.append((given[0], out)))
+    feed_forward: list[torch.Tensor] = []
+    stack.layers[0].feed_forward.register_forward_hook(lambda _m, _g, out: feed_forward.append(out))
+    hidden(model, read)
+    ((h, out),) = seen
+    assert torch.equal(h, feed_forward[0])
+    longhand = h + functional.gelu(h @ behind.down.weight.T + behind.down.bias) @ behind.up.weight.T + behind.up.bias
+    torch.testing.assert_close(out, longhand)
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+@pytest.mark.parametrize("shared", [False, True])
+def test_complete_weights_compute_what_the_adapted_model_does(adapter: Adapter, shared: bool) -> None:
+    model, read = gpt(shared_key_value=shared), tokens()
+    plain = copy.deepcopy(model)
+    base = {name: parameter.detach() for name, parameter in plain.named_parameters()}
+    adapter.put_on(model)
+    shaken(model, adapter)
+    own = {name: p.detach() for name, p in model.named_parameters() if adapter.is_own(name)}
+    kept = {name: tensor.clone() for name, tensor in base.items()}
+    whole = adapter.complete(base, own, place="here")
+    assert all(torch.equal(base[name], kept[name]) for name in base), "the base was changed"
+    if adapter.stays:
+        adapter.put_on(plain)
+    assert whole.keys() == dict(plain.named_parameters()).keys()
+    with torch.no_grad():
+        for name, parameter in plain.named_parameters():
+            parameter.copy_(whole[name])
+    torch.testing.assert_close(hidden(plain, read), hidden(model, read), atol=1e-5, rtol=1e-4)
+
+
+def test_which_maps_are_adapted() -> None:
+    """Of a model that translates also those of attention across, by the same roles."""
+    config = TransformerConfig(d_model=16, heads=2, d_ff=24, encoder_layers=1, decoder_layers=1)
+    for on, maps in (
+        (("query", "value"), {"attention.query", "attention.key_value", "across.query", "across.key_value"}),
+        (("output",), {"attention.aggregation.output", "across.aggregation.output"}),
+        (("feed_forward",), {"feed_forward.inner", "feed_forward.outer"}),
+    ):
+        model = build_sequence_to_sequence(config, Sizes(9, 9, 12))
+        Lora(2, 2.0, on=on).put_on(model)
+        found = {name for name, module in model.named_modules() if isinstance(module, LoraLinear)}
+        sides = {
+            "encoder": {name for name in maps if not name.startswith("across")},
+            "decoder": maps,
+        }
+        assert found == {f"{side}.stack.layers.0.{name}" for side, names in sides.items() for name in names}
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_gradients_reach_what_is_put_on_through_what_stands_still(adapter: Adapter) -> None:
+    model = gpt()
+    model.requires_grad_(False)
+    adapter.put_on(model)
+    shaken(model, adapter)
+    hidden(model, tokens()).sum().backward()
+    learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert learned == {name for name, _ in model.named_parameters() if adapter.is_own(name)}
+    assert all(model.get_parameter(name).grad is not None for name in learned)
+
+
+def test_dropout_thins_what_a_reads_and_nothing_else() -> None:
+    linear = nn.Linear(400, 3)
+    found = LoraLinear(linear, rows={"query": 3}, on=frozenset({"query"}), lora=Lora(2, 2.0, dropout=0.5)).train()
+    x = torch.randn(4, 400)
+    assert torch.equal(found(x), linear(x)), "B is zero"
+    nn.init.normal_(found.lora["query"].up.weight)
+    assert not torch.allclose(found(x), found(x))
+    found.eval()
+    assert torch.equal(found(x), found(x))
+
+
+@pytest.mark.parametrize(
+    ("model", "adapter", "message"),
+    [
+        (gpt(), Lora(17, 1.0), r"training.adapter.rank = 17: a map of this model has only 16 dimensions; set at most"),
+        (gpt(aggregation="concat"), Lora(2, 1.0, on=("output",)), r'training.adapter.on: "output": the layers of'),
+        (nn.Linear(2, 2), Lora(2, 1.0), r"training.adapter: this model has no layers of a Transformer; leave"),
+        (nn.Linear(2, 2), Bottlenecks(2), r"training.adapter: this model has no layers of a Transformer; leave"),
+    ],
+)
+def test_what_cannot_be_adapted_is_told(model: nn.Module, adapter: Adapter, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        adapter.put_on(model)
+
+
+@pytest.mark.parametrize("adapter", [Lora(3, 5.0), Bottlenecks(5)])
+def test_an_adapter_of_another_shape_is_refused(adapter: Adapter) -> None:
+    narrow = gpt(layers=1)
+    model = gpt(d_model=32) if isinstance(adapter, Lora) else gpt()
+    base = {name: parameter.detach() for name, parameter in narrow.named_parameters()}
+    adapter.put_on(model)
+    own = {name: p.detach() for name, p in model.named_parameters() if adapter.is_own(name)}
+    with pytest.raises(RunError, match=r"^here: .* fits no (map|layer) of this model; name a model of the shape"):
+        adapter.complete(base, own, place="here")
+
+
+def test_half_of_an_adapter_is_refused() -> None:
+    model = gpt()
+    base = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    lora = Lora(3, 5.0)
+    lora.put_on(model)
+    own = {name: p.detach() for name, p in model.named_parameters() if name.endswith("down.weight")}
+    with pytest.raises(RunError, match=r"^here: .*down.weight fits no map of this model"):
+        lora.complete(base, own, place="here")
+
+
+def test_native_code_is_given_no_stack_with_bottlenecks() -> None:
+    """It would compute the stack without them."""
+    model = gpt()
+    stack = model.get_submodule("decoder.stack")
+    assert isinstance(stack, TransformerStack)
+    assert plannable(stack)
+    Bottlenecks(5).put_on(model)
+    assert not plannable(stack)
