@@ -14,7 +14,16 @@ PACKAGE = Path(__file__).parents[2] / "heedful"
 # is listed has its own rule instead of its room's.
 BELOW_MODELS = ("blocks", "attention", "values")
 BELOW_ARCHITECTURES = ("recipes", "catalogue", "models", *BELOW_MODELS)
-BELOW_TASKS = ("architectures", *BELOW_ARCHITECTURES, "generation", "metrics", "data", "inspection", "store")
+BELOW_TASKS = (
+    "architectures",
+    *BELOW_ARCHITECTURES,
+    "generation",
+    "metrics",
+    "data",
+    "localisation",
+    "inspection",
+    "store",
+)
 BELOW_RUNS = ("foreign", "tasks", "training", "version", "engines", *BELOW_TASKS)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "version": (),
@@ -28,7 +37,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "attention": ("values",),
     "blocks": ("attention", "values"),
     "models": BELOW_MODELS,
-    "data": ("values", "store", "words"),
+    "localisation": (),
+    "data": ("values", "store", "words", "localisation"),
     "generation": ("models.interface", "values", "native"),
     "metrics": (),
     "inspection": ("blocks", "attention", "values", "store"),
