@@ -44,7 +44,7 @@ def read_document(path: Path, *, source: str | None = None, target: str | None =
     Raises:
         DataError: the file is missing or damaged, or of no such format.
     """
-    suffix = path.suffix.lower()
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".tmx":
         if source is None or target is None:
             raise DataError(f"{path}: a TMX holds many languages; say which: --source-language en --target-language de")
