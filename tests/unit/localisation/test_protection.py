@@ -145,6 +145,17 @@ def test_codes_follow_their_words() -> None:
     assert put(("one\ntwo",), "eins zwei", [0, 1]) == "eins\nzwei"
 
 
+def test_either_neighbour_says_where_a_value_goes() -> None:
+    """Of the words beside it in the source one is known by nobody here."""
+    text, translation = "go to home", "A B C D"
+    protected = protect("go to %s home", values=False)
+    for word, spot in ((1, 2), (2, 1)):  # behind the word that looked at `to`, before the one that looked at `home`
+        weights = np.zeros((4, 3))
+        weights[1, word] = 1.0
+        found = placed(protected, translation, Links(words(text), words(translation), weights))
+        assert "".join(part if isinstance(part, str) else part.raw for part in found).split()[spot] == "%s"
+
+
 def test_a_value_in_a_pair_stays_in_it() -> None:
     segment = ("See ", B[0], "%s", B[1], " there")
     assert put(segment, "Siehe dort", [0, 1], values=False) == "Siehe <b>%s</b> dort"
