@@ -53,6 +53,7 @@ def test_a_document_is_filled(say: Say, run: Path, tmp_path: Path, name: str) ->
     if before.keeps_source:
         for one, two in zip(before.units, after.units, strict=True):
             assert one.source == two.source
+            assert one.translatable or one.target == two.target
             assert one.target is None or one.target == two.target, "what was there is left alone"
         assert any(
             two.state == "review" and one.target is None for one, two in zip(before.units, after.units, strict=True)

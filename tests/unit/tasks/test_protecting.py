@@ -109,6 +109,11 @@ def test_text_found_in_text_is_text_again(translator: Translator) -> None:
     assert all(isinstance(part, str) for part in found.target)
 
 
+def test_what_becomes_a_placeholder_only_beside_its_neighbour_is_seen(translator: Translator) -> None:
+    found = said(translator, {"open": "OPEN %"}, ("open", Code("s", "alone", "x")))
+    assert found.way is Way.LOST
+
+
 def test_a_part_that_is_not_read_to_its_end_is_not_taken(translator: Translator) -> None:
     def translate(texts: Sequence[str]) -> list[Translation]:
         return [Translation(text, (), (Candidate("OPEN", (1,), (), 0.0, 0.0, finished=True),), cut=3) for text in texts]
