@@ -32,6 +32,7 @@ ROOMS: Final[Mapping[str, str]] = {
     "generation": "Greedy search, sampling and beams over anything that is an engine.",
     "training": "The loop, optimizers, precision, schedules, processes; ignorant of models and of text.",
     "data": "Readers, tokenizers, corpora and batches; knows no model.",
+    "localisation": "Files of translators and their placeholders: [translators' files](../localisation.md).",
     "metrics": "What answers are worth: values, intervals and tests.",
     "inspection": "Records of what a model attends to, and their pictures: [inspection](../inspection.md).",
     "retrieval": "An index of passages, and search in it: [search](../passages.md).",

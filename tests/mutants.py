@@ -140,6 +140,10 @@ PRECISION = "tests/unit/training/test_precision.py"
 SCHEDULES = "tests/unit/training/test_schedules.py"
 TRAINER = "tests/unit/training/test_trainer.py"
 FORECAST = "tests/unit/training/test_forecast.py"
+PROTECTION = "tests/unit/localisation/test_protection.py"
+PROTECTING = "tests/unit/tasks/test_protecting.py"
+DOCUMENTS = "tests/unit/localisation/test_documents.py"
+UNITS = "tests/unit/localisation/test_units.py"
 
 COSTS = (
     Mutant(
@@ -4171,8 +4175,46 @@ GOING_ON = (
     ),
 )
 
+TRANSLATORS = (
+    Mutant(
+        "a placeholder that a model makes up passes for kept",
+        "localisation/protection.py",
+        "if lacking(source, target) or any(name != NUMBER for name, _ in strange):",
+        "if lacking(source, target):",
+        (PROTECTION,),
+    ),
+    Mutant(
+        "pairs of tags are put around each other's words",
+        "localisation/projection.py",
+        "if any(one < stop and start < other for one, other in taken if one < other):",
+        "if False:",
+        (PROTECTION,),
+    ),
+    Mutant(
+        "entities of a file's own are expanded",
+        "localisation/tags.py",
+        "    parser.EntityDeclHandler = refuse\n",
+        "",
+        (DOCUMENTS,),
+    ),
+    Mutant(
+        "a group that is not to be translated is",
+        "localisation/xliff.py",
+        '(place.unit.inherited("translate") or "yes")',
+        '(place.unit.get("translate") or "yes")',
+        (UNITS,),
+    ),
+    Mutant(
+        "a part whose end was not read is written as the whole",
+        "tasks/translation/protecting.py",
+        "strict=True) if not found.cut}",
+        "strict=True)}",
+        (PROTECTING,),
+    ),
+)
 MUTANTS = (
     *ADAPTED,
+    *TRANSLATORS,
     *NATIVE,
     *CORPORA,
     *ENGINES,

@@ -31,6 +31,7 @@ def maybe(metavar: str) -> Any:
 
 
 MaybePath: TypeAlias = Annotated[Path | None, maybe("PATH")]
+MaybeOutput: TypeAlias = Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="")]
 MaybePage: TypeAlias = Annotated[Path | None, maybe("PATH"), Ending((".html", ".htm"))]
 MaybeFigure: TypeAlias = Annotated[Path | None, maybe("PATH"), Ending((".svg", ".pdf", ".png"))]
 MaybeText: TypeAlias = Annotated[str | None, maybe("TEXT")]

@@ -10,7 +10,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, PositionalPath, TextsBehind, User
+from heedful.cli.arguments import (
+    Computing,
+    MaybeInt,
+    MaybeOutput,
+    MaybePath,
+    MaybeText,
+    PositionalPath,
+    TextsBehind,
+    User,
+)
 from heedful.cli.output import destination, say
 from heedful.errors import RecipeError
 
@@ -30,7 +39,7 @@ class FileOptions:
 
     input: MaybePath = None
     """file with a text on each line, plain or gzipped; standard input if not given, or if it is -"""
-    output: MaybePath = None
+    output: MaybeOutput = None
     """file for the results; standard output if not given"""
     computing: Computing = field(default_factory=Computing)
 

@@ -1,8 +1,9 @@
-"""Parallel text as data: sentences and what they become or belong to, in files of three kinds."""
+"""Parallel text as data: sentences and what they become or belong to, in files of several kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
@@ -78,16 +79,75 @@ class JsonlConfig(Section):
         return JsonLines(self.path, source_field=self.source_field, target_field=self.target_field)
 
 
+class TmxConfig(Section):
+    """A translation memory in TMX, plain or gzipped."""
+
+    kind: Literal["tmx"] = "tmx"
+    path: InputPath
+    """the file"""
+    source_language: Name
+    """the language that is read, as the file calls it; `en` also finds `en-GB`"""
+    target_language: Annotated[Name, _other_than("source_language", "language")]
+    """the language that is written, likewise"""
+
+    def reader(self) -> Reader[Pair]:
+        """Units that both languages have."""
+        from heedful.data.translated import Confirmed
+
+        return Confirmed(self.path, source_language=self.source_language, target_language=self.target_language)
+
+
+class PoConfig(Section):
+    """Messages with their translations in a PO file of gettext, plain or gzipped."""
+
+    kind: Literal["po"] = "po"
+    path: InputPath
+    """the file; what is fuzzy, obsolete or not translated is left out"""
+
+    def reader(self) -> Reader[Pair]:
+        """A pair for each message and plural form."""
+        from heedful.data.translated import Confirmed
+
+        return Confirmed(self.path)
+
+
+class XliffConfig(Section):
+    """Segments with their translations in an XLIFF, 1.2 or 2.0, plain or gzipped."""
+
+    kind: Literal["xliff"] = "xliff"
+    path: InputPath
+    """the file; what has no target, or one that needs review, is left out"""
+
+    def reader(self) -> Reader[Pair]:
+        """A pair for each segment."""
+        from heedful.data.translated import Confirmed
+
+        return Confirmed(self.path)
+
+
+_BY_ENDING = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".tmx": "tmx",
+    ".po": "po",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
+}
+
+
 def _kind_of_text(table: Mapping[str, Any]) -> str | None:
-    """The kind that the keys belong to; a file's name tells JSONL from TSV where only `path` is given."""
+    """The kind that the keys belong to; a file's name tells it where only `path` is given, TSV if nothing else."""
     if "source" in table or "target" in table:
         return "lines"
     if "source_field" in table or "target_field" in table:
         return "jsonl"
+    if "source_language" in table or "target_language" in table:
+        return "tmx"
     if "path" not in table:
         return None
-    name = str(table["path"]).removesuffix(".gz")
-    return "jsonl" if name.endswith((".jsonl", ".ndjson")) and "source_column" not in table else "tsv"
+    if "source_column" in table:
+        return "tsv"
+    return _BY_ENDING.get(Path(str(table["path"]).lower().removesuffix(".gz")).suffix, "tsv")
 
 
 class MixedLinesConfig(Mixed, LinesConfig):
@@ -102,9 +162,25 @@ class MixedJsonlConfig(Mixed, JsonlConfig):
     """One file with a JSON object on each line, plain or gzipped."""
 
 
+class MixedTmxConfig(Mixed, TmxConfig):
+    """A translation memory in TMX, plain or gzipped."""
+
+
+class MixedPoConfig(Mixed, PoConfig):
+    """Messages with their translations in a PO file of gettext, plain or gzipped."""
+
+
+class MixedXliffConfig(Mixed, XliffConfig):
+    """Segments with their translations in an XLIFF, 1.2 or 2.0, plain or gzipped."""
+
+
 ParallelTextConfig = Annotated[
-    LinesConfig | TsvConfig | JsonlConfig, Field(discriminator="kind"), kind_from(_kind_of_text)
+    LinesConfig | TsvConfig | JsonlConfig | TmxConfig | PoConfig | XliffConfig,
+    Field(discriminator="kind"),
+    kind_from(_kind_of_text),
 ]
 MixedTextConfig = Annotated[
-    MixedLinesConfig | MixedTsvConfig | MixedJsonlConfig, Field(discriminator="kind"), kind_from(_kind_of_text)
+    MixedLinesConfig | MixedTsvConfig | MixedJsonlConfig | MixedTmxConfig | MixedPoConfig | MixedXliffConfig,
+    Field(discriminator="kind"),
+    kind_from(_kind_of_text),
 ]

@@ -21,6 +21,7 @@ BELOW_TASKS = (
     "generation",
     "metrics",
     "data",
+    "localisation",
     "inspection",
     "store",
 )
@@ -38,7 +39,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "blocks": ("attention", "values"),
     "adapters": BELOW_MODELS,
     "models": BELOW_MODELS,
-    "data": ("values", "store", "words"),
+    "localisation": (),
+    "data": ("values", "store", "words", "localisation"),
     "generation": ("models.interface", "values", "native"),
     "metrics": (),
     "inspection": ("blocks", "attention", "values", "store"),

@@ -19,6 +19,8 @@ from heedful.data.forms.naming import Named, named, plain_suffix
 from heedful.data.labelled import quoted_rows
 from heedful.data.readers import Record, read_lines, records
 from heedful.errors import DataError
+from heedful.localisation.tags import read_xml
+from heedful.localisation.tmx import languages
 
 _LINES: Final = 20_000
 """Lines that are looked at, at most."""
@@ -175,6 +177,22 @@ class Binary(Shape):
 
 
 @dataclass(frozen=True)
+class Translated(Shape):
+    """A file of translators, of which each format knows its own.
+
+    Attributes:
+        languages: that it says it has, where its format has more than two.
+    """
+
+    languages: Sequence[str] = ()
+
+    @property
+    def told(self) -> str:
+        """What it is, in words."""
+        return f"translations in {', '.join(self.languages)}" if self.languages else "translations"
+
+
+@dataclass(frozen=True)
 class Glance:
     """A file as it looks at first sight."""
 
@@ -210,6 +228,8 @@ def glance(path: Path) -> Glance:
         what = "a tar archive; unpack it"
     if what is not None:
         return Glance(path, Binary(what))
+    if plain_suffix(path) in (".po", ".tmx", ".xlf", ".xliff"):
+        return Glance(path, Translated(languages(read_xml(path).text) if plain_suffix(path) == ".tmx" else ()))
     require_utf8(path)
     lines = _first_lines(path)
     if not any(line.strip() for line in lines):

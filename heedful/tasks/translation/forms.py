@@ -7,5 +7,6 @@ from typing import Final
 
 from heedful.data.forms.form import Form
 from heedful.data.forms.parallel import ParallelColumns, ParallelLines
+from heedful.data.forms.translated import TranslatedFiles
 
-FORMS: Final[Sequence[Form]] = (ParallelLines(), ParallelColumns())
+FORMS: Final[Sequence[Form]] = (ParallelLines(), ParallelColumns(), TranslatedFiles())

@@ -130,7 +130,7 @@ MISTAKES = [
     ("translate {run} 1 --serach beam", "heedful translate: --serach is no option; did you mean --search?"),
     ("translate {run} 1 --num-beams 4", "heedful translate: --num-beams is no option; did you mean --beam?"),
     ("translate {run} 1 --gpu", "heedful translate: --gpu is no option; did you mean --device?"),
-    ("translate {run} 1 -o out.txt", "heedful translate: -o is no option; did you mean --output?"),
+    ("translate {run} 1 -i out.txt", "heedful translate: -i is no option; did you mean --input?"),
     ("generate {run} 1 --max-new-tokens 9", "heedful generate: --max-new-tokens is no option; did you mean --tokens?"),
     ("evaluate {run} --xyzzy", "heedful evaluate: --xyzzy is no option; see heedful evaluate --help"),
     ("train r.toml --print-confg", "heedful train: --print-confg is no option; did you mean --print-config?"),

@@ -1,0 +1,106 @@
+"""What every translator's file promises: units that can be read, and filled without touching any other byte."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from heedful.localisation.encodings import Content
+from heedful.localisation.segments import Segment
+
+State = Literal["untranslated", "review", "translated"]
+"""Nothing is there; something is that nobody has confirmed (fuzzy, needs review, machine); it counts as finished."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A text that is translated as one.
+
+    Attributes:
+        source: what is translated.
+        target: its translation; None where there is none, or where the file has no room for a second language.
+        state: how far the translation is.
+        place: `file:line`.
+        name: what the file calls it: an id, a context, the number of a subtitle.
+        notes: what is said to translators.
+        translatable: whether the file wants it translated.
+    """
+
+    source: Segment
+    target: Segment | None
+    state: State
+    place: str
+    name: str = ""
+    notes: tuple[str, ...] = ()
+    translatable: bool = True
+
+
+@dataclass(frozen=True, order=True)
+class Edit:
+    """Characters `start` to `stop` of a text become `text`."""
+
+    start: int
+    stop: int
+    text: str
+
+
+class Document(ABC):
+    """A file of units. It is read once; filling it gives new bytes and leaves it as it is.
+
+    Abstract: each format finds its units and says how they are filled.
+
+    Args:
+        content: of the file.
+        path: where it is, for messages.
+    """
+
+    keeps_source: bool = True
+    """Whether translations stand beside what they translate; else they take its place."""
+
+    accelerators: bool = True
+    """Whether a sign before a letter may mean that this letter chooses the text from a menu."""
+
+    def __init__(self, content: Content, path: Path) -> None:
+        self.content = content
+        self.path = path
+
+    @property
+    @abstractmethod
+    def units(self) -> Sequence[Unit]:
+        """All units in their order."""
+
+    @abstractmethod
+    def filled(self, targets: Mapping[int, Segment]) -> bytes:
+        """The file with new translations, marked as unconfirmed where the format can say so.
+
+        Args:
+            targets: by the number of the unit, from 0.
+
+        Raises:
+            DataError: the encoding of the file has no way to write a letter of them.
+        """
+
+    def edited(self, edits: Iterable[Edit]) -> bytes:
+        """The file after edits that do not overlap; those of one place come in the order in which they are given."""
+        ordered = sorted(edits, key=lambda edit: (edit.start, edit.stop))
+        assert all(one.stop <= other.start for one, other in pairwise(ordered)), "edits overlap"
+        parts, place = [], 0
+        for edit in ordered:
+            parts += [self.content.text[place : edit.start], edit.text]
+            place = edit.stop
+        return self.content.encoded("".join([*parts, self.content.text[place:]]), path=self.path)
+
+    @cached_property
+    def _line_ends(self) -> list[int]:
+        return [found.start() for found in re.finditer("\n", self.content.text)]
+
+    def at(self, offset: int) -> str:
+        """`file:line` of a character."""
+        return f"{self.path}:{bisect_left(self._line_ends, offset) + 1}"

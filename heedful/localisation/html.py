@@ -1,0 +1,233 @@
+"""HTML as blocks of text with inline tags; everything that is not text of a page stays as it is written."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import unescape
+from pathlib import Path
+from typing import Final, Self, final
+
+from heedful.localisation.documents import Document, Edit, Unit
+from heedful.localisation.encodings import Content, decoded, read_bytes
+from heedful.localisation.segments import Code, Segment, codes
+
+_CHARSET: Final = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9._-]+)", re.IGNORECASE)
+_TOKEN: Final = re.compile(
+    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[!?][^>]*(?:>|\Z)"
+    r"|<(?P<slash>/?)(?P<tag>[a-zA-Z][^\s/>]*)(?P<attributes>(?:[^>\"']|\"[^\"]*\"|'[^']*')*)>",
+    re.DOTALL,
+)
+_ATTRIBUTE: Final = re.compile(r"([^\s\"'>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'=<>`]+)))?")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_SPACES: Final = re.compile(r"[ \t\r\n\f]+")
+_PHRASES: Final = (
+    "a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd mark q ruby rb rp rt s samp small "
+    "span strike strong sub sup time tt u var wbr"
+)
+_SINGLE: Final = "area base br col embed hr img input link meta param source track wbr"
+_NO_TEXT: Final = "code kbd math pre samp script style svg template textarea tt var"
+_INLINE: Final = frozenset(_PHRASES.split())
+_VOID: Final = frozenset(_SINGLE.split())
+_VERBATIM: Final = frozenset(_NO_TEXT.split())
+"""Whose content is no text of a language."""
+_SHOWN: Final = frozenset(("alt", "title", "placeholder", "aria-label", "aria-description"))
+"""Attributes that readers see."""
+_DESCRIBING: Final = frozenset(("description", "og:title", "og:description", "twitter:title", "twitter:description"))
+"""Values of `name` or `property` of a `meta` whose `content` readers see."""
+
+
+@final
+@dataclass(frozen=True)
+class _Value:
+    """An attribute's value: its text, and where it stands between its quotation marks, if it has any."""
+
+    text: str
+    start: int
+    stop: int
+    quote: str
+
+
+@final
+@dataclass(frozen=True)
+class _Place:
+    """What a unit takes up: from `start` to `stop`; `value` of an attribute."""
+
+    start: int
+    stop: int
+    segment: Segment
+    value: _Value | None = None
+
+
+@final
+class Html(Document):
+    """Blocks of text and attributes, of which translations take the place.
+
+    What is between two tags of blocks is a unit, with inline tags as codes. Scripts, styles, code and whatever says
+    `translate="no"` stay as they are. Pages need not be well formed.
+    """
+
+    keeps_source = False
+    accelerators = False
+
+    def __init__(self, content: Content, path: Path) -> None:
+        super().__init__(content, path)
+        self._places = sorted(_Page(content.text).places(), key=lambda place: place.start)
+        self._units = [
+            Unit(place.segment, None, "untranslated", self.at(place.start), "attribute" if place.value else "text")
+            for place in self._places
+        ]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The file; `DataError` where it cannot be read as text."""
+        data = read_bytes(path)
+        found = _CHARSET.search(data[:4096])
+        declared = None if found is None else found[1].decode()
+        return cls(decoded(data, path=path, declared=declared, escapes=True), path)
+
+    @property
+    def units(self) -> Sequence[Unit]:
+        """Texts and attributes in the order in which they begin."""
+        return self._units
+
+    def filled(self, targets: Mapping[int, Segment]) -> bytes:
+        """Attributes first, since they stand in tags that are codes of texts."""
+        values, texts = [], {}
+        for number, target in targets.items():
+            place = self._places[number]
+            if place.value is not None:
+                values.append(_requoted(place.value, "".join(part for part in target if isinstance(part, str))))
+            else:
+                texts[number] = target
+        text = self.edited(values)[len(self.content.mark) :].decode(self.content.encoding)
+        page = Html(replace(self.content, text=text), self.path)
+        edits = []
+        for number, target in texts.items():
+            place = page._places[number]
+            raws: defaultdict[str, deque[str]] = defaultdict(deque)
+            for old, new in zip(codes(self._places[number].segment), codes(place.segment), strict=True):
+                raws[old.raw].append(new.raw)
+            edits.append(Edit(place.start, place.stop, _written(target, raws)))
+        return page.edited(edits)
+
+
+def _requoted(value: _Value, text: str) -> Edit:
+    raw = text.replace("&", "&amp;").replace("<", "&lt;")
+    if not value.quote:
+        return Edit(value.start, value.stop, '"' + raw.replace('"', "&quot;") + '"')
+    return Edit(value.start, value.stop, raw.replace(value.quote, "&quot;" if value.quote == '"' else "&#39;"))
+
+
+def _written(target: Segment, raws: Mapping[str, deque[str]]) -> str:
+    """A text with its codes, whose attributes may have been translated meanwhile."""
+    return "".join(
+        part.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\xa0", "&nbsp;")
+        if isinstance(part, str)
+        else raws[part.raw].popleft()
+        for part in target
+    )
+
+
+class _Page:
+    """Tokens of a page on their way to units."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._run: list[tuple[int, int, Code | None]] = []
+
+    def places(self) -> Iterator[_Place]:
+        place = 0
+        while (found := _TOKEN.search(self._text, place)) is not None:
+            if found.start() > place:
+                self._run.append((place, found.start(), None))
+            place = found.end()
+            tag = (found["tag"] or "").lower()
+            if not tag:
+                self._run.append((found.start(), place, Code(found[0], "alone", "comment")))
+                continue
+            values = {} if found["slash"] else _attributes(found)
+            verbatim = not found["slash"] and _is_verbatim(tag, values)
+            if verbatim:
+                place = self._end(tag, place)
+            else:
+                yield from self._shown(tag, values)
+            if tag in _INLINE:
+                role = "alone" if verbatim or tag in _VOID else "close" if found["slash"] else "open"
+                self._run.append((found.start(), place, Code(self._text[found.start() : place], role, tag)))  # type: ignore[arg-type]
+            else:
+                yield from self._unit()
+        self._run.append((place, len(self._text), None))
+        yield from self._unit()
+
+    def _end(self, tag: str, place: int) -> int:
+        """Where an element ends that began before `place`; where it is never closed, the end of its tag."""
+        if tag in _VOID or self._text[place - 2 : place] == "/>":
+            return place
+        if tag == "p":  # which the next one ends
+            found = re.compile(r"</?p(?=[\s/>])", re.IGNORECASE).search(self._text, place)
+            return place if found is None else found.start()
+        deep = 1
+        for each in re.finditer(rf"<(/?){re.escape(tag)}(?=[\s/>])[^>]*>", self._text[place:], re.IGNORECASE):
+            deep += -1 if each[1] else 1
+            if not deep or (tag in ("script", "style") and each[1]):
+                return place + each.end()
+        return place
+
+    def _shown(self, tag: str, values: Mapping[str, _Value]) -> Iterator[_Place]:
+        about = {values[name].text.lower() for name in ("name", "property") if name in values}
+        names = set(_SHOWN)
+        if tag == "meta" and about & _DESCRIBING:
+            names.add("content")
+        if tag == "input" and "type" in values and values["type"].text.lower() in ("submit", "button", "reset"):
+            names.add("value")
+        for name in sorted(names & {*values}):
+            value = values[name]
+            if _LETTER.search(value.text):
+                yield _Place(value.start, value.stop, (value.text,), value)
+
+    def _unit(self) -> Iterator[_Place]:
+        """What was read since the last block, if there are words; comments and white space around it are left out."""
+        run, self._run = self._run, []
+        while run and _is_blank(self._text, run[0]):
+            del run[0]
+        while run and _is_blank(self._text, run[-1]):
+            del run[-1]
+        if not any(code is None and _LETTER.search(unescape(self._text[start:stop])) for start, stop, code in run):
+            return
+        start, stop = run[0][0], run[-1][1]
+        if run[0][2] is None:
+            start += len(self._text[start : run[0][1]]) - len(self._text[start : run[0][1]].lstrip())
+        if run[-1][2] is None:
+            stop = run[-1][0] + len(self._text[run[-1][0] : stop].rstrip())
+        parts = [
+            _SPACES.sub(" ", unescape(self._text[max(one, start) : min(other, stop)])) if code is None else code
+            for one, other, code in run
+        ]
+        yield _Place(start, stop, tuple(part for part in parts if part != ""))
+
+
+def _is_blank(text: str, part: tuple[int, int, Code | None]) -> bool:
+    start, stop, code = part
+    return not text[start:stop].strip() if code is None else code.name == "comment"
+
+
+def _is_verbatim(tag: str, values: Mapping[str, _Value]) -> bool:
+    said = values.get("translate")
+    if said is not None and said.text.lower() in ("", "yes"):
+        return False
+    classes = values["class"].text.split() if "class" in values else []
+    return tag in _VERBATIM or said is not None or "notranslate" in classes
+
+
+def _attributes(found: re.Match[str]) -> dict[str, _Value]:
+    begin = found.start("attributes")
+    values: dict[str, _Value] = {}
+    for each in _ATTRIBUTE.finditer(found["attributes"]):
+        group = next((number for number in (2, 3, 4) if each[number] is not None), 0)
+        quote = {2: '"', 3: "'"}.get(group, "")
+        text = unescape(each[group]) if group else ""
+        values.setdefault(each[1].lower(), _Value(text, begin + each.start(group), begin + each.end(group), quote))
+    return values

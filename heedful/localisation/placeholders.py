@@ -1,0 +1,157 @@
+"""Placeholders in text: what a program replaces, what marks it up, and what must be the same in every language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from heedful.localisation.segments import BREAK, Code, Role, Segment, flat
+
+_SPECIFIERS: Final = r"[-+#0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|j|t|L)?[diouxXeEfFgGaAcCsSpn@](?![a-zA-Z])"
+_BRACES: Final = r"(?:[^{}\n]|\{(?:[^{}\n]|\{[^{}\n]*\})*\})*"
+"""Up to two more pairs inside, as the messages of ICU have."""
+_PATTERNS: Final = (
+    ("tag", r"</?[a-zA-Z][\w.:-]*(?:\s+[\w:.-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>]+))?)*\s*/?>"),
+    ("address", r"(?:https?|ftps?|file|mailto|sftp|ssh|git)://?[^\s<>\"'{}|\\^`]*[^\s<>\"'{}|\\^`.,;:!?)\]]"),
+    ("address", r"www\.[\w-]+(?:\.[\w-]+)+(?:/[^\s<>\"']*[\w/])?"),
+    ("address", r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
+    ("variable", rf"[%$#]\{{{_BRACES}\}}|\{{\{{[^{{}}\n]*\}}\}}|\{{{_BRACES}\}}"),
+    ("variable", r"%\([^()\n]*\)[-+#0]*\d*(?:\.\d+)?[a-zA-Z]|%<\w+>[-+#0\d.]*[a-zA-Z]"),
+    ("variable", r"\$\([\w.]+\)|\$\[\w+\]|\$[A-Za-z_]\w*\$?"),
+    ("variable", rf"%\d+\$?{_SPECIFIERS}|%L?\d{{1,2}}(?!\d)|%%|%{_SPECIFIERS}"),
+    ("variable", r"%[A-Z][A-Z0-9_]+(?:(?: [A-Z0-9_]+)*%)?|%\w{2,}%"),
+    ("entity", r"&(?:#\d+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);"),
+    ("identifier", r"(?<!\w)--[a-zA-Z][\w-]*|(?<![\w/.])(?:/[\w.+-]+){2,}/?"),
+    ("identifier", r"\b\w+_\w+(?:_\w+)*\b"),
+    ("number", r"(?<![\w.,])\d+(?:[.,:/^\u00a0\u202f\u2013-]\d+)*(?![\w])(?:[ \u00a0]?%(?![\w(]))?"),
+)
+_TOKEN: Final = re.compile(
+    "|".join(f"(?P<{name}_{number}>{pattern})" for number, (name, pattern) in enumerate(_PATTERNS))
+)
+_TAG_NAME: Final = re.compile(r"</?([\w.:-]+)")
+_ACCELERATOR: Final = re.compile(r"(?P<mark>[&~_])(?P<letter>[^\W\d_])")
+_FEW: Final = 4
+"""Words of a text in which a mark inside a word may be an accelerator's."""
+_BEFORE: Final = 2
+"""Letters of a word in small letters before an `_` that is an accelerator's."""
+NUMBER: Final = "number"
+
+
+def scanned(segment: Iterable[str | Code]) -> Segment:
+    """A segment whose texts have their placeholders as codes; soft ends of lines are codes too."""
+    return tuple(part for each in segment for part in ([each] if isinstance(each, Code) else _scan(each)))
+
+
+def _scan(text: str) -> Iterator[str | Code]:
+    place = 0
+    for found in _TOKEN.finditer(text):
+        yield from _lines(text[place : found.start()])
+        place = found.end()
+        assert found.lastgroup is not None
+        yield _code(found[0], found.lastgroup.partition("_")[0])
+    yield from _lines(text[place:])
+
+
+def _lines(text: str) -> Iterator[str | Code]:
+    """Text with its line ends and tabs, and the spaces around them, as codes."""
+    place = 0
+    for found in re.finditer(r" *(?:\r?\n|\t)[ \t]*", text):
+        if found.start() > place:
+            yield text[place : found.start()]
+        yield Code(found[0], "alone", BREAK, spelled=True)
+        place = found.end()
+    if place < len(text):
+        yield text[place:]
+
+
+def _code(raw: str, kind: str) -> Code:
+    if kind != "tag":
+        return Code(raw, "alone", kind, value=raw, spelled=True)
+    name = _TAG_NAME.match(raw)
+    assert name is not None
+    role: Role = "close" if raw.startswith("</") else "alone" if raw.endswith("/>") else "open"
+    return Code(raw, role, name[1].lower(), spelled=True)
+
+
+def key(code: Code) -> str:
+    """What makes two codes the same: how they are written, but that languages group digits in their own way."""
+    return "".join(filter(str.isdigit, code.raw)) if code.name == NUMBER else code.raw
+
+
+def without_accelerator(segment: Segment) -> tuple[Segment, str]:
+    """A segment without the mark before the letter that chooses it from a menu, and that mark with the letter.
+
+    The mark is `&` (Qt, Windows), `_` (GTK) or `~` (LibreOffice), and the text has exactly one. Inside a word it is
+    one in short texts only: `E_xit` is, `max_length` in a sentence is not.
+    """
+    found = [
+        (number, each)
+        for number, part in enumerate(segment)
+        if isinstance(part, str)
+        for each in _ACCELERATOR.finditer(part)
+        if not _is_inside(part, each.start())
+    ]
+    words = sum(len(part.split()) for part in segment if isinstance(part, str))
+    if len(found) != 1 or words > 3 * _FEW:
+        return segment, ""
+    number, each = found[0]
+    text = segment[number]
+    assert isinstance(text, str)
+    if not _may_mark(text, each, words=words):
+        return segment, ""
+    plain = text[: each.start()] + text[each.start("letter") :]
+    return (*segment[:number], plain, *segment[number + 1 :]), each[0]
+
+
+def _is_inside(text: str, place: int) -> bool:
+    """Whether a sign is part of a placeholder; what looks like the name of a variable may be a word with a mark."""
+    around = next((found for found in _TOKEN.finditer(text) if found.start() <= place < found.end()), None)
+    return around is not None and not (around[0].isidentifier() and around[0].count("_") == 1)
+
+
+def _may_mark(text: str, found: re.Match[str], *, words: int) -> bool:
+    """Whether a sign is one before a letter: not that of an entity, of `AT&T`, of `~/folder`, of `max_length`."""
+    before = text[: found.start()]
+    if not before[-1:].isalnum():
+        return text[found.end() : found.end() + 1] != "/" or found["mark"] != "~"
+    inside = re.split(r"[\W\d]", before)[-1]
+    shouted = before[-1].isupper() and found["letter"].isupper()
+    named = found["mark"] == "_" and len(inside) > _BEFORE and not inside[0].isupper()
+    return words <= _FEW and not shouted and not named
+
+
+def with_accelerator(segment: Segment, mark: str) -> Segment:
+    """A segment with the mark before the same letter, at the beginning of a word if that can be, else before the first.
+
+    Placeholders are left alone. A text without letters of an alphabet gets mark and letter in brackets behind it, as
+    menus in Chinese and Japanese do.
+    """
+    sign, letter = mark[0], mark[1]
+    segment = scanned(segment)
+    texts = [(number, part) for number, part in enumerate(segment) if isinstance(part, str)]
+    wanted = re.escape(letter)
+    for pattern in (rf"\b{wanted}", wanted, r"(?<![^\W_])[^\W\d_]"):
+        for number, text in texts:
+            found = re.search(pattern, text, re.IGNORECASE)
+            if found is not None and found[0] < "\u2e80":
+                marked = f"{text[: found.start()]}{sign}{text[found.start() :]}"
+                return (*segment[:number], marked, *segment[number + 1 :])
+    if not texts:
+        return segment
+    number, text = texts[-1]
+    bare = text.rstrip(" .:\u2026\uff1a")
+    tail = text[len(bare) :]
+    return (*segment[:number], f"{bare}({sign}{letter.upper()}){tail}", *segment[number + 1 :])
+
+
+def plain(segment: Segment) -> str:
+    """What of a segment a model learns from or translates: its text with values, without markup and accelerator."""
+    bare, _ = without_accelerator(segment)
+    shown = (part if isinstance(part, str) else part.value or " " * (part.name == BREAK) for part in scanned(bare))
+    return " ".join("".join(shown).split())
+
+
+def spelled(segment: Segment) -> Segment:
+    """A segment as a file takes it: what was found in texts is text again."""
+    return flat(part.raw if isinstance(part, Code) and part.spelled else part for part in segment)

@@ -1,0 +1,156 @@
+"""TMX 1.4, translation memories of many languages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self, final
+
+from heedful.errors import DataError
+from heedful.localisation.documents import Document, Edit, State, Unit
+from heedful.localisation.encodings import Content
+from heedful.localisation.inline import TMX, is_filled, written
+from heedful.localisation.segments import Segment
+from heedful.localisation.tags import Element, elements, read_xml, root
+
+_MACHINE: Final = "heedful"
+"""Who is said to have made a variant that was filled (`creationid`)."""
+
+
+@final
+@dataclass(frozen=True)
+class _Place:
+    """A unit, what it says in the language of the source, and in that of the target if it does."""
+
+    unit: Element
+    source: Element
+    target: Element | None
+
+
+@final
+class Tmx(Document):
+    """The units of a memory that say something in one language, for another one.
+
+    A language is asked for as `en` or `en-GB`. One without a region is also found with any, one with a region also
+    without; the exact one goes first, then the first in the unit.
+
+    Args:
+        source: the language that is read.
+        target: the language that is written.
+    """
+
+    def __init__(self, content: Content, path: Path, *, source: str, target: str) -> None:
+        super().__init__(content, path)
+        self._languages = (source, target)
+        self._places = list(self._find())
+        self._units = list(map(self._unit, self._places))
+
+    @classmethod
+    def read(cls, path: Path, *, source: str, target: str) -> Self:
+        """The file; `DataError` where it is none, or has nothing in the language of the source."""
+        content = read_xml(path)
+        root(content.text, "tmx", path=path)
+        found = cls(content, path, source=source, target=target)
+        if not found.units:
+            there = ", ".join(languages(content.text)) or "none"
+            raise DataError(f"{path}: has no unit in {source!r} (there: {there}); name one of these languages")
+        return found
+
+    @property
+    def units(self) -> Sequence[Unit]:
+        """Units in their order."""
+        return self._units
+
+    def filled(self, targets: Mapping[int, Segment]) -> bytes:
+        """Filled variants say that heedful made them."""
+        return self.edited(
+            edit for number, target in targets.items() for edit in self._fill(self._places[number], written(target))
+        )
+
+    def _find(self) -> Iterator[_Place]:
+        for unit in elements(self.content.text, ("tu",)):
+            variants = [variant for variant in unit.all("tuv") if variant.find("seg") is not None]
+            source = _chosen(variants, self._languages[0])
+            if source is not None:
+                others = [variant for variant in variants if variant is not source]
+                yield _Place(unit, source, _chosen(others, self._languages[1]))
+
+    def _unit(self, place: _Place) -> Unit:
+        text = self.content.text
+        target = None if place.target is None else TMX.segment(_seg(place.target), text)
+        there = target is not None and is_filled(target)
+        state: State = "translated" if there else "untranslated"
+        if there and place.target is not None and place.target.get("creationid") == _MACHINE:
+            state = "review"
+        return Unit(
+            TMX.segment(_seg(place.source), text),
+            target if there else None,
+            state,
+            self.at(place.unit.start),
+            place.unit.get("tuid") or "",
+            tuple(note.text.strip() for note in (*place.unit.all("note"), *place.source.all("note"))),
+        )
+
+    def _fill(self, place: _Place, raw: str) -> Iterator[Edit]:
+        text, last = self.content.text, list(place.unit.all("tuv"))[-1]
+        if place.target is None:
+            before = text[place.unit.inside : last.start]
+            gap = before[len(before.rstrip()) :]
+            prefix = last.tag.removesuffix("tuv")
+            attribute = "lang" if "lang" in last.attributes else "xml:lang"
+            yield Edit(
+                last.stop,
+                last.stop,
+                f'{gap}<{prefix}tuv {attribute}="{self._languages[1]}" creationid="{_MACHINE}">'
+                f"<{prefix}seg>{raw}</{prefix}seg></{prefix}tuv>",
+            )
+            return
+        there = place.target.attributes.get("creationid")
+        behind = place.target.start + 1 + len(place.target.tag)
+        yield (Edit(there.start, there.stop, _MACHINE) if there else Edit(behind, behind, f' creationid="{_MACHINE}"'))
+        seg = _seg(place.target)
+        if seg.is_single:
+            yield Edit(text.rindex("/", seg.start, seg.stop), seg.stop, f">{raw}</{seg.tag}>")
+        else:
+            yield Edit(seg.inside, seg.inside_stop, raw)
+
+
+def _seg(variant: Element) -> Element:
+    found = variant.find("seg")
+    assert found is not None, "variants without a segment were left out"
+    return found
+
+
+def _chosen(variants: Sequence[Element], language: str) -> Element | None:
+    """The variant in a language, the exact one first."""
+    wanted = _tag(language)
+    exact = next((variant for variant in variants if _said(variant) == wanted), None)
+    if exact is not None:
+        return exact
+    alike = (variant for variant in variants if _within(_said(variant), wanted) or _within(wanted, _said(variant)))
+    return next(alike, None)
+
+
+def _within(language: str, wider: str) -> bool:
+    return bool(wider) and language.startswith(f"{wider}-")
+
+
+def _said(variant: Element) -> str:
+    return _tag(variant.get("xml:lang") or variant.get("lang") or "")
+
+
+def _tag(language: str) -> str:
+    """BCP 47 as it is compared."""
+    return language.strip().lower().replace("_", "-")
+
+
+def languages(text: str, *, most: int = 1000) -> list[str]:
+    """The languages of the first units, those of most units first."""
+    found: Counter[str] = Counter()
+    for number, unit in enumerate(elements(text, ("tu",))):
+        found.update({variant.get("xml:lang") or variant.get("lang") or "" for variant in unit.all("tuv")})
+        if number >= most:
+            break
+    return [language for language, _ in found.most_common() if language]

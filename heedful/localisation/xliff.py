@@ -1,0 +1,192 @@
+"""XLIFF 1.2 and 2.x (OASIS), the exchange format of tools for translators."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final, final
+
+from heedful.errors import DataError
+from heedful.localisation.documents import Document, Edit, State, Unit
+from heedful.localisation.encodings import Content
+from heedful.localisation.inline import XLIFF_1, XLIFF_2, Inline, is_filled, written
+from heedful.localisation.segments import Segment
+from heedful.localisation.tags import Element, elements, read_xml, root
+
+_REVIEW: Final = "needs-review-translation"
+_UNSURE: Final = frozenset(
+    f"new needs-translation needs-l10n needs-adaptation needs-review-l10n needs-review-adaptation {_REVIEW}".split()
+)
+"""States of a target of XLIFF 1.2 that nobody has confirmed."""
+_MACHINE: Final = "heedful:machine"
+"""The `subState` of a segment of XLIFF 2 that was filled: its states have no word for what is to be reviewed."""
+
+
+@final
+@dataclass(frozen=True)
+class _Place:
+    """A source and its target, and the elements that say what is known of them.
+
+    Attributes:
+        unit: the element whose attributes are its own: `trans-unit`, or `segment`.
+        source: what is translated.
+        target: its translation, if there is one.
+        behind: where a target goes that is not there yet.
+    """
+
+    unit: Element
+    source: Element
+    target: Element | None
+    behind: int
+
+
+class Xliff(Document):
+    """Units with source and target, and inline codes that both have.
+
+    Abstract: the versions differ in where a segment stands and in how its state is told.
+    """
+
+    inline: ClassVar[Inline]
+
+    def __init__(self, content: Content, path: Path) -> None:
+        super().__init__(content, path)
+        self._places = list(self._find(content.text))
+        self._units = list(map(self._unit, self._places))
+
+    @classmethod
+    def read(cls, path: Path) -> Xliff:
+        """A file of either version; `DataError` where it is none."""
+        content = read_xml(path)
+        version = root(content.text, "xliff", path=path).get("version") or ""
+        if version.startswith("2."):
+            return Xliff2(content, path)
+        if version in ("1.0", "1.1", "1.2"):
+            return Xliff1(content, path)
+        raise DataError(f"{path}: XLIFF of version {version!r}; have it written as 1.2 or 2.0, which are read")
+
+    @property
+    def units(self) -> Sequence[Unit]:
+        """Segments."""
+        return self._units
+
+    def filled(self, targets: Mapping[int, Segment]) -> bytes:
+        """Filled segments are marked as to be reviewed."""
+        return self.edited(
+            edit for number, target in targets.items() for edit in self._fill(self._places[number], written(target))
+        )
+
+    @abstractmethod
+    def _find(self, text: str) -> Iterator[_Place]: ...
+
+    @abstractmethod
+    def _state(self, place: _Place) -> State: ...
+
+    @abstractmethod
+    def _fill(self, place: _Place, raw: str) -> Iterator[Edit]: ...
+
+    def _unit(self, place: _Place) -> Unit:
+        text, target = self.content.text, None
+        if place.target is not None:
+            target = self.inline.segment(place.target, text)
+        there = target is not None and is_filled(target)
+        return Unit(
+            self.inline.segment(place.source, text),
+            target if there else None,
+            self._state(place) if there else "untranslated",
+            self.at(place.unit.start),
+            place.unit.inherited("id") or "",
+            tuple(note.text.strip() for note in _notes(place.unit)),
+            (place.unit.inherited("translate") or "yes") != "no",
+        )
+
+    def _new(self, place: _Place, raw: str, attributes: str) -> Edit:
+        """A target behind the source, on a line of its own where the source has one."""
+        source = place.source
+        before = self.content.text[place.unit.inside : source.start]
+        gap = before[len(before.rstrip()) :]
+        prefix = source.tag.removesuffix("source")
+        return Edit(place.behind, place.behind, f"{gap}<{prefix}target{attributes}>{raw}</{prefix}target>")
+
+    def _over(self, target: Element, raw: str) -> Iterator[Edit]:
+        """What a target holds becomes something else."""
+        if not target.is_single:
+            yield Edit(target.inside, target.inside_stop, raw)
+            return
+        slash = self.content.text.rindex("/", target.start, target.stop)
+        yield Edit(slash, target.stop, f">{raw}</{target.tag}>")
+
+    def _set(self, element: Element, name: str, value: str) -> Edit:
+        """An attribute, new or with another value."""
+        if (there := element.attributes.get(name)) is not None:
+            return Edit(there.start, there.stop, value)
+        behind = element.start + 1 + len(element.tag)
+        return Edit(behind, behind, f' {name}="{value}"')
+
+
+@final
+class Xliff1(Xliff):
+    """Version 1.2: a `trans-unit` each; one that is segmented keeps its `mrk`s."""
+
+    inline = XLIFF_1
+
+    def _find(self, text: str) -> Iterator[_Place]:
+        for unit in elements(text, ("trans-unit",)):
+            source = unit.find("source")
+            if source is None:
+                raise DataError(f"{self.at(unit.start)}: a trans-unit without a source; mend it")
+            segmented = unit.find("seg-source")
+            yield _Place(unit, segmented or source, unit.find("target"), (segmented or source).stop)
+
+    def _state(self, place: _Place) -> State:
+        assert place.target is not None
+        if place.unit.get("approved") == "yes":
+            return "translated"
+        state = place.target.get("state")
+        return "review" if state in _UNSURE or (place.unit.get("approved") == "no" and state is None) else "translated"
+
+    def _fill(self, place: _Place, raw: str) -> Iterator[Edit]:
+        if place.unit.get("approved") == "yes":
+            yield self._set(place.unit, "approved", "no")
+        if place.target is None:
+            yield self._new(place, raw, f' state="{_REVIEW}"')
+            return
+        yield self._set(place.target, "state", _REVIEW)
+        yield from self._over(place.target, raw)
+
+
+@final
+class Xliff2(Xliff):
+    """Version 2: the segments of a `unit`; what is `ignorable` is none."""
+
+    inline = XLIFF_2
+
+    def _find(self, text: str) -> Iterator[_Place]:
+        for unit in elements(text, ("unit",)):
+            for segment in unit.all("segment"):
+                source = segment.find("source")
+                if source is None:
+                    raise DataError(f"{self.at(segment.start)}: a segment without a source; mend it")
+                yield _Place(segment, source, segment.find("target"), source.stop)
+
+    def _state(self, place: _Place) -> State:
+        machine = place.unit.get("subState") == _MACHINE
+        return "review" if machine or place.unit.get("state") == "initial" else "translated"
+
+    def _fill(self, place: _Place, raw: str) -> Iterator[Edit]:
+        yield self._set(place.unit, "state", "translated")
+        yield self._set(place.unit, "subState", _MACHINE)
+        if place.target is None:
+            yield self._new(place, raw, "")
+        else:
+            yield from self._over(place.target, raw)
+
+
+def _notes(unit: Element) -> Iterator[Element]:
+    """Those of a unit, in both versions."""
+    around = unit.parent
+    owner = unit if unit.name == "trans-unit" or around is None else around
+    yield from owner.all("note")
+    for notes in owner.all("notes"):
+        yield from notes.all("note")

@@ -1,0 +1,85 @@
+"""Translators' documents, filled: which units are translated, and what is told of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, final
+
+from heedful.localisation.documents import Document, State, Unit
+from heedful.localisation.placeholders import plain
+from heedful.localisation.segments import Segment
+from heedful.tasks.faces import chunked
+from heedful.tasks.translation.protecting import Outcome, Protecting, Way
+
+Retranslate = Literal["nothing", "review", "all"]
+"""Which translations that are there already are made anew."""
+_STATES: Final[Mapping[Retranslate, frozenset[State]]] = {
+    "nothing": frozenset(("untranslated",)),
+    "review": frozenset(("untranslated", "review")),
+    "all": frozenset(("untranslated", "review", "translated")),
+}
+_AT_ONCE: Final = 4096
+
+
+@final
+@dataclass(frozen=True)
+class Filled:
+    """A document with new translations.
+
+    Attributes:
+        content: its bytes.
+        units: how many it has that may be translated.
+        asked: how many were to be translated.
+        ways: how many of these went which way.
+        placeholders: that what was translated has.
+        lost: how many of these its translations lack.
+        left: places and names of those that were not translated.
+    """
+
+    content: bytes
+    units: int
+    asked: int
+    ways: Counter[Way]
+    placeholders: int
+    lost: int
+    left: Sequence[str]
+
+    @property
+    def told(self) -> Iterator[str]:
+        """What became of the document, in lines."""
+        done = self.asked - self.ways[Way.LOST]
+        yield f"{done:,} of {self.units:,} units translated, {self.units - self.asked:,} left as they were"
+        yield f"placeholders written: {self.placeholders:,}, lost: {self.lost:,}"
+        for way in (Way.COPIED, Way.PLACED, Way.PIECES, Way.LOST):
+            if self.ways[way]:
+                yield f"{self.ways[way]:,} of {self.asked:,} units: {way.value}"
+
+
+def fill(document: Document, protecting: Protecting, *, retranslate: Retranslate = "nothing") -> Filled:
+    """Translates what a document lacks; everything else in it stays as it is.
+
+    Args:
+        document: to be filled.
+        protecting: what translates its segments.
+        retranslate: which translations that are there are made anew too.
+    """
+    possible = [number for number, unit in enumerate(document.units) if unit.translatable and plain(unit.source)]
+    asked = [number for number in possible if document.units[number].state in _STATES[retranslate]]
+    found: dict[int, Outcome] = {}
+    for numbers in chunked(asked, _AT_ONCE):
+        outcomes = protecting.all([document.units[each].source for each in numbers], accelerators=document.accelerators)
+        found.update(zip(numbers, outcomes, strict=True))
+    targets: dict[int, Segment] = {
+        number: outcome.target for number, outcome in found.items() if outcome.target is not None
+    }
+    written = sum(outcome.placeholders for outcome in found.values())
+    lost = sum(outcome.lost for outcome in found.values())
+    left = [_called(document.units[number]) for number in asked if number not in targets]
+    ways = Counter(outcome.way for outcome in found.values())
+    return Filled(document.filled(targets), len(possible), len(asked), ways, written, lost, left)
+
+
+def _called(unit: Unit) -> str:
+    return f"{unit.place} {plain(unit.source)[:60]!r}"

@@ -1,0 +1,236 @@
+"""Segments with placeholders and markup, translated so that none is lost: the way with most context goes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import chain, pairwise
+from typing import Any, Final, TypeAlias, final
+
+from heedful.data.offsets import offsets
+from heedful.data.sentences import sentences
+from heedful.errors import DataError, RecipeError
+from heedful.localisation.placeholders import scanned, spelled, with_accelerator, without_accelerator
+from heedful.localisation.projection import Links, Span, links, placed
+from heedful.localisation.protection import Framed, Piece, Protected, framed, kept, lacking, pieces, protect
+from heedful.localisation.segments import Code, Segment, codes, flat
+from heedful.tasks.faces import Lines
+from heedful.tasks.translation.face import Translator
+from heedful.tasks.translation.translations import Begun, Translation
+
+Translate: TypeAlias = Callable[[Sequence[str]], list[Translation]]
+"""Translations of texts, in their order."""
+
+
+class Way(Enum):
+    """How a segment was translated, those with more context first."""
+
+    BARE = "nothing had to be protected"
+    COPIED = "placeholders copied by the model, markup put back by attention"
+    PLACED = "placeholders cut out and put back by attention"
+    PIECES = "translated in the pieces between placeholders"
+    LOST = "not translated, since every way lost a placeholder"
+
+
+_ORDER: Final = tuple(Way)
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a segment.
+
+    Attributes:
+        target: its translation; None if it has none.
+        way: that was taken.
+        placeholders: that its translation must have.
+        lost: how many of these it does not have.
+    """
+
+    target: Segment | None
+    way: Way
+    placeholders: int = 0
+    lost: int = 0
+
+
+@final
+@dataclass(frozen=True)
+class Protecting:
+    """Translates segments by a model that knows plain text only, and has every code of theirs in what it writes.
+
+    Each line and sentence goes by itself. First, values stand in what the model reads; where it has lost or changed
+    one, or made one up, they are cut out as markup is; where that fails too, and for models that attend to nothing,
+    only what stands between codes is translated. `kept` judges what comes out of each way.
+
+    Attributes:
+        translator: whose attention is asked.
+        translate: how texts are translated; by the translator's own search unless given.
+    """
+
+    translator: Translator
+    translate: Translate | None = None
+
+    def all(self, segments: Sequence[Segment], *, accelerators: bool = True) -> list[Outcome]:
+        """What becomes of segments, in their order.
+
+        Args:
+            segments: as a file has them.
+            accelerators: whether a sign before a letter may choose a text from a menu; see `without_accelerator`.
+        """
+        bare = [without_accelerator(each) if accelerators else (each, "") for each in segments]
+        frames = [framed(segment, split=sentences) for segment, _ in bare]
+        found = iter(self._cores([frame.core for frame in chain.from_iterable(frames)]))
+        return [
+            _whole(segment, mark, own, [next(found) for _ in own])
+            for (segment, mark), own in zip(bare, frames, strict=True)
+        ]
+
+    def _cores(self, cores: Sequence[Segment]) -> list[Outcome]:
+        """The outcome of each segment that stands by itself."""
+        found = {core: Outcome(core, Way.BARE) for core in cores if not protect(core, values=False).has_words}
+        waiting = [core for core in dict.fromkeys(cores) if core not in found]
+        for way, attempt in (
+            (Way.COPIED, lambda left: self._attempt(left, values=True)),
+            (Way.PLACED, lambda left: self._attempt(left, values=False)),
+            (Way.PIECES, self._in_pieces),
+        ):
+            for core, target in zip(waiting, attempt(waiting), strict=True):
+                if target is not None and any(map(_is_said, target)) and kept(core, target):
+                    found[core] = Outcome(target, way if codes(scanned(core)) else Way.BARE)
+            waiting = [core for core in waiting if core not in found]
+        return [found.get(core, Outcome(None, Way.LOST)) for core in cores]
+
+    def _attempt(self, cores: Sequence[Segment], *, values: bool) -> list[Segment | None]:
+        """Translations of whole segments, with or without `values` in them; None where nothing tells where codes go."""
+        texts = [protect(core, values=values) for core in cores]
+        worth = [values or any(code.value for code in codes(scanned(core))) for core in cores]
+        asked = [text for text, is_worth in zip(texts, worth, strict=True) if text.has_words and is_worth]
+        said = dict(zip((text.text for text in asked), self._said([text.text for text in asked]), strict=True))
+        found = {text.text: each for text in asked if not (each := said[text.text]).cut}
+        attended = self._links([(text, found[text.text]) for text in texts if text.parts and text.text in found])
+        return [_put_back(text, found.get(text.text), attended.get(text)) for text in texts]
+
+    def _links(self, pairs: Sequence[tuple[Protected, Translation]]) -> dict[Protected, Links]:
+        """What each word of translations looked at; nothing of texts that were read in parts."""
+        whole = [(text, said) for text, said in pairs if not said.parts and said.candidates[0].ids]
+        try:
+            asked = [(text.text, said.candidates[0]) for text, said in whole]
+            alignments = self.translator.align_all(asked)
+        except RecipeError:  # a model without attention
+            return {}
+        found = {}
+        for (text, said), alignment in zip(whole, alignments, strict=True):
+            try:
+                read = offsets(self.translator.source, text.text)
+            except DataError:  # its tokenizer reads something else than stands there
+                continue
+            weights = list(alignment.weights.values())[-1]
+            written = self._written(said.candidates[0].ids)
+            found[text] = links(weights, source=(text.text, read), target=(said.text, written))
+        return found
+
+    def _written(self, ids: Sequence[int]) -> list[Span]:
+        """Where each piece of a translation stands in it."""
+        ends = [len(self.translator.target.decode(ids[:size])) for size in range(len(ids) + 1)]
+        return [(start, max(start, stop)) for start, stop in pairwise(ends)]
+
+    def _in_pieces(self, cores: Sequence[Segment]) -> list[Segment | None]:
+        """Translations of what stands between codes, with the codes where they were."""
+        cut = [pieces(core) for core in cores]
+        texts = [piece.text for own in cut for piece in own if not isinstance(piece, Code)]
+        texts = [text for text in dict.fromkeys(texts) if protect(text).has_words]
+        said = {text: found.text for text, found in zip(texts, self._said(texts), strict=True) if not found.cut}
+        known = {piece.text: piece.text for own in cut for piece in own if not isinstance(piece, Code)}
+        known = {text: text for text in known if text not in texts} | said
+        return [_joined(own, known) for own in cut]
+
+    def _said(self, texts: Sequence[str]) -> list[Translation]:
+        if not texts:
+            return []
+        return self.translate(texts) if self.translate else self.translator.translate(texts)
+
+
+def _is_said(part: str | Code) -> bool:
+    return isinstance(part, str) and bool(part.strip())
+
+
+def _put_back(text: Protected, said: Translation | None, attended: Links | None) -> Segment | None:
+    if said is None or not said.text.strip():
+        return None
+    if not text.parts:
+        return (said.text.strip(),)
+    return None if attended is None else placed(text, said.text, attended)
+
+
+def _joined(cut: Sequence[Piece | Code], known: Mapping[str, str]) -> Segment | None:
+    """Pieces with their translations; None where one has none."""
+    texts = [piece.text for piece in cut if not isinstance(piece, Code) and piece.text]
+    if not all(known.get(text, "").strip() for text in texts):
+        return None
+    return flat(
+        part
+        for piece in cut
+        for part in ([piece] if isinstance(piece, Code) else [piece.before, known[piece.text], piece.after])
+    )
+
+
+def _whole(segment: Segment, mark: str, frames: Sequence[Framed], outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcomes of the parts of a segment as one, which is judged once more as it will be written."""
+    way = max((outcome.way for outcome in outcomes), key=_ORDER.index, default=Way.BARE)
+    targets = [outcome.target for outcome in outcomes if outcome.target is not None]
+    if len(targets) < len(frames):
+        return Outcome(None, Way.LOST)
+    target = flat(chain.from_iterable(frame.around(core) for frame, core in zip(frames, targets, strict=True)))
+    if not (kept(segment, target) and kept(_written(segment), _written(target))):
+        return Outcome(None, Way.LOST)
+    needed = sum(not code.raw.isspace() for code in codes(scanned(segment)))
+    marked = with_accelerator(target, mark) if mark else target
+    return Outcome(spelled(marked), way, needed, lacking(segment, target))
+
+
+def _written(segment: Segment) -> Segment:
+    """A segment as one text, so that what forms a placeholder only beside its neighbours is seen too."""
+    return ("".join(part if isinstance(part, str) else part.raw for part in segment),)
+
+
+@final
+@dataclass(frozen=True)
+class ProtectedLines(Lines[Begun, tuple[str, Outcome]]):
+    """A sentence a line, translated with all its placeholders; as it is where every way lost one.
+
+    Attributes:
+        protecting: what translates.
+    """
+
+    protecting: Protecting
+
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Begun]:
+        """Sentences; none has a beginning of its translation."""
+        return ((line, "") for line in lines)
+
+    def answers(self, inputs: Sequence[Begun], *, first: int) -> list[tuple[str, Outcome]]:
+        """Sentences with what became of them."""
+        lines = [line for line, _ in inputs]
+        return list(zip(lines, self.protecting.all([(line,) for line in lines]), strict=True))
+
+    def record(self, answer: tuple[str, Outcome]) -> Any:
+        """With the way that was taken."""
+        line, outcome = answer
+        return {"source": line, "translation": _text(answer), "protected": outcome.way.name.lower()}
+
+    def text(self, answer: tuple[str, Outcome]) -> str:
+        """The translation."""
+        return f"{_text(answer)}\n"
+
+    def notes(self, answer: tuple[str, Outcome]) -> Iterator[str]:
+        """The ways with less context than a whole sentence."""
+        if answer[1].way in (Way.PLACED, Way.PIECES, Way.LOST):
+            yield answer[1].way.value
+
+
+def _text(answer: tuple[str, Outcome]) -> str:
+    line, outcome = answer
+    if outcome.target is None:
+        return line
+    return "".join(part if isinstance(part, str) else part.raw for part in outcome.target)
