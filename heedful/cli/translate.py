@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     with _progress(shown=not given.typed) as tick:
         lines = replace(
             translator.lines(),
-            search=build_search(config, translator.target.special, n_best=given.n_best, seed=given.seed),
+            search=build_search(config, translator.target, n_best=given.n_best, seed=given.seed),
             length=build_length(config),
             several=given.n_best > 1,
             batch_tokens=given.batch_tokens,

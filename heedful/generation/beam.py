@@ -43,7 +43,7 @@ def found_by_beams(step: Step, state: State, request: Request, *, search: Beam) 
     start, begun = read_prompt(step, state, request, eos=search.eos)
     front = Front.of(start, width=search.width, n_best=search.n_best)
     divisors, trellis = _divisors(front, search.length_penalty), Trellis(len(start.limits), search.width)
-    manner = Manner.of(request, eos=search.eos, penalties=search.penalties)
+    manner = Manner.of(request, eos=search.eos, penalties=search.penalties, bans=search.bans)
     read, history, logits = begun, manner.begin(request.prompt, start), start.logits
     parts, rows, width = [], 1, search.width
     running = not bool(front.done.all()) and not request.until()
@@ -114,6 +114,7 @@ def _continuations(
     changed = manner.changed(logits, history)
     if manner.penalties:
         totals = normalisers(changed)  # what may follow has to be a distribution again
+    changed = manner.allowed(changed, history)
     if filters:
         lengths = (front.forced + front.counts).unsqueeze(1).expand(-1, rows).flatten()
         changed = filtered(changed, lengths, filters=filters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.errors import RecipeError
+from heedful.generation.bans import Ban
 from heedful.generation.scoring import at_least_single, log_probabilities_of
 from heedful.generation.stopping import Stop, Until, never
 from heedful.models.interface import State, Step
@@ -27,6 +29,7 @@ class Request:
         stop: ends rows besides the end of sentence.
         until: tells the search to give back what it has.
         keep: where the model stands is wanted.
+        bans: what may not come, besides what the search forbids; these may know the rows.
     """
 
     prompt: Tokens
@@ -36,6 +39,7 @@ class Request:
     stop: Stop | None = None
     until: Until = never
     keep: bool = False
+    bans: Sequence[Ban] = ()
 
 
 @dataclass(frozen=True)

@@ -346,8 +346,8 @@ class Translator(Face):
         return self._written.encode(text, place=f"sentence {number}: its translation")
 
     def _request(self, ids: list[int], length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
-        limit = int(length.ratio * (len(ids) + 1)) + length.extra
-        return Request(limit, stream, prefix or self.target.opening)
+        tokens = len(ids) + 1
+        return Request(length.limit(tokens), stream, prefix or self.target.opening, length.fewest(tokens))
 
     def _translation(self, part: _Part, hypotheses: list[Hypothesis]) -> Translation:
         if not part.ids:
