@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPaths, TextsBehind, parse, require_least
 from heedful.cli.lines import STANDARD_INPUT, FileOptions
 from heedful.cli.options import SearchOptions
 from heedful.errors import DataError, RecipeError
+
+if TYPE_CHECKING:
+    from heedful.tasks.translation.translations import Sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +36,12 @@ class Arguments(FileOptions):
     """how every translation must begin"""
     prefixes: MaybePath = None
     """file with the beginning of each translation, line by line"""
+    constrain: tuple[str, ...] = ()
+    """terms that every translation must hold, one or several; a beam looks for them"""
+    glossary: MaybePath = None
+    """TSV file of source term, tab, target term: a translation must hold those whose source stands in its sentence"""
+    input_format: Literal["text", "jsonl"] = "text"
+    """lines that are sentences, or JSON objects with source and, if wanted, constraints (a list of terms) and prefix"""
     align: bool = False
     """add what each token looked at to the JSON (mean over heads, last decoder layer)"""
     replace_unknown: bool = False
@@ -43,7 +52,7 @@ class Arguments(FileOptions):
     """source tokens translated at one time, padding included"""
     step: MaybeInt = None
     """a kept checkpoint instead of the finished model"""
-    files = ("input", "prefixes")
+    files = ("input", "prefixes", "glossary")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -80,25 +89,41 @@ def _check(given: Arguments) -> None:
         raise RecipeError("--prefix and --prefixes: give one of them")
     if given.align and given.format != "jsonl":
         raise RecipeError("--align: only JSON has room for alignments; add --format jsonl")
+    if given.input_format == "jsonl" and given.text:
+        raise RecipeError("--input-format: sentences on the command line are text; leave it out, or give --input")
+    if "" in given.constrain:
+        raise RecipeError("--constrain: a term is empty; leave it out")
     require_least(given, n_best=1, batch_tokens=1)
 
 
-def _inputs(given: Arguments) -> Iterator[tuple[str, str]]:
-    """Sentences with the beginnings of their translations; files are looked for at once."""
+def _inputs(given: Arguments) -> Iterator[Sentence]:
+    """Sentences, how their translations must begin, and what they must hold; files are looked for at once."""
     from heedful.data.readers import read_lines
+    from heedful.tasks.translation.glossary import Glossary, Term
+    from heedful.tasks.translation.translations import Sentence, read_sentences
 
-    sentences = iter(given.text) if given.text else given.read()
-    if given.prefixes is None:
-        return ((sentence, given.prefix or "") for sentence in sentences)
-    return _paired(sentences, read_lines(given.prefixes), name=given.prefixes)
+    lines = iter(given.text) if given.text else given.read()
+    sentences = read_sentences(lines, name=given.place) if given.input_format == "jsonl" else map(Sentence, lines)
+    glossary = None if given.glossary is None else Glossary.read(given.glossary)
+    if given.prefixes is not None:
+        sentences = _paired(sentences, read_lines(given.prefixes), name=given.prefixes)
+    elif given.prefix is not None:
+        sentences = (replace(each, prefix=given.prefix) for each in sentences)
+    always = tuple(map(Term, given.constrain))
+    if not always and glossary is None:
+        return sentences
+    return (
+        replace(each, constraints=(*always, *each.constraints, *(glossary.terms(each.text) if glossary else ())))
+        for each in sentences
+    )
 
 
-def _paired(sentences: Iterator[str], beginnings: Iterator[str], *, name: Path) -> Iterator[tuple[str, str]]:
+def _paired(sentences: Iterator[Sentence], beginnings: Iterator[str], *, name: Path) -> Iterator[Sentence]:
     for sentence in sentences:
         beginning = next(beginnings, None)
         if beginning is None:
             raise DataError(f"{name}: has fewer lines than there are sentences; give one line for each")
-        yield sentence, beginning
+        yield replace(sentence, prefix=beginning)
     if next(beginnings, None) is not None:
         raise DataError(f"{name}: has more lines than there are sentences; give one line for each")
 

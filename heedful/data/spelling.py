@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from heedful.data.normalisation import letters_and_marks
@@ -31,6 +31,7 @@ def joins(character: str) -> bool:
     return bool(_joining().fullmatch(character)) and not _WITHOUT_SPACES.fullmatch(character)
 
 
+@lru_cache(maxsize=8)
 def surfaces(tokenizer: Tokenizer) -> tuple[str, ...]:
     """What each id adds to a text behind a letter, the space before it included; nothing where it stands for no text.
 
@@ -66,3 +67,9 @@ def occurrences(term: str, text: str) -> Iterator[int]:
 def alphabet(texts: Iterable[str]) -> frozenset[str]:
     """The characters of some texts that make words with each other."""
     return frozenset(filter(joins, set().union(*texts)))
+
+
+@lru_cache(maxsize=8)
+def joined(tokenizer: Tokenizer) -> frozenset[int]:
+    """The ids that go on with the word before them, as letters do and a space or a full stop does not."""
+    return frozenset(number for number, text in enumerate(surfaces(tokenizer)) if text and joins(text[0]))

@@ -92,6 +92,8 @@ def found_by_sampling(
     step: Step, state: State, request: Request, *, eos: int, pick: Pick, n: int, manner: Manner
 ) -> Found:
     """`n` answers for each sentence, and if it is to be kept, where the model stands behind each."""
+    if request.terms is not None:
+        raise RecipeError("terms that must be written: only a beam can look for them; give it a width, as in --beam 5")
     if n < 1:
         raise RecipeError(f"samples: {n} of each sentence; must be at least 1")
     start, state = read_prompt(step, state, request, eos=eos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float, Int
@@ -15,6 +16,9 @@ from heedful.generation.scoring import at_least_single, log_probabilities_of
 from heedful.generation.stopping import Stop, Until, never
 from heedful.models.interface import State, Step
 from heedful.values import Tokens
+
+if TYPE_CHECKING:
+    from heedful.generation.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Request:
         until: tells the search to give back what it has.
         keep: where the model stands is wanted.
         bans: what may not come, besides what the search forbids; these may know the rows.
+        terms: what hypotheses must hold; for beams alone.
     """
 
     prompt: Tokens
@@ -40,6 +45,7 @@ class Request:
     until: Until = never
     keep: bool = False
     bans: Sequence[Ban] = ()
+    terms: Terms | None = None
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import numpy as np
 from jaxtyping import Float
@@ -17,15 +18,50 @@ from heedful.generation.search import Search
 from heedful.tasks.faces import CUT, IN_PARTS, Lines, Unread, cell, despite
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore
+from heedful.tasks.translation.glossary import Term
 
 if TYPE_CHECKING:
     from heedful.tasks.translation.face import Translator
 
-Begun = tuple[str, str]
-"""A sentence, and how its translation must begin."""
+UNMET: Final = "a term that it should hold is not in the translation"
+"""What is told of a sentence (`Lines.notes`)."""
+
+
+@final
+@dataclass(frozen=True)
+class Sentence:
+    """What is to be translated, how that must begin, and what it must hold."""
+
+    text: str
+    prefix: str = ""
+    constraints: tuple[Term, ...] = ()
+
 
 Links = tuple[tuple[int, int], ...]
 """Pairs of a source and a target word, both counted from 0."""
+
+
+def read_sentences(lines: Iterable[str], *, name: str) -> Iterator[Sentence]:
+    """JSON objects with `source` and, if wanted, `constraints`, a list of terms, and `prefix`; one a line.
+
+    Raises:
+        DataError: a line is none; `name` says in the message where it is from.
+    """
+    for number, line in enumerate(lines, 1):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("source"), str):
+            raise DataError(f'{name}:{number}: no JSON object with a text "source"; write {{"source": "..."}}')
+        if odd := found.keys() - {"source", "constraints", "prefix"}:
+            raise DataError(f"{name}:{number}: {min(odd)!r} is no field; give source, constraints and prefix alone")
+        terms, prefix = found.get("constraints", []), found.get("prefix", "")
+        if not isinstance(terms, list) or not all(isinstance(term, str) and term.strip() for term in terms):
+            raise DataError(f'{name}:{number}: "constraints" is no list of texts that are not empty; mend it')
+        if not isinstance(prefix, str):
+            raise DataError(f'{name}:{number}: "prefix" is no text; mend it')
+        yield Sentence(found["source"], prefix, tuple(map(Term, terms)))
 
 
 @dataclass(frozen=True)
@@ -38,6 +74,9 @@ class Translation:
         candidates: best first.
         parts: where the sentence is longer than the model reads, what became of its parts; see `joined`.
         cut: tokens that were not read, since they stand in a part that is too long and cannot be split.
+        constraints: what it was to hold.
+        unmet: of these, what the best translation does not hold: since a piece is unknown or forbidden, or the length
+            limit came first.
     """
 
     source: str
@@ -45,6 +84,8 @@ class Translation:
     candidates: tuple[Candidate, ...]
     parts: tuple[Translation, ...] = ()
     cut: int = 0
+    constraints: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -53,8 +94,9 @@ class Translation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How the sentence was read if it is too long; see `Lines.notes`."""
-        return (*([IN_PARTS] if self.parts else []), *([CUT] if self.cut else []))
+        """How the sentence was read if it is too long, and whether it lacks a term; see `Lines.notes`."""
+        told = {IN_PARTS: self.parts, CUT: self.cut, UNMET: self.unmet}
+        return tuple(note for note, holds in told.items() if holds)
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:
@@ -87,6 +129,8 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
         tuple(map(candidate, range(max(len(part.candidates) for part in parts)))),
         tuple(parts),
         sum(part.cut for part in parts),
+        tuple(term for part in parts for term in part.constraints),
+        tuple(term for part in parts for term in part.unmet),
     )
 
 
@@ -160,7 +204,7 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
 
 @final
 @dataclass(frozen=True)
-class TranslationLines(Lines[Begun, tuple[int, Translation]]):
+class TranslationLines(Lines[Sentence, tuple[int, Translation]]):
     """A sentence a line; its translation, or several with number and score between tabs.
 
     Attributes:
@@ -183,17 +227,18 @@ class TranslationLines(Lines[Begun, tuple[int, Translation]]):
     unknown: bool = False
     tick: Callable[[int], None] | None = None
 
-    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Begun]:
-        """Sentences whose translations may begin as they like."""
-        return ((line, "") for line in lines)
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Sentence]:
+        """Sentences whose translations may be as they like."""
+        return map(Sentence, lines)
 
-    def answers(self, inputs: Sequence[Begun], *, first: int) -> list[tuple[int, Translation]]:
+    def answers(self, inputs: Sequence[Sentence], *, first: int) -> list[tuple[int, Translation]]:
         """Numbers and translations."""
         found = self.translator.translate(
-            [sentence for sentence, _ in inputs],
+            [each.text for each in inputs],
             search=self.search,
             length=self.length,
-            prefixes=[prefix for _, prefix in inputs] if any(prefix for _, prefix in inputs) else None,
+            prefixes=[each.prefix for each in inputs] if any(each.prefix for each in inputs) else None,
+            constraints=[each.constraints for each in inputs] if any(each.constraints for each in inputs) else None,
             batch_tokens=self.batch_tokens,
             tick=self.tick,
             first=first,
@@ -210,6 +255,8 @@ class TranslationLines(Lines[Begun, tuple[int, Translation]]):
             "translation": translation.text,
             "candidates": [each.record for each in translation.candidates],
         }
+        if translation.constraints:
+            record |= {"constraints": list(translation.constraints), "unmet": list(translation.unmet)}
         if translation.cut:
             record["cut"] = translation.cut
         if translation.parts:
@@ -232,7 +279,7 @@ class TranslationLines(Lines[Begun, tuple[int, Translation]]):
         return "".join(f"{number}\t{cell(each.text)}\t{each.score:.4f}\n" for each in translation.candidates)
 
     def notes(self, answer: tuple[int, Translation]) -> Iterator[str]:
-        """Of sentences that are too long."""
+        """Of sentences that are too long, or lack a term."""
         return iter(answer[1].notes)
 
 
