@@ -2,7 +2,7 @@
 
     python benchmarks/constraints.py RUN --source test.en --target test.de [--beam 5] [--seed 1]
 
-From each reference a run of words is drawn, of which none is a mark of punctuation, as in Post and Vilar (2018), section 4.
+From each reference a run of words without punctuation is drawn.
 """
 
 from __future__ import annotations
@@ -56,9 +56,8 @@ def main() -> None:
             wanted, unmet = sum(map(len, terms)), sum(len(each.unmet) for each in found)
             score = bleu([each.text for each in found], references, lowercase=False).value
             size = sum(len(each.candidates[0].ids) for each in found)
-            print(
-                f"{width:4}  {words:5}   {wanted - unmet:5} of {wanted:5}  {score:5.2f}  {size:20,}  {len(sources) / seconds:11.1f}"
-            )
+            speed = len(sources) / seconds
+            print(f"{width:4}  {words:5}   {wanted - unmet:5} of {wanted:5}  {score:5.2f}  {size:20,}  {speed:11.1f}")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ class Progress:
 
     @property
     def bank(self) -> int:
-        """Ids of terms that are written, and those of the one that is nearest to be so (Post and Vilar, section 3)."""
+        """Ids of terms that are written, and those of the one that is nearest to be so."""
         written = self.written
         open_ = (size for term, size in self.begun if term not in written)
         return sum(len(self.terms[term]) for term in written) + max(open_, default=0)
@@ -116,9 +116,10 @@ class _Candidate:
 class Banks:
     """How the beams of each sentence that has terms stand, by the sentence's number.
 
-    To the best continuations of all beams come the best of each beam and all that bring a term further, so that some
-    hypothesis can always hold all of them. Continuations lie in banks, by how many ids of terms they hold; the beam is
-    shared out among the banks that have any, and what is left over goes to the best. None ends before it holds all.
+    To the best continuations of all beams come the best of each beam, its end if it holds all terms, and all that bring
+    a term further, so that some hypothesis can always hold all of them. Continuations lie in banks, by how many ids of
+    terms they hold; the beam is shared out evenly among the banks that have any (in the paper among all that there can
+    be), and what is left over goes to the best. None ends before it holds all.
     """
 
     terms: Terms
@@ -155,6 +156,7 @@ class Banks:
             if live[group][beam] > -math.inf
         ]
         pairs = [(row, token) for row, progress in beams for token in progress.advancing]
+        pairs += [(row, self.eos) for row, progress in beams if progress.complete]
         pairs += self._best(beams, changed)
         further = self._further(pairs, changed=changed, offsets=offsets, of=of)
         lists = [part.tolist() for part in found.fields()[:4]]

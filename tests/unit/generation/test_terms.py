@@ -72,6 +72,7 @@ def longhand(model, key, prompt, terms, *, width, limit, penalty, joined):
             if written(terms, ids, joined) - written(terms, ids, joined, ended=False):
                 found.add(next(each for each in mine if each[-1] not in joined))
             found |= {(*ids, token) for token in advancing(terms, ids, joined)}
+            found.add((*ids, EOS))
         found = [ids for ids in ranked if ids in found]
         found = [ids for ids in found if ids[-1] != EOS or len(written(terms, ids[:-1], joined)) == len(terms)]
         banks = {}
