@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +17,7 @@ from heedful.cli.options import SearchOptions
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.tasks.translation.translations import Sentence
+    from heedful.tasks.translation.translations import Sentence, Translation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,10 @@ class Arguments(FileOptions):
     """add what each token looked at to the JSON (mean over heads, last decoder layer)"""
     replace_unknown: bool = False
     """put the source's word in the place of what the model has no piece for, by attention"""
+    mbr: MaybeInt = None
+    """draw so many samples, and take that which is most like all of them (minimum Bayes risk)"""
+    utility: Literal["chrf", "bleu"] = "chrf"
+    """what that is measured by, sentence by sentence"""
     seed: int = 1
     """of sampling"""
     batch_tokens: int = 4096
@@ -67,22 +72,37 @@ def run(arguments: Sequence[str]) -> int:
     keep_pages()
     inputs = _inputs(given)
     translator = given.computing.load(Translator, *given.runs, use="translates", step=given.step)
-    config = given.searching.config(translator.generation)
+    searching = given.searching
+    if given.mbr is not None:  # what is drawn stands for what the model means; a recipe's own way is for the best
+        searching = replace(searching, search=searching.search or "sampling")
+    config = searching.config(translator.generation)
     with _progress(shown=not given.typed) as tick:
         lines = replace(
             translator.lines(),
-            search=build_search(config, translator.target, n_best=given.n_best, seed=given.seed),
+            search=build_search(config, translator.target, n_best=given.mbr or given.n_best, seed=given.seed),
             length=build_length(config),
             several=given.n_best > 1,
             batch_tokens=given.batch_tokens,
             align=given.align,
             unknown=given.replace_unknown,
+            choose=_choice(given),
             tick=tick,
         )
         return given.answer(lines, inputs, as_json=given.format == "jsonl")
 
 
+def _choice(given: Arguments) -> Callable[[Translation], Translation] | None:
+    """How candidates are ranked anew."""
+    if given.mbr is None:
+        return None
+    from heedful.metrics.utility import ChrF, SentenceBLEU
+    from heedful.tasks.translation.least_risk import least_risk
+
+    return partial(least_risk, utility=ChrF() if given.utility == "chrf" else SentenceBLEU(), keep=given.n_best)
+
+
 def _check(given: Arguments) -> None:
+    require_least(given, n_best=1, batch_tokens=1, mbr=1)
     if given.prefixes == STANDARD_INPUT and not given.text and given.input in (None, STANDARD_INPUT):
         raise RecipeError("--prefixes: standard input cannot hold the sentences too; name a file with --input")
     if given.prefix is not None and given.prefixes is not None:
@@ -93,7 +113,10 @@ def _check(given: Arguments) -> None:
         raise RecipeError("--input-format: sentences on the command line are text; leave it out, or give --input")
     if "" in given.constrain:
         raise RecipeError("--constrain: a term is empty; leave it out")
-    require_least(given, n_best=1, batch_tokens=1)
+    if given.mbr is not None and (given.constrain or given.glossary is not None or given.input_format == "jsonl"):
+        raise RecipeError("--mbr: samples hold no terms that they must; leave it out, or the constraints")
+    if given.mbr is not None and given.mbr < given.n_best:
+        raise RecipeError(f"--n-best: {given.n_best} of {given.mbr} samples; give at most --mbr")
 
 
 def _inputs(given: Arguments) -> Iterator[Sentence]:

@@ -134,12 +134,10 @@ class Translator(Face):
             DataError: a prefix is longer than the model can read; the message names its sentence.
             RecipeError: there are constraints, and the search is no beam.
         """
-        read = [self._parts(sentence) for sentence in sentences]
+        read = self._read(sentences, constraints)
         forced: list[list[int]] = [[]] * len(read)
         if prefixes is not None:
             forced = [self._forcible(text, number) for number, text in enumerate(prefixes, first)]
-        if constraints is not None:
-            read = [self._holding(own, held) for own, held in zip(read, constraints, strict=True)]
         filled = [
             _Wanted(row, part.ids, self._request(part, length or self.length, stream=stream, prefix=prefix))
             for row, (own, begin) in enumerate(zip(read, forced, strict=True))
@@ -351,6 +349,10 @@ class Translator(Face):
 
     def _forcible(self, text: str, number: int) -> list[int]:
         return self._written.encode(text, place=f"sentence {number}: its translation")
+
+    def _read(self, sentences: Sequence[str], constraints: Sequence[Sequence[Term | str]] | None) -> list[list[_Part]]:
+        read = [self._parts(sentence) for sentence in sentences]
+        return read if constraints is None else list(map(self._holding, read, constraints))
 
     def _holding(self, own: list[_Part], terms: Sequence[Term | str]) -> list[_Part]:
         given = dict.fromkeys(Term(each) if isinstance(each, str) else each for each in terms)

@@ -30,13 +30,13 @@ class Term:
     def ids(self, tokenizer: Tokenizer) -> tuple[int, ...]:
         """Those of the tokenizer's own cutting; none where a piece of it is unknown, so that it cannot be written.
 
-        Cut as it is in the middle of a text, where vocabularies of characters have a space before it.
+        Cut as it is in the middle of a text, where vocabularies of characters have a space before it if they know one.
         """
         before = tokenizer.encode("a")
         within = tokenizer.encode(f"a {self.text}")
         ids = within[len(before) :] if within[: len(before)] == before else tokenizer.encode(self.text)
-        special = tokenizer.special
-        return () if {special.unk, *special.silent} & set(ids) else tuple(ids)
+        strange = {tokenizer.special.unk, *tokenizer.special.silent}
+        return next((tuple(each) for each in (ids, tokenizer.encode(self.text)) if not strange & set(each)), ())
 
     def held(self, text: str, tokenizer: Tokenizer) -> bool:
         """Whether a translation holds it, as words of its own."""

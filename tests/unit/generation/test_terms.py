@@ -163,6 +163,17 @@ def test_terms_in_a_forced_prefix_count(history_model, prompts):
             assert held == (written(wanted[:1], best.ids[:2], frozenset()) == {0})
 
 
+def test_nothing_is_left_to_do_where_a_prefix_holds_all(history_model, prompts):
+    search, prefix = Beam(EOS, 3, NoPenalty(), 3), torch.tensor([[4, 5], [2, 3]])
+    for seed in range(4):
+        model = history_model(8, seed=seed)
+        free, held = (
+            search.answer(model.step, model.begin([3, 4]), Request(prompts([(0,), (0,)]), 9, prefix, terms=terms))
+            for terms in (None, Terms((((4, 5),), ((3,), (2, 3)))))
+        )
+        assert held.hypotheses == free.hypotheses
+
+
 def test_what_is_forbidden_is_not_written_even_if_it_must_be(history_model, prompts):
     model = history_model(8)
     for kind in ({"filters": (Forbid((4,)),)}, {"bans": (NoRepeat(1, spared=(EOS,)),)}):
