@@ -45,6 +45,8 @@ class Mutant:
 
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
+BANS = "tests/unit/generation/test_bans.py"
+TERMS = "tests/unit/generation/test_terms.py"
 KNESER_NEY = "tests/unit/metrics/test_kneser_ney.py"
 FACES = "tests/unit/tasks/test_faces.py"
 LOOKING = "tests/unit/inspection/test_looking.py"
@@ -1316,8 +1318,8 @@ TASKS = (
     Mutant(
         "the longest translation is one too short",
         "tasks/translation/face.py",
-        "int(length.ratio * (len(ids) + 1)) + length.extra",
-        "int(length.ratio * len(ids)) + length.extra",
+        "tokens = len(part.ids) + 1",
+        "tokens = len(part.ids)",
         (f"{TRANSLATOR}::test_translations_are_no_longer_than_allowed",),
     ),
     Mutant(
@@ -4007,8 +4009,8 @@ NATIVE = (
     Mutant(
         "native: strides where somebody is asked between tokens",
         "generation/columns.py",
-        "asked = request.until is not never or manner.penalties",
-        "asked = manner.penalties",
+        "asked = request.until is not never or not manner.free",
+        "asked = not manner.free",
         (f"{STEPS}::test_strides_are_for_plain_greedy_search_alone",),
     ),
     Mutant(
@@ -4021,8 +4023,8 @@ NATIVE = (
     Mutant(
         "native: log-probabilities are those after penalties",
         "generation/beam.py",
-        "of=(logits, own)",
-        "of=(changed, own)",
+        "offsets, of=(logits, own))\n        candidates",
+        "offsets, of=(changed, own))\n        candidates",
         (f"{STEPS}::test_hypotheses_are_the_same",),
     ),
     Mutant(
@@ -4212,9 +4214,41 @@ TRANSLATORS = (
         (PROTECTING,),
     ),
 )
+
+CONSTRAINED = (
+    Mutant(
+        "bans: what is forbidden makes the rest more probable",
+        "generation/beam.py",
+        "    changed = manner.allowed(changed, history)",
+        "    changed = manner.allowed(changed, history)\n    totals = normalisers(changed)",
+        (f"{BANS}::test_no_n_gram_comes_twice",),
+    ),
+    Mutant(
+        "bans: a text may end in a forbidden word",
+        "generation/bans.py",
+        "row[self._eos] = _NEVER",
+        "pass",
+        (f"{BANS}::test_forbidden_words_come_in_no_cutting_and_everything_else_may",),
+    ),
+    Mutant(
+        "terms: a hypothesis ends before it holds all",
+        "generation/terms.py",
+        "if token != self.eos or states[beam].complete",
+        "if True",
+        (f"{TERMS}::test_equals_the_longhand_search",),
+    ),
+    Mutant(
+        "terms: a longer word holds a term",
+        "generation/terms.py",
+        "met = self.met if token in joined else self.written",
+        "met = self.written",
+        (f"{TERMS}::test_equals_the_longhand_search",),
+    ),
+)
 MUTANTS = (
     *ADAPTED,
     *TRANSLATORS,
+    *CONSTRAINED,
     *NATIVE,
     *CORPORA,
     *ENGINES,

@@ -75,9 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     config = given.searching.config(translator.generation)
     if done:
         say(f"{given.output}: {done:,} of {whole:,} pairs are there; going on behind them")
-    writer = _Writer(
-        translator, build_search(config, translator.target.special, seed=given.seed), build_length(config), given
-    )
+    writer = _Writer(translator, build_search(config, translator.target, seed=given.seed), build_length(config), given)
     with writing(given.output, "--output"), given.output.open("r+b" if size else "wb") as file:
         file.seek(size)
         file.truncate()

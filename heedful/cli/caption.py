@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     config = given.searching.config(captioner.generation)
     lines = replace(
         captioner.lines(),
-        search=build_search(config, captioner.target.tokenizer.special, n_best=given.n_best, seed=given.seed),
+        search=build_search(config, captioner.target.tokenizer, n_best=given.n_best, seed=given.seed),
         length=build_length(config),
         several=given.n_best > 1,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -37,6 +37,10 @@ class _Options:
     """sample from the fewest tokens with this probability together"""
     min_p: MaybeFloat = None
     """sample only tokens at least so many times as probable as the most probable one"""
+    repetition_penalty: MaybeFloat = None
+    """above 1 makes tokens less probable that were there before, in the prompt too"""
+    no_repeat_ngram: MaybeInt = None
+    """no so many tokens follow each other twice"""
 
     def _changed(self, recipe: Any, config: Any, *, shared: tuple[str, ...]) -> Any:
         """A recipe's way with what was given; where the kind changes, nothing of it but what is shared is kept."""
@@ -49,7 +53,7 @@ class _Options:
         meant = (kind for kind, names in _KINDS.items() if not names.isdisjoint(given))
         kind = given.setdefault("kind", next(meant, recipe.kind))
         before = recipe.model_dump(exclude_none=True)
-        kept = before if recipe.kind == kind else {name: before[name] for name in shared}
+        kept = before if recipe.kind == kind else {name: before[name] for name in shared if name in before}
         try:
             return TypeAdapter(config).validate_python({**kept, **given})
         except ValidationError as error:
@@ -78,6 +82,15 @@ class SearchOptions(_Options):
     """longest translation, as a multiple of the source's tokens"""
     max_extra: MaybeInt = None
     """tokens granted on top of that"""
+    min_ratio: MaybeFloat = None
+    """shortest translation, as a multiple of the source's tokens"""
+    min_length: MaybeInt = None
+    """shortest translation in tokens"""
+    forbid: tuple[str, ...] = ()
+    """words that are not written, one or several; one in lower case is meant in any case, one with a star at its end
+    also where a longer word begins so"""
+    forbid_file: MaybePath = None
+    """file with such words, one a line"""
 
     def config(self, recipe: GenerationConfig) -> GenerationConfig:
         """The recipe's way to search, changed by what was given.
@@ -87,9 +100,24 @@ class SearchOptions(_Options):
         """
         from heedful.recipes.generation import GenerationConfig
 
-        shared = ("max_ratio", "max_extra")
-        changed: GenerationConfig = self._changed(recipe, GenerationConfig, shared=shared)
+        shared = (
+            "max_ratio",
+            "max_extra",
+            "min_ratio",
+            "min_length",
+            "forbid",
+            "repetition_penalty",
+            "no_repeat_ngram",
+        )
+        given = replace(self, forbid=self.forbid + self._listed(), forbid_file=None)
+        changed: GenerationConfig = given._changed(recipe, GenerationConfig, shared=shared)
         return changed
+
+    def _listed(self) -> tuple[str, ...]:
+        """The words of the file."""
+        from heedful.data.readers import read_lines
+
+        return () if self.forbid_file is None else tuple(filter(None, map(str.strip, read_lines(self.forbid_file))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +126,6 @@ class WritingOptions(_Options):
 
     search: Annotated[Literal["greedy", "sampling"] | None, maybe("{greedy,sampling}")] = None
     """how tokens are chosen; the recipe's way if not given"""
-    repetition_penalty: MaybeFloat = None
-    """above 1 makes tokens less probable that were there before, in the prompt too"""
     stop: tuple[str, ...] = ()
     """end before the first of these strings, one or several; the recipe's if not given"""
     tokens: MaybeInt = None
@@ -113,7 +139,7 @@ class WritingOptions(_Options):
         """
         from heedful.recipes.generation import ContinuationConfig
 
-        shared = ("tokens", "repetition_penalty", "stop")
+        shared = ("tokens", "repetition_penalty", "no_repeat_ngram", "stop")
         changed: ContinuationConfig = self._changed(recipe, ContinuationConfig, shared=shared)
         return changed
 

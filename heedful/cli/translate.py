@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,7 +20,7 @@ from heedful.errors import DataError, RecipeError
 if TYPE_CHECKING:
     from heedful.localisation.documents import Document
     from heedful.tasks.translation.protecting import ProtectedLines
-    from heedful.tasks.translation.translations import Translation, TranslationLines
+    from heedful.tasks.translation.translations import Sentence, Translation, TranslationLines
 
 _SHOWN: Final = 5
 """Units that were not translated, of which places are told."""
@@ -45,10 +46,20 @@ class Arguments(FileOptions):
     """how every translation must begin"""
     prefixes: MaybePath = None
     """file with the beginning of each translation, line by line"""
+    constrain: tuple[str, ...] = ()
+    """terms that every translation must hold, one or several; a beam looks for them"""
+    glossary: MaybePath = None
+    """TSV file of source term, tab, target term: a translation must hold those whose source stands in its sentence"""
+    input_format: Literal["text", "jsonl"] = "text"
+    """lines that are sentences, or JSON objects with source and, if wanted, constraints (a list of terms) and prefix"""
     align: bool = False
     """add what each token looked at to the JSON (mean over heads, last decoder layer)"""
     replace_unknown: bool = False
     """put the source's word in the place of what the model has no piece for, by attention"""
+    mbr: MaybeInt = None
+    """draw so many samples, and take that which is most like all of them (minimum Bayes risk)"""
+    utility: Literal["chrf", "bleu"] = "chrf"
+    """what that is measured by, sentence by sentence"""
     seed: int = 1
     """of sampling"""
     protect: bool = False
@@ -63,7 +74,7 @@ class Arguments(FileOptions):
     """source tokens translated at one time, padding included"""
     step: MaybeInt = None
     """a kept checkpoint instead of the finished model"""
-    files = ("input", "prefixes")
+    files = ("input", "prefixes", "glossary")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -81,8 +92,11 @@ def run(arguments: Sequence[str]) -> int:
     document = _read(documents[0], given) if documents else None
     inputs = None if document else _inputs(given)
     translator = given.computing.load(Translator, *runs, use="translates", step=given.step)
-    config = given.searching.config(translator.generation)
-    search = build_search(config, translator.target.special, n_best=given.n_best, seed=given.seed)
+    searching = given.searching
+    if given.mbr is not None:  # what is drawn stands for what the model means; a recipe's own way is for the best
+        searching = replace(searching, search=searching.search or "sampling")
+    config = searching.config(translator.generation)
+    search = build_search(config, translator.target, n_best=given.mbr or given.n_best, seed=given.seed)
     with _progress(shown=not given.typed) as tick:
         lines = replace(
             translator.lines(),
@@ -92,14 +106,25 @@ def run(arguments: Sequence[str]) -> int:
             batch_tokens=given.batch_tokens,
             align=given.align,
             unknown=given.replace_unknown,
+            choose=_choice(given),
             tick=tick,
         )
         if document is not None:
             return _fill(document, lines, given)
         assert inputs is not None
         if given.protect:
-            return given.answer(_protected(lines), inputs, as_json=given.format == "jsonl")
+            return given.answer(_protected(lines, given), inputs, as_json=given.format == "jsonl")
         return given.answer(lines, inputs, as_json=given.format == "jsonl")
+
+
+def _choice(given: Arguments) -> Callable[[Translation], Translation] | None:
+    """How candidates are ranked anew."""
+    if given.mbr is None:
+        return None
+    from heedful.metrics.utility import ChrF, SentenceBLEU
+    from heedful.tasks.translation.least_risk import least_risk
+
+    return partial(least_risk, utility=ChrF() if given.utility == "chrf" else SentenceBLEU(), keep=given.n_best)
 
 
 def _documents(given: Arguments) -> list[Path]:
@@ -117,7 +142,8 @@ def _check(given: Arguments, documents: Sequence[Path]) -> None:
         raise RecipeError("--prefix and --prefixes: give one of them")
     if given.align and given.format != "jsonl":
         raise RecipeError("--align: only JSON has room for alignments; add --format jsonl")
-    require_least(given, n_best=1, batch_tokens=1)
+    require_least(given, n_best=1, batch_tokens=1, mbr=1)
+    _check_terms(given)
     if given.protect or documents:
         _check_protected(given, "--protect" if not documents else str(documents[0]))
     if documents:
@@ -130,11 +156,24 @@ def _check(given: Arguments, documents: Sequence[Path]) -> None:
         raise RecipeError("--retranslate: belongs to a file that has translations; name one behind the run")
 
 
+def _check_terms(given: Arguments) -> None:
+    """What translations must hold, and what is drawn."""
+    if given.input_format == "jsonl" and given.text:
+        raise RecipeError("--input-format: sentences on the command line are text; leave it out, or give --input")
+    if "" in given.constrain:
+        raise RecipeError("--constrain: a term is empty; leave it out")
+    if given.mbr is not None and (given.constrain or given.glossary is not None or given.input_format == "jsonl"):
+        raise RecipeError("--mbr: samples hold no terms that they must; leave it out, or the constraints")
+    if given.mbr is not None and given.mbr < given.n_best:
+        raise RecipeError(f"--n-best: {given.n_best} of {given.mbr} samples; give at most --mbr")
+
+
 def _check_protected(given: Arguments, place: str) -> None:
     """What has no meaning where translations are put together."""
     several = {"n_best": given.n_best > 1, "align": given.align, "replace_unknown": given.replace_unknown}
     begun = {"prefix": given.prefix is not None, "prefixes": given.prefixes is not None}
-    for name, is_given in {**several, **begun}.items():
+    held = {"constrain": bool(given.constrain), "input_format": given.input_format == "jsonl"}
+    for name, is_given in {**several, **begun, **held}.items():
         if is_given:
             raise RecipeError(f"--{name.replace('_', '-')}: cannot be together with {place}; leave one of them away")
 
@@ -161,11 +200,14 @@ def _read(path: Path, given: Arguments) -> Document:
     return read_document(path, source=given.source_language, target=given.target_language)
 
 
-def _protected(lines: TranslationLines) -> ProtectedLines:
+def _protected(lines: TranslationLines, given: Arguments) -> ProtectedLines:
     from heedful.tasks.translation.protecting import ProtectedLines, Protecting
+    from heedful.tasks.translation.translations import Sentence
+
+    add = _adding_terms(given)
 
     def translate(texts: Sequence[str]) -> list[Translation]:
-        return [found for _, found in lines.answers([(text, "") for text in texts], first=1)]
+        return [found for _, found in lines.answers([add(Sentence(text)) for text in texts], first=1)]
 
     return ProtectedLines(Protecting(lines.translator, translate))
 
@@ -175,7 +217,7 @@ def _fill(document: Document, lines: TranslationLines, given: Arguments) -> int:
     from heedful.store import write_whole
     from heedful.tasks.translation.filling import fill
 
-    filled = fill(document, _protected(lines).protecting, retranslate=given.retranslate)
+    filled = fill(document, _protected(lines, given).protecting, retranslate=given.retranslate)
     if given.output is None:
         sys.stdout.buffer.write(filled.content)
         sys.stdout.flush()
@@ -190,22 +232,40 @@ def _fill(document: Document, lines: TranslationLines, given: Arguments) -> int:
     return 0
 
 
-def _inputs(given: Arguments) -> Iterator[tuple[str, str]]:
-    """Sentences with the beginnings of their translations; files are looked for at once."""
+def _inputs(given: Arguments) -> Iterator[Sentence]:
+    """Sentences, how their translations must begin, and what they must hold; files are looked for at once."""
     from heedful.data.readers import read_lines
+    from heedful.tasks.translation.translations import Sentence, read_sentences
 
-    sentences = iter(given.text) if given.text else given.read()
-    if given.prefixes is None:
-        return ((sentence, given.prefix or "") for sentence in sentences)
-    return _paired(sentences, read_lines(given.prefixes), name=given.prefixes)
+    lines = iter(given.text) if given.text else given.read()
+    sentences = read_sentences(lines, name=given.place) if given.input_format == "jsonl" else map(Sentence, lines)
+    if given.prefixes is not None:
+        sentences = _paired(sentences, read_lines(given.prefixes), name=given.prefixes)
+    elif given.prefix is not None:
+        sentences = (replace(each, prefix=given.prefix) for each in sentences)
+    return map(_adding_terms(given), sentences)
 
 
-def _paired(sentences: Iterator[str], beginnings: Iterator[str], *, name: Path) -> Iterator[tuple[str, str]]:
+def _adding_terms(given: Arguments) -> Callable[[Sentence], Sentence]:
+    """Adds to a sentence what its translation must hold, by the options."""
+    from heedful.tasks.translation.glossary import Glossary, Term
+
+    glossary = None if given.glossary is None else Glossary.read(given.glossary)
+    always = tuple(map(Term, given.constrain))
+
+    def add(sentence: Sentence) -> Sentence:
+        found = glossary.terms(sentence.text) if glossary is not None else ()
+        return replace(sentence, constraints=(*always, *sentence.constraints, *found))
+
+    return add
+
+
+def _paired(sentences: Iterator[Sentence], beginnings: Iterator[str], *, name: Path) -> Iterator[Sentence]:
     for sentence in sentences:
         beginning = next(beginnings, None)
         if beginning is None:
             raise DataError(f"{name}: has fewer lines than there are sentences; give one line for each")
-        yield sentence, beginning
+        yield replace(sentence, prefix=beginning)
     if next(beginnings, None) is not None:
         raise DataError(f"{name}: has more lines than there are sentences; give one line for each")
 

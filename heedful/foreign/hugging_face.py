@@ -169,7 +169,7 @@ class HuggingFaceFolder:
             [model],
             source=source,
             target=target,
-            search=build_search(self.generation, target.special),
+            search=build_search(self.generation, target),
             length=build_length(self.generation),
             max_source=self.longest,
             max_target=self.longest,

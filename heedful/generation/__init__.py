@@ -1,5 +1,6 @@
 """Answers from anything that steps: greedy, beam search, sampling, forced decoding."""
 
+from heedful.generation.bans import Ban, NoRepeat, NotBefore, Unwritten, Word
 from heedful.generation.columns import Stream, sample
 from heedful.generation.ensemble import Average, Ensemble, OfLogProbabilities, OfProbabilities
 from heedful.generation.hypotheses import After, Found, Hypotheses, Hypothesis
@@ -17,6 +18,7 @@ __all__ = [
     "AtToken",
     "Average",
     "AverageLength",
+    "Ban",
     "Best",
     "Deadline",
     "Ensemble",
@@ -30,6 +32,8 @@ __all__ = [
     "MinimumLength",
     "Multinomial",
     "NoPenalty",
+    "NoRepeat",
+    "NotBefore",
     "OfLogProbabilities",
     "OfProbabilities",
     "Penalty",
@@ -44,7 +48,9 @@ __all__ = [
     "TopK",
     "TopP",
     "Until",
+    "Unwritten",
     "Windowed",
+    "Word",
     "Wu",
     "beam_search",
     "greedy_search",

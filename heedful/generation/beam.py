@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,10 +16,11 @@ from heedful.generation.front import Candidates, Front, Growth, Trellis
 from heedful.generation.history import History, Manner, followed
 from heedful.generation.hypotheses import After, Ended, Found
 from heedful.generation.penalties import LengthPenalty
-from heedful.generation.pick import Filter, filtered
+from heedful.generation.pick import filtered
 from heedful.generation.ranking import Top, normalisers, top_k
 from heedful.generation.scoring import at_least_single
 from heedful.generation.start import Request, Start, read_prompt
+from heedful.generation.terms import Banks
 from heedful.models.interface import State, Step
 from heedful.values import Rows, Tokens, join, select
 
@@ -43,19 +43,21 @@ def found_by_beams(step: Step, state: State, request: Request, *, search: Beam) 
     start, begun = read_prompt(step, state, request, eos=search.eos)
     front = Front.of(start, width=search.width, n_best=search.n_best)
     divisors, trellis = _divisors(front, search.length_penalty), Trellis(len(start.limits), search.width)
-    manner = Manner.of(request, eos=search.eos, penalties=search.penalties)
+    manner = Manner.of(request, eos=search.eos, penalties=search.penalties, bans=search.bans)
     read, history, logits = begun, manner.begin(request.prompt, start), start.logits
+    banks = None if request.terms is None else request.terms.begin(start, eos=search.eos)
     parts, rows, width = [], 1, search.width
     running = not bool(front.done.all()) and not request.until()
     while running:
         logits = at_least_single(logits)
-        found = _continuations(logits, front, history, rows=rows, manner=manner, filters=search.filters)
+        found = _continuations(logits, front, history, rows=rows, manner=manner, search=search, banks=banks)
         ends, tried = manner.tried(found.ids, history, beams=found.beams, rows=rows)
         found = replace(found, ends=ends)
         if search.observe:
             search.observe(_growth(front, found, divisors=divisors))
         front, chosen, (done, moved) = _advance(front, found, divisors=divisors)
         history = followed(tried, chosen.ranks)
+        banks = None if banks is None else banks.followed(chosen, front)
         trellis.grow(front.sentences, origins=chosen.beams, ids=chosen.ids, log_probabilities=chosen.values)
         running = done < len(front.done) and not request.until()
         if running:
@@ -107,24 +109,30 @@ def _continuations(
     *,
     rows: int,
     manner: Manner,
-    filters: Sequence[Filter],
+    search: Beam,
+    banks: Banks | None,
 ) -> Candidates:
-    """The 2 * width best, falling; minus infinity where there are fewer."""
+    """The 2 * width best, falling; minus infinity where there are fewer. Where a sentence has terms, see `Banks`."""
     totals = own = normalisers(logits)
     changed = manner.changed(logits, history)
     if manner.penalties:
         totals = normalisers(changed)  # what may follow has to be a distribution again
-    if filters:
+    changed = manner.allowed(changed, history)
+    if search.filters:
         lengths = (front.forced + front.counts).unsqueeze(1).expand(-1, rows).flatten()
-        changed = filtered(changed, lengths, filters=filters)
+        changed = filtered(changed, lengths, filters=search.filters)
     wanted, offsets = 2 * front.live.size(1), front.live[:, :rows] - totals.view(-1, rows)
     library = native.library_for(changed) if wanted <= native.MOST else None
     if library is not None:
         *found, values = native.top(library, changed, wanted, offsets, of=(logits, own))
-        return Candidates.of(values, Top(*found), wanted=wanted)
-    best = top_k(changed, wanted, offsets=offsets)
-    place = torch.arange(len(best.ids), device=logits.device).unsqueeze(1) * rows + best.members
-    return Candidates.of(logits[place, best.ids] - own[place], best, wanted=wanted)
+        candidates = Candidates.of(values, Top(*found), wanted=wanted)
+    else:
+        best = top_k(changed, wanted, offsets=offsets)
+        place = torch.arange(len(best.ids), device=logits.device).unsqueeze(1) * rows + best.members
+        candidates = Candidates.of(logits[place, best.ids] - own[place], best, wanted=wanted)
+    if banks is None:
+        return candidates
+    return banks.dealt(candidates, front, changed=changed, offsets=offsets, of=(logits, own))
 
 
 def _growth(front: Front, found: Candidates, *, divisors: Float[Tensor, " lengths"]) -> Growth:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from heedful.errors import RecipeError, RunError
 from heedful.generation import native
+from heedful.generation.bans import Ban
 from heedful.generation.history import History, Manner
 from heedful.generation.hypotheses import After, Ended, Found, no_token
 from heedful.generation.penalties import Penalty
@@ -88,13 +89,14 @@ class _Columns:
 
 @torch.inference_mode()
 def found_by_sampling(
-    step: Step, state: State, request: Request, *, eos: int, pick: Pick, n: int, penalties: Sequence[Penalty]
+    step: Step, state: State, request: Request, *, eos: int, pick: Pick, n: int, manner: Manner
 ) -> Found:
     """`n` answers for each sentence, and if it is to be kept, where the model stands behind each."""
+    if request.terms is not None:
+        raise RecipeError("terms that must be written: only a beam can look for them; give it a width, as in --beam 5")
     if n < 1:
         raise RecipeError(f"samples: {n} of each sentence; must be at least 1")
     start, state = read_prompt(step, state, request, eos=eos)
-    manner = Manner.of(request, eos=eos, penalties=penalties)
     columns = _Columns(_grown(step, state, request, start=start, copies=n, pick=pick, manner=manner, ahead=True))
     ended, order = _ended(list(columns), columns.rest, start, eos=eos, copies=n)
     if not request.keep:
@@ -172,7 +174,7 @@ def _strider(
 ) -> Callable[[Live, Column, State], _Strode | None] | None:
     """Takes several steps at once: of greedy search, where nobody is asked between them and the engine knows how."""
     engine, stop = getattr(step, "__self__", None), manner.stop
-    asked = request.until is not never or manner.penalties
+    asked = request.until is not never or not manner.free
     if asked or not (isinstance(engine, Strides) and isinstance(stop, AtToken) and isinstance(pick, Best)):
         return None
     if not all(isinstance(each, Forbid) for each in pick.filters):
@@ -209,7 +211,8 @@ def _advance(
 ) -> tuple[Live, Column, History, list[int]]:
     """The rows after one more token, that token, the history with it, and the news that `native.grown` gives."""
     totals = normalisers(logits)
-    picked = pick(manner.changed(logits, history), Progress(live.lengths, live.streams))
+    left = manner.allowed(manner.changed(logits, history), history)
+    picked = pick(left, Progress(live.lengths, live.streams))
     ids = picked.clamp(min=0)
     ended, history = manner.ended(ids, history)
     before = live.positions, live.lengths, live.done
@@ -312,14 +315,16 @@ def sample(
     stop: Stop,
     limit: int | Int[Tensor, " B"],
     penalties: Sequence[Penalty] = (),
+    bans: Sequence[Ban] = (),
     prefix: Int[Tensor, "B L"] | None = None,
     streams: Int[Tensor, " B"] | None = None,
     until: Until = never,
 ) -> Stream:
     """Tokens as they are picked; what `sampled_search` finds, column by column.
 
-    The token at which `stop` ends a row is the row's last one. Penalties change the logits before they are picked
-    from. Nothing is read before the first column is asked for. A forced prefix is read, but does not come out again.
+    The token at which `stop` ends a row is the row's last one. Penalties and bans change the logits before they are
+    picked from. Nothing is read before the first column is asked for. A forced prefix is read, but does not come out
+    again.
     """
     request = Request(prompt, limit, prefix, streams, until=until, keep=True)
-    return Stream(step, state, request, pick=pick, manner=Manner(stop, penalties))
+    return Stream(step, state, request, pick=pick, manner=Manner(stop, penalties, bans))

@@ -10,9 +10,11 @@ from typing import final
 from jaxtyping import Int
 from torch import Tensor
 
+from heedful.generation.bans import Ban
 from heedful.generation.beam import found_by_beams
 from heedful.generation.columns import found_by_sampling
 from heedful.generation.front import Growth
+from heedful.generation.history import Manner
 from heedful.generation.hypotheses import Found, Hypotheses
 from heedful.generation.penalties import LengthPenalty, Penalty
 from heedful.generation.pick import Best, Filter, Pick
@@ -79,6 +81,7 @@ class Greedy(Search):
     eos: int
     filters: Sequence[Filter] = ()
     penalties: Sequence[Penalty] = ()
+    bans: Sequence[Ban] = ()
 
     @property
     def pick(self) -> Pick:
@@ -87,7 +90,8 @@ class Greedy(Search):
 
     def answer(self, step: Step, state: State, request: Request) -> Found:
         """One hypothesis for each row."""
-        return found_by_sampling(step, state, request, eos=self.eos, pick=self.pick, n=1, penalties=self.penalties)
+        manner = Manner.of(request, eos=self.eos, penalties=self.penalties, bans=self.bans)
+        return found_by_sampling(step, state, request, eos=self.eos, pick=self.pick, n=1, manner=manner)
 
 
 @final
@@ -102,6 +106,7 @@ class Beam(Search):
     filters: Sequence[Filter] = ()
     observe: Callable[[Growth], None] | None = None
     penalties: Sequence[Penalty] = ()
+    bans: Sequence[Ban] = ()
 
     def answer(self, step: Step, state: State, request: Request) -> Found:
         """`n_best` hypotheses for each row."""
@@ -117,10 +122,12 @@ class Sampling(Search):
     pick: Pick
     n: int = 1
     penalties: Sequence[Penalty] = ()
+    bans: Sequence[Ban] = ()
 
     def answer(self, step: Step, state: State, request: Request) -> Found:
         """`n` hypotheses for each row."""
-        return found_by_sampling(step, state, request, eos=self.eos, pick=self.pick, n=self.n, penalties=self.penalties)
+        manner = Manner.of(request, eos=self.eos, penalties=self.penalties, bans=self.bans)
+        return found_by_sampling(step, state, request, eos=self.eos, pick=self.pick, n=self.n, manner=manner)
 
 
 def beam_search(
@@ -136,6 +143,7 @@ def beam_search(
     prefix: Int[Tensor, "B L"] | None = None,
     filters: Sequence[Filter] = (),
     penalties: Sequence[Penalty] = (),
+    bans: Sequence[Ban] = (),
     stop: Stop | None = None,
     observe: Callable[[Growth], None] | None = None,
     until: Until = never,
@@ -160,11 +168,12 @@ def beam_search(
         filters: forbid tokens. Log-probabilities are those of the model without filters, what `score` gives.
         penalties: change logits before filters do. Hypotheses are ranked by the probabilities that come of it, which
             add up to one again; `log_probability` stays that of the model.
+        bans: forbid tokens in the light of those before; ranking and log-probabilities are as with filters.
         stop: ends hypotheses besides `eos`; the token at which it does is their last, and they are not `finished`.
         observe: is told of every step; nothing is computed for it unless given.
         until: tells the search to give back the best that it has, ended or not.
     """
-    search = Beam(eos, width, length_penalty, n_best, filters, observe, penalties)
+    search = Beam(eos, width, length_penalty, n_best, filters, observe, penalties, bans)
     return search.answer(step, state, Request(prompt, limit, prefix, stop=stop, until=until)).hypotheses
 
 
@@ -178,11 +187,12 @@ def greedy_search(
     prefix: Int[Tensor, "B L"] | None = None,
     filters: Sequence[Filter] = (),
     penalties: Sequence[Penalty] = (),
+    bans: Sequence[Ban] = (),
     stop: Stop | None = None,
     until: Until = never,
 ) -> Hypotheses:
     """One answer for each sentence, each token the most probable one; arguments as in `beam_search`."""
-    search = Greedy(eos, filters, penalties)
+    search = Greedy(eos, filters, penalties, bans)
     return search.answer(step, state, Request(prompt, limit, prefix, stop=stop, until=until)).hypotheses
 
 
@@ -198,6 +208,7 @@ def sampled_search(
     prefix: Int[Tensor, "B L"] | None = None,
     streams: Int[Tensor, " B"] | None = None,
     penalties: Sequence[Penalty] = (),
+    bans: Sequence[Ban] = (),
     stop: Stop | None = None,
     until: Until = never,
 ) -> Hypotheses:
@@ -207,5 +218,5 @@ def sampled_search(
     sentence the number of its own source of chance, by default its row: a caller that batches sentences in another
     order passes their numbers in the original one, and every answer stays the same.
     """
-    search = Sampling(eos, pick, n, penalties)
+    search = Sampling(eos, pick, n, penalties, bans)
     return search.answer(step, state, Request(prompt, limit, prefix, streams, stop, until)).hypotheses

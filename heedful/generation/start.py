@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.errors import RecipeError
+from heedful.generation.bans import Ban
 from heedful.generation.scoring import at_least_single, log_probabilities_of
 from heedful.generation.stopping import Stop, Until, never
 from heedful.models.interface import State, Step
 from heedful.values import Tokens
+
+if TYPE_CHECKING:
+    from heedful.generation.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,8 @@ class Request:
         stop: ends rows besides the end of sentence.
         until: tells the search to give back what it has.
         keep: where the model stands is wanted.
+        bans: what may not come, besides what the search forbids; these may know the rows.
+        terms: what hypotheses must hold; for beams alone.
     """
 
     prompt: Tokens
@@ -36,6 +44,8 @@ class Request:
     stop: Stop | None = None
     until: Until = never
     keep: bool = False
+    bans: Sequence[Ban] = ()
+    terms: Terms | None = None
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,21 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.recipes.section import Count, Section, default_kind
 
+Word = Annotated[str, Field(min_length=1)]
+StopString = Word
 
-class Limited(Section):
+
+class Unrepeated(Section):
+    """What is held against repetition; abstract."""
+
+    repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
+    """what the logits of tokens that were there before are divided by, or multiplied where they are negative (Keskar et
+    al. 2019): above 1 against repetition, 1 for nothing"""
+    no_repeat_ngram: Annotated[int, Field(ge=1)] | None = None
+    """no so many tokens follow each other twice (Paulus et al. 2018); 1 allows each token once"""
+
+
+class Limited(Unrepeated):
     """Answers hold at most max_ratio * (source tokens) + max_extra tokens; abstract."""
 
     kind: str
@@ -17,6 +30,13 @@ class Limited(Section):
     """longest answer, as a multiple of the source"""
     max_extra: Annotated[int, Field(ge=0)] = 50
     """tokens granted on top of that"""
+    min_ratio: Annotated[float, Field(ge=0)] = 0.0
+    """shortest answer, as a multiple of the source; what is longest goes before"""
+    min_length: Annotated[int, Field(ge=0)] = 0
+    """shortest answer in tokens, likewise"""
+    forbid: Annotated[tuple[Word, ...], Field(strict=False)] = ()
+    """words that are not written, however they are cut into tokens; one in lower case is meant in any case, and one
+    with a star at its end also where a longer word begins so"""
 
     @field_validator("max_extra")
     @classmethod
@@ -67,18 +87,13 @@ GenerationConfig = Annotated[
     BeamConfig | GreedyConfig | SamplingConfig, Field(discriminator="kind"), default_kind("beam")
 ]
 
-StopString = Annotated[str, Field(min_length=1)]
 
-
-class Continuing(Section):
+class Continuing(Unrepeated):
     """What all ways to write share; abstract."""
 
     kind: str
     tokens: Count = 200
     """longest continuation"""
-    repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
-    """what the logits of tokens that were there before are divided by, or multiplied where they are negative (Keskar et
-    al. 2019): above 1 against repetition, 1 for nothing"""
     stop: Annotated[tuple[StopString, ...], Field(strict=False)] = ()
     """strings before which a continuation ends"""
 

@@ -145,10 +145,9 @@ class CaptionWriter(Face, Generic[Kept]):
             MissingExtraError: the package that decodes it is not installed.
         """
         how, size = search or self.search, length or self.length
-        limit = int(size.ratio) + size.extra
 
         def say(batch: list[Given[Kept]]) -> Iterable[tuple[Candidate, ...]]:
-            requests = [Request(limit, stream=each.number) for each in batch]
+            requests = [Request(size.limit(1), each.number, least=size.fewest(1)) for each in batch]
             found = self.target.find(self.model, self._source(batch), requests, search=how)
             return [tuple(map(self.target.candidate, hypotheses)) for hypotheses in found]
 
@@ -193,7 +192,7 @@ class CaptionWriter(Face, Generic[Kept]):
             RecipeError: no such layer or head.
         """
         kept = self.see(shown)
-        wanted: list[int] | Request = Request(int(self.length.ratio) + self.length.extra)
+        wanted: list[int] | Request = Request(self.length.limit(1), least=self.length.fewest(1))
         if caption is not None:
             wanted = self.target.encode(caption, place="the caption")
         return self.target.look(

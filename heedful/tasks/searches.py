@@ -5,9 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from heedful.data.tokenizers import Special
+from heedful.data.spelling import alphabet, surfaces
+from heedful.data.tokenizers import Special, Tokenizer
 from heedful.errors import RecipeError
-from heedful.generation import Filter, Forbid, MinP, Multinomial, Penalty, Power, RepetitionPenalty, TopK, TopP, Wu
+from heedful.generation import (
+    Ban,
+    Filter,
+    Forbid,
+    MinP,
+    Multinomial,
+    NoRepeat,
+    Penalty,
+    Power,
+    RepetitionPenalty,
+    TopK,
+    TopP,
+    Unwritten,
+    Word,
+    Wu,
+)
 from heedful.generation.search import Beam, Greedy, Sampling, Search
 from heedful.recipes.generation import (
     BeamConfig,
@@ -15,32 +31,51 @@ from heedful.recipes.generation import (
     GenerationConfig,
     GreedyConfig,
     GreedyContinuationConfig,
+    Limited,
     SampledContinuationConfig,
     SamplingConfig,
+    Unrepeated,
 )
 
 
 @dataclass(frozen=True)
 class Length:
-    """The longest translation: ratio times the source's tokens and `extra` more."""
+    """How long outputs may and must become.
+
+    Attributes:
+        ratio, extra: the longest has ratio times the source's tokens and `extra` more.
+        least_ratio, least: the shortest has ratio times the source's tokens and no fewer than `least`.
+    """
 
     ratio: float = 1.0
     extra: int = 50
+    least_ratio: float = 0.0
+    least: int = 0
+
+    def limit(self, tokens: int) -> int:
+        """The most that are written for a source of so many tokens, the end included."""
+        return int(self.ratio * tokens) + self.extra
+
+    def fewest(self, tokens: int) -> int:
+        """The fewest, the end not included."""
+        return max(self.least, int(self.least_ratio * tokens))
 
 
-def build_search(config: GenerationConfig, special: Special, *, n_best: int = 1, seed: int = 1) -> Search:
-    """How outputs are looked for in a vocabulary with these special ids."""
+def build_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best: int = 1, seed: int = 1) -> Search:
+    """How outputs are looked for in a vocabulary."""
+    special = tokenizer.special
     eos, unspeakable = special.eos, _unspeakable(special.unspeakable)
+    penalties, bans = _penalties(config, eos=eos), (*_repeats(config, eos=eos), *_unwritten(config, tokenizer))
     match config:
         case GreedyConfig():
             if n_best > 1:
                 raise RecipeError(f"n-best {n_best}: greedy search finds one output; use a beam or sampling")
-            return Greedy(eos, unspeakable)
+            return Greedy(eos, unspeakable, penalties, bans)
         case BeamConfig(width=width, length_penalty=alpha, normalisation=normalisation):
             penalty = Wu(alpha) if normalisation == "wu" else Power(alpha)
-            return Beam(eos, max(width, n_best), penalty, n_best, unspeakable)
+            return Beam(eos, max(width, n_best), penalty, n_best, unspeakable, penalties=penalties, bans=bans)
         case SamplingConfig():
-            return Sampling(eos, _multinomial(config, forbidden=unspeakable, seed=seed), n_best)
+            return Sampling(eos, _multinomial(config, forbidden=unspeakable, seed=seed), n_best, penalties, bans)
     assert_never(config)
 
 
@@ -50,23 +85,48 @@ def build_continuation(
     """How continuations are looked for in a vocabulary with these special ids, and the most tokens of one."""
     unknown = () if special.unk is None else (special.unk,)
     eos, unspeakable = special.eos, _unspeakable((*special.unspeakable, *unknown))
-    # the end of a document also stands before every document, which is no repetition
-    theta = config.repetition_penalty
-    penalties: tuple[Penalty, ...] = () if theta == 1 else (RepetitionPenalty(theta, spared=(eos,)),)
+    penalties, bans = _penalties(config, eos=eos), _repeats(config, eos=eos)
     match config:
         case GreedyContinuationConfig():
             if n > 1:
                 raise RecipeError(f"{n} samples: greedy search finds one continuation; use sampling")
-            return Greedy(eos, unspeakable, penalties), config.tokens
+            return Greedy(eos, unspeakable, penalties, bans), config.tokens
         case SampledContinuationConfig():
             pick = _multinomial(config, forbidden=unspeakable, seed=seed)
-            return Sampling(eos, pick, n, penalties), config.tokens
+            return Sampling(eos, pick, n, penalties, bans), config.tokens
     assert_never(config)
 
 
 def build_length(config: GenerationConfig) -> Length:
     """How long outputs may become."""
-    return Length(config.max_ratio, config.max_extra)
+    return Length(config.max_ratio, config.max_extra, config.min_ratio, config.min_length)
+
+
+def _penalties(config: Unrepeated, *, eos: int) -> tuple[Penalty, ...]:
+    # the end of a document also stands before every document, which is no repetition
+    theta = config.repetition_penalty
+    return () if theta == 1 else (RepetitionPenalty(theta, spared=(eos,)),)
+
+
+def _repeats(config: Unrepeated, *, eos: int) -> tuple[Ban, ...]:
+    return () if config.no_repeat_ngram is None else (NoRepeat(config.no_repeat_ngram, spared=(eos,)),)
+
+
+def _unwritten(config: Limited, tokenizer: Tokenizer) -> tuple[Ban, ...]:
+    if not config.forbid:
+        return ()
+    words, added = [_word(word, tokenizer) for word in config.forbid], surfaces(tokenizer)
+    joining = alphabet([*added, *(word.text for word in words)])
+    return (Unwritten(words, surfaces=added, joining=joining, eos=tokenizer.special.eos),)
+
+
+def _word(given: str, tokenizer: Tokenizer) -> Word:
+    """A forbidden word as the vocabulary writes it."""
+    stem = given.removesuffix("*") or given
+    text = tokenizer.normalise(stem).strip()
+    if not text:
+        raise RecipeError(f"forbid: {given!r} has no letters for this model; leave it out")
+    return Word(text, folded=text == text.lower(), open=stem != given)
 
 
 def _unspeakable(ids: tuple[int, ...]) -> tuple[Filter, ...]:

@@ -10,10 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from heedful.data.batches import padded, tokens_of
+from heedful.data.spelling import joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
-from heedful.generation import Hypotheses, Hypothesis, score
+from heedful.generation import Ban, Hypotheses, Hypothesis, NotBefore, score
 from heedful.generation.search import Search
+from heedful.generation.start import Request as Wish
+from heedful.generation.terms import Terms
 from heedful.inspection.record import Axis, Record
 from heedful.inspection.scored import Width
 from heedful.models.interface import Engine
@@ -84,11 +87,15 @@ class Request:
         limit: tokens that are written at most, the end included.
         stream: its source of chance when sampling; a number of its own.
         prefix: ids that the text begins with.
+        least: tokens that are written at least, the end not included, where the limit leaves room for them.
+        terms: ids that the text must hold, one term after the other or not; for beams alone.
     """
 
     limit: int
     stream: int = 1
     prefix: Sequence[int] = ()
+    least: int = 0
+    terms: Sequence[tuple[int, ...]] = ()
 
 
 @final
@@ -115,14 +122,27 @@ class Target:
             torch.zeros(len(requests), 1, dtype=torch.long, device=self.device),
         )
         with torch.inference_mode():
-            return search(
-                model.step,
-                model.begin(source),
+            limit = torch.maximum(limit, (prefix >= 0).sum(1) + 1)
+            wish = Wish(
                 prompt,
-                limit=torch.maximum(limit, (prefix >= 0).sum(1) + 1),
-                prefix=prefix if prefix.numel() else None,
+                limit,
+                prefix if prefix.numel() else None,
                 streams=torch.tensor([each.stream for each in requests], device=self.device),
+                bans=self._bans(requests, limits=limit.tolist()),
+                terms=self._terms(requests),
             )
+            return search.answer(model.step, model.begin(source), wish).hypotheses
+
+    def _bans(self, requests: Sequence[Request], *, limits: Sequence[int]) -> tuple[Ban, ...]:
+        missing = tuple(
+            min(each.least, limit - 1) - len(each.prefix) for each, limit in zip(requests, limits, strict=True)
+        )
+        return (NotBefore(self.tokenizer.special.eos, missing),) if max(missing, default=0) > 0 else ()
+
+    def _terms(self, requests: Sequence[Request]) -> Terms | None:
+        if not any(each.terms for each in requests):
+            return None
+        return Terms(tuple(tuple(each.terms) for each in requests), joined(self.tokenizer))
 
     def candidate(self, found: Hypothesis) -> Candidate:
         """As its reader has it."""

@@ -149,7 +149,7 @@ class CaptioningKind(Kind[CaptioningRecipe, Model]):
             tokenizer=run.tokenizer,
             sight=_sight(run).on(next(model.parameters()).device),
             framing=recipe.data.framing,
-            search=build_search(recipe.generation, run.tokenizer.special),
+            search=build_search(recipe.generation, run.tokenizer),
             length=build_length(recipe.generation),
             generation=recipe.generation,
             longest=None if end is None else end.tokens,
@@ -167,7 +167,7 @@ def _sight(run: CaptioningRun) -> Sight:
 
 def _score(run: CaptioningRun) -> Score:
     """BLEU-4 and CIDEr-D of greedy captions of the validation part; pictures that cannot be read are left out."""
-    greedy = build_search(GreedyConfig(), run.tokenizer.special)
+    greedy = build_search(GreedyConfig(), run.tokenizer)
 
     def measure(model: nn.Module) -> Mapping[str, float]:
         assert isinstance(model, SequenceToSequence)

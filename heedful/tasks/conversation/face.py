@@ -158,6 +158,7 @@ class Partner(Face):
             stop=AnyOf((at_end, AtString(ends, [following]))) if ends.strings else at_end,
             limit=limit,
             penalties=search.penalties,
+            bans=search.bans,
             streams=torch.tensor([number], device=self.device),
         )
         return growing_text((int(column.ids[0, 0]) for column in columns), following=following, ends=ends)

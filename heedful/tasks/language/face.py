@@ -169,6 +169,7 @@ class Writer(Face):
             stop=AnyOf((at_end, AtString(ends, [following]))) if ends.strings else at_end,
             limit=limit or self.limit,
             penalties=search.penalties,
+            bans=search.bans,
         )
         return growing_text((int(column.ids[0, 0]) for column in columns), following=following, ends=ends)
 

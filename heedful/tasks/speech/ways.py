@@ -28,6 +28,8 @@ from heedful.values import Memory, Tokens, Vectors
 
 NOTHING: Final = "∅"
 """How the token that says nothing is shown."""
+_STEPWISE: Final = ("repetition_penalty", "no_repeat_ngram", "min_ratio", "min_length", "forbid")
+"""Keys of searches that write token after token."""
 _IMPOSSIBLE: Final = -1e6
 """Log-probability that stands for that of a text which has no path."""
 
@@ -68,8 +70,11 @@ class Way(ABC):
         with torch.inference_mode():
             memory = model.encoder(source)
             slots = (memory.positions >= 0).sum(1).tolist()
-            limits = [int(self.length.ratio * count) + self.length.extra for count in slots]
-            requests = [Request(limit, number) for limit, number in zip(limits, numbers, strict=True)]
+            size = self.length
+            requests = [
+                Request(size.limit(count), number, least=size.fewest(count))
+                for count, number in zip(slots, numbers, strict=True)
+            ]
             return self.found(model, memory, requests)
 
     @abstractmethod
@@ -82,7 +87,7 @@ class Way(ABC):
             wanted = self.find(model, source, numbers=[1])[0][0].ids
         else:
             wanted = tuple(self.target.encode(text, place=f"{title}: its text"))
-        nothing = build_search(GreedyConfig(), self.target.tokenizer.special)  # is left to be found
+        nothing = build_search(GreedyConfig(), self.target.tokenizer)  # is left to be found
         return self.target.look(model, source, wanted, search=nothing, scope=scope, axes=[axis], title=title)
 
 
@@ -188,7 +193,7 @@ def build_way(config: GenerationConfig, *, target: Target, ctc_weight: float, n_
     length, penalty, special = build_length(config), _penalty(config), target.tokenizer.special
     if ctc_weight == 1:
         return Labelled(length, target, _labelled(config, special, penalty=penalty, n_best=n_best))
-    search = build_search(config, special, n_best=n_best, seed=seed)
+    search = build_search(config, target.tokenizer, n_best=n_best, seed=seed)
     if ctc_weight == 0:
         return Attending(length, target, search)
     if isinstance(search, Beam):  # what the beam holds is what can be ranked anew
@@ -204,6 +209,12 @@ def _penalty(config: GenerationConfig) -> LengthPenalty:
 
 def _labelled(config: GenerationConfig, special: Special, *, penalty: LengthPenalty, n_best: int) -> CTCSearch:
     silent = tuple(sorted(special.silent - {special.bos}))
+    for key in _STEPWISE:
+        if getattr(config, key) != (normal := type(config).model_fields[key].get_default()):
+            raise RecipeError(
+                f"generation.{key}: asks what was written before, and a model with model.ctc_weight = 1 writes all at "
+                f"once; leave it at {normal}"
+            )
     match config:
         case GreedyConfig():
             if n_best > 1:

@@ -85,7 +85,7 @@ class TranslationExam(Exam):
     def answers(self, user: Translator, recipe: Recipe) -> Translated:
         """One pass over the text, after a first batch that does not count."""
         config = user.generation if self.asking.search is None else self.asking.search(user.generation)
-        search, length = build_search(config, user.target.special), build_length(config)
+        search, length = build_search(config, user.target), build_length(config)
         user.translate(self.sources[:_WARM], search=search, length=length)
         began = time.perf_counter()
         found = user.translate(self.sources, search=search, length=length)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, repeat
 from typing import Final, cast
@@ -32,6 +32,7 @@ from heedful.tasks.inspecting import Scope
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
 from heedful.tasks.translation.confidence import Confidence
+from heedful.tasks.translation.glossary import Term, shared_out
 from heedful.tasks.translation.translations import (
     Alignment,
     Links,
@@ -50,11 +51,12 @@ _STREAMS: Final = 2**30
 
 @dataclass(frozen=True)
 class _Part:
-    """A sentence, or a part of one, as it is read; `cut` tokens at its end are not."""
+    """A sentence, or a part of one, without the `cut` tokens at its end, and what its translation is to hold."""
 
     text: str
     ids: list[int]
     cut: int = 0
+    terms: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class Translator(Face):
         search: Search | None = None,
         length: Length | None = None,
         prefixes: Sequence[str] | None = None,
+        constraints: Sequence[Sequence[Term | str]] | None = None,
         batch_tokens: int = 4096,
         tick: Callable[[int], None] | None = None,
         first: int = 1,
@@ -126,19 +129,21 @@ class Translator(Face):
             search: instead of the translator's own.
             length: likewise.
             prefixes: how each translation must begin.
+            constraints: what each translation must hold, if the search is a beam; see `Translation.unmet`.
             batch_tokens: padded source tokens that are translated at one time.
             tick: told how many sentences each batch finished.
             first: number of the first sentence, for messages and as its source of chance when sampling.
 
         Raises:
             DataError: a prefix is longer than the model can read; the message names its sentence.
+            RecipeError: there are constraints, and the search is no beam.
         """
-        read = [self._parts(sentence) for sentence in sentences]
+        read = self._read(sentences, constraints)
         forced: list[list[int]] = [[]] * len(read)
         if prefixes is not None:
             forced = [self._forcible(text, number) for number, text in enumerate(prefixes, first)]
         filled = [
-            _Wanted(row, part.ids, self._request(part.ids, length or self.length, stream=stream, prefix=prefix))
+            _Wanted(row, part.ids, self._request(part, length or self.length, stream=stream, prefix=prefix))
             for row, (own, begin) in enumerate(zip(read, forced, strict=True))
             for part, stream, prefix in zip(own, count(first + row, _STREAMS), chain([begin], repeat([])), strict=False)
             if part.ids
@@ -268,7 +273,7 @@ class Translator(Face):
         return self._written.look(
             self.models[0],
             scope.padded(self._sources([ids])),
-            self._request(ids, self.length) if target is None else self._forcible(target, 1),
+            self._request(_Part(source, ids), self.length) if target is None else self._forcible(target, 1),
             search=search or self.search,
             scope=scope,
             axes=[Axis(SOURCE, scope.named([*self.source.pieces(ids), "</s>"]))],
@@ -349,18 +354,36 @@ class Translator(Face):
     def _forcible(self, text: str, number: int) -> list[int]:
         return self._written.encode(text, place=f"sentence {number}: its translation")
 
-    def _request(self, ids: list[int], length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
-        limit = int(length.ratio * (len(ids) + 1)) + length.extra
-        return Request(limit, stream, prefix or self.target.opening)
+    def _read(self, sentences: Sequence[str], constraints: Sequence[Sequence[Term | str]] | None) -> list[list[_Part]]:
+        read = [self._parts(sentence) for sentence in sentences]
+        return read if constraints is None else list(map(self._holding, read, constraints))
+
+    def _holding(self, own: list[_Part], terms: Sequence[Term | str]) -> list[_Part]:
+        given = dict.fromkeys(Term(each) if isinstance(each, str) else each for each in terms)
+        shares = shared_out(list(given), [part.text for part in own])
+        return [replace(part, terms=share) for part, share in zip(own, shares, strict=True)]
+
+    def _request(self, part: _Part, length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
+        tokens = len(part.ids) + 1
+        terms = dict.fromkeys(ids for term in part.terms if (ids := term.ids(self.target)))
+        begin, least = prefix or self.target.opening, length.fewest(tokens)
+        return Request(length.limit(tokens), stream, begin, least, tuple(terms))
 
     def _translation(self, part: _Part, hypotheses: list[Hypothesis]) -> Translation:
         if not part.ids:
-            return Translation(part.text, (), (Candidate("", (), (), 0.0, 0.0, finished=True),))
+            nothing = Candidate("", (), (), 0.0, 0.0, finished=True)
+            return Translation(part.text, (), (nothing,), (), 0, _texts(part.terms), _texts(part.terms))
         candidates = tuple(map(self._written.candidate, hypotheses))
-        return Translation(part.text, tuple(self.source.pieces(part.ids)), candidates, cut=part.cut)
+        unmet = [term for term in part.terms if not term.held(candidates[0].text, self.target)]
+        pieces = tuple(self.source.pieces(part.ids))
+        return Translation(part.text, pieces, candidates, (), part.cut, _texts(part.terms), _texts(unmet))
 
     def _sources(self, sentences: Sequence[Sequence[int]]) -> Tokens:
         return move(collate_sources(sentences, eos=self.source.special.eos), self.device)
+
+
+def _texts(terms: Iterable[Term]) -> tuple[str, ...]:
+    return tuple(term.text for term in terms)
 
 
 def _over_heads(calls: list[Tensor]) -> Float[np.ndarray, "B T S"]:

@@ -17,7 +17,7 @@ from heedful.localisation.protection import Framed, Piece, Protected, framed, ke
 from heedful.localisation.segments import Code, Segment, codes, flat
 from heedful.tasks.faces import Lines
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.translations import Begun, Translation
+from heedful.tasks.translation.translations import Sentence, Translation
 
 Translate: TypeAlias = Callable[[Sequence[str]], list[Translation]]
 """Translations of texts, in their order."""
@@ -196,7 +196,7 @@ def _written(segment: Segment) -> Segment:
 
 @final
 @dataclass(frozen=True)
-class ProtectedLines(Lines[Begun, tuple[str, Outcome]]):
+class ProtectedLines(Lines[Sentence, tuple[str, Outcome]]):
     """A sentence a line, translated with all its placeholders; as it is where every way lost one.
 
     Attributes:
@@ -205,13 +205,13 @@ class ProtectedLines(Lines[Begun, tuple[str, Outcome]]):
 
     protecting: Protecting
 
-    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Begun]:
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Sentence]:
         """Sentences; none has a beginning of its translation."""
-        return ((line, "") for line in lines)
+        return map(Sentence, lines)
 
-    def answers(self, inputs: Sequence[Begun], *, first: int) -> list[tuple[str, Outcome]]:
+    def answers(self, inputs: Sequence[Sentence], *, first: int) -> list[tuple[str, Outcome]]:
         """Sentences with what became of them."""
-        lines = [line for line, _ in inputs]
+        lines = [each.text for each in inputs]
         return list(zip(lines, self.protecting.all([(line,) for line in lines]), strict=True))
 
     def record(self, answer: tuple[str, Outcome]) -> Any:

@@ -154,7 +154,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
             models,
             source=first.text(SOURCE),
             target=first.tokenizer,
-            search=build_search(first.recipe.generation, first.tokenizer.special),
+            search=build_search(first.recipe.generation, first.tokenizer),
             length=build_length(first.recipe.generation),
             max_source=min(run.recipe.data.max_length for run in runs),
             max_target=min((end.tokens for end in ends if end is not None), default=None),
@@ -179,7 +179,7 @@ def _criterion(recipe: TranslationRecipe) -> Criterion:
 
 
 def _validation_bleu(run: TranslationRun) -> Score:
-    greedy, source = build_search(GreedyConfig(), run.tokenizer.special), run.text(SOURCE)
+    greedy, source = build_search(GreedyConfig(), run.tokenizer), run.text(SOURCE)
     pairs = [pair for pair in run.examples("validation") if pair.source and pair.target]
 
     def measure(model: nn.Module) -> dict[str, float]:

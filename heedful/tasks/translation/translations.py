@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import numpy as np
 from jaxtyping import Float
@@ -17,16 +18,51 @@ from heedful.generation.search import Search
 from heedful.tasks.faces import CUT, IN_PARTS, Lines, Unread, cell, despite
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore
+from heedful.tasks.translation.glossary import Term
 from heedful.tasks.translation.signs import signs
 
 if TYPE_CHECKING:
     from heedful.tasks.translation.face import Translator
 
-Begun = tuple[str, str]
-"""A sentence, and how its translation must begin."""
+UNMET: Final = "a term that it should hold is not in the translation"
+"""What is told of a sentence (`Lines.notes`)."""
+
+
+@final
+@dataclass(frozen=True)
+class Sentence:
+    """What is to be translated, how that must begin, and what it must hold."""
+
+    text: str
+    prefix: str = ""
+    constraints: tuple[Term, ...] = ()
+
 
 Links = tuple[tuple[int, int], ...]
 """Pairs of a source and a target word, both counted from 0."""
+
+
+def read_sentences(lines: Iterable[str], *, name: str) -> Iterator[Sentence]:
+    """JSON objects with `source` and, if wanted, `constraints`, a list of terms, and `prefix`; one a line.
+
+    Raises:
+        DataError: a line is none; `name` says in the message where it is from.
+    """
+    for number, line in enumerate(lines, 1):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("source"), str):
+            raise DataError(f'{name}:{number}: no JSON object with a text "source"; write {{"source": "..."}}')
+        if odd := found.keys() - {"source", "constraints", "prefix"}:
+            raise DataError(f"{name}:{number}: {min(odd)!r} is no field; give source, constraints and prefix alone")
+        terms, prefix = found.get("constraints", []), found.get("prefix", "")
+        if not isinstance(terms, list) or not all(isinstance(term, str) and term.strip() for term in terms):
+            raise DataError(f'{name}:{number}: "constraints" is no list of texts that are not empty; mend it')
+        if not isinstance(prefix, str):
+            raise DataError(f'{name}:{number}: "prefix" is no text; mend it')
+        yield Sentence(found["source"], prefix, tuple(map(Term, terms)))
 
 
 @dataclass(frozen=True)
@@ -39,6 +75,9 @@ class Translation:
         candidates: best first.
         parts: where the sentence is longer than the model reads, what became of its parts; see `joined`.
         cut: tokens that were not read, since they stand in a part that is too long and cannot be split.
+        constraints: what it was to hold.
+        unmet: of these, what the best translation does not hold: since a piece is unknown or forbidden, or the length
+            limit came first.
     """
 
     source: str
@@ -46,6 +85,8 @@ class Translation:
     candidates: tuple[Candidate, ...]
     parts: tuple[Translation, ...] = ()
     cut: int = 0
+    constraints: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -54,8 +95,11 @@ class Translation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How the sentence was read if it is too long; see `Lines.notes`."""
-        return (*([IN_PARTS] if self.parts else []), *([CUT] if self.cut else []), *self.signs)
+        """How the sentence was read if it is too long, whether it lacks a term, and what is suspicious of the best
+        translation; see `Lines.notes`.
+        """
+        told = {IN_PARTS: self.parts, CUT: self.cut, UNMET: self.unmet}
+        return (*(note for note, holds in told.items() if holds), *self.signs)
 
     @property
     def signs(self) -> tuple[str, ...]:
@@ -93,6 +137,8 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
         tuple(map(candidate, range(max(len(part.candidates) for part in parts)))),
         tuple(parts),
         sum(part.cut for part in parts),
+        tuple(term for part in parts for term in part.constraints),
+        tuple(term for part in parts for term in part.unmet),
     )
 
 
@@ -166,7 +212,7 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
 
 @final
 @dataclass(frozen=True)
-class TranslationLines(Lines[Begun, tuple[int, Translation]]):
+class TranslationLines(Lines[Sentence, tuple[int, Translation]]):
     """A sentence a line; its translation, or several with number and score between tabs.
 
     Attributes:
@@ -177,6 +223,7 @@ class TranslationLines(Lines[Begun, tuple[int, Translation]]):
         batch_tokens: padded source tokens that are translated at one time.
         align: whether JSON tells what each token looked at.
         unknown: whether the source's words take the place of what the model has no piece for.
+        choose: what is made of each translation before it is told, such as another order of its candidates.
         tick: told how many sentences are finished.
     """
 
@@ -187,24 +234,28 @@ class TranslationLines(Lines[Begun, tuple[int, Translation]]):
     batch_tokens: int = 4096
     align: bool = False
     unknown: bool = False
+    choose: Callable[[Translation], Translation] | None = None
     tick: Callable[[int], None] | None = None
 
-    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Begun]:
-        """Sentences whose translations may begin as they like."""
-        return ((line, "") for line in lines)
+    def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Sentence]:
+        """Sentences whose translations may be as they like."""
+        return map(Sentence, lines)
 
-    def answers(self, inputs: Sequence[Begun], *, first: int) -> list[tuple[int, Translation]]:
+    def answers(self, inputs: Sequence[Sentence], *, first: int) -> list[tuple[int, Translation]]:
         """Numbers and translations."""
         found = self.translator.translate(
-            [sentence for sentence, _ in inputs],
+            [each.text for each in inputs],
             search=self.search,
             length=self.length,
-            prefixes=[prefix for _, prefix in inputs] if any(prefix for _, prefix in inputs) else None,
+            prefixes=[each.prefix for each in inputs] if any(each.prefix for each in inputs) else None,
+            constraints=[each.constraints for each in inputs] if any(each.constraints for each in inputs) else None,
             batch_tokens=self.batch_tokens,
             tick=self.tick,
             first=first,
         )
-        return list(enumerate(replace_unknown(self.translator, found) if self.unknown else found, first))
+        if self.unknown:
+            found = replace_unknown(self.translator, found)
+        return list(enumerate(found if self.choose is None else map(self.choose, found), first))
 
     def record(self, answer: tuple[int, Translation]) -> Any:
         """All candidates with their scores; of a sentence that was read in parts, the same of each part."""
@@ -220,6 +271,8 @@ class TranslationLines(Lines[Begun, tuple[int, Translation]]):
             record["confidence"] = round(self.translator.confidence.of(translation.candidates[0]), 3)
         if translation.signs:
             record["signs"] = list(translation.signs)
+        if translation.constraints:
+            record |= {"constraints": list(translation.constraints), "unmet": list(translation.unmet)}
         if translation.cut:
             record["cut"] = translation.cut
         if translation.parts:
@@ -242,7 +295,7 @@ class TranslationLines(Lines[Begun, tuple[int, Translation]]):
         return "".join(f"{number}\t{cell(each.text)}\t{each.score:.4f}\n" for each in translation.candidates)
 
     def notes(self, answer: tuple[int, Translation]) -> Iterator[str]:
-        """Of sentences that are too long."""
+        """Of sentences that are too long, or lack a term."""
         return iter(answer[1].notes)
 
 

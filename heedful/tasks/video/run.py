@@ -159,7 +159,7 @@ class VideoKind(Kind[VideoRecipe, Model]):
             read=_read(run, next(model.parameters()).device),
             show=recipe.data.see,
             tokenizer=run.tokenizer,
-            search=build_search(recipe.generation, run.tokenizer.special),
+            search=build_search(recipe.generation, run.tokenizer),
             length=build_length(recipe.generation),
             generation=recipe.generation,
             longest=None if end is None else end.tokens,
@@ -185,7 +185,7 @@ def _read(run: VideoRun, device: torch.device | str = "cpu") -> Callable[[Path],
 
 def _score(run: VideoRun) -> Score:
     """Of the validation part; clips that cannot be read are left out."""
-    greedy = build_search(GreedyConfig(), run.tokenizer.special)
+    greedy = build_search(GreedyConfig(), run.tokenizer)
 
     def measure(model: nn.Module) -> Mapping[str, float]:
         assert isinstance(model, SequenceToSequence)

@@ -99,6 +99,20 @@ def test_lines_are_protected(say: Say, run: Path) -> None:
     assert say("translate", run, "--protect", "--text", "%d").lines == ["%d"]
 
 
+def test_a_glossary_counts_in_files_and_beside_placeholders(say: Say, run: Path, tmp_path: Path) -> None:
+    po, out, terms = tmp_path / "a.po", tmp_path / "b.po", tmp_path / "terms.tsv"
+    po.write_text('msgid "open <b>the door</b> now"\nmsgstr ""\n\nmsgid "no"\nmsgstr ""\n', encoding="utf-8")
+    terms.write_text("door\tzyx\n", encoding="utf-8")
+    limits = ("--max-ratio", "3", "--max-extra", "30")
+    assert say("translate", run, po, "-o", out, "--glossary", terms, *limits).code == 0
+    filled = out.read_text(encoding="utf-8")
+    assert "zyx" in filled.replace("<b>", "").replace("</b>", "")
+    assert filled.count("<b>") == filled.count("</b>") == 2
+    said = say("translate", run, "--protect", "--glossary", terms, *limits, "--text", "the door %s")
+    assert "zyx" in said.lines[0]
+    assert "%s" in said.lines[0]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -117,6 +131,8 @@ def test_lines_are_protected(say: Say, run: Path) -> None:
         (("{run}", "{tmx}", "--source-language", "xx", "--target-language", "de"), "there: "),
         (("{run}", "{folder}/none.po"), "no such file"),
         (("{run}", "{broken}"), "not well-formed"),
+        (("{run}", "{po}", "--constrain", "a"), "--constrain: cannot be together with"),
+        (("{run}", "{po}", "--input-format", "jsonl"), "--input-format: cannot be together with"),
         (("{run}", "--protect", "--align", "--format", "jsonl", "--text", "a"), "--align: cannot be together"),
     ],
 )

@@ -20,6 +20,8 @@ from heedful.generation import (
     MinimumLength,
     Multinomial,
     NoPenalty,
+    NoRepeat,
+    NotBefore,
     RepetitionPenalty,
     TopK,
     Windowed,
@@ -32,7 +34,9 @@ from heedful.generation.hypotheses import Hypotheses
 from heedful.generation.pick import Best
 from heedful.generation.ranking import normalisers, top_k
 from heedful.generation.search import Beam, Greedy, Sampling, Search
+from heedful.generation.start import Request
 from heedful.generation.stopping import AtToken
+from heedful.generation.terms import Terms
 from heedful.values import Bounds, Tokens
 
 WORDS, EOS = 70, 2
@@ -145,6 +149,21 @@ def test_hypotheses_are_the_same(library: Any, monkeypatch: pytest.MonkeyPatch, 
             assert each.log_probability == pytest.approx(other.log_probability, rel=1e-5, abs=1e-5)
 
 
+@pytest.mark.parametrize("width", [1, 4])
+def test_terms_and_bans_are_the_same(library: Any, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    prompt = Tokens(torch.ones(20, 1, dtype=torch.long), torch.zeros(20, 1, dtype=torch.long))
+    terms = Terms(tuple(((5, 3), (4,)) if row % 3 else () for row in range(20)), frozenset({3}))
+    request = Request(prompt, 14, terms=terms, bans=(NotBefore(EOS, tuple(range(20))),))
+    search = Beam(EOS, width, Wu(0.6), width, bans=(NoRepeat(3, spared=(EOS,)),))
+
+    def found() -> Hypotheses:
+        return search.answer(step, torch.arange(20) * 13, request).hypotheses
+
+    mine, others = found(), in_tensors(monkeypatch, found)
+    assert [[each.ids for each in row] for row in mine] == [[each.ids for each in row] for row in others]
+    assert any(each.finished for row in mine for each in row)
+
+
 def test_a_row_without_a_token_is_an_error_in_both(monkeypatch: pytest.MonkeyPatch) -> None:
     from heedful.errors import RunError
 
@@ -225,6 +244,7 @@ def test_strides_are_for_plain_greedy_search_alone(monkeypatch: pytest.MonkeyPat
     for search, options in (
         (Greedy(EOS, (MinimumLength(3, EOS),)), {}),
         (Greedy(EOS, (), (RepetitionPenalty(1.5),)), {}),
+        (Greedy(EOS, bans=(NoRepeat(2),)), {}),
         (Greedy(EOS), {"until": lambda: False}),
         (Sampling(EOS, Multinomial(), 2), {}),
     ):

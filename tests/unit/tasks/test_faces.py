@@ -25,7 +25,7 @@ from heedful.tasks.tagging.face import Tag, TagLines
 from heedful.tasks.target import Candidate, ForcedScore
 from heedful.tasks.translation.translations import ScoreLines, Translation, TranslationLines
 
-NOBODY: Any = SimpleNamespace()
+NOBODY: Any = SimpleNamespace(confidence=None)
 
 
 def test_batches_are_planned_by_length_and_answers_keep_their_order() -> None:

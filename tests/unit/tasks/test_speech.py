@@ -275,6 +275,8 @@ def test_sampling_and_greedy_search_know_what_they_can(run: Any, sounds: Any) ->
     assert [each.text for each in ctc.transcribe(paths, generation=GreedyConfig())] == [text for _, text in sounds[:3]]
     with pytest.raises(RecipeError, match=r"sampling: draws token after token"):
         ctc.transcribe(paths, generation=SamplingConfig())
+    with pytest.raises(RecipeError, match=r"generation.forbid: asks what was written before.*; leave it at \(\)"):
+        ctc.transcribe(paths, generation=GreedyConfig(forbid=("eins",)))
     for face in (ctc, joint):
         with pytest.raises(RecipeError, match=r"n-best 2: .*; use a beam"):
             face.transcribe(paths, generation=GreedyConfig(), n_best=2)

@@ -12,6 +12,7 @@ from torch import nn
 from heedful.architectures.build import Sizes, build_sequence_to_sequence
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.architectures.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
+from heedful.data.spelling import occurrences
 from heedful.data.tokenizers import BOS, EOS, PAD, Characters
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Forbid, Multinomial, Wu
@@ -108,6 +109,29 @@ def test_a_prefix_is_kept_even_where_it_fills_the_limit() -> None:
         assert len(each.text) == max(2, len(prefix) + 1)
     free = ours.translate(sentences)
     assert [e.text for e in ours.translate(sentences, prefixes=["", "", ""])] == [e.text for e in free]
+
+
+def test_constraints_are_held_as_words_of_their_own() -> None:
+    """Whatever a model without sense would make of the letters beside them."""
+    letters = Characters("abcdef ", lowercase=False)
+    torch.manual_seed(1)
+    model = build_sequence_to_sequence(TRANSFORMER, Sizes(letters.size, letters.size, 60))
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    search = Beam(EOS, 4, Wu(0.6), 4, SILENT)
+    ours = Translator([model.eval()], source=letters, target=letters, search=search, length=Length(), max_source=20)
+    wanted = [["ab"], ["f", "bad cab"], [], ["cab", "cabs"]]
+    found = ours.translate(["abc", "fade", "bed", "cab"], constraints=wanted)
+    assert [each.unmet for each in found] == [(), (), (), ("cabs",)]
+    for each, terms in zip(found, wanted, strict=True):
+        for candidate in each.candidates:
+            assert not candidate.finished or all(list(occurrences(t, candidate.text)) for t in terms if t != "cabs")
+
+
+def test_a_least_length_beyond_the_longest_leaves_room_for_the_end() -> None:
+    ours = translator(network(end=50.0), length=Length(0.0, 6, least=99))
+    for each in ours.translate(["abc", "f"]):
+        assert (len(each.candidates[0].ids), each.candidates[0].finished) == (5, True)
 
 
 def test_a_given_pair_beyond_the_model_is_named() -> None:

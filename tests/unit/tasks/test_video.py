@@ -306,7 +306,7 @@ def test_scores_and_captions_agree(user: VideoCaptioner, folder: Path) -> None:
 
 def test_each_clip_has_a_chance_of_its_own(user: VideoCaptioner, folder: Path) -> None:
     """However many are looked at together, and wherever a stream of clips is cut."""
-    sampling = build_search(SamplingConfig(temperature=3.0), user.target.tokenizer.special)
+    sampling = build_search(SamplingConfig(temperature=3.0), user.target.tokenizer)
     clips = [folder / f"validation{n}.npz" for n in (0, 0, 0, 1, 1)]
 
     def texts(**options: int) -> list[str]:
