@@ -127,7 +127,7 @@ class Xliff(Document):
 
 @final
 class Xliff1(Xliff):
-    """Version 1.2: a `trans-unit` each; one that is segmented keeps its `mrk`s."""
+    """Version 1.2: a `trans-unit` each; one that is segmented keeps its `mrk` elements."""
 
     inline = XLIFF_1
 
