@@ -2825,8 +2825,8 @@ COMMANDS = (
     Mutant(
         "perplexity is that of the sources",
         "tasks/translation/exam.py",
-        "pairs = list(zip(self.sources, self.references, strict=True))",
-        "pairs = list(zip(self.sources, self.sources, strict=True))",
+        "sides = [(pair.source, pair.target) for pair in pairs]",
+        "sides = [(pair.source, pair.source) for pair in pairs]",
         ("tests/unit/cli/test_evaluate.py::test_a_run_is_measured_on_its_own_text",),
     ),
     Mutant(
@@ -4136,6 +4136,7 @@ CORPORA = (
 
 
 DESCENT = "tests/unit/data/test_descent.py"
+SEVERAL = "tests/unit/runs/test_several.py"
 MIXING = "tests/unit/data/test_mixing.py"
 BEGUN_ANEW = "tests/unit/runs/test_going_on.py::test_each_table_of_a_new_vocabulary_descends_from_its_own"
 MOVED = "tests/unit/runs/test_going_on.py::test_rehearsed_text_may_move_and_must_be_there"
@@ -4156,10 +4157,10 @@ GOING_ON = (
     ),
     Mutant(
         "what is rehearsed is a share of the new text alone",
-        "data/mixing.py",
-        "sums[0] / (1 - math.fsum(self.shares))",
-        "float(sums[0])",
-        (MIXING,),
+        "tasks/translation/recipe.py",
+        "whole = sum(own) / (1 - self.rehearse.share) * self.rehearse.share",
+        "whole = sum(own) * self.rehearse.share",
+        (SEVERAL,),
     ),
     Mutant(
         "the table of the target descends from that of the source",
@@ -4171,9 +4172,68 @@ GOING_ON = (
     Mutant(
         "rehearsed text that has moved is another text",
         "runs/prepare.py",
-        "for key in (part, *data.mixed(part))",
+        "for key in data.tables(part)",
         "for key in (part,)",
         (MOVED,),
+    ),
+)
+
+TAGGED = (
+    Mutant(
+        "what is turned back keeps its sides",
+        "data/composed.py",
+        "each._replace(source=each.target, target=each.source)",
+        "each._replace(source=each.source, target=each.target)",
+        (SEVERAL,),
+    ),
+    Mutant(
+        "tags are read where they were learned, and not asked for",
+        "tasks/translation/face.py",
+        "other.source = self.source.opened(tags)",
+        "other.source = self.source",
+        (SEVERAL,),
+    ),
+    Mutant(
+        "answers of several directions come in the order of the directions",
+        "tasks/translation/directions.py",
+        "found.update(zip(places, answers, strict=True))",
+        "found.update(zip(range(len(found), len(found) + len(places)), answers, strict=True))",
+        (SEVERAL,),
+    ),
+    Mutant(
+        "temperature makes large texts larger",
+        "recipes/directed.py",
+        "count ** (1 / table.temperature)",
+        "count**table.temperature",
+        (SEVERAL,),
+    ),
+    Mutant(
+        "every source has a tag for the first language",
+        "recipes/directed.py",
+        "tags = [*([language_tag(target)] if asked",
+        "tags = [*([language_tag(self.target_language or target)] if asked",
+        (SEVERAL,),
+    ),
+    Mutant(
+        "a model may write a tag",
+        "data/tokenizers.py",
+        "others=frozenset((PAD, *tags.values()))",
+        "others=frozenset((PAD,))",
+        ("tests/unit/data/test_tags.py",),
+    ),
+    Mutant(
+        "a vocabulary forgets its tags when it is stored",
+        "data/tokenizer_files.py",
+        'tags = record.get("tags", [])',
+        "tags = []",
+        ("tests/unit/data/test_tags.py",),
+    ),
+    Mutant(
+        "links of words count the tags before them",
+        "tasks/translation/face.py",
+        "list(alignment.weights.values())[-1][:, tags:]",
+        "list(alignment.weights.values())[-1]",
+        (SEVERAL,),
     ),
 )
 
@@ -4272,6 +4332,7 @@ MUTANTS = (
     *CAPTIONED,
     *FIRST_HOUR,
     *GOING_ON,
+    *TAGGED,
 )
 
 

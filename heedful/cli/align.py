@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.gold is not None:
         lines = enumerate(read_lines(given.gold), 1)
         truth = [Gold.parse(line, place=f"{given.gold}:{number}") for number, line in lines]
-    translator = given.computing.load(Translator, given.run, use="translates", step=given.step)
+    translator = given.text.direction.of(given.computing.load(Translator, given.run, use="translates", step=given.step))
     pairs = [(pair.source, pair.target) for pair in reader]
     unread = translator.unread(pairs)
     found = despite(pairs, unread, translator.link)

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final
 import tyro
 
 from heedful.cli.arguments import Computing, PositionalPath, parse, require_least
+from heedful.cli.directions import DirectionOptions
 from heedful.cli.options import SearchOptions
 from heedful.cli.output import say, writing
 from heedful.errors import RecipeError
@@ -41,6 +42,7 @@ class Arguments:
     """TSV file for the pairs; one that is there already is gone on with"""
     tag: str = ""
     """word before each source that was written, such as <bt>, so that a model can tell it from real text"""
+    direction: DirectionOptions = field(default_factory=DirectionOptions)
     searching: SearchOptions = field(default_factory=SearchOptions)
     seed: int = 1
     """of sampling"""
@@ -71,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.tasks.translation.face import Translator
 
     keep_pages()
-    translator = given.computing.load(Translator, given.run, use="translates")
+    translator = given.direction.of(given.computing.load(Translator, given.run, use="translates"))
     config = given.searching.config(translator.generation)
     if done:
         say(f"{given.output}: {done:,} of {whole:,} pairs are there; going on behind them")

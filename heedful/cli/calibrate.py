@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
         raise RunError(f"{given.run}: is not trained to its end, and its model will be another one; train it first")
     if reader is None:
         reader = opened.recipe.data.reader("validation")
-    pairs = [(pair.source, pair.target) for pair in reader if pair.source and pair.target]
+    pairs = [pair for pair in reader if pair.source and pair.target]
     if len(pairs) > given.sentences:  # spread over the text, which may be in an order
         pairs = [pairs[place * len(pairs) // given.sentences] for place in range(given.sentences)]
     keep_pages()

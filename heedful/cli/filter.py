@@ -200,7 +200,17 @@ def _score(given: Arguments) -> Score | None:
     from heedful.tasks.translation.face import Translator
 
     keep_pages()
-    forward, backward = (given.computing.load(Translator, model, use="translates") for model in given.models)
+    models = [given.computing.load(Translator, model, use="translates") for model in given.models]
+    for model, path in zip(models, given.models, strict=True):
+        if model.languages and not given.languages:
+            raise RecipeError(
+                f"--models: {path} writes {', '.join(model.languages)}; name both languages (--languages)"
+            )
+    source, target = given.languages or (None, None)
+    forward, backward = (
+        model.towards(language if model.languages else None)
+        for model, language in zip(models, (target, source), strict=True)
+    )
     return partial(agreement, forward, backward)
 
 

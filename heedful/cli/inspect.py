@@ -20,6 +20,7 @@ from heedful.cli.arguments import (
     parse,
     require_least,
 )
+from heedful.cli.directions import DirectionOptions
 from heedful.cli.grammar import Ending, Formerly
 from heedful.cli.output import say
 from heedful.errors import RecipeError
@@ -104,6 +105,7 @@ class Arguments:
     """with --data or --compare: file for the numbers"""
     task: MaybeText = None
     """of runs with several tasks: which one; --head is a head of attention"""
+    direction: Annotated[DirectionOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=DirectionOptions)
     step: MaybeInt = None
     """a kept checkpoint instead of the finished model"""
     computing: Annotated[Computing, tyro.conf.OmitArgPrefixes] = field(default_factory=Computing)
@@ -130,6 +132,7 @@ def run(arguments: Sequence[str]) -> int:
             sentences=given.sentences,
             page=given.output,
             json_file=given.json,
+            direction=given.direction,
             **given.computing.how,
         )
     else:
@@ -154,6 +157,8 @@ def _check(given: Arguments) -> None:
         raise RecipeError(f"{chosen[0]}: needs a run folder; heedful inspect RUN {chosen[0]} ...")
     if not needs_run and given.run is not None:
         raise RecipeError(f"{given.run}: {chosen[0]} needs no run; leave one of them out")
+    if not needs_run and given.direction != DirectionOptions():
+        raise RecipeError(f"--to, --tags: {chosen[0]} reads nothing any more; leave them away")
     if given.gold is not None and given.data is None:
         raise RecipeError("--gold: belongs to --data, whose lines it aligns")
     require_least(given, sentences=1, attribution_steps=1)
@@ -179,6 +184,8 @@ def _record(given: Arguments) -> Record:
         face = face.only(object, use="can be inspected", name=given.task)
     elif given.task is not None:
         raise RecipeError(f"--task: {given.run} has one task; leave it out")
+    if given.direction != DirectionOptions():
+        face = given.direction.of(face)
     if not isinstance(face, Face):
         raise RecipeError(f"a {type(face).__name__.lower()} cannot be looked at one text at a time")
     walks = {"auto": None, "yes": True, "no": False}[given.detail]

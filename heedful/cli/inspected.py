@@ -23,6 +23,7 @@ from heedful.inspection.record_files import load_record
 from heedful.store import write_json
 
 if TYPE_CHECKING:
+    from heedful.cli.directions import DirectionOptions
     from heedful.metrics.alignment import Gold
     from heedful.tasks.translation.survey import Habits, Head, Importance
 
@@ -70,6 +71,7 @@ def survey_heads(
     sentences: int,
     page: Path | None,
     json_file: Path | None,
+    direction: DirectionOptions,
     **how: Any,
 ) -> None:
     """Prints the habits of all heads over a text and, if wanted, what the model is without each of them.
@@ -89,7 +91,7 @@ def survey_heads(
     pairs = [(pair.source, pair.target) for pair in islice(TextOptions(data=data).reader(), sentences)]
     if truth is not None and len(truth) != len(pairs):
         raise DataError(f"{gold}: {len(truth)} lines for {len(pairs)} sentences of {data}; they must match")
-    translator = load_as(Translator, run, use="translates", **how)
+    translator = direction.of(load_as(Translator, run, use="translates", **how))
     if unread := translator.unread(pairs):
         say(f"{len(unread):,} of {len(pairs):,} sentences: longer than the model reads, left out")
         if len(unread) == len(pairs):

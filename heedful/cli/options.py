@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from heedful.cli.arguments import Computing, MaybeFloat, MaybeInt, MaybePath, maybe, require_least
+from heedful.cli.directions import DirectionOptions
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class TextOptions:
     data: MaybePath = None
     """instead of both, a TSV file (source, tab, target; - is one on standard input), or a JSONL file with fields source
     and target"""
+    direction: DirectionOptions = field(default_factory=DirectionOptions)
 
     @property
     def named(self) -> bool:
@@ -162,11 +164,18 @@ class TextOptions:
         return not (self.source is None and self.target is None and self.data is None)
 
     def reader(self) -> Reader[Pair]:
-        """The parallel text that was named.
+        """The parallel text that was named, with what stands before its sources.
 
         Raises:
             RecipeError: nothing was named, or too much.
         """
+        from heedful.data.composed import Tagged
+        from heedful.recipes.directed import language_tag
+
+        asked = [] if self.direction.to is None else [language_tag(self.direction.to)]
+        return Tagged(self._reader(), [*asked, *self.direction.tags])
+
+    def _reader(self) -> Reader[Pair]:
         from heedful.data.readers import JsonLines, LineAligned, TabSeparated
 
         if self.data is not None and self.source is None and self.target is None:
@@ -202,6 +211,8 @@ class MeasuringOptions:
         """What a user wants of an exam; `further` are those of its parts that one command alone has."""
         from heedful.tasks.exam import Asking
 
+        if not self.text.named and self.text.direction != DirectionOptions():
+            raise RecipeError("--to, --tags: belong to --source and --target or --data; the recipe's texts say theirs")
         text = self.text.reader() if self.text.named else None
         search = None if self.searching == SearchOptions() else self.searching.config
         return Asking(text=text, lowercase=self.lowercase, tokenize=self.tokenize, search=search, **further)

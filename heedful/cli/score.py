@@ -33,6 +33,8 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.translations import ScoreLines
 
-    translator = given.computing.load(Translator, *given.runs, use="translates", step=given.step)
+    translator = given.text.direction.of(
+        given.computing.load(Translator, *given.runs, use="translates", step=given.step)
+    )
     pairs = ((pair.source, pair.target) for pair in reader)
     return answer(ScoreLines(translator), pairs, as_json=given.format == "jsonl")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPaths, TextsBehind, parse, require_least
+from heedful.cli.directions import DirectionOptions
 from heedful.cli.lines import STANDARD_INPUT, FileOptions
 from heedful.cli.options import SearchOptions
 from heedful.cli.output import say, shown
@@ -39,6 +40,7 @@ class Arguments(FileOptions):
     """sentences to translate instead of a file; they may also stand behind the runs, without the option"""
     format: Literal["text", "jsonl"] = "text"
     """plain lines, or JSON with scores"""
+    direction: DirectionOptions = field(default_factory=DirectionOptions)
     searching: SearchOptions = field(default_factory=SearchOptions)
     n_best: int = 1
     """translations of each sentence; as text they come as lines of: number, text, score, between tabs"""
@@ -91,7 +93,7 @@ def run(arguments: Sequence[str]) -> int:
     keep_pages()
     document = _read(documents[0], given) if documents else None
     inputs = None if document else _inputs(given)
-    translator = given.computing.load(Translator, *runs, use="translates", step=given.step)
+    translator = given.direction.of(given.computing.load(Translator, *runs, use="translates", step=given.step))
     searching = given.searching
     if given.mbr is not None:  # what is drawn stands for what the model means; a recipe's own way is for the best
         searching = replace(searching, search=searching.search or "sampling")

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, SupportsIndex, TypeVar, final
 
@@ -218,7 +219,8 @@ class Corpus:
 
 
 def pair_encoding(source: Tokenizer, target: Tokenizer, *, max_length: int) -> Encoding[Pair]:
-    """Both sides of parallel text, each with its end, at most `max_length` ids together."""
+    """Both sides of parallel text, each with its end, at most `max_length` ids together; tags stand before a source."""
+    opened = cache(source.opened)
 
     def side(text: str, tokenizer: Tokenizer) -> list[int] | None:
         if len(text) > CHARACTERS_PER_TOKEN * max_length:
@@ -230,7 +232,7 @@ def pair_encoding(source: Tokenizer, target: Tokenizer, *, max_length: int) -> E
 
     return Encoding(
         {"source": source.size, "target": target.size},
-        lambda pair: (side(pair.source, source), side(pair.target, target)),
+        lambda pair: (side(pair.source, opened(pair.tags)), side(pair.target, target)),
         identity=lambda pair: (pair.source, pair.target),
     )
 

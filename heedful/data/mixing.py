@@ -1,8 +1,7 @@
-"""Which examples of several texts make an epoch: all of the first, and of each other one a share that changes."""
+"""Which examples of several texts make an epoch, where some come more often or more seldom than there is of them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,46 +22,46 @@ _STREAM: Final = 0x6D697865
 class Mixture:
     """Examples of several texts, which stand one text after the other.
 
-    With shares s_k of the texts behind the first, which has n_0 tokens, an epoch has n_0 s_k / (1 - sum s) tokens of
-    text k, up to rounding and to the lengths of those that are drawn. Each of these goes through its examples in
-    passes, every pass in an order of its own, and an epoch goes on where the last one stopped; so no example comes a
-    second time before all have come once.
+    An epoch has as many tokens of each text as is asked for, up to rounding and to the lengths of those that are drawn.
+    Each text goes through its examples in passes, every pass in an order of its own, and an epoch goes on where the
+    last one stopped; so no example comes a second time before all have come once. A text of which an epoch has all
+    is there as a whole each time.
 
     Attributes:
         tokens: of each example.
         counts: examples of each text.
-        shares: of the tokens of an epoch, of each text behind the first; above 0, and together below 1.
+        amounts: tokens of each text in an epoch, above 0.
         seed: of the orders.
     """
 
     tokens: Integer[np.ndarray, " N"]
     counts: Sequence[int]
-    shares: Sequence[float]
+    amounts: Sequence[float]
     seed: int
 
     def __post_init__(self) -> None:
-        assert len(self.counts) == len(self.shares) + 1, "each text behind the first has a share"
+        assert len(self.counts) == len(self.amounts), "of each text there is some amount"
         assert sum(self.counts) == len(self.tokens), "each example is of one text"
 
     def rows(self, epoch: int) -> Int[np.ndarray, " rows"]:
-        """The examples of an epoch, a function of the seed and the epoch alone; those of a small text come often."""
-        starts = list(accumulate(self.counts))
-        drawn = [start + self._taken(number, epoch) for number, start in enumerate(starts[:-1], 1)]
-        return np.concatenate([np.arange(self.counts[0]), *drawn])
+        """The examples of an epoch, a function of the seed and the epoch alone; one may come several times."""
+        starts = [0, *accumulate(self.counts)][:-1]
+        return np.concatenate([start + self._taken(number, epoch) for number, start in enumerate(starts)])
 
     @cached_property
     def taken(self) -> tuple[int, ...]:
-        """How many examples an epoch has of each text behind the first; at least one."""
-        sums = [int(part.sum()) for part in np.split(self.tokens, list(accumulate(self.counts))[:-1])]
-        whole = sums[0] / (1 - math.fsum(self.shares))
+        """How many examples an epoch has of each text; at least one."""
+        sums = tokens_by_text(self.tokens, self.counts)
         return tuple(
-            max(1, round(whole * share * count / tokens))
-            for share, count, tokens in zip(self.shares, self.counts[1:], sums[1:], strict=True)
+            max(1, round(amount * count / tokens))
+            for amount, count, tokens in zip(self.amounts, self.counts, sums, strict=True)
         )
 
     def _taken(self, number: int, epoch: int) -> Int[np.ndarray, " taken"]:
-        """The examples of one of the texts behind the first, counted from 0 in it."""
-        count, take = self.counts[number], self.taken[number - 1]
+        """The examples of one of the texts, counted from 0 in it."""
+        count, take = self.counts[number], self.taken[number]
+        if take == count:
+            return np.arange(count)
         first, last = epoch * take, (epoch + 1) * take
         passes = [self._order(number, each) for each in range(first // count, -(-last // count))]
         behind = first // count * count
@@ -71,3 +70,8 @@ class Mixture:
     def _order(self, number: int, turn: int) -> Int[np.ndarray, " count"]:
         """The examples of a text, from 0, in the order of one of its passes."""
         return np.argsort(Chance(self.seed, _STREAM, number, turn).uniform(self.counts[number]), kind="stable")
+
+
+def tokens_by_text(tokens: Integer[np.ndarray, " N"], counts: Sequence[int]) -> list[int]:
+    """The sum of the tokens of each text."""
+    return [int(part.sum()) for part in np.split(tokens, list(accumulate(counts))[:-1])]

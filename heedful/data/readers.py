@@ -34,11 +34,12 @@ _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Pair(NamedTuple):
-    """A sentence, its translation, and where they stand (`file:line`)."""
+    """A sentence, its translation, where they stand (`file:line`), and the tags that stand before the sentence."""
 
     source: str
     target: str
     place: str
+    tags: tuple[str, ...] = ()
 
 
 T_co = TypeVar("T_co", covariant=True)

@@ -49,19 +49,21 @@ def _from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
     if record.get("kind") in ("hugging_face", "marian"):
         return _foreign(record)
     lowercase, pieces, masked = record["lowercase"], record["pieces"], record.get("masked", False)
+    tags = record.get("tags", [])
     if not (
         isinstance(lowercase, bool)
         and isinstance(masked, bool)
         and isinstance(pieces, list)
-        and all(isinstance(piece, str) and piece for piece in pieces)
+        and isinstance(tags, list)
+        and all(isinstance(piece, str) and piece for piece in (*pieces, *tags))
         and len(set(pieces)) == len(pieces)
     ):
         raise ValueError("no list of different pieces")
     match record.get("kind"):
         case "characters" | "verbatim" as kind:
-            return Characters(pieces, lowercase=lowercase, verbatim=kind == "verbatim", masked=masked)
+            return Characters(pieces, lowercase=lowercase, verbatim=kind == "verbatim", masked=masked, tags=tags)
         case "words":
-            return Words(pieces, lowercase=lowercase, masked=masked)
+            return Words(pieces, lowercase=lowercase, masked=masked, tags=tags)
         case kind:
             raise ValueError(f"no tokenizer is called {kind!r}")
 

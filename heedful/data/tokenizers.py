@@ -10,10 +10,12 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, final
+from types import MappingProxyType
+from typing import ClassVar, Literal, Self, final
 
 import numpy as np
 import sentencepiece
@@ -85,6 +87,8 @@ class Tokenizer(ABC):
     """Whether a piece that begins a word has the space before it in itself."""
     opening: tuple[int, ...] = ()
     """what is put before the ids of every text that is not empty, as BART's <s>"""
+    tags: Mapping[str, int] = MappingProxyType({})
+    """ids of pieces that no text has: what is said of a text stands before it in these, such as the language wanted"""
 
     def __init__(self, *, size: int, special: Special) -> None:
         self.size = size
@@ -92,6 +96,16 @@ class Tokenizer(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size:,} ids)"
+
+    def opened(self, tags: Sequence[str]) -> Self:
+        """A tokenizer that puts tags before every text that is not empty; `RecipeError` where there is no such tag."""
+        for tag in tags:
+            if tag not in self.tags:
+                known = ", ".join(self.tags) or "none"
+                raise RecipeError(f"{tag}: no tag of this vocabulary (it has: {known}); choose one of these")
+        other = copy(self)
+        other.opening = (*self.opening, *(self.tags[tag] for tag in tags))
+        return other
 
     def normalise(self, text: str) -> str:
         """The text as this tokenizer reads it; `DataError` where it is not valid Unicode."""
@@ -183,8 +197,11 @@ class SentencePiece(Tokenizer):
     def __init__(self, model: bytes) -> None:
         self.model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        masked = self._processor.vocab_size() > MASK and self._processor.id_to_piece(MASK) == _MASK
-        super().__init__(size=self._processor.vocab_size(), special=_special(masked=masked))
+        size, name = self._processor.vocab_size(), self._processor.id_to_piece
+        masked = size > MASK and name(MASK) == _MASK
+        first = len(_reserved(masked=masked))
+        self.tags = {name(number): number for number in range(first, size) if self._processor.is_control(number)}
+        super().__init__(size=size, special=_special(masked=masked, tags=self.tags))
 
     def _normalise(self, text: str) -> str:
         return str(self._processor.normalize(text)).replace(_SPACE, " ").strip(" ")
@@ -210,17 +227,20 @@ class SentencePiece(Tokenizer):
 
 
 class _Listed(Tokenizer):
-    """Pieces that were counted, behind the special ones; `kind` says in files how text is cut."""
+    """Pieces that were counted, behind the special ones and tags; `kind` says in files how text is cut."""
 
     _carries_space = False
 
-    def __init__(self, pieces: Sequence[str], *, kind: str, lowercase: bool, masked: bool) -> None:
-        first = _reserved(masked=masked)
+    def __init__(
+        self, pieces: Sequence[str], *, kind: str, lowercase: bool, masked: bool, tags: Sequence[str] = ()
+    ) -> None:
+        first = (*_reserved(masked=masked), *tags)
+        self.tags = {tag: number for number, tag in enumerate(tags, len(first) - len(tags))}
         self._pieces = (*first, *pieces)
         self._ids = {piece: i for i, piece in enumerate(pieces, len(first))}
         self._kind = kind
         self._lowercase = lowercase
-        super().__init__(size=len(self._pieces), special=_special(masked=masked))
+        super().__init__(size=len(self._pieces), special=_special(masked=masked, tags=self.tags))
 
     def _normalise(self, text: str) -> str:
         return _reading(lowercase=self._lowercase, verbatim=self._kind == "verbatim")(text)
@@ -235,8 +255,10 @@ class _Listed(Tokenizer):
         return (UNKNOWN if number == UNK else self._pieces[number] for number in ids)
 
     def _contents(self) -> bytes:
-        masked = {} if self.special.mask is None else {"masked": True}
-        record = {"format": FORMAT, "kind": self._kind, "lowercase": self._lowercase, **masked}
+        more: dict[str, object] = {} if self.special.mask is None else {"masked": True}
+        if self.tags:
+            more["tags"] = list(self.tags)
+        record = {"format": FORMAT, "kind": self._kind, "lowercase": self._lowercase, **more}
         return (json.dumps({**record, "pieces": list(self._ids)}, ensure_ascii=False, indent=1) + "\n").encode()
 
 
@@ -251,13 +273,20 @@ class Characters(_Listed):
         lowercase: whether case is folded first.
         verbatim: the text is taken as it is: nothing is normalised, and line ends and spaces count.
         masked: whether there is an id that hides a character.
+        tags: further pieces, which no text has.
     """
 
     def __init__(
-        self, characters: Sequence[str], *, lowercase: bool, verbatim: bool = False, masked: bool = False
+        self,
+        characters: Sequence[str],
+        *,
+        lowercase: bool,
+        verbatim: bool = False,
+        masked: bool = False,
+        tags: Sequence[str] = (),
     ) -> None:
         kind = "verbatim" if verbatim else "characters"
-        super().__init__(characters, kind=kind, lowercase=lowercase, masked=masked)
+        super().__init__(characters, kind=kind, lowercase=lowercase, masked=masked, tags=tags)
 
     def _surfaces(self, text: str) -> list[str]:
         return list(self._normalise(text))
@@ -279,8 +308,10 @@ class Words(_Listed):
     Where spaces stood is forgotten; `decode` puts them by the rules of `normalisation.spaced`.
     """
 
-    def __init__(self, words: Sequence[str], *, lowercase: bool, masked: bool = False) -> None:
-        super().__init__(words, kind="words", lowercase=lowercase, masked=masked)
+    def __init__(
+        self, words: Sequence[str], *, lowercase: bool, masked: bool = False, tags: Sequence[str] = ()
+    ) -> None:
+        super().__init__(words, kind="words", lowercase=lowercase, masked=masked, tags=tags)
 
     def _surfaces(self, text: str) -> list[str]:
         words: list[str] = word_pattern().findall(self._normalise(text))
@@ -302,6 +333,7 @@ def learn_sentencepiece(
     character_coverage: float = 1.0,
     sentences: int = 5_000_000,
     masked: bool = False,
+    tags: Sequence[str] = (),
 ) -> SentencePiece:
     """Subwords of some texts; the same texts and options give the same bytes.
 
@@ -314,6 +346,7 @@ def learn_sentencepiece(
             suits languages with thousands of characters.
         sentences: of more texts than this an even sample is used, so that memory stays bounded.
         masked: whether one more id hides a piece.
+        tags: further pieces, which no text has.
 
     Raises:
         DataError: there is nothing to read in the texts, or they do not allow this size.
@@ -321,8 +354,9 @@ def learn_sentencepiece(
     """
     if not 0.98 <= character_coverage <= 1:
         raise RecipeError(f"character_coverage is {character_coverage}; it must lie between 0.98 and 1")
-    if size <= len(_reserved(masked=masked)):
-        raise _too_small(size, smallest=len(_reserved(masked=masked)) + 1)
+    reserved = len(_reserved(masked=masked)) + len(tags)
+    if size <= reserved:
+        raise _too_small(size, smallest=reserved + 1)
     model, failed = io.BytesIO(), list[BaseException]()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -340,7 +374,7 @@ def learn_sentencepiece(
             eos_id=EOS,
             unk_id=UNK,
             unk_surface=UNKNOWN,
-            control_symbols=[_MASK] if masked else [],
+            control_symbols=[*([_MASK] if masked else []), *tags],
             num_threads=1,  # the sum of floats depends on who finishes first
             minloglevel=3,
         )
@@ -352,7 +386,13 @@ def learn_sentencepiece(
 
 
 def learn_characters(
-    texts: Iterable[str], *, size: int | None, lowercase: bool, verbatim: bool = False, masked: bool = False
+    texts: Iterable[str],
+    *,
+    size: int | None,
+    lowercase: bool,
+    verbatim: bool = False,
+    masked: bool = False,
+    tags: Sequence[str] = (),
 ) -> Characters:
     """The most frequent characters of some texts: at most `size` with the special pieces, or all of them.
 
@@ -360,18 +400,21 @@ def learn_characters(
     """
     read = _reading(lowercase=lowercase, verbatim=verbatim)
     counts = Counter(character for text in texts for character in read(valid(text)))
-    found = _most_frequent(counts, size=size, masked=masked)
-    return Characters(found, lowercase=lowercase, verbatim=verbatim, masked=masked)
+    found = _most_frequent(counts, size=size, reserved=len(_reserved(masked=masked)) + len(tags))
+    return Characters(found, lowercase=lowercase, verbatim=verbatim, masked=masked, tags=tags)
 
 
-def learn_words(texts: Iterable[str], *, size: int | None, lowercase: bool, masked: bool = False) -> Words:
+def learn_words(
+    texts: Iterable[str], *, size: int | None, lowercase: bool, masked: bool = False, tags: Sequence[str] = ()
+) -> Words:
     """The most frequent words of some texts: at most `size` with the special pieces, or all of them.
 
     `DataError` where there is nothing to read.
     """
     normalise, pattern = normaliser(lowercase=lowercase), word_pattern()
     counts = Counter(word for text in texts for word in pattern.findall(normalise(valid(text))))
-    return Words(_most_frequent(counts, size=size, masked=masked), lowercase=lowercase, masked=masked)
+    found = _most_frequent(counts, size=size, reserved=len(_reserved(masked=masked)) + len(tags))
+    return Words(found, lowercase=lowercase, masked=masked, tags=tags)
 
 
 def _reading(*, lowercase: bool, verbatim: bool) -> Callable[[str], str]:
@@ -384,14 +427,13 @@ def _reserved(*, masked: bool) -> tuple[str, ...]:
     return (*_SPECIAL, _MASK) if masked else _SPECIAL
 
 
-def _special(*, masked: bool) -> Special:
-    return Special(BOS, EOS, UNK, MASK if masked else None, others=frozenset((PAD,)))
+def _special(*, masked: bool, tags: Mapping[str, int]) -> Special:
+    return Special(BOS, EOS, UNK, MASK if masked else None, others=frozenset((PAD, *tags.values())))
 
 
-def _most_frequent(counts: Counter[str], *, size: int | None, masked: bool) -> list[str]:
+def _most_frequent(counts: Counter[str], *, size: int | None, reserved: int) -> list[str]:
     if not counts:
         raise _nothing()
-    reserved = len(_reserved(masked=masked))
     size = len(counts) + reserved if size is None else size
     if size <= reserved:
         raise _too_small(size, smallest=reserved + 1)

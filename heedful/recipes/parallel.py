@@ -1,14 +1,14 @@
-"""Parallel text as data: sentences and what they become or belong to, in files of several kinds."""
+"""Parallel text as data: sentences and what they become or belong to, in files of several forms."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from heedful.recipes.recipe import Mixed
 from heedful.recipes.section import InputPath, Section, kind_from
 from heedful.recipes.text import Column, Name
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from heedful.data.readers import Pair, Reader
 
 
-def _other_than(key: str, what: str) -> AfterValidator:
+def other_than(key: str, what: str) -> AfterValidator:
     """Both languages do not stand in one place."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
-        if value == info.data.get(key):
+        if value is not None and value == info.data.get(key):
             raise ValueError(f"must be another {what} than {key}")
         return value
 
@@ -28,77 +28,84 @@ def _other_than(key: str, what: str) -> AfterValidator:
 
 
 class LinesConfig(Section):
-    """Two files whose lines translate each other, plain or gzipped."""
+    """Two files whose lines translate each other, plain or gzipped; names with stars stand for several."""
 
     kind: Literal["lines"] = "lines"
     source: InputPath
     """the file of source sentences, one a line"""
-    target: Annotated[InputPath, _other_than("source", "file")]
+    target: Annotated[InputPath, other_than("source", "file")]
     """the file of their translations, one a line"""
 
     def reader(self) -> Reader[Pair]:
         """Line by line."""
+        from heedful.data.composed import matching
         from heedful.data.readers import LineAligned
 
-        return LineAligned(self.source, self.target)
+        return matching(LineAligned, self.source, self.target)
 
 
 class TsvConfig(Section):
-    """One file of tab-separated columns, plain or gzipped."""
+    """One file of tab-separated columns, plain or gzipped; a name with stars stands for several."""
 
     kind: Literal["tsv"] = "tsv"
     path: InputPath
     """the file"""
     source_column: Column = 0
     """column of the source sentences, counted from 0"""
-    target_column: Annotated[Column, _other_than("source_column", "column")] = 1
+    target_column: Annotated[Column, other_than("source_column", "column")] = 1
     """column of their translations, counted from 0"""
 
     def reader(self) -> Reader[Pair]:
         """A pair for each line."""
+        from heedful.data.composed import matching
         from heedful.data.readers import TabSeparated
 
-        return TabSeparated(self.path, source_column=self.source_column, target_column=self.target_column)
+        read = partial(TabSeparated, source_column=self.source_column, target_column=self.target_column)
+        return matching(read, self.path)
 
 
 class JsonlConfig(Section):
-    """One file with a JSON object on each line, plain or gzipped."""
+    """One file with a JSON object on each line, plain or gzipped; a name with stars stands for several."""
 
     kind: Literal["jsonl"] = "jsonl"
     path: InputPath
     """the file"""
     source_field: Name
     """name of the field that holds the source sentence"""
-    target_field: Annotated[Name, _other_than("source_field", "field")]
+    target_field: Annotated[Name, other_than("source_field", "field")]
     """name of the field that holds its translation"""
 
     def reader(self) -> Reader[Pair]:
         """A pair for each line."""
+        from heedful.data.composed import matching
         from heedful.data.readers import JsonLines
 
-        return JsonLines(self.path, source_field=self.source_field, target_field=self.target_field)
+        read = partial(JsonLines, source_field=self.source_field, target_field=self.target_field)
+        return matching(read, self.path)
 
 
 class TmxConfig(Section):
-    """A translation memory in TMX, plain or gzipped."""
+    """A translation memory in TMX, plain or gzipped; a name with stars stands for several."""
 
     kind: Literal["tmx"] = "tmx"
     path: InputPath
     """the file"""
     source_language: Name
     """the language that is read, as the file calls it; `en` also finds `en-GB`"""
-    target_language: Annotated[Name, _other_than("source_language", "language")]
+    target_language: Annotated[Name, other_than("source_language", "language")]
     """the language that is written, likewise"""
 
     def reader(self) -> Reader[Pair]:
         """Units that both languages have."""
+        from heedful.data.composed import matching
         from heedful.data.translated import Confirmed
 
-        return Confirmed(self.path, source_language=self.source_language, target_language=self.target_language)
+        read = partial(Confirmed, source_language=self.source_language, target_language=self.target_language)
+        return matching(read, self.path)
 
 
 class PoConfig(Section):
-    """Messages with their translations in a PO file of gettext, plain or gzipped."""
+    """Messages with translations in a PO file of gettext, plain or gzipped; a name with stars stands for several."""
 
     kind: Literal["po"] = "po"
     path: InputPath
@@ -106,13 +113,14 @@ class PoConfig(Section):
 
     def reader(self) -> Reader[Pair]:
         """A pair for each message and plural form."""
+        from heedful.data.composed import matching
         from heedful.data.translated import Confirmed
 
-        return Confirmed(self.path)
+        return matching(Confirmed, self.path)
 
 
 class XliffConfig(Section):
-    """Segments with their translations in an XLIFF, 1.2 or 2.0, plain or gzipped."""
+    """Segments with translations in an XLIFF, 1.2 or 2.0, plain or gzipped; a name with stars stands for several."""
 
     kind: Literal["xliff"] = "xliff"
     path: InputPath
@@ -120,22 +128,24 @@ class XliffConfig(Section):
 
     def reader(self) -> Reader[Pair]:
         """A pair for each segment."""
+        from heedful.data.composed import matching
         from heedful.data.translated import Confirmed
 
-        return Confirmed(self.path)
+        return matching(Confirmed, self.path)
 
 
 _BY_ENDING = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".tmx": "tmx",
+    ".xml": "tmx",
     ".po": "po",
     ".xlf": "xliff",
     ".xliff": "xliff",
 }
 
 
-def _kind_of_text(table: Mapping[str, Any]) -> str | None:
+def kind_of_text(table: Mapping[str, Any]) -> str | None:
     """The kind that the keys belong to; a file's name tells it where only `path` is given, TSV if nothing else."""
     if "source" in table or "target" in table:
         return "lines"
@@ -150,37 +160,8 @@ def _kind_of_text(table: Mapping[str, Any]) -> str | None:
     return _BY_ENDING.get(Path(str(table["path"]).lower().removesuffix(".gz")).suffix, "tsv")
 
 
-class MixedLinesConfig(Mixed, LinesConfig):
-    """Two files whose lines translate each other, plain or gzipped."""
-
-
-class MixedTsvConfig(Mixed, TsvConfig):
-    """One file of tab-separated columns, plain or gzipped."""
-
-
-class MixedJsonlConfig(Mixed, JsonlConfig):
-    """One file with a JSON object on each line, plain or gzipped."""
-
-
-class MixedTmxConfig(Mixed, TmxConfig):
-    """A translation memory in TMX, plain or gzipped."""
-
-
-class MixedPoConfig(Mixed, PoConfig):
-    """Messages with their translations in a PO file of gettext, plain or gzipped."""
-
-
-class MixedXliffConfig(Mixed, XliffConfig):
-    """Segments with their translations in an XLIFF, 1.2 or 2.0, plain or gzipped."""
-
-
 ParallelTextConfig = Annotated[
     LinesConfig | TsvConfig | JsonlConfig | TmxConfig | PoConfig | XliffConfig,
     Field(discriminator="kind"),
-    kind_from(_kind_of_text),
-]
-MixedTextConfig = Annotated[
-    MixedLinesConfig | MixedTsvConfig | MixedJsonlConfig | MixedTmxConfig | MixedPoConfig | MixedXliffConfig,
-    Field(discriminator="kind"),
-    kind_from(_kind_of_text),
+    kind_from(kind_of_text),
 ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.recipes.section import AnyPath, InputPath, Longest, Mark, Section, misfit
+from heedful.recipes.section import Anchor, AnyPath, InputPath, Longest, Mark, Section, keys, misfit, parts
 from heedful.recipes.text import GivenTokenizerConfig, TokenizerConfig
 from heedful.recipes.training import TrainingConfig, TunedTrainingConfig, WritingTrainingConfig
 
@@ -99,13 +99,21 @@ class DataConfig(Section):
         reader: Reader[Any] = getattr(self, part).reader()
         return reader
 
-    def mixed(self, part: str) -> Mapping[str, Mixed]:
-        """Further texts that belong to a part, by their keys in this table; most parts are one text."""
-        return {}
+    def tables(self, part: str) -> Mapping[str, Section]:
+        """The tables that say what a part is, by their keys; most parts have their own alone."""
+        return {part: getattr(self, part)}
 
     def readers(self, part: str) -> Mapping[str, Reader[Any]]:
-        """Every text of a part by its key, the part's own first; `DataError` where a file is missing."""
-        return {part: self.reader(part), **{key: text.reader() for key, text in self.mixed(part).items()}}
+        """Every text of a part, by the key of its table; `DataError` where a file is missing."""
+        return {part: self.reader(part)}
+
+    def amounts(self, part: str, tokens: Sequence[int]) -> Sequence[float]:
+        """How many tokens of each of the `readers` an epoch has, given how many there are."""
+        return tokens
+
+    def settings(self, part: str) -> Sequence[str]:
+        """What decides how the texts of a part are read, besides what is in their files."""
+        return list(map(_settings, self.tables(part).values()))
 
     @property
     def measured(self) -> str:
@@ -225,6 +233,13 @@ class TunedRecipe(Recipe):
     @abstractmethod
     def begins_with(cls, model: Section) -> bool:
         """Whether weights of such a model may be begun with."""
+
+
+def _settings(text: Section) -> str:
+    """What a table says of a text besides where it lies."""
+    annotations = keys(type(text))
+    paths = {key for key, annotation in annotations.items() if any(isinstance(p, Anchor) for p in parts(annotation))}
+    return text.model_dump_json(exclude=paths)
 
 
 def data_table(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
@@ -118,21 +118,30 @@ class TokenizerConfig(Section):
             raise ValueError(f'has no meaning for tokenizer.kind = "{kind}"; limit its size instead')
         return character_coverage
 
-    def learn(self, texts: Iterable[str], *, masked: bool = False) -> Tokenizer:
-        """The tokenizer of some texts; `masked` where tokens will be hidden."""
+    def learn(self, texts: Iterable[str], *, masked: bool = False, tags: Sequence[str] = ()) -> Tokenizer:
+        """The tokenizer of some texts; `masked` where tokens will be hidden; `tags` may stand before texts."""
         from heedful.data.tokenizers import learn_characters, learn_sentencepiece, learn_words
 
-        how = {"lowercase": self.lowercase, "masked": masked}
+        lowercase, size = self.lowercase, self.size
         match self.kind:
             case "bpe" | "unigram":
-                assert self.size is not None
-                coverage = self.character_coverage
-                return learn_sentencepiece(texts, kind=self.kind, size=self.size, character_coverage=coverage, **how)
+                assert size is not None
+                return learn_sentencepiece(
+                    texts,
+                    kind=self.kind,
+                    size=size,
+                    lowercase=lowercase,
+                    character_coverage=self.character_coverage,
+                    masked=masked,
+                    tags=tags,
+                )
             case "characters":
                 verbatim = isinstance(self, TextTokenizerConfig) and self.verbatim
-                return learn_characters(texts, size=self.size, verbatim=verbatim, **how)
+                return learn_characters(
+                    texts, size=size, lowercase=lowercase, verbatim=verbatim, masked=masked, tags=tags
+                )
             case "words":
-                return learn_words(texts, size=self.size, **how)
+                return learn_words(texts, size=size, lowercase=lowercase, masked=masked, tags=tags)
 
 
 class TextTokenizerConfig(TokenizerConfig):

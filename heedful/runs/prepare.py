@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from heedful.data.corpus import Corpus, fingerprint
 from heedful.errors import DataError, RunError
 from heedful.recipes.recipe import PARTS, Recipe, data_table
-from heedful.recipes.section import Anchor, Mark, Section, fixed, keys, marked, parts
+from heedful.recipes.section import Mark, fixed, marked
 from heedful.recipes.text import TokenizerConfig
 from heedful.runs.checkpoints import is_for_use
 from heedful.runs.initial import adapting, begin_run
@@ -121,7 +121,7 @@ def open_or_create(recipe: Recipe, *, say: Callable[[str], None]) -> Run[Any, An
         for name, data in (recipe.datasets.items() if alike else ())
         for part in ("train", "validation")
         if _same_text(run, name, part)
-        for key in (part, *data.mixed(part))
+        for key in data.tables(part)
     ]
     before, after = dict(fixed(old.recipe)), dict(fixed(recipe))
     differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
@@ -192,19 +192,11 @@ def _mark(run: Run[Any, Any], name: str, part: str) -> str:
     count = member.drawn(part)
     return fingerprint(
         (path for reader in data.readers(part).values() for path in reader.paths),
-        *map(_settings, (getattr(data, part), *data.mixed(part).values())),
+        *data.settings(part),
         data.model_dump_json(include=marked(type(data), Mark.ENCODES)),
         *(digest(run.folder / file) for file in run.vocabularies),
         *(() if count is None else (f"{count} by {member.seed}",)),
     )
-
-
-def _settings(text: Section) -> str:
-    """What a table says of a text besides where it lies."""
-    paths = {
-        key for key, annotation in keys(type(text)).items() if any(isinstance(p, Anchor) for p in parts(annotation))
-    }
-    return text.model_dump_json(exclude=paths)
 
 
 def _same_text(run: Run[Any, Any], name: str, part: str) -> bool:

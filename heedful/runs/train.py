@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from html import escape
@@ -16,10 +17,11 @@ import numpy as np
 import torch
 
 from heedful.data.corpus import Corpus
+from heedful.data.mixing import tokens_by_text
 from heedful.engines.arrange import require_engine
 from heedful.errors import RecipeError
 from heedful.recipes.problems import risks
-from heedful.recipes.recipe import Recipe, data_table
+from heedful.recipes.recipe import DataConfig, Recipe, data_table
 from heedful.runs.checkpoints import finish, resume
 from heedful.runs.costs import Costs
 from heedful.runs.device import find_device, keep_pages
@@ -140,12 +142,22 @@ def _corpora(run: Run[Any, Any], name: str, say: Callable[[str], None]) -> tuple
     if report.empty or report.too_long:
         left_out = f" ({report.empty:,} empty and {report.too_long:,} too long ones left out)"
     say(f"{called}{member.kind.counted.size(train_text, 'training')}{left_out}")
-    mixed = member.recipe.data.mixed("train")
-    for (key, text), behind in zip(mixed.items(), train_text.texts[1:], strict=True):
-        say(f"{called}{behind.kept:,} of these are of {data_table(name)}.{key}, {text.share:.0%} of each epoch")
+    for line in _parts(member.recipe.data, train_text, table=data_table(name)):
+        say(f"{called}{line}")
     if warning := _leaked(member.kind.counted.stored, train_text, validation, table=data_table(name)):
         say(f"warning: {called}{warning}")
     return train_text, validation
+
+
+def _parts(data: DataConfig, train_text: Corpus, *, table: str) -> Iterator[str]:
+    """How much of the training text is of which table, where there are several."""
+    counts = [text.kept for text in train_text.texts]
+    if len(counts) == 1:
+        return
+    amounts = data.amounts("train", tokens_by_text(train_text.lengths[:, -1], counts))
+    for key, count, amount in zip(data.readers("train"), counts, amounts, strict=True):
+        if key != "train":
+            yield f"{count:,} of these are of {table}.{key}, {amount / math.fsum(amounts):.0%} of each epoch"
 
 
 def _leaked(stored: str, train_text: Corpus, validation: Corpus, *, table: str) -> str:

@@ -267,9 +267,9 @@ class Run(Generic[AnyRecipe, AnyModel]):
         return examples(self.recipe, part)
 
     def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
-        """Writes a part of the data as ids, with what is mixed into it."""
-        mixed = [text.reader() for text in self.recipe.data.mixed(part).values()]
-        first, *more = (self.kind.prepared(self, each) for each in (self.examples(part), *mixed))
+        """Writes a part of the data as ids, one text after the other."""
+        texts = (_drawn(self.recipe, part, reader) for reader in self.recipe.data.readers(part).values())
+        first, *more = (self.kind.prepared(self, each) for each in texts)
         return write_corpus(folder, first, encoding=self.kind.encoding(self), fingerprint=fingerprint, more=more)
 
     def build(self) -> AnyModel:
@@ -291,7 +291,11 @@ def kind_of(recipe: Recipe) -> Kind[Any, Any]:
 
 def examples(recipe: Recipe, part: str) -> Iterable[Any]:
     """A part of the data; of the training text what is learned from."""
-    reader, count = recipe.data.reader(part), recipe.drawn(part)
+    return _drawn(recipe, part, recipe.data.reader(part))
+
+
+def _drawn(recipe: Recipe, part: str, reader: Iterable[Any]) -> Iterable[Any]:
+    count = recipe.drawn(part)
     return reader if count is None else Drawn(reader, count=count, seed=recipe.seed)
 
 

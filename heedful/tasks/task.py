@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Generic, TypeVar, final
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from heedful.data.bucketing import plan_batches
 from heedful.data.corpus import Corpus
-from heedful.data.mixing import Mixture
+from heedful.data.mixing import Mixture, tokens_by_text
 from heedful.values import move
 
 Batch = TypeVar("Batch")
@@ -115,7 +115,8 @@ class CorpusTask(Task[Batch]):
         batch_tokens: padded tokens in a batch.
         seed: of the order of examples.
         device: where the model is.
-        shares: of the texts that `train` is made of, for each behind the first; see `Mixture`.
+        mixed: tokens of each of the texts that `train` is made of in an epoch, given how many there are; all of them
+            unless given.
     """
 
     train: Corpus
@@ -124,7 +125,7 @@ class CorpusTask(Task[Batch]):
     batch_tokens: int
     seed: int
     device: torch.device
-    shares: Sequence[float] = ()
+    mixed: Callable[[Sequence[int]], Sequence[float]] | None = None
 
     @abstractmethod
     def collate(self, corpus: Corpus, rows: Rows) -> Batch:
@@ -138,7 +139,7 @@ class CorpusTask(Task[Batch]):
     def plan(self, epoch: int) -> Sequence[Rows]:
         """Batches of examples of similar length: of all there are, or of those that a mixture has for the epoch."""
         lengths, order = self._lengths, {"tokens": self.batch_tokens, "seed": self.seed, "epoch": epoch}
-        if not self.shares:
+        if self._mixture is None:
             return plan_batches(lengths, **order)
         rows = self._mixture.rows(epoch)
         return [rows[batch] for batch in plan_batches(lengths[rows], **order)]
@@ -165,6 +166,9 @@ class CorpusTask(Task[Batch]):
         return self.lengths(self.train)
 
     @cached_property
-    def _mixture(self) -> Mixture:
-        counts = [text.kept for text in self.train.texts]
-        return Mixture(self._lengths[:, -1], counts, self.shares, self.seed)
+    def _mixture(self) -> Mixture | None:
+        if len(self.train.texts) == 1:
+            return None
+        counts, lengths = [text.kept for text in self.train.texts], self._lengths[:, -1]
+        tokens = tokens_by_text(lengths, counts)
+        return Mixture(lengths, counts, tokens if self.mixed is None else self.mixed(tokens), self.seed)

@@ -29,6 +29,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.backtranslate": ("translation",),
     "cli.calibrate": ("translation",),
     "cli.filter": ("translation",),
+    "cli.directions": ("translation",),
     "cli.score": ("translation",),
     "cli.align": ("translation",),
     "cli.inspected": ("translation",),

@@ -44,8 +44,8 @@ class TranslatedFound(ParallelFound):
 
     def examples(self, part: Part) -> Iterator[Example]:
         """Pair by pair."""
-        for source, target, place in Confirmed(self.first(part), **self._languages):
-            line = int(place.rpartition(":")[2])
+        for pair in Confirmed(self.first(part), **self._languages):
+            source, target, line = pair.source, pair.target, int(pair.place.rpartition(":")[2])
             yield Example((source, target), (), line, {"source": source, "target": target}, (source,))
 
     def table(self, files: Sequence[str]) -> Mapping[str, Any]:

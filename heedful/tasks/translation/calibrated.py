@@ -9,12 +9,15 @@ from typing import Final
 
 import numpy as np
 
+from heedful.data.readers import Pair
 from heedful.errors import DataError
 from heedful.inspection.page import Table
 from heedful.metrics.calibration import isotonic
 from heedful.metrics.correlation import Correlation
 from heedful.tasks.translation.confidence import Confidence, certainty
+from heedful.tasks.translation.directions import by_tags
 from heedful.tasks.translation.face import Translator
+from heedful.tasks.translation.translations import Translation
 
 FEWEST: Final = 50
 """Sentences that a curve is learned from, at least."""
@@ -61,9 +64,7 @@ class Calibrated:
         return Table("", ["confidence", "sentences", "expected chrF", "actual chrF"], rows, notes)
 
 
-def calibrate(
-    translator: Translator, pairs: Sequence[tuple[str, str]], *, weights: str, batch_tokens: int = 4096
-) -> Calibrated:
+def calibrate(translator: Translator, pairs: Sequence[Pair], *, weights: str, batch_tokens: int = 4096) -> Calibrated:
     """Translates sentences whose translations are known, and learns from their chrF.
 
     Args:
@@ -79,12 +80,14 @@ def calibrate(
 
     if len(pairs) < FEWEST:
         raise DataError(f"{len(pairs)} sentences are too few to learn from; give at least {FEWEST}")
-    found = translator.translate([source for source, _ in pairs], batch_tokens=batch_tokens)
+
+    def translate(asked: Translator, some: Sequence[Pair]) -> Sequence[Translation]:
+        return asked.translate([pair.source for pair in some], batch_tokens=batch_tokens)
+
+    found = by_tags(translator, pairs, tags=lambda pair: pair.tags, ask=translate)
     metric = CHRF()
     xs = [certainty(each.candidates[0]) for each in found]
-    ys = [
-        metric.sentence_score(each.text, [target]).score / 100 for each, (_, target) in zip(found, pairs, strict=True)
-    ]
+    ys = [metric.sentence_score(each.text, [pair.target]).score / 100 for each, pair in zip(found, pairs, strict=True)]
     expected = [0.0] * len(xs)
     for fold in range(_FOLDS):
         others = [place for place in range(len(xs)) if place % _FOLDS != fold]

@@ -22,7 +22,10 @@ from heedful.recipes.recipe import Recipe
 from heedful.tasks.exam import PLAIN, Asking, Exam
 from heedful.tasks.faces import Unread, despite
 from heedful.tasks.searches import build_length, build_search
+from heedful.tasks.target import ForcedScore
+from heedful.tasks.translation.directions import by_tags
 from heedful.tasks.translation.face import Translator
+from heedful.tasks.translation.translations import Translation
 
 _UNREAD: Final = "longer than the model reads, themselves or their references, not in the perplexity"
 _WARM: Final = 8
@@ -59,6 +62,7 @@ class TranslationExam(Exam):
         text: the files that they are from, in words.
         part: of the data; empty where a text was named.
         asking: what of it there is for translations.
+        texts: the names of the texts that the pairs are from, where there are several, and how many pairs each has.
 
     Raises:
         DataError: there are no pairs.
@@ -68,12 +72,22 @@ class TranslationExam(Exam):
 
     written: ClassVar = True
 
-    def __init__(self, pairs: Sequence[Pair], *, text: str, part: str = "", asking: Asking = PLAIN) -> None:
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        *,
+        text: str,
+        part: str = "",
+        asking: Asking = PLAIN,
+        texts: Sequence[tuple[str, int]] = (),
+    ) -> None:
         bleu_metric(lowercase=asking.lowercase, tokenize=asking.tokenize)  # complains before anything is translated
         self._real = [bool(pair.source and pair.target) for pair in pairs]
         self.pairs = [pair for pair, real in zip(pairs, self._real, strict=True) if real]
         if not self.pairs:
             raise DataError(f"{text}: no sentences to measure on; give a text that has some")
+        names = [name for name, count in texts for _ in range(count)]
+        self.names = [name for name, real in zip(names, self._real, strict=True) if real] if texts else []
         self.asked = self.sources = [pair.source for pair in self.pairs]
         self.right = self.references = [pair.target for pair in self.pairs]
         self.text = text
@@ -86,9 +100,13 @@ class TranslationExam(Exam):
         """One pass over the text, after a first batch that does not count."""
         config = user.generation if self.asking.search is None else self.asking.search(user.generation)
         search, length = build_search(config, user.target), build_length(config)
-        user.translate(self.sources[:_WARM], search=search, length=length)
+
+        def translate(asked: Translator, pairs: Sequence[Pair]) -> Sequence[Translation]:
+            return asked.translate([pair.source for pair in pairs], search=search, length=length)
+
+        by_tags(user, self.pairs[:_WARM], tags=_tags, ask=translate)
         began = time.perf_counter()
-        found = user.translate(self.sources, search=search, length=length)
+        found = by_tags(user, self.pairs, tags=_tags, ask=translate)
         seconds = time.perf_counter() - began
         best = [translation.candidates[0] for translation in found]
         perplexity, unread = self._perplexity(user)
@@ -104,16 +122,15 @@ class TranslationExam(Exam):
 
     def _perplexity(self, user: Translator) -> tuple[Perplexity | None, int]:
         """Of the references, and how many pairs are too long for it; these weigh nothing."""
-        pairs = list(zip(self.sources, self.references, strict=True))
-        unread = user.unread(pairs)
-        if len(unread) == len(pairs):
-            return None, len(unread)
+        found = by_tags(user, self.pairs, tags=_tags, ask=_scores)
+        unread = sum(isinstance(score, Unread) for score in found)
+        if unread == len(found):
+            return None, unread
         scores = [
-            (0.0, 0.0) if isinstance(score, Unread) else (-score.log_probability, float(score.count))
-            for score in despite(pairs, unread, user.score)
+            (0.0, 0.0) if isinstance(score, Unread) else (-score.log_probability, float(score.count)) for score in found
         ]
         nats, counts = np.array(scores).T
-        return Perplexity(nats, counts), len(unread)
+        return Perplexity(nats, counts), unread
 
     def metrics(self, answers: Translated) -> Mapping[str, Metric]:
         """In percent; perplexity of the references, per token, where a model answered."""
@@ -149,3 +166,12 @@ class TranslationExam(Exam):
         return (
             None if self.right == first.right else f"translates the same sources into another text ({self.text}) than"
         )
+
+
+def _tags(pair: Pair) -> tuple[str, ...]:
+    return pair.tags
+
+
+def _scores(user: Translator, pairs: Sequence[Pair]) -> Sequence[ForcedScore | Unread]:
+    sides = [(pair.source, pair.target) for pair in pairs]
+    return despite(sides, user.unread(sides), user.score)

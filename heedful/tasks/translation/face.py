@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain, count, repeat
 from typing import Final, cast
@@ -25,6 +26,7 @@ from heedful.inspection.capture import places as attentions_of
 from heedful.inspection.record import Axis, Record
 from heedful.inspection.watch import watch
 from heedful.models.interface import Encoder, Engine
+from heedful.recipes.directed import language_tag
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.faces import Asked, Face, Unread, in_batches
@@ -32,6 +34,7 @@ from heedful.tasks.inspecting import Scope
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
 from heedful.tasks.translation.confidence import Confidence
+from heedful.tasks.translation.directions import languages_of
 from heedful.tasks.translation.glossary import Term, shared_out
 from heedful.tasks.translation.translations import (
     Alignment,
@@ -105,7 +108,40 @@ class Translator(Face):
         self.generation = generation
         self.confidence = confidence
         self.device = next(self.models[0].parameters()).device
+        self._asked = {number for tag, number in source.tags.items() if languages_of([tag])}
         self._written = Target(target, device=self.device, longest=max_target)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Those that it can be asked for with `towards`; none where it writes one."""
+        return languages_of(self.source.tags)
+
+    def towards(self, language: str | None, *, tags: Sequence[str] = ()) -> Translator:
+        """A translator into one of its languages, of texts that have further tags; it shares everything with this one.
+
+        Args:
+            language: one of `languages`; None where there are none.
+            tags: others that it has learned, which stand before every source.
+
+        Raises:
+            RecipeError: it does not know the language, or a tag.
+        """
+        if language is not None and language not in self.languages:
+            known = f"{', '.join(self.languages)}: choose one of these" if self.languages else "one: leave it away"
+            raise RecipeError(f"{language}: is no language that this model can be asked for; it writes {known}")
+        return self.tagged([*([] if language is None else [language_tag(language)]), *tags])
+
+    def tagged(self, tags: Sequence[str]) -> Translator:
+        """A translator that puts tags before every source, behind those that it puts there already.
+
+        Raises:
+            RecipeError: it has not learned a tag.
+        """
+        if not tags:
+            return self
+        other = copy(self)
+        other.source = self.source.opened(tags)
+        return other
 
     def translate(
         self,
@@ -240,11 +276,11 @@ class Translator(Face):
             DataError: a sentence is longer than the model can read.
             RecipeError: the model has no attention to its source.
         """
-        alignments = self.align_all(pairs, batch_tokens=batch_tokens)
+        alignments, tags = self.align_all(pairs, batch_tokens=batch_tokens), len(self.source.opening)
         return [
             link_words(
-                list(alignment.weights.values())[-1],
-                source_words=words_of_pieces(self.source, self.source.encode(source)),
+                list(alignment.weights.values())[-1][:, tags:],
+                source_words=words_of_pieces(self.source, self.source.encode(source)[tags:]),
                 target_words=words_of_pieces(self.target, self.target.encode(target)),
             )
             for alignment, (source, target) in zip(alignments, pairs, strict=True)
@@ -337,14 +373,21 @@ class Translator(Face):
         return [whole] if len(found) < 2 else [self._part(part.strip()) for part in found]
 
     def _part(self, text: str) -> _Part:
-        ids, room = self.source.encode(text), self.max_source - 1
+        ids, room = self._ids(text), self.max_source - 1
         return _Part(text, ids[:room], max(0, len(ids) - room))
 
     def _fits(self, text: str) -> bool:
         return len(text) <= CHARACTERS_PER_TOKEN * self.max_source and not self._part(text.strip()).cut
 
+    def _ids(self, text: str) -> list[int]:
+        if self._asked and self._asked.isdisjoint(self.source.opening):
+            raise RecipeError(
+                f"this model writes {', '.join(self.languages)}: say which of them, with --to or towards()"
+            )
+        return self.source.encode(text)
+
     def _encode(self, sentence: str, number: int) -> list[int]:
-        ids = self.source.encode(sentence)
+        ids = self._ids(sentence)
         if len(ids) >= self.max_source:
             raise DataError(
                 f"sentence {number}: has {len(ids)} tokens, this model reads at most {self.max_source - 1}; split it"

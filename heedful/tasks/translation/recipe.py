@@ -2,40 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from heedful.architectures.interface import TranslationArchitecture
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.recipes import toml
+from heedful.recipes.directed import (
+    Directed,
+    DirectedTextConfig,
+    MixedTextConfig,
+    SeveralConfig,
+    language_tag,
+    mixed,
+    named_texts,
+)
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.recipes.parallel import MixedTextConfig, ParallelTextConfig
-from heedful.recipes.recipe import DataConfig, Mixed, TunedRecipe
+from heedful.recipes.recipe import DataConfig, TunedRecipe
 from heedful.recipes.section import InputPath, Mark, Section, default_kind, misfit
 from heedful.recipes.text import GivenPairConfig, TokenizerConfig
 from heedful.recipes.training import TunedTrainingConfig, Weight, WritingTrainingConfig
+
+if TYPE_CHECKING:
+    from heedful.data.readers import Pair, Reader
 
 
 class TranslationDataConfig(DataConfig):
     """Parallel text to train on, to choose the best checkpoint by, and to report a score of."""
 
-    train: ParallelTextConfig
+    train: DirectedTextConfig
     """the parallel text to learn from"""
-    validation: ParallelTextConfig
+    validation: DirectedTextConfig
     """the parallel text that checkpoints are compared on"""
-    test: Annotated[ParallelTextConfig | None, Mark.FREE] = None
+    test: Annotated[DirectedTextConfig | None, Mark.FREE] = None
     """the parallel text that `heedful evaluate` takes unless it is given another"""
     rehearse: MixedTextConfig | None = None
     """parallel text that is mixed into what is learned from, such as that which `init` learned from, lest it be
     forgotten; an epoch is one pass over `train`, with as much of this text as its `share` says"""
     max_length: Annotated[int, Field(ge=1), Mark.ENCODES] = 256
-    """longest sentence, in tokens with the one that ends it; pairs with a longer side are left out of training"""
+    """longest sentence, in tokens with the one that ends it and with tags; pairs with a longer side are left out of
+    training"""
 
-    def mixed(self, part: str) -> Mapping[str, Mixed]:
-        """What is rehearsed, of the training text."""
-        return {} if part != "train" or self.rehearse is None else {"rehearse": self.rehearse}
+    @model_validator(mode="after")
+    def _told_apart(self) -> Self:
+        """All texts that are learned from say their languages if one does; others want nothing that is not learned."""
+        written, tags = _written(self._learned.values()), _tags(self._learned.values())
+        for key, text in self._learned.items():
+            if written and text.target_language is None:
+                told = f"is not given, and other texts are of {', '.join(written)}: give it too"
+                raise misfit(f"data.{key}.target_language", told)
+        for part in ("validation", "test"):
+            for key, text in named_texts(getattr(self, part), part).items():
+                for target in (each.target for each in text.directions if len(written) > 1):
+                    if target not in written:
+                        told = f"is {target or 'not given'}, and what is learned from is of {', '.join(written)}"
+                        raise misfit(f"data.{key}.target_language", f"{told}: give one of these")
+                if unknown := [tag for tag in text.tags if tag not in tags]:
+                    raise misfit(f"data.{key}.tags", f"has {unknown[0]}, which no text has that is learned from")
+        return self
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Those that a model is asked for by a tag; none where there is at most one to be written."""
+        written = _written(self._learned.values())
+        return written if len(written) > 1 else ()
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """All pieces that may stand before a source, those that ask for languages first."""
+        return (*map(language_tag, self.languages), *_tags(self._learned.values()))
+
+    def tables(self, part: str) -> Mapping[str, Directed | SeveralConfig]:
+        """With what is rehearsed, of the training text."""
+        own = {part: getattr(self, part)}
+        return own if part != "train" or self.rehearse is None else {**own, "rehearse": self.rehearse}
+
+    def reader(self, part: str) -> Reader[Pair]:
+        """All texts of a part, without what is rehearsed."""
+        from heedful.data.composed import Chained
+
+        own = list(self._readers({part: getattr(self, part)}).values())
+        return own[0] if len(own) == 1 else Chained(own)
+
+    def readers(self, part: str) -> Mapping[str, Reader[Pair]]:
+        """Every text of a part in each of its directions, and what is rehearsed."""
+        return self._readers(self.tables(part))
+
+    def amounts(self, part: str, tokens: Sequence[int]) -> Sequence[float]:
+        """As weights and temperature say, and as much as is to be rehearsed on top."""
+        behind = len(self.rehearse.directions) if part == "train" and self.rehearse is not None else 0
+        own, rehearsed = tokens[: len(tokens) - behind], tokens[len(tokens) - behind :]
+        found = list(mixed(getattr(self, part), own))
+        if self.rehearse is not None and rehearsed:
+            whole = sum(own) / (1 - self.rehearse.share) * self.rehearse.share
+            found += [whole * count / sum(rehearsed) for count in rehearsed]
+        return found
+
+    def settings(self, part: str) -> Sequence[str]:
+        """With what the texts of all parts together decide: whether languages are asked for."""
+        return [*super().settings(part), *self.languages]
+
+    @property
+    def _learned(self) -> Mapping[str, Directed]:
+        """The texts that are learned from, by the keys of their tables."""
+        tables = self.tables("train")
+        return dict(chain.from_iterable(named_texts(table, key).items() for key, table in tables.items()))
+
+    def _readers(self, tables: Mapping[str, Directed | SeveralConfig]) -> Mapping[str, Reader[Pair]]:
+        asked = bool(self.languages)
+        found: dict[str, Reader[Pair]] = {}
+        for name, table in tables.items():
+            for key, text in named_texts(table, name).items():
+                found.update(text.pairs(key, asked=asked))
+        return found
+
+
+def _written(texts: Iterable[Directed]) -> tuple[str, ...]:
+    """The languages that texts are translated into, each once, in their order."""
+    return tuple(dict.fromkeys(each.target for text in texts for each in text.directions if each.target is not None))
+
+
+def _tags(texts: Iterable[Directed]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tag for text in texts for tag in text.tags))
 
 
 class PairTokenizerConfig(TokenizerConfig):

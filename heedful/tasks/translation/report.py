@@ -84,6 +84,16 @@ class TranslationReport(Report):
         return bleu_by_length(self.answers.texts, self.exam.references, self.lengths, metric=score)
 
     @cached_property
+    def by_text(self) -> Mapping[str, tuple[int, float]]:
+        """Of each text that the exam is made of: its sentences, and BLEU; none where there is one text."""
+        asking, found = self.exam.asking, {}
+        for name in dict.fromkeys(self.exam.names):
+            rows = [row for row, each in enumerate(self.exam.names) if each == name]
+            own, other = ([lines[row] for row in rows] for lines in (self.answers.texts, self.exam.references))
+            found[name] = len(rows), bleu(own, other, lowercase=asking.lowercase, tokenize=asking.tokenize).value
+        return found
+
+    @cached_property
     def band_intervals(self) -> list[Interval | None]:
         """Of the BLEU of each band; None for fewer than ten sentences."""
         return [self._interval(band) for band in self.bands]
@@ -105,6 +115,10 @@ class TranslationReport(Report):
         if self.perplexity is not None:
             lines.append(f"{'perplexity':<{width}}  {self.perplexity:>7.3f}  {'':<16}  of the references, per token")
         lines += [f"{count:,} of {self.exam.size:,} sentences: {note}" for note, count in self.answers.notes.items()]
+        if self.by_text:
+            lines += ["", "BLEU by text"]
+            width = max(map(len, self.by_text))
+            lines += [f"  {name:<{width}} {value:6.2f}  ({n:,} sentences)" for name, (n, value) in self.by_text.items()]
         lines += ["", "BLEU by words in the source"]
         for band in self.bands:
             end = f"to {band.longest}" if band.longest is not None else "or more"
@@ -121,6 +135,7 @@ class TranslationReport(Report):
             "intervals": [asdict(interval) for interval in self.scored.intervals],
             "error_rates": self.error_rates,
             "bleu_by_length": self.banded(),
+            **({"bleu_by_text": {name: value for name, (_, value) in self.by_text.items()}} if self.by_text else {}),
             "notes": dict(self.answers.notes),
         }
 

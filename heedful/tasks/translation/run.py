@@ -18,7 +18,7 @@ from heedful.data.corpus import Corpus, Encoding, pair_encoding
 from heedful.data.readers import Pair
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
-from heedful.errors import RunError
+from heedful.errors import RecipeError, RunError
 from heedful.metrics.translation import bleu
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
@@ -31,11 +31,13 @@ from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, examples
 from heedful.tasks.origin import Predecessor
 from heedful.tasks.searches import Length, build_length, build_search
 from heedful.tasks.translation.confidence import FILE, Confidence
+from heedful.tasks.translation.directions import by_tags
 from heedful.tasks.translation.exam import TranslationExam
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.fitting import Amount, chosen, going_on
 from heedful.tasks.translation.recipe import PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
+from heedful.tasks.translation.translations import Translation
 from heedful.tasks.writing import Score, Writing
 from heedful.values import Tokens
 
@@ -56,6 +58,11 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
     reported: ClassVar = TranslationReport
     compared: ClassVar = TranslationComparison
 
+    def tried(self, recipe: TranslationRecipe) -> str:
+        """With one of the languages, where there are several."""
+        languages = recipe.data.languages
+        return f'translate RUN --to {languages[0]} --text "..."' if languages else self.trial
+
     def fit(self, recipe: TranslationRecipe, means: Means) -> Settings:
         """A Transformer that suits the pairs and the time, or what suits a model that goes on."""
         amount = Amount.of(examples(recipe, "train"))
@@ -68,14 +75,21 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         assert given is None, "what is given to a translation run is taken"
         config = recipe.tokenizer
         assert isinstance(config, PairTokenizerConfig)
+        tags = recipe.data.tags
         if config.joint:
-            joint = config.learn(text for pair in _texts(recipe) for text in (pair.source, pair.target))
+            joint = config.learn((text for pair in _texts(recipe) for text in (pair.source, pair.target)), tags=tags)
             return {SOURCE: joint, TARGET: joint}
-        source = config.learn(pair.source for pair in _texts(recipe))
+        source = config.learn((pair.source for pair in _texts(recipe)), tags=tags)
         return {SOURCE: source, TARGET: config.written.learn(pair.target for pair in _texts(recipe))}
 
     def take(self, recipe: TranslationRecipe, given: Sequence[Tokenizer]) -> Vocabularies:
-        """One for each language, which may be the same."""
+        """One for each language, which may be the same; `RecipeError` where it has no piece for a tag of the data."""
+        for tag in recipe.data.tags:
+            if tag not in given[0].tags:
+                raise RecipeError(
+                    f"data: {tag} stands before sources, and the vocabulary of init has no such piece; give the table "
+                    "[tokenizer], so that one is learned"
+                )
         return dict(zip(self.words, given, strict=True))
 
     def likened(self, recipe: TranslationRecipe, origin: Predecessor) -> Settings:
@@ -115,19 +129,25 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
             batch_tokens=config.batch_tokens,
             seed=run.recipe.seed,
             device=device,
-            shares=[text.share for text in run.recipe.data.mixed("train").values()],
+            mixed=partial(run.recipe.data.amounts, "train"),
         )
 
     def exam(self, recipe: TranslationRecipe | None, asking: Asking) -> TranslationExam:
         """The text that a user names, or the recipe's."""
         if recipe is not None and asking.search is not None:
             asking.search(recipe.generation)
-        reader, part = asking.text, ""
-        if reader is None:
-            assert recipe is not None, "a file of translations is read beside a text"
-            part = recipe.data.measured
-            reader = recipe.data.reader(part)
-        return TranslationExam(list(reader), text=" and ".join(map(str, reader.paths)), part=part, asking=asking)
+        if asking.text is not None:
+            return TranslationExam(list(asking.text), text=" and ".join(map(str, asking.text.paths)), asking=asking)
+        assert recipe is not None, "a file of translations is read beside a text"
+        part = recipe.data.measured
+        texts = {name.removeprefix(f"{part}.texts."): list(each) for name, each in recipe.data.readers(part).items()}
+        return TranslationExam(
+            list(chain(*texts.values())),
+            text=" and ".join(map(str, dict.fromkeys(recipe.data.reader(part).paths))),
+            part=part,
+            asking=asking,
+            texts=[(name, len(pairs)) for name, pairs in texts.items()] if len(texts) > 1 else (),
+        )
 
     def face(self, run: TranslationRun, model: Model, *, step: int | None = None) -> Translator:
         """Sentences in, sentences out; what a finished model was calibrated by counts for it alone."""
@@ -182,11 +202,14 @@ def _validation_bleu(run: TranslationRun) -> Score:
     greedy, source = build_search(GreedyConfig(), run.tokenizer), run.text(SOURCE)
     pairs = [pair for pair in run.examples("validation") if pair.source and pair.target]
 
+    def translate(asked: Translator, pairs: Sequence[Pair]) -> Sequence[Translation]:
+        return asked.translate([pair.source for pair in pairs], search=greedy, length=Length(1.5, 10))
+
     def measure(model: nn.Module) -> dict[str, float]:
         assert isinstance(model, SequenceToSequence)
         translator = KIND.face(run, model)
-        known = [pair for pair in pairs if len(source.encode(pair.source)) < translator.max_source]
-        found = translator.translate([pair.source for pair in known], search=greedy, length=Length(1.5, 10))
+        known = [pair for pair in pairs if len(source.opened(pair.tags).encode(pair.source)) < translator.max_source]
+        found = by_tags(translator, known, tags=lambda pair: pair.tags, ask=translate)
         references = [pair.target for pair in known]
         lowercase = run.recipe.tokenizer.written.lowercase
         return {"bleu": bleu([each.text for each in found], references, lowercase=lowercase).value}

@@ -13,7 +13,13 @@ from heedful.data.mixing import Mixture
 
 def mixture(counts: list[int], shares: list[float], *, seed: int = 7) -> Mixture:
     tokens = np.random.default_rng(sum(counts)).integers(1, 60, size=sum(counts))
-    return Mixture(tokens, counts, shares, seed)
+    return Mixture(tokens, counts, amounts(tokens, counts, shares), seed)
+
+
+def amounts(tokens: np.ndarray, counts: list[int], shares: list[float]) -> list[float]:
+    """Of the first text all there is, and of each other one a share of the whole."""
+    first = int(tokens[: counts[0]].sum())
+    return [first, *(first / (1 - sum(shares)) * share for share in shares)]
 
 
 def of_texts(made: Mixture, rows: np.ndarray) -> list[np.ndarray]:
@@ -49,7 +55,7 @@ def test_an_epoch_has_the_first_text_once_and_of_the_others_their_shares(
 @pytest.mark.parametrize(("first", "other", "share"), [(100, 37, 0.3), (100, 1000, 0.3), (30, 7, 0.9), (5, 5, 0.5)])
 def test_no_example_comes_again_before_all_have_come(first: int, other: int, share: float) -> None:
     made = mixture([first, other], [share])
-    (take,) = made.taken
+    _, take = made.taken
     seen: Counter[int] = Counter()
     for epoch in range(max(4, 3 * other // take)):
         rows = of_texts(made, made.rows(epoch))[1]
@@ -61,7 +67,7 @@ def test_no_example_comes_again_before_all_have_come(first: int, other: int, sha
 
 def test_passes_have_orders_of_their_own() -> None:
     made = mixture([40, 40], [0.5])
-    (take,) = made.taken
+    _, take = made.taken
     drawn = np.concatenate([made.rows(epoch)[40:] for epoch in range(12)])[: 40 * (12 * take // 40)]
     orders = drawn.reshape(-1, 40)
     assert len(orders) > 3
@@ -74,11 +80,11 @@ def test_seed_and_epoch_decide_and_texts_differ() -> None:
     assert np.array_equal(made.rows(5), mixture([60, 200, 200], [0.2, 0.2]).rows(5))
     assert not np.array_equal(made.rows(5), made.rows(6))
     assert not np.array_equal(made.rows(5), other.rows(5))
-    alike = Mixture(np.full(460, 5), [60, 200, 200], [0.2, 0.2], seed=7)
+    alike = Mixture(np.full(460, 5), [60, 200, 200], [300, 100, 100], seed=7)
     _, one, two = of_texts(alike, alike.rows(0))
     assert len(one) == len(two) == 20
     assert set(one - 60) != set(two - 260)
 
 
 def test_a_tiny_share_still_has_an_example() -> None:
-    assert mixture([3, 500], [1e-6]).taken == (1,)
+    assert mixture([3, 500], [1e-6]).taken == (3, 1)

@@ -30,7 +30,7 @@ def told(table: dict[str, object]) -> dict[str, object]:
 
 
 def pairs(path: str, **languages: str) -> list[tuple[str, str]]:
-    return [(source, target) for source, target, _ in Confirmed(Path(path), **languages)]
+    return [pair[:2] for pair in Confirmed(Path(path), **languages)]
 
 
 def test_only_what_somebody_confirmed_is_learned() -> None:
@@ -87,7 +87,7 @@ def test_a_recipe_knows_the_kind_by_the_name(table: dict[str, object], kind: str
     [
         ({"path": "a.tmx"}, "source_language"),
         ({"path": "a.tmx", "source_language": "en", "target_language": "en"}, "another language"),
-        ({"path": "a.po", "target_language": "en"}, "source_language"),
+        ({"path": "a.po", "both_ways": True}, "source_language"),
     ],
 )
 def test_languages_must_be_said(table: dict[str, object], sentence: str) -> None:

@@ -154,7 +154,7 @@ def test_paths_are_counted_from_the_recipe_or_from_the_current_folder(
     here.mkdir()
     monkeypatch.chdir(here)
     data = load_recipe(Path("../recipes/r.toml"), ["--data.validation.source", "mine.en", "--output", "out"])
-    assert data.data.train.model_dump() == {
+    assert data.data.train.model_dump(include={"kind", "source", "target"}) == {
         "kind": "lines",
         "source": tmp_path / "texts/train.en",
         "target": Path("/texts/train.de"),
@@ -187,7 +187,7 @@ def test_values_become_what_their_keys_expect(minimal: Path) -> None:
     assert recipe.output == Path("2024")
     assert recipe.training.tensorboard is True
     assert (recipe.training.clip, type(recipe.training.clip)) == (2.0, float)
-    assert recipe.data.test.model_dump(exclude={"path"}) == {
+    assert recipe.data.test.model_dump(include={"kind", "source_field", "target_field"}) == {
         "kind": "jsonl",
         "source_field": "true",
         "target_field": "[x]",
