@@ -146,6 +146,7 @@ PROTECTION = "tests/unit/localisation/test_protection.py"
 PROTECTING = "tests/unit/tasks/test_protecting.py"
 DOCUMENTS = "tests/unit/localisation/test_documents.py"
 UNITS = "tests/unit/localisation/test_units.py"
+OFFICE = "tests/unit/localisation/test_office.py"
 
 COSTS = (
     Mutant(
@@ -4215,6 +4216,65 @@ TRANSLATORS = (
     ),
 )
 
+LETTERS = (
+    Mutant(
+        "office: runs that differ in their language alone are a pair of codes",
+        "localisation/docx.py",
+        'frozenset(["lang", "noProof", "rPrChange"])',
+        'frozenset(["noProof", "rPrChange"])',
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: copies of text boxes for older programs are translated",
+        "localisation/docx.py",
+        'frozenset(("Fallback", "del", "moveFrom"))',
+        'frozenset(("del", "moveFrom"))',
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: results of all fields are text",
+        "localisation/docx.py",
+        "words[0].upper() in _FOLLOWED and ",
+        "",
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: text of a pair is written with the usual look",
+        "localisation/docx.py",
+        "looks.append(raw)",
+        "looks.append(looks[0])",
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: a paragraph loses what was filled inside of it",
+        "localisation/office.py",
+        "parts += [self.content.text[start : edit.start], edit.text]",
+        "parts += [self.content.text[start : edit.stop]]",
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: what was deleted is translated",
+        "localisation/odf.py",
+        '"tracked-changes", "deletion"',
+        '"nothing"',
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: styles that say who wrote what are looks",
+        "localisation/odf.py",
+        '_EMPTY.sub("", _INVISIBLE.sub("", text[style.inside : style.inside_stop]))',
+        '_EMPTY.sub("", text[style.inside : style.inside_stop])',
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: what unpacks to more than is read is unpacked",
+        "localisation/archives.py",
+        "if sum(member.file_size for member in members) > MOST_BYTES:",
+        "if False:",
+        (OFFICE,),
+    ),
+)
+
 CONSTRAINED = (
     Mutant(
         "bans: what is forbidden makes the rest more probable",
@@ -4248,6 +4308,7 @@ CONSTRAINED = (
 MUTANTS = (
     *ADAPTED,
     *TRANSLATORS,
+    *LETTERS,
     *CONSTRAINED,
     *NATIVE,
     *CORPORA,

@@ -76,6 +76,8 @@ def documents(given: Arguments) -> list[Path]:
 
 def check(given: Arguments, found: Sequence[Path]) -> None:
     """`RecipeError` where something else was given that does not go with a file, or with this one."""
+    from heedful.localisation.files import BINARY
+
     path = found[0]
     if len(found) > 1:
         raise RecipeError(f"{found[1]}: one file is filled at a time; call the command for each")
@@ -85,6 +87,8 @@ def check(given: Arguments, found: Sequence[Path]) -> None:
         raise RecipeError(f"--format jsonl: {path} is written in its own format; leave the option away")
     if len(given.runs) == len(found) and given.input is None:
         raise RecipeError(f"heedful translate: needs a run before {path}; write heedful translate RUN {path}")
+    if given.output is None and path.suffix.lower() in BINARY and sys.stdout.isatty():
+        raise RecipeError(f"{path}: is no text that a terminal could show; name a file for it with -o")
     if given.output is not None and given.output.exists() and path.exists() and given.output.samefile(path):
         raise RecipeError(f"--output: {path} is read as well; choose another file")
     if path.suffix.lower() != ".tmx" and (given.filling.source_language or given.filling.target_language):

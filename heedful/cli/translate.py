@@ -31,7 +31,7 @@ class Arguments(FileOptions):
     """
 
     runs: PositionalPaths
-    """run folders, of which several translate together; and, to be filled, a PO, XLIFF, TMX, SRT or HTML file"""
+    """run folders, of which several translate together; and a PO, XLIFF, TMX, SRT, HTML, DOCX or ODT to be filled"""
     text: TextsBehind = ()
     """sentences to translate instead of a file; they may also stand behind the runs, without the option"""
     format: Literal["text", "jsonl"] = "text"
