@@ -147,6 +147,7 @@ PROTECTING = "tests/unit/tasks/test_protecting.py"
 DOCUMENTS = "tests/unit/localisation/test_documents.py"
 UNITS = "tests/unit/localisation/test_units.py"
 OFFICE = "tests/unit/localisation/test_office.py"
+PARQUET = "tests/unit/data/test_parquet.py"
 
 COSTS = (
     Mutant(
@@ -4275,6 +4276,37 @@ LETTERS = (
     ),
 )
 
+COLUMNS = (
+    Mutant(
+        "parquet: rows are counted anew in each piece",
+        "data/parquet.py",
+        "                    for source, target in zip(",
+        "                    number = 0\n                    for source, target in zip(",
+        (PARQUET,),
+    ),
+    Mutant(
+        "parquet: what is no text is read",
+        "data/parquet.py",
+        "if kinds[0] not in _TEXTS and not any(",
+        "if False and not any(",
+        (PARQUET,),
+    ),
+    Mutant(
+        "parquet: a text of white space is no empty side",
+        "data/parquet.py",
+        "text is not None and text.strip()",
+        "text is not None",
+        (PARQUET,),
+    ),
+    Mutant(
+        "parquet: a file is read whole",
+        "data/parquet.py",
+        "file.iter_batches(_ROWS, columns=list(self._fields))",
+        "file.read(columns=list(self._fields)).to_batches()",
+        (PARQUET,),
+    ),
+)
+
 CONSTRAINED = (
     Mutant(
         "bans: what is forbidden makes the rest more probable",
@@ -4309,6 +4341,7 @@ MUTANTS = (
     *ADAPTED,
     *TRANSLATORS,
     *LETTERS,
+    *COLUMNS,
     *CONSTRAINED,
     *NATIVE,
     *CORPORA,

@@ -79,6 +79,24 @@ class JsonlConfig(Section):
         return JsonLines(self.path, source_field=self.source_field, target_field=self.target_field)
 
 
+class ParquetConfig(Section):
+    """One Parquet file, of which two columns are the pair; read by pyarrow, `pip install "heedful[parquet]"`."""
+
+    kind: Literal["parquet"] = "parquet"
+    path: InputPath
+    """the file"""
+    source_field: Name
+    """name of the column that holds the source sentence"""
+    target_field: Annotated[Name, _other_than("source_field", "column")]
+    """name of the column that holds its translation"""
+
+    def reader(self) -> Reader[Pair]:
+        """A pair for each row."""
+        from heedful.data.parquet import ParquetColumns
+
+        return ParquetColumns(self.path, source_field=self.source_field, target_field=self.target_field)
+
+
 class TmxConfig(Section):
     """A translation memory in TMX, plain or gzipped."""
 
@@ -128,6 +146,7 @@ class XliffConfig(Section):
 _BY_ENDING = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".parquet": "parquet",
     ".tmx": "tmx",
     ".po": "po",
     ".xlf": "xliff",
@@ -140,7 +159,7 @@ def _kind_of_text(table: Mapping[str, Any]) -> str | None:
     if "source" in table or "target" in table:
         return "lines"
     if "source_field" in table or "target_field" in table:
-        return "jsonl"
+        return "parquet" if str(table.get("path")).lower().endswith(".parquet") else "jsonl"
     if "source_language" in table or "target_language" in table:
         return "tmx"
     if "path" not in table:
@@ -162,6 +181,10 @@ class MixedJsonlConfig(Mixed, JsonlConfig):
     """One file with a JSON object on each line, plain or gzipped."""
 
 
+class MixedParquetConfig(Mixed, ParquetConfig):
+    """One Parquet file, of which two columns are the pair; read by pyarrow, `pip install "heedful[parquet]"`."""
+
+
 class MixedTmxConfig(Mixed, TmxConfig):
     """A translation memory in TMX, plain or gzipped."""
 
@@ -175,12 +198,18 @@ class MixedXliffConfig(Mixed, XliffConfig):
 
 
 ParallelTextConfig = Annotated[
-    LinesConfig | TsvConfig | JsonlConfig | TmxConfig | PoConfig | XliffConfig,
+    LinesConfig | TsvConfig | JsonlConfig | ParquetConfig | TmxConfig | PoConfig | XliffConfig,
     Field(discriminator="kind"),
     kind_from(_kind_of_text),
 ]
 MixedTextConfig = Annotated[
-    MixedLinesConfig | MixedTsvConfig | MixedJsonlConfig | MixedTmxConfig | MixedPoConfig | MixedXliffConfig,
+    MixedLinesConfig
+    | MixedTsvConfig
+    | MixedJsonlConfig
+    | MixedParquetConfig
+    | MixedTmxConfig
+    | MixedPoConfig
+    | MixedXliffConfig,
     Field(discriminator="kind"),
     kind_from(_kind_of_text),
 ]
