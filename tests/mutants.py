@@ -4299,6 +4299,13 @@ COLUMNS = (
         (PARQUET,),
     ),
     Mutant(
+        "parquet: columns that are named are taken in the order of the table",
+        "data/forms/parquet.py",
+        "names = tuple(columns or shapes[0].texts)",
+        "names = tuple(name for name in shapes[0].texts if not columns or name in columns)",
+        (PARQUET,),
+    ),
+    Mutant(
         "parquet: a file is read whole",
         "data/parquet.py",
         "file.iter_batches(_ROWS, columns=list(self._fields))",

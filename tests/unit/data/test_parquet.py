@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tracemalloc
 from pathlib import Path
@@ -11,11 +12,14 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from heedful.__main__ import main
 from heedful.cli.options import TextOptions
 from heedful.data import parquet as reading
+from heedful.data.forms.glance import glance
 from heedful.data.parquet import ParquetColumns
-from heedful.errors import DataError, MissingExtraError, RecipeError
-from heedful.recipes.load import recipe_from
+from heedful.errors import DataError, HeedfulError, MissingExtraError, RecipeError
+from heedful.recipes.load import load_recipe, recipe_from
+from heedful.recipes.proposals import proposals
 
 
 def put(path: Path, columns: dict[str, Any], **options: Any) -> Path:
@@ -104,3 +108,46 @@ def test_a_recipe_reads_it(tmp_path: Path) -> None:
 def test_commands_that_read_pairs_read_it(tmp_path: Path) -> None:
     path = put(tmp_path / "a.parquet", {"source": ["a"], "target": ["b"]})
     assert [pair[:2] for pair in TextOptions(data=path).reader()] == [("a", "b")]
+
+
+ENGLISH = [f"the black dog number {number} sleeps in the house" for number in range(120)]
+GERMAN = [f"der schwarze Hund Nummer {number} schl\xe4ft in dem Haus" for number in range(120)]
+
+
+def found(path: Path, *columns: str) -> Any:
+    return proposals([glance(path)], task="translation", columns=columns)[0].found
+
+
+def test_two_columns_of_text_are_parallel_text(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.parquet", {"id": list(range(120)), "one": ENGLISH, "two": GERMAN})
+    corpus = found(path)
+    assert corpus.taken == "column one becomes two (English (en) to German (de))"
+    assert corpus.table(["a.parquet"]) == {"path": "a.parquet", "source_field": "one", "target_field": "two"}
+    examples = list(corpus.examples("train"))
+    assert [example.texts for example in examples] == list(zip(ENGLISH, GERMAN, strict=True))
+    assert examples[7].raw == {"one": ENGLISH[7], "two": GERMAN[7]}
+    assert corpus.place("train", examples[7]) == f"{path}:8"
+    assert found(path, "two", "one").columns == ("two", "one")
+
+
+def test_which_of_many_columns(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.parquet", {"en": ENGLISH, "de": GERMAN, "note": ["x"] * 120})
+    with pytest.raises(HeedfulError, match="its columns of text: en, de, note; say which"):
+        found(path)
+    assert found(path, "en", "de").columns == ("en", "de")
+    with pytest.raises(RecipeError, match="has no column of text 'fr'; there: en, de, note"):
+        found(path, "en", "fr")
+
+
+def test_commands_that_look_at_files_take_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    put(Path("a.parquet"), {"en": [*ENGLISH, None], "de": [*GERMAN, "leer"]})
+    assert main(["filter", "a.parquet", "-o", "clean"]) == 0
+    kept = [json.loads(line) for line in Path("clean/train.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert kept == [{"en": one, "de": two} for one, two in zip(ENGLISH, GERMAN, strict=True)]
+    assert main(["split", "a.parquet", "-o", "parts", "--validation", "10", "--test", "10"]) == 0
+    assert len(Path("parts/validation.jsonl").read_text(encoding="utf-8").splitlines()) == 10
+    assert main(["new", "a.parquet", "-o", "made/recipe.toml"]) == 0
+    recipe = load_recipe(Path("made/recipe.toml"))
+    assert recipe.data.train.source_field == "en"
+    assert len(list(recipe.data.reader("train"))) > 50
