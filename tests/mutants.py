@@ -4280,15 +4280,15 @@ COLUMNS = (
     Mutant(
         "parquet: rows are counted anew in each piece",
         "data/parquet.py",
-        "                    for source, target in zip(",
-        "                    number = 0\n                    for source, target in zip(",
+        "                for source, target in zip(",
+        "                number = 0\n                for source, target in zip(",
         (PARQUET,),
     ),
     Mutant(
         "parquet: what is no text is read",
         "data/parquet.py",
-        "if kinds[0] not in _TEXTS and not any(",
-        "if False and not any(",
+        "if not _is_text(kinds[0]):",
+        "if False:",
         (PARQUET,),
     ),
     Mutant(
