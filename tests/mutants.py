@@ -146,6 +146,8 @@ PROTECTION = "tests/unit/localisation/test_protection.py"
 PROTECTING = "tests/unit/tasks/test_protecting.py"
 DOCUMENTS = "tests/unit/localisation/test_documents.py"
 UNITS = "tests/unit/localisation/test_units.py"
+OFFICE = "tests/unit/localisation/test_office.py"
+PARQUET = "tests/unit/data/test_parquet.py"
 
 COSTS = (
     Mutant(
@@ -4275,6 +4277,103 @@ TRANSLATORS = (
     ),
 )
 
+LETTERS = (
+    Mutant(
+        "office: runs that differ in their language alone are a pair of codes",
+        "localisation/docx.py",
+        'frozenset(["lang", "noProof", "rPrChange"])',
+        'frozenset(["noProof", "rPrChange"])',
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: copies of text boxes for older programs are translated",
+        "localisation/docx.py",
+        'frozenset(("Fallback", "del", "moveFrom"))',
+        'frozenset(("del", "moveFrom"))',
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: results of all fields are text",
+        "localisation/docx.py",
+        "words[0].upper() in _FOLLOWED and ",
+        "",
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: text of a pair is written with the usual look",
+        "localisation/docx.py",
+        "looks.append(raw)",
+        "looks.append(looks[0])",
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: a paragraph loses what was filled inside of it",
+        "localisation/office.py",
+        "parts += [self.content.text[start : edit.start], edit.text]",
+        "parts += [self.content.text[start : edit.stop]]",
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: what was deleted is translated",
+        "localisation/odf.py",
+        '"tracked-changes", "deletion"',
+        '"nothing"',
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: styles that say who wrote what are looks",
+        "localisation/odf.py",
+        '_EMPTY.sub("", _INVISIBLE.sub("", text[style.inside : style.inside_stop]))',
+        '_EMPTY.sub("", text[style.inside : style.inside_stop])',
+        (OFFICE,),
+    ),
+    Mutant(
+        "office: what unpacks to more than is read is unpacked",
+        "localisation/archives.py",
+        "if sum(member.file_size for member in members) > MOST_BYTES:",
+        "if False:",
+        (OFFICE,),
+    ),
+)
+
+COLUMNS = (
+    Mutant(
+        "parquet: rows are counted anew in each piece",
+        "data/parquet.py",
+        "                for source, target in zip(",
+        "                number = 0\n                for source, target in zip(",
+        (PARQUET,),
+    ),
+    Mutant(
+        "parquet: what is no text is read",
+        "data/parquet.py",
+        "if not _is_text(kinds[0]):",
+        "if False:",
+        (PARQUET,),
+    ),
+    Mutant(
+        "parquet: a text of white space is no empty side",
+        "data/parquet.py",
+        "text is not None and text.strip()",
+        "text is not None",
+        (PARQUET,),
+    ),
+    Mutant(
+        "parquet: columns that are named are taken in the order of the table",
+        "data/forms/parquet.py",
+        "names = tuple(columns or shapes[0].texts)",
+        "names = tuple(name for name in shapes[0].texts if not columns or name in columns)",
+        (PARQUET,),
+    ),
+    Mutant(
+        "parquet: a file is read whole",
+        "data/parquet.py",
+        "file.iter_batches(_ROWS, columns=list(self._fields))",
+        "file.read(columns=list(self._fields)).to_batches()",
+        (PARQUET,),
+    ),
+)
+
 CONSTRAINED = (
     Mutant(
         "bans: what is forbidden makes the rest more probable",
@@ -4308,6 +4407,8 @@ CONSTRAINED = (
 MUTANTS = (
     *ADAPTED,
     *TRANSLATORS,
+    *LETTERS,
+    *COLUMNS,
     *CONSTRAINED,
     *NATIVE,
     *CORPORA,

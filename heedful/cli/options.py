@@ -154,8 +154,8 @@ class TextOptions:
     target: MaybePath = None
     """file of their translations, line by line"""
     data: MaybePath = None
-    """instead of both, a TSV file (source, tab, target; - is one on standard input), or a JSONL file with fields source
-    and target"""
+    """instead of both, a TSV file (source, tab, target; - is one on standard input), or a JSONL or Parquet file with
+    fields source and target"""
     direction: DirectionOptions = field(default_factory=DirectionOptions)
 
     @property
@@ -179,6 +179,10 @@ class TextOptions:
         from heedful.data.readers import JsonLines, LineAligned, TabSeparated
 
         if self.data is not None and self.source is None and self.target is None:
+            if self.data.suffix.lower() == ".parquet":
+                from heedful.data.parquet import ParquetColumns
+
+                return ParquetColumns(self.data)
             name = self.data.name.removesuffix(".gz")
             return JsonLines(self.data) if name.endswith((".jsonl", ".ndjson")) else TabSeparated(self.data)
         if self.data is None and self.source is not None and self.target is not None:

@@ -9,22 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
+from heedful.cli import filled
 from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPaths, TextsBehind, parse, require_least
 from heedful.cli.directions import DirectionOptions
+from heedful.cli.filled import FillingOptions
 from heedful.cli.lines import STANDARD_INPUT, FileOptions
 from heedful.cli.options import SearchOptions
-from heedful.cli.output import say, shown
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.localisation.documents import Document
     from heedful.tasks.translation.protecting import ProtectedLines
     from heedful.tasks.translation.translations import Sentence, Translation, TranslationLines
-
-_SHOWN: Final = 5
-"""Units that were not translated, of which places are told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +32,7 @@ class Arguments(FileOptions):
     """
 
     runs: PositionalPaths
-    """run folders, of which several translate together; and, to be filled, a PO, XLIFF, TMX, SRT or HTML file"""
+    """run folders, of which several translate together; and a PO, XLIFF, TMX, SRT, HTML, DOCX or ODT to be filled"""
     text: TextsBehind = ()
     """sentences to translate instead of a file; they may also stand behind the runs, without the option"""
     format: Literal["text", "jsonl"] = "text"
@@ -66,12 +63,7 @@ class Arguments(FileOptions):
     """of sampling"""
     protect: bool = False
     """keep placeholders (%s, {name}, tags, addresses, numbers) whatever the model does; always done in files"""
-    retranslate: Literal["nothing", "review", "all"] = "nothing"
-    """of a file: which translations are made anew: none, those to be reviewed (fuzzy ones), or all"""
-    source_language: MaybeText = None
-    """of a TMX file: the language that is read, as in en or en-GB"""
-    target_language: MaybeText = None
-    """of a TMX file: the language that is written"""
+    filling: FillingOptions = field(default_factory=FillingOptions)
     batch_tokens: int = 4096
     """source tokens translated at one time, padding included"""
     step: MaybeInt = None
@@ -82,7 +74,7 @@ class Arguments(FileOptions):
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful translate")
-    documents = _documents(given)
+    documents = filled.documents(given)
     _check(given, documents)
     runs = [path for path in given.runs if path not in documents]
 
@@ -91,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.tasks.translation.face import Translator
 
     keep_pages()
-    document = _read(documents[0], given) if documents else None
+    document = given.filling.read(documents[0]) if documents else None
     inputs = None if document else _inputs(given)
     translator = given.direction.of(given.computing.load(Translator, *runs, use="translates", step=given.step))
     searching = given.searching
@@ -112,7 +104,7 @@ def run(arguments: Sequence[str]) -> int:
             tick=tick,
         )
         if document is not None:
-            return _fill(document, lines, given)
+            return given.filling.fill(document, _protected(lines, given).protecting, output=given.output)
         assert inputs is not None
         if given.protect:
             return given.answer(_protected(lines, given), inputs, as_json=given.format == "jsonl")
@@ -129,14 +121,6 @@ def _choice(given: Arguments) -> Callable[[Translation], Translation] | None:
     return partial(least_risk, utility=ChrF() if given.utility == "chrf" else SentenceBLEU(), keep=given.n_best)
 
 
-def _documents(given: Arguments) -> list[Path]:
-    """The files to be filled, by their names."""
-    from heedful.localisation.files import is_document
-
-    named = [path for path in given.runs if is_document(path) and not path.is_dir()]
-    return [*named, *([given.input] if given.input is not None and is_document(given.input) else [])]
-
-
 def _check(given: Arguments, documents: Sequence[Path]) -> None:
     if given.prefixes == STANDARD_INPUT and not given.text and given.input in (None, STANDARD_INPUT):
         raise RecipeError("--prefixes: standard input cannot hold the sentences too; name a file with --input")
@@ -149,13 +133,9 @@ def _check(given: Arguments, documents: Sequence[Path]) -> None:
     if given.protect or documents:
         _check_protected(given, "--protect" if not documents else str(documents[0]))
     if documents:
-        _check_document(given, documents)
+        filled.check(given, documents)
         return
-    for name in ("source_language", "target_language"):
-        if getattr(given, name) is not None:
-            raise RecipeError(f"--{name.replace('_', '-')}: belongs to a TMX file; name one behind the run")
-    if given.retranslate != "nothing":
-        raise RecipeError("--retranslate: belongs to a file that has translations; name one behind the run")
+    given.filling.require_none()
 
 
 def _check_terms(given: Arguments) -> None:
@@ -180,28 +160,6 @@ def _check_protected(given: Arguments, place: str) -> None:
             raise RecipeError(f"--{name.replace('_', '-')}: cannot be together with {place}; leave one of them away")
 
 
-def _check_document(given: Arguments, documents: Sequence[Path]) -> None:
-    path = documents[0]
-    if len(documents) > 1:
-        raise RecipeError(f"{documents[1]}: one file is filled at a time; call the command for each")
-    if given.text or (given.input is not None and given.input != path):
-        raise RecipeError(f"{path}: is a file to be filled, and there is other text too; give one of them")
-    if given.format == "jsonl":
-        raise RecipeError(f"--format jsonl: {path} is written in its own format; leave the option away")
-    if len(given.runs) == len(documents) and given.input is None:
-        raise RecipeError(f"heedful translate: needs a run before {path}; write heedful translate RUN {path}")
-    if given.output is not None and given.output.exists() and path.exists() and given.output.samefile(path):
-        raise RecipeError(f"--output: {path} is read as well; choose another file")
-    if path.suffix.lower() != ".tmx" and (given.source_language or given.target_language):
-        raise RecipeError(f"--source-language, --target-language: {path} says its languages itself; leave them away")
-
-
-def _read(path: Path, given: Arguments) -> Document:
-    from heedful.localisation.files import read_document
-
-    return read_document(path, source=given.source_language, target=given.target_language)
-
-
 def _protected(lines: TranslationLines, given: Arguments) -> ProtectedLines:
     from heedful.tasks.translation.protecting import ProtectedLines, Protecting
     from heedful.tasks.translation.translations import Sentence
@@ -212,26 +170,6 @@ def _protected(lines: TranslationLines, given: Arguments) -> ProtectedLines:
         return [found for _, found in lines.answers([add(Sentence(text)) for text in texts], first=1)]
 
     return ProtectedLines(Protecting(lines.translator, translate))
-
-
-def _fill(document: Document, lines: TranslationLines, given: Arguments) -> int:
-    """Writes the document with its gaps filled, and says on standard error what became of it."""
-    from heedful.store import write_whole
-    from heedful.tasks.translation.filling import fill
-
-    filled = fill(document, _protected(lines, given).protecting, retranslate=given.retranslate)
-    if given.output is None:
-        sys.stdout.buffer.write(filled.content)
-        sys.stdout.flush()
-    else:
-        write_whole(given.output, filled.content)
-    for line in filled.told:
-        say(line)
-    for place in filled.left[:_SHOWN]:
-        say(f"  {shown(place)}")
-    if len(filled.left) > _SHOWN:
-        say(f"  and {len(filled.left) - _SHOWN:,} more")
-    return 0
 
 
 def _inputs(given: Arguments) -> Iterator[Sentence]:

@@ -27,7 +27,7 @@ class Unit:
         source: what is translated.
         target: its translation; None where there is none, or where the file has no room for a second language.
         state: how far the translation is.
-        place: `file:line`.
+        place: `file:line`; in an office document `file:paragraph`.
         name: what the file calls it: an id, a context, the number of a subtitle.
         notes: what is said to translators.
         translatable: whether the file wants it translated.
@@ -57,7 +57,6 @@ class Document(ABC):
     Abstract: each format finds its units and says how they are filled.
 
     Args:
-        content: of the file.
         path: where it is, for messages.
     """
 
@@ -67,8 +66,7 @@ class Document(ABC):
     accelerators: bool = True
     """Whether a sign before a letter may mean that this letter chooses the text from a menu."""
 
-    def __init__(self, content: Content, path: Path) -> None:
-        self.content = content
+    def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
@@ -86,6 +84,21 @@ class Document(ABC):
         Raises:
             DataError: the encoding of the file has no way to write a letter of them.
         """
+
+
+class TextDocument(Document):
+    """A document that is text; filling it is a few edits of that.
+
+    Abstract: each format finds its units and says which edits fill them.
+
+    Args:
+        content: of the file.
+        path: where it is, for messages.
+    """
+
+    def __init__(self, content: Content, path: Path) -> None:
+        super().__init__(path)
+        self.content = content
 
     def edited(self, edits: Iterable[Edit]) -> bytes:
         """The file after edits that do not overlap; those of one place come in the order in which they are given."""

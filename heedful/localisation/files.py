@@ -8,7 +8,9 @@ from typing import Final
 
 from heedful.errors import DataError
 from heedful.localisation.documents import Document
+from heedful.localisation.docx import read_docx
 from heedful.localisation.html import Html
+from heedful.localisation.odf import read_odf
 from heedful.localisation.po import Po
 from heedful.localisation.srt import Srt
 from heedful.localisation.tmx import Tmx
@@ -23,7 +25,13 @@ _READERS: Final[Mapping[str, Callable[[Path], Document]]] = {
     ".html": Html.read,
     ".htm": Html.read,
     ".xhtml": Html.read,
+    ".docx": read_docx,
+    ".docm": read_docx,
+    ".odt": read_odf,
+    ".odp": read_odf,
 }
+BINARY: Final = frozenset((".docx", ".docm", ".odt", ".odp"))
+"""How the names of those end that are no text."""
 ENDINGS: Final = frozenset((*_READERS, ".tmx"))
 """How the names of documents end."""
 

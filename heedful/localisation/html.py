@@ -10,7 +10,7 @@ from html import unescape
 from pathlib import Path
 from typing import Final, Self, final
 
-from heedful.localisation.documents import Document, Edit, Unit
+from heedful.localisation.documents import Edit, TextDocument, Unit
 from heedful.localisation.encodings import Content, decoded, read_bytes
 from heedful.localisation.segments import Code, Segment, codes
 
@@ -62,7 +62,7 @@ class _Place:
 
 
 @final
-class Html(Document):
+class Html(TextDocument):
     """Blocks of text and attributes, of which translations take the place.
 
     What is between two tags of blocks is a unit, with inline tags as codes. Scripts, styles, code and whatever says

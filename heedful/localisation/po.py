@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Self, final
 
 from heedful.errors import DataError
-from heedful.localisation.documents import Document, Edit, State, Unit
+from heedful.localisation.documents import Edit, State, TextDocument, Unit
 from heedful.localisation.encodings import Content, decoded, read_bytes
 from heedful.localisation.plurals import GERMANIC, Plurals, plurals
 from heedful.localisation.segments import Segment
@@ -62,7 +62,7 @@ class _Form:
 
 
 @final
-class Po(Document):
+class Po(TextDocument):
     """Messages with their translations; each plural form is a unit.
 
     Obsolete messages (`#~`) and the header are none. What the header says of plural forms decides how many a message

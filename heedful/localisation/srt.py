@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Self, final
 
 from heedful.errors import DataError
-from heedful.localisation.documents import Document, Edit, Unit
+from heedful.localisation.documents import Edit, TextDocument, Unit
 from heedful.localisation.encodings import Content, decoded, read_bytes
 from heedful.localisation.segments import Segment
 
@@ -21,7 +21,7 @@ _CUE: Final = re.compile(
 
 
 @final
-class Srt(Document):
+class Srt(TextDocument):
     """Subtitles, of which translations take the place; times and numbers stay."""
 
     keeps_source = False

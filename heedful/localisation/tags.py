@@ -117,13 +117,12 @@ def read_xml(path: Path) -> Content:
     Raises:
         DataError: it is not, or declares entities.
     """
-    data = read_bytes(path)
+    return judged(read_bytes(path), path)
+
+
+def judged(data: bytes, path: Path) -> Content:
+    """The same of the bytes of a file."""
     _judge(data, path)
-    return xml_content(data, path)
-
-
-def xml_content(data: bytes, path: Path) -> Content:
-    """Bytes of a file that is known to be well formed."""
     mark, encoding = marked(data)
     found = _DECLARED.search(data[len(mark) :] if not encoding or encoding == "utf-8" else b"")
     return decoded(data, path=path, declared=encoding or (found[1].decode() if found else None), escapes=True)
@@ -164,11 +163,11 @@ def _judge(data: bytes, path: Path) -> None:
         raise DataError(f"{path}: declares an encoding that cannot be read ({error}); convert it to UTF-8") from None
 
 
-def root(text: str, name: str, *, path: Path) -> Element:
-    """The element around all others, without what it encloses; `DataError` where it has another name."""
+def root(text: str, name: str | None = None, *, path: Path) -> Element:
+    """The element around all others, without what it encloses; `DataError` where it has another name than needed."""
     found = next(each for each in _MARKUP.finditer(text) if each["open"] is not None)
     element = Element(found["open"], _attributes(found), None, found.start(), found.end())
-    if element.name != name:
+    if name is not None and element.name != name:
         raise DataError(f"{path}: begins with <{element.tag}> where <{name}> is needed; is it the right file?")
     return element
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Self, final
 
 from heedful.errors import DataError
-from heedful.localisation.documents import Document, Edit, State, Unit
+from heedful.localisation.documents import Edit, State, TextDocument, Unit
 from heedful.localisation.encodings import Content
 from heedful.localisation.inline import TMX, is_filled, written
 from heedful.localisation.segments import Segment
@@ -30,7 +30,7 @@ class _Place:
 
 
 @final
-class Tmx(Document):
+class Tmx(TextDocument):
     """The units of a memory that say something in one language, for another one.
 
     A language is asked for as `en` or `en-GB`. One without a region is also found with any, one with a region also

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Final, final
 
 from heedful.errors import DataError
-from heedful.localisation.documents import Document, Edit, State, Unit
+from heedful.localisation.documents import Edit, State, TextDocument, Unit
 from heedful.localisation.encodings import Content
 from heedful.localisation.inline import XLIFF_1, XLIFF_2, Inline, is_filled, written
 from heedful.localisation.segments import Segment
@@ -42,7 +42,7 @@ class _Place:
     behind: int
 
 
-class Xliff(Document):
+class Xliff(TextDocument):
     """Units with source and target, and inline codes that both have.
 
     Abstract: the versions differ in where a segment stands and in how its state is told.

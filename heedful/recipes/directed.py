@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from heedful.recipes.parallel import (
     JsonlConfig,
     LinesConfig,
+    ParquetConfig,
     PoConfig,
     TmxConfig,
     TsvConfig,
@@ -122,6 +123,10 @@ class DirectedJsonlConfig(Directed, JsonlConfig):
     """One file with a JSON object on each line, plain or gzipped; a name with stars stands for several."""
 
 
+class DirectedParquetConfig(Directed, ParquetConfig):
+    """Two columns of a Parquet file, read by pyarrow, `pip install "heedful[parquet]"`; stars stand for several files."""
+
+
 class DirectedTmxConfig(Directed, TmxConfig):
     """A translation memory in TMX, plain or gzipped; a name with stars stands for several."""
 
@@ -144,6 +149,7 @@ _FORMS = (
     DirectedLinesConfig
     | DirectedTsvConfig
     | DirectedJsonlConfig
+    | DirectedParquetConfig
     | DirectedTmxConfig
     | DirectedPoConfig
     | DirectedXliffConfig
@@ -191,6 +197,10 @@ class MixedJsonlConfig(Mixed, DirectedJsonlConfig):
     """One file with a JSON object on each line, plain or gzipped; a name with stars stands for several."""
 
 
+class MixedParquetConfig(Mixed, DirectedParquetConfig):
+    """Two columns of a Parquet file, read by pyarrow, `pip install "heedful[parquet]"`; stars stand for several files."""
+
+
 class MixedTmxConfig(Mixed, DirectedTmxConfig):
     """A translation memory in TMX, plain or gzipped; a name with stars stands for several."""
 
@@ -209,7 +219,13 @@ DirectedTextConfig = Annotated[
     kind_from(lambda table: "several" if "texts" in table else _kind_of_form(table)),
 ]
 MixedTextConfig = Annotated[
-    MixedLinesConfig | MixedTsvConfig | MixedJsonlConfig | MixedTmxConfig | MixedPoConfig | MixedXliffConfig,
+    MixedLinesConfig
+    | MixedTsvConfig
+    | MixedJsonlConfig
+    | MixedParquetConfig
+    | MixedTmxConfig
+    | MixedPoConfig
+    | MixedXliffConfig,
     Field(discriminator="kind"),
     kind_from(_kind_of_form),
 ]

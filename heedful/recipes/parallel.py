@@ -84,6 +84,26 @@ class JsonlConfig(Section):
         return matching(read, self.path)
 
 
+class ParquetConfig(Section):
+    """Two columns of a Parquet file, read by pyarrow, `pip install "heedful[parquet]"`; stars stand for several files."""
+
+    kind: Literal["parquet"] = "parquet"
+    path: InputPath
+    """the file"""
+    source_field: Name
+    """name of the column that holds the source sentence"""
+    target_field: Annotated[Name, other_than("source_field", "column")]
+    """name of the column that holds its translation"""
+
+    def reader(self) -> Reader[Pair]:
+        """A pair for each row."""
+        from heedful.data.composed import matching
+        from heedful.data.parquet import ParquetColumns
+
+        read = partial(ParquetColumns, source_field=self.source_field, target_field=self.target_field)
+        return matching(read, self.path)
+
+
 class TmxConfig(Section):
     """A translation memory in TMX, plain or gzipped; a name with stars stands for several."""
 
@@ -137,6 +157,7 @@ class XliffConfig(Section):
 _BY_ENDING = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".parquet": "parquet",
     ".tmx": "tmx",
     ".xml": "tmx",
     ".po": "po",
@@ -150,7 +171,7 @@ def kind_of_text(table: Mapping[str, Any]) -> str | None:
     if "source" in table or "target" in table:
         return "lines"
     if "source_field" in table or "target_field" in table:
-        return "jsonl"
+        return "parquet" if str(table.get("path")).lower().endswith(".parquet") else "jsonl"
     if "source_language" in table or "target_language" in table:
         return "tmx"
     if "path" not in table:
@@ -161,7 +182,7 @@ def kind_of_text(table: Mapping[str, Any]) -> str | None:
 
 
 ParallelTextConfig = Annotated[
-    LinesConfig | TsvConfig | JsonlConfig | TmxConfig | PoConfig | XliffConfig,
+    LinesConfig | TsvConfig | JsonlConfig | ParquetConfig | TmxConfig | PoConfig | XliffConfig,
     Field(discriminator="kind"),
     kind_from(kind_of_text),
 ]

@@ -17,6 +17,7 @@ from typing import Final
 from heedful.data.forms.columns import Profile, has_header, profiles
 from heedful.data.forms.naming import Named, named, plain_suffix
 from heedful.data.labelled import quoted_rows
+from heedful.data.parquet import first_texts
 from heedful.data.readers import Record, read_lines, records
 from heedful.errors import DataError
 from heedful.localisation.tags import read_xml
@@ -40,7 +41,7 @@ _MAGIC: Final[Mapping[bytes, str]] = {
     b"OggS": "a sound",
     b"PK\x03\x04": "a zip archive or an office document; unpack it, or save it as CSV",
     b"%PDF": "a PDF",
-    b"PAR1": "a Parquet table; save it as CSV or JSONL",
+    b"PAR1": "a Parquet table; let its name end in .parquet",
     b"BZh": "a bzip2 archive; unpack it",
     b"\xfd7zXZ": "an xz archive; unpack it",
     b"\x28\xb5\x2f\xfd": "a zstd archive; unpack it",
@@ -193,6 +194,18 @@ class Translated(Shape):
 
 
 @dataclass(frozen=True)
+class Columnar(Shape):
+    """A table of Parquet; `texts` holds the first values of each column of text, by its name."""
+
+    texts: Mapping[str, Sequence[str]]
+
+    @property
+    def told(self) -> str:
+        """What it is, in words."""
+        return f"a Parquet table with texts in {', '.join(self.texts) or 'no column'}"
+
+
+@dataclass(frozen=True)
 class Glance:
     """A file as it looks at first sight."""
 
@@ -222,6 +235,8 @@ def glance(path: Path) -> Glance:
             if inside.is_file():
                 endings[inside.suffix.lower()] = endings.get(inside.suffix.lower(), 0) + 1
         return Glance(path, Folder(endings))
+    if plain_suffix(path) == ".parquet":
+        return Glance(path, Columnar(first_texts(path, most=_LINES)))
     beginning = _beginning(path)
     what = next((what for magic, what in _MAGIC.items() if beginning.startswith(magic)), None)
     if what is None and beginning[257:262] == b"ustar":

@@ -7,6 +7,7 @@ from typing import Final
 
 from heedful.data.forms.form import Form
 from heedful.data.forms.parallel import ParallelColumns, ParallelLines
+from heedful.data.forms.parquet import ParquetFiles
 from heedful.data.forms.translated import TranslatedFiles
 
-FORMS: Final[Sequence[Form]] = (ParallelLines(), ParallelColumns(), TranslatedFiles())
+FORMS: Final[Sequence[Form]] = (ParallelLines(), ParallelColumns(), TranslatedFiles(), ParquetFiles())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from documents import SAMPLES
+from documents import OFFICE, SAMPLES, zipped
 from untrained import untrained
 
 from heedful.localisation.files import read_document
@@ -60,6 +60,23 @@ def test_a_document_is_filled(say: Say, run: Path, tmp_path: Path, name: str) ->
         )
     again = say("translate", run, "--input", path, "--output", out, *languages)
     assert (again.code, again.err) == (0, said.err)
+
+
+@pytest.mark.parametrize("name", OFFICE)
+def test_an_office_document_is_filled(
+    say: Say, run: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, out = tmp_path / name, tmp_path / f"out{Path(name).suffix}"
+    path.write_bytes(zipped(OFFICE[name]))
+    said = say("translate", run, path, "-o", out)
+    assert (said.code, said.out) == (0, ""), said
+    assert "lost: 0" in said.err
+    before, after = read_document(path), read_document(out)
+    assert len(before.units) == len(after.units)
+    assert any(one.source != two.source for one, two in zip(before.units, after.units, strict=True))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.stdout, "isatty", lambda: True)
+        assert "is no text that a terminal could show" in say("translate", run, path).complaint
 
 
 def test_translations_can_be_made_anew(say: Say, run: Path, tmp_path: Path) -> None:

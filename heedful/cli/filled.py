@@ -1,0 +1,95 @@
+"""What `heedful translate` does with a translators' file: its options, what fits beside them, how it is filled."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from heedful.cli.arguments import MaybeText
+from heedful.cli.output import say, shown
+from heedful.errors import RecipeError
+
+if TYPE_CHECKING:
+    from heedful.cli.translate import Arguments
+    from heedful.localisation.documents import Document
+    from heedful.tasks.translation.protecting import Protecting
+
+_SHOWN: Final = 5
+"""Units that were not translated, of which places are told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillingOptions:
+    """Of a translators' file: what is read, and what is made anew."""
+
+    retranslate: Literal["nothing", "review", "all"] = "nothing"
+    """of a file: which translations are made anew: none, those to be reviewed (fuzzy ones), or all"""
+    source_language: MaybeText = None
+    """of a TMX file: the language that is read, as in en or en-GB"""
+    target_language: MaybeText = None
+    """of a TMX file: the language that is written"""
+
+    def require_none(self) -> None:
+        """`RecipeError` where something was given, and there is no file that it could be said of."""
+        for name in ("source_language", "target_language"):
+            if getattr(self, name) is not None:
+                raise RecipeError(f"--{name.replace('_', '-')}: belongs to a TMX file; name one behind the run")
+        if self.retranslate != "nothing":
+            raise RecipeError("--retranslate: belongs to a file that has translations; name one behind the run")
+
+    def read(self, path: Path) -> Document:
+        """The document in a file."""
+        from heedful.localisation.files import read_document
+
+        return read_document(path, source=self.source_language, target=self.target_language)
+
+    def fill(self, document: Document, protecting: Protecting, *, output: Path | None) -> int:
+        """Writes the document with its gaps filled, and says on standard error what became of it; the exit code."""
+        from heedful.store import write_whole
+        from heedful.tasks.translation.filling import fill
+
+        filled = fill(document, protecting, retranslate=self.retranslate)
+        if output is None:
+            sys.stdout.buffer.write(filled.content)
+            sys.stdout.flush()
+        else:
+            write_whole(output, filled.content)
+        for line in filled.told:
+            say(line)
+        for place in filled.left[:_SHOWN]:
+            say(f"  {shown(place)}")
+        if len(filled.left) > _SHOWN:
+            say(f"  and {len(filled.left) - _SHOWN:,} more")
+        return 0
+
+
+def documents(given: Arguments) -> list[Path]:
+    """The files to be filled, by their names."""
+    from heedful.localisation.files import is_document
+
+    named = [path for path in given.runs if is_document(path) and not path.is_dir()]
+    return [*named, *([given.input] if given.input is not None and is_document(given.input) else [])]
+
+
+def check(given: Arguments, found: Sequence[Path]) -> None:
+    """`RecipeError` where something else was given that does not go with a file, or with this one."""
+    from heedful.localisation.files import BINARY
+
+    path = found[0]
+    if len(found) > 1:
+        raise RecipeError(f"{found[1]}: one file is filled at a time; call the command for each")
+    if given.text or (given.input is not None and given.input != path):
+        raise RecipeError(f"{path}: is a file to be filled, and there is other text too; give one of them")
+    if given.format == "jsonl":
+        raise RecipeError(f"--format jsonl: {path} is written in its own format; leave the option away")
+    if len(given.runs) == len(found) and given.input is None:
+        raise RecipeError(f"heedful translate: needs a run before {path}; write heedful translate RUN {path}")
+    if given.output is None and path.suffix.lower() in BINARY and sys.stdout.isatty():
+        raise RecipeError(f"{path}: is no text that a terminal could show; name a file for it with -o")
+    if given.output is not None and given.output.exists() and path.exists() and given.output.samefile(path):
+        raise RecipeError(f"--output: {path} is read as well; choose another file")
+    if path.suffix.lower() != ".tmx" and (given.filling.source_language or given.filling.target_language):
+        raise RecipeError(f"--source-language, --target-language: {path} says its languages itself; leave them away")
