@@ -30,6 +30,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.calibrate": ("translation",),
     "cli.filter": ("translation",),
     "cli.score": ("translation",),
+    "cli.rerank": ("translation", "language"),
     "cli.align": ("translation",),
     "cli.inspected": ("translation",),
     "cli.generate": ("language",),
