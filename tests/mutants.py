@@ -4404,12 +4404,125 @@ CONSTRAINED = (
         (f"{TERMS}::test_equals_the_longhand_search",),
     ),
 )
+GROUPS = "tests/unit/generation/test_groups.py"
+COVERAGE = "tests/unit/generation/test_coverage.py"
+WEIGHED = "tests/unit/cli/test_weighed.py"
+RERANK = "tests/unit/cli/test_rerank.py"
+TUNING = "tests/unit/tasks/test_tuning.py"
+CHOSEN = (
+    Mutant(
+        "groups: what a group avoids stays in its scores",
+        "generation/beam.py",
+        "totals=candidates.totals + taken.gather(1, candidates.ids)",
+        "totals=candidates.totals",
+        (GROUPS,),
+    ),
+    Mutant(
+        "groups: hypotheses that have ended count as tokens taken",
+        "generation/groups.py",
+        "(chosen.totals > -math.inf) & ~chosen.ends & ~before.done.unsqueeze(1)",
+        "chosen.totals.isfinite() | True",
+        (GROUPS,),
+    ),
+    Mutant(
+        "groups: a group takes its continuations by the model's order",
+        "generation/groups.py",
+        "found.ends & (torch.arange(2 * width, device=found.ends.device) < width)",
+        "found.ends",
+        (GROUPS,),
+    ),
+    Mutant(
+        "groups: texts of several groups come several times",
+        "generation/groups.py",
+        "scores.masked_fill(again, -math.inf)",
+        "scores",
+        (GROUPS,),
+    ),
+    Mutant(
+        "groups: beams of all groups go on from those of the first",
+        "generation/groups.py",
+        "chosen.beams + number * group.width",
+        "chosen.beams",
+        (GROUPS,),
+    ),
+    Mutant(
+        "groups: bans of one group overwrite what the others are given",
+        "generation/groups.py",
+        "logits if number == len(groups) - 1 else logits.clone()",
+        "logits",
+        (GROUPS,),
+    ),
+    Mutant(
+        "coverage: what got more than one token's attention counts more",
+        "generation/coverage.py",
+        ".clamp(_LEAST, 1)",
+        ".clamp(_LEAST)",
+        (COVERAGE,),
+    ),
+    Mutant(
+        "coverage: what was cut goes before what ended",
+        "generation/coverage.py",
+        "(not each.finished, -score, place)",
+        "(-score, place)",
+        (COVERAGE,),
+    ),
+    Mutant(
+        "coverage: the beam holds no more than is told",
+        "tasks/searches.py",
+        "Covering(_found(config, tokenizer, n_best=max(width, n_best), seed=seed), beta, n_best)",
+        "Covering(_found(config, tokenizer, n_best=n_best, seed=seed), beta, n_best)",
+        (WEIGHED,),
+    ),
+    Mutant(
+        "ranked anew, the model stands where it stood",
+        "generation/hypotheses.py",
+        "rows = [first + place for",
+        "rows = [first for",
+        (COVERAGE,),
+    ),
+    Mutant(
+        "rerank: the language model never sees an end",
+        "cli/rerank.py",
+        "writer.surprise(texts, ended=True,",
+        "writer.surprise(texts, ended=False,",
+        (RERANK,),
+    ),
+    Mutant(
+        "rerank: the reverse model is asked for the way there",
+        "tasks/translation/channel.py",
+        "(each.text, own.source) for own in translations for each in own.candidates))",
+        "(own.source, each.text) for own in translations for each in own.candidates))",
+        (RERANK,),
+    ),
+    Mutant(
+        "rerank: usual weights go before those of a file",
+        "cli/rerank.py",
+        "USUAL if given.weights is None else read_weights(given.weights)",
+        "USUAL",
+        (RERANK,),
+    ),
+    Mutant(
+        "tuning: what is told of other text is measured on the same half",
+        "tasks/translation/tuning.py",
+        "(halves[1 - at], lists.ascended(free, half))",
+        "(half, lists.ascended(free, half))",
+        (TUNING,),
+    ),
+    Mutant(
+        "tuning: weights stay where they began",
+        "tasks/translation/tuning.py",
+        "                    weights, value = tried[values.argmax()], float(values.max())",
+        "                    value = float(values.max())",
+        (TUNING,),
+    ),
+)
 MUTANTS = (
     *ADAPTED,
     *TRANSLATORS,
     *LETTERS,
     *COLUMNS,
     *CONSTRAINED,
+    *CHOSEN,
     *NATIVE,
     *CORPORA,
     *ENGINES,

@@ -67,6 +67,9 @@ GROUPS: Sequence[Group] = (
         'heedful translate runs/my-run "a dog"',
         {
             "translate": Command("heedful.cli.translate", "translate text with a trained model"),
+            "rerank": Command(
+                "heedful.cli.rerank", "choose among translations by a model that translates back, and a language model"
+            ),
             "backtranslate": Command(
                 "heedful.cli.backtranslate", "make parallel text of text in one language, to train on"
             ),

@@ -20,7 +20,7 @@ _KEYS: Final = {"search": "kind", "beam": "width"}
 """Options that are called otherwise in a recipe."""
 _KINDS: Final = {
     "sampling": frozenset({"temperature", "top_k", "top_p", "min_p"}),
-    "beam": frozenset({"width", "length_penalty"}),
+    "beam": frozenset({"width", "length_penalty", "groups", "diversity", "coverage"}),
 }
 """Which kind of search is meant where it was not said, by the keys that it alone has."""
 
@@ -61,8 +61,8 @@ class _Options:
             first = error.errors()[0]
             name = next(str(part) for part in reversed(first["loc"]) if isinstance(part, str))
             option = name.replace("_", "-").replace("width", "beam")
-            if bound := out_of_bounds(first):
-                raise RecipeError(f"--{option}: {first['input']} {bound}") from None
+            if wrong := out_of_bounds(first) or first.get("ctx", {}).get("error"):
+                raise RecipeError(f"--{option}: {first['input']} {wrong}") from None
             owners = " or ".join(f"--search {each}" for each, own in _KINDS.items() if name in own)
             odd = "is no option of it" if first["type"] == "extra_forbidden" else first["msg"].lower()
             remedy = f"leave it out, or give {owners}" if owners and kind not in owners else "see --help"
@@ -79,6 +79,12 @@ class SearchOptions(_Options):
     """hypotheses that grow side by side"""
     length_penalty: MaybeFloat = None
     """alpha of Wu et al. 2016: 0 favours short translations"""
+    groups: MaybeInt = None
+    """groups that share the beam and avoid each other's tokens, for lists that differ (diverse beam search)"""
+    diversity: MaybeFloat = None
+    """how much they avoid them: what is taken off a log-probability; 0.5 unless given"""
+    coverage: MaybeFloat = None
+    """beta of Wu et al. 2016: how much it counts that the whole source was attended to; for translation"""
     max_ratio: MaybeFloat = None
     """longest translation, as a multiple of the source's tokens"""
     max_extra: MaybeInt = None

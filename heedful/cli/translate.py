@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +19,7 @@ from heedful.cli.options import SearchOptions
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
+    from heedful.recipes.generation import GenerationConfig
     from heedful.tasks.translation.protecting import ProtectedLines
     from heedful.tasks.translation.translations import Sentence, Translation, TranslationLines
 
@@ -89,8 +89,8 @@ def run(arguments: Sequence[str]) -> int:
     searching = given.searching
     if given.mbr is not None:  # what is drawn stands for what the model means; a recipe's own way is for the best
         searching = replace(searching, search=searching.search or "sampling")
-    config = searching.config(translator.generation)
-    search = build_search(config, translator.target, n_best=given.mbr or given.n_best, seed=given.seed)
+    config = _weighed(searching.config(translator.generation), given)
+    search = build_search(config, translator.target, n_best=given.n_best, seed=given.seed)
     with _progress(shown=not given.typed) as tick:
         lines = replace(
             translator.lines(),
@@ -100,7 +100,6 @@ def run(arguments: Sequence[str]) -> int:
             batch_tokens=given.batch_tokens,
             align=given.align,
             unknown=given.replace_unknown,
-            choose=_choice(given),
             tick=tick,
         )
         if document is not None:
@@ -111,14 +110,15 @@ def run(arguments: Sequence[str]) -> int:
         return given.answer(lines, inputs, as_json=given.format == "jsonl")
 
 
-def _choice(given: Arguments) -> Callable[[Translation], Translation] | None:
-    """How candidates are ranked anew."""
+def _weighed(config: GenerationConfig, given: Arguments) -> GenerationConfig:
+    """With --mbr, which goes before a recipe's own way to compare what is found."""
     if given.mbr is None:
-        return None
-    from heedful.metrics.utility import ChrF, SentenceBLEU
-    from heedful.tasks.translation.least_risk import least_risk
-
-    return partial(least_risk, utility=ChrF() if given.utility == "chrf" else SentenceBLEU(), keep=given.n_best)
+        return config
+    if config.kind == "greedy":
+        raise RecipeError(f"--mbr {given.mbr}: greedy search finds one output; leave out --search greedy")
+    return config.model_copy(
+        update={"risk": given.utility, "candidates": given.mbr} | ({"coverage": 0.0} if config.kind == "beam" else {})
+    )
 
 
 def _check(given: Arguments, documents: Sequence[Path]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from heedful.errors import RecipeError
@@ -25,11 +25,11 @@ from heedful.models.interface import State, Step
 from heedful.values import Rows, Tokens, join, select
 
 if TYPE_CHECKING:
-    from heedful.generation.search import Beam
+    from heedful.generation.search import Beam, Diverse
 
 # Share of the sentences that must be done before their rows are dropped. With a small Transformer on a CPU anything
 # from 0 to a half costs the same within a tenth; never dropping costs up to half as much again.
-_WORTH_DROPPING = 0.25
+WORTH_DROPPING = 0.25
 
 
 @torch.inference_mode()
@@ -42,7 +42,7 @@ def found_by_beams(step: Step, state: State, request: Request, *, search: Beam) 
     _check(search.width, search.n_best)
     start, begun = read_prompt(step, state, request, eos=search.eos)
     front = Front.of(start, width=search.width, n_best=search.n_best)
-    divisors, trellis = _divisors(front, search.length_penalty), Trellis(len(start.limits), search.width)
+    divisors, trellis = divisors_of(front, search.length_penalty), Trellis(len(start.limits), search.width)
     manner = Manner.of(request, eos=search.eos, penalties=search.penalties, bans=search.bans)
     read, history, logits = begun, manner.begin(request.prompt, start), start.logits
     banks = None if request.terms is None else request.terms.begin(start, eos=search.eos)
@@ -50,32 +50,32 @@ def found_by_beams(step: Step, state: State, request: Request, *, search: Beam) 
     running = not bool(front.done.all()) and not request.until()
     while running:
         logits = at_least_single(logits)
-        found = _continuations(logits, front, history, rows=rows, manner=manner, search=search, banks=banks)
+        found = continuations(logits, front, history, rows=rows, manner=manner, search=search, banks=banks)
         ends, tried = manner.tried(found.ids, history, beams=found.beams, rows=rows)
         found = replace(found, ends=ends)
         if search.observe:
             search.observe(_growth(front, found, divisors=divisors))
-        front, chosen, (done, moved) = _advance(front, found, divisors=divisors)
+        front, chosen, (done, moved) = advance(front, found, divisors=divisors)
         history = followed(tried, chosen.ranks)
         banks = None if banks is None else banks.followed(chosen, front)
         trellis.grow(front.sentences, origins=chosen.beams, ids=chosen.ids, log_probabilities=chosen.values)
         running = done < len(front.done) and not request.until()
         if running:
-            if done >= _WORTH_DROPPING * len(front.done):
+            if done >= WORTH_DROPPING * len(front.done):
                 kept = (~front.done).nonzero().squeeze(1)
                 parts.append(select(front, front.done.nonzero().squeeze(1)))
                 front, chosen = select(front, kept), select(chosen, kept)
                 read, history = select(read, Rows.keep(kept, rows)), select(history, Rows.keep(kept, width))
-            read = _rearranged(read, chosen.beams, rows=rows, moved=moved)
+            read = rearranged(read, chosen.beams, rows=rows, moved=moved)
             rows = width
             logits, read = _step(step, read, front, chosen.ids)
     whole = join([*parts, front])
     whole = select(whole, whole.sentences.argsort())
-    best = _best(whole, trellis, divisors=divisors, start=start, search=search)
-    return Found(best.listed(start), _after(step, begun, best, start=start) if request.keep else None)
+    best, _ = best_of(whole, trellis, divisors=divisors, start=start, search=search)
+    return Found(best.listed(start), behind(step, begun, best, start=start) if request.keep else None)
 
 
-def _after(step: Step, begun: State, best: Ended, *, start: Start) -> After:
+def behind(step: Step, begun: State, best: Ended, *, start: Start) -> After:
     """Behind each hypothesis that there is; `begun` is the state behind the prompts."""
     sentences, written = (best.scores > -math.inf).nonzero()[:, 0], best.written(start)
     after = After.of(select(begun, sentences), written, first=start.positions[sentences])
@@ -92,7 +92,7 @@ def _check(width: int, n_best: int) -> None:
         raise RecipeError(f"n-best: {n_best} of a beam of width {width}; must be from 1 to the width")
 
 
-def _divisors(front: Front, length_penalty: LengthPenalty) -> Float[Tensor, " lengths"]:
+def divisors_of(front: Front, length_penalty: LengthPenalty) -> Float[Tensor, " lengths"]:
     """The divisor at every length that can occur, so that no step computes it again.
 
     Two more than the longest, because sentences that are done may still be there when others take a step.
@@ -102,17 +102,21 @@ def _divisors(front: Front, length_penalty: LengthPenalty) -> Float[Tensor, " le
     return length_penalty.divisor(lengths.clamp(min=1))
 
 
-def _continuations(
+def continuations(
     logits: Float[Tensor, "N V"],
     front: Front,
     history: History,
     *,
     rows: int,
     manner: Manner,
-    search: Beam,
-    banks: Banks | None,
+    search: Beam | Diverse,
+    banks: Banks | None = None,
+    taken: Float[Tensor, "G V"] | None = None,
 ) -> Candidates:
-    """The 2 * width best, falling; minus infinity where there are fewer. Where a sentence has terms, see `Banks`."""
+    """The 2 * width best, falling; minus infinity where there are fewer. Where a sentence has terms, see `Banks`.
+
+    What is `taken` off tokens decides which are the best and in which order, and counts no further.
+    """
     totals = own = normalisers(logits)
     changed = manner.changed(logits, history)
     if manner.penalties:
@@ -121,6 +125,8 @@ def _continuations(
     if search.filters:
         lengths = (front.forced + front.counts).unsqueeze(1).expand(-1, rows).flatten()
         changed = filtered(changed, lengths, filters=search.filters)
+    if taken is not None:
+        changed = changed - taken.repeat_interleave(rows, 0)
     wanted, offsets = 2 * front.live.size(1), front.live[:, :rows] - totals.view(-1, rows)
     library = native.library_for(changed) if wanted <= native.MOST else None
     if library is not None:
@@ -130,6 +136,8 @@ def _continuations(
         best = top_k(changed, wanted, offsets=offsets)
         place = torch.arange(len(best.ids), device=logits.device).unsqueeze(1) * rows + best.members
         candidates = Candidates.of(logits[place, best.ids] - own[place], best, wanted=wanted)
+    if taken is not None:
+        candidates = replace(candidates, totals=candidates.totals + taken.gather(1, candidates.ids))
     if banks is None:
         return candidates
     return banks.dealt(candidates, front, changed=changed, offsets=offsets, of=(logits, own))
@@ -140,7 +148,7 @@ def _growth(front: Front, found: Candidates, *, divisors: Float[Tensor, " length
     return Growth(front.sentences, front.done, found.beams, found.ids, found.totals, scores)
 
 
-def _advance(
+def advance(
     front: Front, found: Candidates, *, divisors: Float[Tensor, " lengths"]
 ) -> tuple[Front, Candidates, tuple[int, bool]]:
     """The front after one more token, the tokens that its live hypotheses took, and the news of it."""
@@ -184,7 +192,8 @@ def _news(front: Front, chosen: Candidates) -> tuple[int, bool]:
     return done, bool(changed)
 
 
-def _rearranged(state: State, beams: Int[Tensor, "G width"], *, rows: int, moved: bool) -> State:
+def rearranged(state: State, beams: Int[Tensor, "G width"], *, rows: int, moved: bool) -> State:
+    """Behind these beams of each group, which had so many rows; the same state where no beam has moved."""
     groups, width = beams.shape
     if width == 1:
         return state
@@ -206,8 +215,10 @@ def _step(step: Step, state: State, front: Front, ids: Int[Tensor, "G width"]) -
     return logits[:, -1], state
 
 
-def _best(front: Front, trellis: Trellis, *, divisors: Float[Tensor, " lengths"], start: Start, search: Beam) -> Ended:
-    """The best ended hypotheses and, where they are too few, the best live ones behind them."""
+def best_of(
+    front: Front, trellis: Trellis, *, divisors: Float[Tensor, " lengths"], start: Start, search: Beam | Diverse
+) -> tuple[Ended, Bool[Tensor, "B n"]]:
+    """The best ended hypotheses and, where they are too few, the best live ones behind them; and which had ended."""
     width, n_best = front.live.size(1), front.places.size(1)
     scores = front.live / divisors[front.forced + front.counts].unsqueeze(1)
     live = torch.stack((scores, front.live, torch.zeros_like(scores)), 2)
@@ -228,4 +239,4 @@ def _best(front: Front, trellis: Trellis, *, divisors: Float[Tensor, " lengths"]
         totals = start.log_probabilities.sum(1, keepdim=True) + torch.where(taken, values, 0.0).sum(2)
     finished = ended & (last == search.eos)
     cut = ~front.done.unsqueeze(1).expand_as(finished)
-    return Ended(counts + (ended & ~finished), finished, scores, totals, ids, values, cut)
+    return Ended(counts + (ended & ~finished), finished, scores, totals, ids, values, cut), ended

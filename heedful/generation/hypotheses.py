@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import torch
@@ -13,7 +15,7 @@ from torch import Tensor
 from heedful.errors import RunError
 from heedful.generation.start import Start
 from heedful.models.interface import State
-from heedful.values import Tokens
+from heedful.values import Tokens, select
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,18 @@ class Found:
 
     hypotheses: Hypotheses
     after: After | None = None
+
+    def ranked(self, order: Sequence[Sequence[tuple[int, float]]]) -> Found:
+        """For each sentence the hypotheses at these places, with these scores."""
+        hypotheses = [
+            [replace(own[place], score=score) for place, score in each]
+            for own, each in zip(self.hypotheses, order, strict=True)
+        ]
+        if self.after is None:
+            return Found(hypotheses)
+        firsts = accumulate(map(len, self.hypotheses), initial=0)
+        rows = [first + place for first, each in zip(firsts, order, strict=False) for place, _ in each]
+        return Found(hypotheses, select(self.after, torch.tensor(rows, device=self.after.positions.device)))
 
 
 @dataclass(frozen=True)

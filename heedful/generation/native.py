@@ -87,7 +87,7 @@ def selected(
     limits: Int[Tensor, " G"],
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], list[int]]:
     """The front and the continuations that live on, field by field; how many sentences are done, and whether beams have
-    changed their rows. See `beam._advance`.
+    changed their rows. See `beam.advance`.
 
     Args:
         library: of native code.

@@ -14,6 +14,7 @@ from heedful.generation.bans import Ban
 from heedful.generation.beam import found_by_beams
 from heedful.generation.columns import found_by_sampling
 from heedful.generation.front import Growth
+from heedful.generation.groups import found_by_groups
 from heedful.generation.history import Manner
 from heedful.generation.hypotheses import Found, Hypotheses
 from heedful.generation.penalties import LengthPenalty, Penalty
@@ -111,6 +112,33 @@ class Beam(Search):
     def answer(self, step: Step, state: State, request: Request) -> Found:
         """`n_best` hypotheses for each row."""
         return found_by_beams(step, state, request, search=self)
+
+
+@final
+@dataclass(frozen=True)
+class Diverse(Search):
+    """The `n_best` of `width` hypotheses in `groups` that avoid each other (Vijayakumar et al. 2018).
+
+    Each group is a beam of `width / groups`. At each step the groups choose one after the other, and `diversity` is
+    taken off the log-probability of a token for each hypothesis of the groups before that took it at this step (lambda;
+    Hamming diversity). It decides what a group goes on with and is forgotten then: totals, scores and the order of the
+    answers are the model's own. A group gives as many answers as it has beams, at most, and what several groups find is
+    given once. The first group is beam search of its width, and so is the whole with one group.
+    """
+
+    eos: int
+    width: int
+    groups: int
+    diversity: float
+    length_penalty: LengthPenalty
+    n_best: int = 1
+    filters: Sequence[Filter] = ()
+    penalties: Sequence[Penalty] = ()
+    bans: Sequence[Ban] = ()
+
+    def answer(self, step: Step, state: State, request: Request) -> Found:
+        """At most `n_best` hypotheses for each row; `RecipeError` where these are to hold terms."""
+        return found_by_groups(step, state, request, search=self)
 
 
 @final

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from heedful.generation.terms import Terms
 
 
+Looked: TypeAlias = Callable[[Sequence[int], Sequence[tuple[int, ...]]], Sequence[Float[Tensor, "T S"]]]
+"""Of texts, by the rows of their sources, what each of their tokens and their end looked at in the source."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What a search is asked.
@@ -35,6 +39,7 @@ class Request:
         keep: where the model stands is wanted.
         bans: what may not come, besides what the search forbids; these may know the rows.
         terms: what hypotheses must hold; for beams alone.
+        looked: what hypotheses looked at; None where nobody can say it.
     """
 
     prompt: Tokens
@@ -46,6 +51,7 @@ class Request:
     keep: bool = False
     bans: Sequence[Ban] = ()
     terms: Terms | None = None
+    looked: Looked | None = None
 
 
 @dataclass(frozen=True)

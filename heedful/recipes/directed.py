@@ -124,7 +124,7 @@ class DirectedJsonlConfig(Directed, JsonlConfig):
 
 
 class DirectedParquetConfig(Directed, ParquetConfig):
-    """Two columns of a Parquet file, read by pyarrow, `pip install "heedful[parquet]"`; stars stand for several files."""
+    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); stars stand for several."""
 
 
 class DirectedTmxConfig(Directed, TmxConfig):
@@ -198,7 +198,7 @@ class MixedJsonlConfig(Mixed, DirectedJsonlConfig):
 
 
 class MixedParquetConfig(Mixed, DirectedParquetConfig):
-    """Two columns of a Parquet file, read by pyarrow, `pip install "heedful[parquet]"`; stars stand for several files."""
+    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); stars stand for several."""
 
 
 class MixedTmxConfig(Mixed, DirectedTmxConfig):

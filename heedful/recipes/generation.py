@@ -46,13 +46,29 @@ class Limited(Unrepeated):
         return max_extra
 
 
+class Weighed(Limited):
+    """What is found is compared before one of it is the answer; abstract."""
+
+    risk: Literal["chrf", "bleu"] | None = None
+    """the answer is what is most like all that was found, by this measure: minimum Bayes risk (Eikema and Aziz 2020)"""
+    candidates: Annotated[int, Field(ge=1)] | None = None
+    """with risk: how many are found and compared; 32 samples, or all that a beam holds, unless given"""
+
+    @field_validator("candidates")
+    @classmethod
+    def _compared(cls, candidates: int | None, info: ValidationInfo) -> int | None:
+        if candidates is not None and info.data.get("risk") is None:
+            raise ValueError('is for generation.risk, which is not given; add risk = "chrf", or leave it out')
+        return candidates
+
+
 class GreedyConfig(Limited):
     """Always the most probable token."""
 
     kind: Literal["greedy"] = "greedy"
 
 
-class BeamConfig(Limited):
+class BeamConfig(Weighed):
     """The best of `width` hypotheses that grow side by side."""
 
     kind: Literal["beam"] = "beam"
@@ -62,6 +78,36 @@ class BeamConfig(Limited):
     """alpha of Wu et al. 2016, equation 14: 0 prefers short answers, 1 divides by the length"""
     normalisation: Literal["wu", "power"] = "wu"
     """what log-probabilities are divided by: Wu's ((5 + length) / 6)^alpha, or length^alpha as in transformers"""
+    groups: Annotated[int, Field(ge=1)] = 1
+    """groups that share the beam evenly and avoid each other's tokens (Vijayakumar et al. 2018), for lists of answers
+    that differ"""
+    diversity: Annotated[float, Field(ge=0)] | None = None
+    """with groups: what is taken off a token's log-probability for each hypothesis of an earlier group that took it at
+    the same step; 0.5 unless given"""
+    coverage: Annotated[float, Field(ge=0)] = 0.0
+    """beta of Wu et al. 2016, equation 14: how much it counts, when what the beam found is ranked, that the whole
+    source was attended to; for translation"""
+
+    @field_validator("groups")
+    @classmethod
+    def _share(cls, groups: int, info: ValidationInfo) -> int:
+        if (width := info.data.get("width")) is not None and width % groups:
+            raise ValueError(f"cannot share a beam of {width} evenly; give a width that it divides")
+        return groups
+
+    @field_validator("diversity")
+    @classmethod
+    def _between_groups(cls, diversity: float | None, info: ValidationInfo) -> float | None:
+        if diversity is not None and info.data.get("groups") == 1:
+            raise ValueError("is between groups, and there is one; give 2 groups or more")
+        return diversity
+
+    @field_validator("coverage")
+    @classmethod
+    def _ranks_alone(cls, coverage: float, info: ValidationInfo) -> float:
+        if coverage and info.data.get("risk") is not None:
+            raise ValueError("and risk both rank what was found; leave one of them out")
+        return coverage
 
 
 class Drawing(Section):
@@ -77,7 +123,7 @@ class Drawing(Section):
     """draw only tokens that are at least so many times as probable as the most probable one (Nguyen et al. 2024)"""
 
 
-class SamplingConfig(Drawing, Limited):
+class SamplingConfig(Drawing, Weighed):
     """Tokens drawn at random."""
 
     kind: Literal["sampling"] = "sampling"

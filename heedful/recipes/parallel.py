@@ -85,7 +85,7 @@ class JsonlConfig(Section):
 
 
 class ParquetConfig(Section):
-    """Two columns of a Parquet file, read by pyarrow, `pip install "heedful[parquet]"`; stars stand for several files."""
+    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); stars stand for several."""
 
     kind: Literal["parquet"] = "parquet"
     path: InputPath

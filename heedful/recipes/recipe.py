@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from heedful.recipes.generation import GenerationConfig
 from heedful.recipes.section import Anchor, AnyPath, InputPath, Longest, Mark, Section, keys, misfit, parts
 from heedful.recipes.text import GivenTokenizerConfig, TokenizerConfig
 from heedful.recipes.training import TrainingConfig, TunedTrainingConfig, WritingTrainingConfig
@@ -199,6 +200,13 @@ class MemoryRecipe(Recipe):
             return training
         draws = model.decoder is not None and model.decoder.draws
         return training.suited(draws=draws, key="model.decoder.reading.weights")
+
+    @field_validator("generation", check_fields=False)
+    @classmethod
+    def _tells_no_coverage(cls, generation: GenerationConfig) -> GenerationConfig:
+        if getattr(generation, "coverage", 0):
+            raise misfit("generation.coverage", "asks what was attended to in a sentence; leave it out of this task")
+        return generation
 
 
 class TunedRecipe(Recipe):

@@ -15,6 +15,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.generation import Ban, Hypotheses, Hypothesis, NotBefore, score
 from heedful.generation.search import Search
+from heedful.generation.start import Looked
 from heedful.generation.start import Request as Wish
 from heedful.generation.terms import Terms
 from heedful.inspection.record import Axis, Record
@@ -113,8 +114,16 @@ class Target:
         self.device = device
         self.longest = longest
 
-    def find(self, model: Engine[Source], source: Source, requests: Sequence[Request], *, search: Search) -> Hypotheses:
-        """What a search finds for each row of a source, in inference mode."""
+    def find(
+        self,
+        model: Engine[Source],
+        source: Source,
+        requests: Sequence[Request],
+        *,
+        search: Search,
+        looked: Looked | None = None,
+    ) -> Hypotheses:
+        """What a search finds for each row of a source, in inference mode; `looked` says what texts looked at."""
         limit = torch.tensor([each.limit for each in requests], device=self.device).clamp(min=1, max=self.longest)
         prefix = torch.from_numpy(padded([each.prefix for each in requests])).to(self.device)
         prompt = Tokens(
@@ -130,6 +139,7 @@ class Target:
                 streams=torch.tensor([each.stream for each in requests], device=self.device),
                 bans=self._bans(requests, limits=limit.tolist()),
                 terms=self._terms(requests),
+                looked=looked,
             )
             return search.answer(model.step, model.begin(source), wish).hypotheses
 
@@ -182,6 +192,7 @@ class Target:
         scope: Scope,
         axes: Sequence[Axis],
         title: str,
+        looked: Looked | None = None,
     ) -> Record:
         """Everything a model attends to while it reads one source and writes a text.
 
@@ -193,6 +204,7 @@ class Target:
             scope: what is kept.
             axes: of the source.
             title: the source as one reads it.
+            looked: says what texts looked at, for searches that ask.
 
         Raises:
             RecipeError: no such layer or head.
@@ -201,7 +213,7 @@ class Target:
         grown = None
         if isinstance(wanted, Request):
             search, grown = growing(search)
-            ids = list(self.find(engine, source, [wanted], search=search)[0][0].ids)
+            ids = list(self.find(engine, source, [wanted], search=search, looked=looked)[0][0].ids)
         else:
             ids = list(wanted)
         read, labels = self.forced([ids])

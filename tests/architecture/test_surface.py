@@ -71,6 +71,7 @@ def test_commands_are_frozen() -> None:
         "Use": [
             *(
                 "translate",
+                "rerank",
                 "backtranslate",
                 "generate",
                 "chat",

@@ -32,6 +32,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.filter": ("translation",),
     "cli.directions": ("translation",),
     "cli.score": ("translation",),
+    "cli.rerank": ("translation", "language"),
     "cli.align": ("translation",),
     "cli.inspected": ("translation",),
     "cli.generate": ("language",),

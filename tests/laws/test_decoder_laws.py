@@ -39,7 +39,8 @@ from heedful.generation import (
     beam_search,
     greedy_search,
 )
-from heedful.generation.search import Beam, Greedy, Search
+from heedful.generation.search import Beam, Diverse, Greedy, Search
+from heedful.generation.start import Request
 from heedful.inspection.capture import capture
 from heedful.inspection.watch import watch
 from heedful.models.interface import Engine, State
@@ -814,6 +815,10 @@ def test_searches_find_the_same_with_and_without_caches(name: str) -> None:
         begin, plain = case.model.begin(case.source), Forgetful(case.model)
         cached = beam_search(case.model.step, begin, prompt, **wide, **given)
         same(cached, beam_search(plain.step, plain.begin(case.source), prompt, **wide, **given))
+        groups = Diverse(EOS, 4, 2, 0.5, Wu(0.6), 4)
+        request = Request(prompt, given["limit"])
+        diverse = groups.answer(case.model.step, begin, request).hypotheses
+        same(diverse, groups.answer(plain.step, plain.begin(case.source), request).hypotheses)
         greedy = greedy_search(case.model.step, begin, prompt, **given)
         same(greedy, beam_search(case.model.step, begin, prompt, **narrow, **given))
 

@@ -48,7 +48,8 @@ class ParquetFound(ParallelFound):
         """Row by row."""
         source_field, target_field = self.columns
         reader = ParquetColumns(self.first(part), source_field=source_field, target_field=target_field)
-        for number, (source, target, _) in enumerate(reader, 1):
+        for number, pair in enumerate(reader, 1):
+            source, target = pair.source, pair.target
             yield Example((source, target), (), number, {source_field: source, target_field: target}, (source,))
 
     def table(self, files: Sequence[str]) -> Mapping[str, Any]:

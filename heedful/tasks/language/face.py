@@ -19,7 +19,7 @@ from heedful.inspection.scored import Width
 from heedful.models.interface import Engine
 from heedful.models.language_model import LanguageModel
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
-from heedful.tasks.faces import Asked, Face, TextLines
+from heedful.tasks.faces import Asked, Face, TextLines, in_batches
 from heedful.tasks.inspecting import (
     Scope,
     attributed,
@@ -57,7 +57,10 @@ class Continuation:
 
 @dataclass(frozen=True)
 class Surprise:
-    """How probable a text is: nats over `count` tokens, each given all before it; its end is not counted."""
+    """How probable a text is: nats over `count` tokens, each given all before it.
+
+    Its end counts where it was asked for; it stands behind `tokens` in `token_log_probabilities` then.
+    """
 
     log_probability: float
     count: int
@@ -251,21 +254,31 @@ class Writer(Face):
 
         return attributed(record, self.model, values, scope=scope, about="written", places=range(first, len(ids)))
 
-    def surprise(self, texts: Sequence[str]) -> list[Surprise]:
-        """The log-probability of each text as the beginning of a document."""
-        found = []
-        for text in texts:
-            ids = self.tokenizer.encode(text)
-            if not ids:
-                found.append(Surprise(0.0, 0, (), ()))
-                continue
-            read = self._tokens([[self.tokenizer.special.eos, *ids]])
-            labels = torch.tensor([ids], device=self.device)
-            with torch.inference_mode():
-                scores = score(self._reader.step, self._reader.begin(None), read.span(0, -1), labels=labels)
-            each = scores.token_log_probabilities[0].tolist()
-            found.append(Surprise(sum(each), len(ids), tuple(self.tokenizer.pieces(ids)), tuple(each)))
-        return found
+    def surprise(self, texts: Sequence[str], *, ended: bool = False, batch_tokens: int = 4096) -> list[Surprise]:
+        """The log-probability of each text as the beginning of a document, or as a whole one that has `ended`.
+
+        Args:
+            texts: in any order.
+            ended: whether the end of the document counts as well.
+            batch_tokens: that are read at one time, padding included.
+        """
+        eos = self.tokenizer.special.eos
+        labels = [[*self.tokenizer.encode(text), *([eos] if ended else [])] for text in texts]
+        real = [ids for ids in labels if ids]
+        scores = iter(in_batches(real, self._surprising, size=len, tokens=batch_tokens, rows=256))
+        found = ((ids, next(scores) if ids else ()) for ids in labels)
+        return [
+            Surprise(sum(each), len(ids), tuple(self.tokenizer.pieces(ids[: len(ids) - ended])), each)
+            for ids, each in found
+        ]
+
+    def _surprising(self, labels: list[list[int]]) -> Iterator[tuple[float, ...]]:
+        """Log-probabilities of ids that begin documents."""
+        read = self._tokens([[self.tokenizer.special.eos, *ids[:-1]] for ids in labels])
+        wanted = torch.from_numpy(padded(labels)).to(self.device)
+        scores = score(self._reader.step, self._reader.begin(None), read, labels=wanted)
+        for ids, each in zip(labels, scores.token_log_probabilities.tolist(), strict=True):
+            yield tuple(each[: len(ids)])
 
     def _room(self, given: int, *, limit: int) -> tuple[int, tuple[str, ...]]:
         """Tokens that can be written where all must be seen at once, and what to say of it."""

@@ -183,4 +183,10 @@ class SpeechRecipe(MemoryRecipe):
                 '= "sampling" draws token after token, and a model with model.ctc_weight = 1 writes all at once: set '
                 'generation.kind = "beam" or "greedy"',
             )
+        if model is not None and model.ctc_weight > 0 and getattr(generation, "risk", None) is not None:
+            raise misfit(
+                "generation.risk",
+                "is for what is ranked by the decoder alone, and with model.ctc_weight above 0 slots have their say: "
+                "leave it out",
+            )
         return generation

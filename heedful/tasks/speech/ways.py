@@ -16,7 +16,7 @@ from heedful.errors import RecipeError
 from heedful.generation.ctc import BestPath, CTCSearch, PrefixBeam, ctc_loss
 from heedful.generation.hypotheses import Hypotheses, Hypothesis
 from heedful.generation.penalties import LengthPenalty, NoPenalty, Power, Wu
-from heedful.generation.search import Beam, Search
+from heedful.generation.search import Beam, Diverse, Search
 from heedful.inspection.record import Answer, Axis, Record
 from heedful.models.interface import State
 from heedful.models.sequence_to_sequence import SequenceToSequence
@@ -28,7 +28,7 @@ from heedful.values import Memory, Tokens, Vectors
 
 NOTHING: Final = "∅"
 """How the token that says nothing is shown."""
-_STEPWISE: Final = ("repetition_penalty", "no_repeat_ngram", "min_ratio", "min_length", "forbid")
+_STEPWISE: Final = ("repetition_penalty", "no_repeat_ngram", "min_ratio", "min_length", "forbid", "groups", "diversity")
 """Keys of searches that write token after token."""
 _IMPOSSIBLE: Final = -1e6
 """Log-probability that stands for that of a text which has no path."""
@@ -191,12 +191,19 @@ def build_way(config: GenerationConfig, *, target: Target, ctc_weight: float, n_
         RecipeError: what is wanted does not fit such a model.
     """
     length, penalty, special = build_length(config), _penalty(config), target.tokenizer.special
+    if getattr(config, "coverage", 0):
+        raise RecipeError("coverage: asks what was attended to in a sentence, and nobody wrote one here; leave it out")
+    if ctc_weight > 0 and getattr(config, "risk", None) is not None:
+        raise RecipeError(
+            "generation.risk: is for what is ranked by the decoder alone, and with model.ctc_weight above 0 slots have "
+            "their say; leave it out"
+        )
     if ctc_weight == 1:
         return Labelled(length, target, _labelled(config, special, penalty=penalty, n_best=n_best))
     search = build_search(config, target.tokenizer, n_best=n_best, seed=seed)
     if ctc_weight == 0:
         return Attending(length, target, search)
-    if isinstance(search, Beam):  # what the beam holds is what can be ranked anew
+    if isinstance(search, Beam | Diverse):  # what the beam holds is what can be ranked anew
         search = replace(search, n_best=search.width)
     return Rescored(length, target, Attending(length, target, search), ctc_weight, penalty, n_best)
 
@@ -210,7 +217,9 @@ def _penalty(config: GenerationConfig) -> LengthPenalty:
 def _labelled(config: GenerationConfig, special: Special, *, penalty: LengthPenalty, n_best: int) -> CTCSearch:
     silent = tuple(sorted(special.silent - {special.bos}))
     for key in _STEPWISE:
-        if getattr(config, key) != (normal := type(config).model_fields[key].get_default()):
+        if key in type(config).model_fields and getattr(config, key) != (
+            normal := type(config).model_fields[key].get_default()
+        ):
             raise RecipeError(
                 f"generation.{key}: asks what was written before, and a model with model.ctc_weight = 1 writes all at "
                 f"once; leave it at {normal}"

@@ -22,6 +22,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypotheses, Hypothesis
 from heedful.generation.search import Beam, Search
+from heedful.generation.start import Looked
 from heedful.inspection.capture import places as attentions_of
 from heedful.inspection.record import Axis, Record
 from heedful.inspection.watch import watch
@@ -172,7 +173,8 @@ class Translator(Face):
 
         Raises:
             DataError: a prefix is longer than the model can read; the message names its sentence.
-            RecipeError: there are constraints, and the search is no beam.
+            RecipeError: there are constraints, and the search is no beam; or it asks for coverage, and the model has no
+                attention to its source.
         """
         read = self._read(sentences, constraints)
         forced: list[list[int]] = [[]] * len(read)
@@ -189,9 +191,7 @@ class Translator(Face):
             tick(len(read) - len(waiting))
 
         def say(batch: list[_Wanted]) -> Hypotheses:
-            source = self._sources([each.ids for each in batch])
-            requests = [each.request for each in batch]
-            hypotheses = self._written.find(self._model(), source, requests, search=search or self.search)
+            hypotheses = self._found(batch, search or self.search)
             waiting.subtract(each.row for each in batch)
             if tick is not None:
                 tick(sum(not waiting[row] for row in {each.row for each in batch}))
@@ -314,6 +314,7 @@ class Translator(Face):
             scope=scope,
             axes=[Axis(SOURCE, scope.named([*self.source.pieces(ids), "</s>"]))],
             title=source,
+            looked=self._looked([ids]),
         )
 
     def lines(self) -> TranslationLines:
@@ -351,6 +352,20 @@ class Translator(Face):
         for row, (source, target) in enumerate(pairs):
             mine = {name: each[row, : len(target) + 1, : len(source) + 1] for name, each in weights.items()}
             yield Alignment((*self.source.pieces(source), end), (*self.target.pieces(target), end), mine)
+
+    def _found(self, batch: Sequence[_Wanted], search: Search) -> Hypotheses:
+        ids, requests = [each.ids for each in batch], [each.request for each in batch]
+        return self._written.find(self._model(), self._sources(ids), requests, search=search, looked=self._looked(ids))
+
+    def _looked(self, sources: Sequence[list[int]]) -> Looked:
+        """By the last layer and the mean of its heads, as `align`; an ensemble's first model is asked."""
+
+        def looked(rows: Sequence[int], texts: Sequence[tuple[int, ...]]) -> list[Tensor]:
+            pairs = [(sources[row], list(ids)) for row, ids in zip(rows, texts, strict=True)]
+            alignments = in_batches(pairs, self._alignments, size=_longer, tokens=4096, rows=256)
+            return [torch.from_numpy(list(each.weights.values())[-1]) for each in alignments]
+
+        return looked
 
     def _across(self, pairs: list[_Pair]) -> dict[str, Float[np.ndarray, "B T S"]]:
         source = self._sources([source for source, _ in pairs])

@@ -223,7 +223,6 @@ class TranslationLines(Lines[Sentence, tuple[int, Translation]]):
         batch_tokens: padded source tokens that are translated at one time.
         align: whether JSON tells what each token looked at.
         unknown: whether the source's words take the place of what the model has no piece for.
-        choose: what is made of each translation before it is told, such as another order of its candidates.
         tick: told how many sentences are finished.
     """
 
@@ -234,7 +233,6 @@ class TranslationLines(Lines[Sentence, tuple[int, Translation]]):
     batch_tokens: int = 4096
     align: bool = False
     unknown: bool = False
-    choose: Callable[[Translation], Translation] | None = None
     tick: Callable[[int], None] | None = None
 
     def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Sentence]:
@@ -255,7 +253,7 @@ class TranslationLines(Lines[Sentence, tuple[int, Translation]]):
         )
         if self.unknown:
             found = replace_unknown(self.translator, found)
-        return list(enumerate(found if self.choose is None else map(self.choose, found), first))
+        return list(enumerate(found, first))
 
     def record(self, answer: tuple[int, Translation]) -> Any:
         """All candidates with their scores; of a sentence that was read in parts, the same of each part."""

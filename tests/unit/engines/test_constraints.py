@@ -35,7 +35,11 @@ def test_terms_are_held(engine: str, trained: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("config", [GreedyConfig(), BeamConfig(width=3)], ids=["greedy", "beam"])
+@pytest.mark.parametrize(
+    "config",
+    [GreedyConfig(), BeamConfig(width=3), BeamConfig(width=4, groups=2), BeamConfig(width=3, coverage=0.3)],
+    ids=["greedy", "beam", "groups", "coverage"],
+)
 def test_forbidden_words_are_not_written(engine: str, config: GreedyConfig | BeamConfig, trained: Path) -> None:
     translator = heedful.load(trained, kind=heedful.Translator, device="cpu", engine=engine)
     length = build_length(config)

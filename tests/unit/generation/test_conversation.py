@@ -22,7 +22,7 @@ from heedful.generation import (
     sample,
     sampled_search,
 )
-from heedful.generation.search import Beam, Greedy, Sampling
+from heedful.generation.search import Beam, Diverse, Greedy, Sampling
 from heedful.values import Tokens
 
 EOS = 1
@@ -35,6 +35,7 @@ SEARCHES = {
     "samples": Sampling(EOS, Multinomial(seed=4), n=3),
     "beam": Beam(EOS, 4, NoPenalty()),
     "beams": Beam(EOS, 4, NoPenalty(), n_best=3, filters=(Forbid((5,)),)),
+    "groups": Diverse(EOS, 6, 3, 0.8, NoPenalty(), n_best=3, filters=(Forbid((5,)),)),
 }
 
 

@@ -33,7 +33,7 @@ from heedful.generation.columns import sample
 from heedful.generation.hypotheses import Hypotheses
 from heedful.generation.pick import Best
 from heedful.generation.ranking import normalisers, top_k
-from heedful.generation.search import Beam, Greedy, Sampling, Search
+from heedful.generation.search import Beam, Diverse, Greedy, Sampling, Search
 from heedful.generation.start import Request
 from heedful.generation.stopping import AtToken
 from heedful.generation.terms import Terms
@@ -110,6 +110,8 @@ SEARCHES: list[Search] = [
     ),
     Beam(EOS, 3, Wu(1.0), 2, (Forbid((5, 6)),), None, (RepetitionPenalty(1.5),)),
     Beam(EOS, 40, NoPenalty(), 3),
+    Diverse(EOS, 6, 3, 0.7, Wu(0.6), 6),
+    Diverse(EOS, 4, 2, 2.0, NoPenalty(), 2, (Forbid((5, 6)),), (RepetitionPenalty(1.5),)),
     Beam(EOS, 3, NoPenalty(), 1, (), None, (Flatter(),)),
     Sampling(EOS, Multinomial(0.8, (TopK(9),), seed=4), 3),
 ]

@@ -174,3 +174,17 @@ def test_surprise_adds_up_what_each_token_costs() -> None:
     assert found[0].token_log_probabilities[:2] == pytest.approx(found[2].token_log_probabilities)
     total = sum(math.exp(who.surprise([letter])[0].log_probability) for letter in "abcdefg \n")
     assert 0 < total < 1
+
+
+def test_the_end_of_a_document_costs_something_too() -> None:
+    who = writer(model())
+    texts = ["abc", "", "a b c d e f g", "ab"]
+    whole, begun = who.surprise(texts, ended=True), who.surprise(texts)
+    alone = [who.surprise([text], ended=True, batch_tokens=1)[0] for text in texts]
+    for each, part, other in zip(whole, begun, alone, strict=True):
+        assert (each.count, each.tokens) == (part.count + 1, part.tokens)
+        assert each.token_log_probabilities[:-1] == pytest.approx(part.token_log_probabilities, abs=1e-5)
+        assert each.log_probability == pytest.approx(sum(each.token_log_probabilities))
+        assert each.token_log_probabilities == pytest.approx(other.token_log_probabilities, abs=1e-5)
+    endings = {letter: who.surprise([letter], ended=True)[0].token_log_probabilities[-1] for letter in "abc"}
+    assert len(set(endings.values())) == 3 and max(endings.values()) < 0
