@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final, final
 
@@ -22,11 +23,30 @@ from heedful.recipes.recipe import Recipe
 from heedful.tasks.exam import PLAIN, Asking, Exam
 from heedful.tasks.faces import Unread, despite
 from heedful.tasks.searches import build_length, build_search
+from heedful.tasks.translation.confidence import certainty
 from heedful.tasks.translation.face import Translator
+from heedful.tasks.translation.translations import Alignment, Translation
 
 _UNREAD: Final = "longer than the model reads, themselves or their references, not in the perplexity"
 _WARM: Final = 8
 """Sentences that are translated before the clock runs."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of a translation that a model made.
+
+    Attributes:
+        certainty: mean log-probability of a token, in nats.
+        expected: what chrF to expect, from 0 to 1, where the model was calibrated.
+        signs: what is suspicious (`signs`).
+        alignments: what each part that was read looked at; none where a model has no attention.
+    """
+
+    certainty: float
+    expected: float | None
+    signs: tuple[str, ...]
+    alignments: tuple[Alignment, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,7 @@ class Translated:
         perplexity: of the references, where a model made the translations.
         folds: whether the system writes lowercase alone.
         notes: how sentences were read otherwise than given (`Lines.notes`), and how many.
+        seen: what is known of each besides its text, where a page is to tell it.
     """
 
     texts: tuple[str, ...]
@@ -48,6 +69,7 @@ class Translated:
     perplexity: Perplexity | None = None
     folds: bool = False
     notes: Mapping[str, int] = field(default_factory=dict)
+    seen: Sequence[Seen] = ()
 
 
 @final
@@ -100,6 +122,7 @@ class TranslationExam(Exam):
             perplexity,
             folds=bool(getattr(recipe.tokenizer, "lowercase", False)),
             notes=notes + Counter({_UNREAD: unread}),
+            seen=_seen(user, found) if self.asking.paged else (),
         )
 
     def _perplexity(self, user: Translator) -> tuple[Perplexity | None, int]:
@@ -149,3 +172,19 @@ class TranslationExam(Exam):
         return (
             None if self.right == first.right else f"translates the same sources into another text ({self.text}) than"
         )
+
+
+def _seen(user: Translator, found: Sequence[Translation]) -> list[Seen]:
+    """Of each translation; the models read all of them once more to say where they look."""
+    read = [[part for part in each.parts or (each,) if part.source_tokens] for each in found]
+    pairs = [(part.source, part.candidates[0]) for own in read for part in own]
+    aligned = iter(user.align_all(pairs) if user.attentive else ())
+    return [
+        Seen(
+            certainty(each.candidates[0]),
+            None if user.confidence is None else user.confidence.of(each.candidates[0]),
+            each.signs,
+            tuple(islice(aligned, len(own))),
+        )
+        for each, own in zip(found, read, strict=True)
+    ]

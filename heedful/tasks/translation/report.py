@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, ClassVar, Final, final
 
-from heedful.inspection.page import Table
+from heedful.data.nearest import Resemblance, resemblance
+from heedful.errors import DataError
+from heedful.inspection.page import Table, page_text
 from heedful.inspection.plots import Line, line_plot
 from heedful.metrics.bootstrap import Interval, intervals
 from heedful.metrics.counted import CorpusBLEU
@@ -18,6 +21,8 @@ from heedful.metrics.report import Report as Scored
 from heedful.metrics.report import evaluate
 from heedful.metrics.translation import LengthBand, bleu, bleu_by_length, chrf
 from heedful.tasks.report import Comparison, Report, number, span
+from heedful.tasks.translation.cases import Cases
+from heedful.tasks.translation.error_page import error_page, shown
 from heedful.tasks.translation.exam import Translated, TranslationExam
 
 _FEWEST: Final = 10
@@ -123,6 +128,32 @@ class TranslationReport(Report):
             "bleu_by_length": self.banded(),
             "notes": dict(self.answers.notes),
         }
+
+    def page(self) -> str:
+        """The translations that are worth reading, with text for training that resembles their sources."""
+        cases = Cases(self.exam, self.answers)
+        rows = [
+            [each.name, f"{each.value:.2f}", span(self.intervals[each.name], 2) if each.name in self.intervals else ""]
+            for each in self.scored.scores
+        ]
+        training, notes = self._training([each.pair.source for each in shown(cases)])
+        return error_page(
+            cases,
+            title=f"Translations by {self.system.name} of {self.exam.size:,} sentences",
+            scores=Table("", ["metric", "value", "95 % interval"], rows, [f"measured on {self.exam.text}"]),
+            training=training,
+            notes=notes,
+        )
+
+    def _training(self, sentences: Sequence[str]) -> tuple[Resemblance | None, Sequence[str]]:
+        """What the run learned from has of some sentences, or why that cannot be told."""
+        if self.system.facts is None:
+            return None, ["No run says what the system learned from, so no text is shown beside its sentences."]
+        data = self.system.facts.recipe.data
+        try:
+            return resemblance(sentences, lambda: chain(*data.readers("train").values())), ()
+        except DataError as error:
+            return None, [page_text(f"No text for training is shown beside the sentences: {error}.")]
 
     def banded(self) -> list[dict[str, Any]]:
         """BLEU by words in the source, as JSON has it."""
