@@ -115,7 +115,7 @@ def _scores(
     """Of one source against all sentences; `longer` is how many times as long as the mean it is."""
     rows, times = np.array(shared).T
     found: np.ndarray = (times / (times + _K1 * (1 - _B + _B * longer))) @ weights[rows]
-    return found
+    return found.round(9)  # what is equal must not differ by how it was added up
 
 
 def _grams(found: Sequence[str]) -> Grams:

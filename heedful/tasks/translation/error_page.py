@@ -26,8 +26,9 @@ _STYLE: Final = (
     ".kind+label{display:inline-block;margin:0 .4rem .6rem 0;padding:.25rem .7rem;border:1px solid #c3c7d1;"
     "border-radius:1rem;cursor:pointer}.kind:checked+label{background:#24262d;color:#fff;border-color:#24262d}"
     ".kind:focus-visible+label{outline:2px solid #0b63b5;outline-offset:2px}"
-    ".cases{display:flex;flex-direction:column}.case{border-top:1px solid #d9dce3;padding:.4rem 0 .8rem}"
-    ".case h2{margin:.5rem 0}.case h2 small{font-weight:400;color:#5b6170;margin-left:.6rem}"
+    ".of{display:none}.case{border-top:1px solid #d9dce3;padding:.4rem 0 .8rem}"
+    ".case h3{font-size:1.05rem;margin:.5rem 0}"
+    ".case h3 small{font-size:.85rem;font-weight:400;color:#5b6170;margin-left:.6rem}"
     ".facts{margin:.2rem 0;font-variant-numeric:tabular-nums}.sign{color:#b3261e;font-weight:600}"
     ".case dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;margin:.5rem 0}"
     ".case dt{color:#5b6170;font-size:.9rem}.case dd{margin:0;overflow-wrap:anywhere}"
@@ -35,12 +36,12 @@ _STYLE: Final = (
     ".strange{background:none;border-bottom:2px dotted #b45309;border-radius:0}"
     ".like{margin:.2rem 0;padding-left:1.4rem}.like li{margin:.25rem 0}.like p{margin:0;overflow-wrap:anywhere}"
     ".like .to,.like .from{color:#5b6170;font-size:.9rem}summary{cursor:pointer;color:#5b6170;font-size:.9rem}"
-    "h3{font-size:.9rem;font-weight:600;color:#5b6170;margin:.6rem 0 .2rem}"
+    "h4{font-size:.9rem;font-weight:600;color:#5b6170;margin:.6rem 0 .2rem}"
     "@media (prefers-color-scheme:dark){.kind+label{border-color:#4b4e5a}"
     ".kind:checked+label{background:#e4e6ec;color:#16171c;border-color:#e4e6ec}"
-    ".case{border-color:#363842}.case h2 small,.case dt,.like .to,.like .from,summary,h3{color:#9aa0af}"
+    ".case{border-color:#363842}.case h3 small,.case dt,.like .to,.like .from,summary,h4{color:#9aa0af}"
     ".odd{background:#6b2a26}.lacks{background:#21502c}.strange{border-color:#f59e0b}.sign{color:#ff8a80}}"
-    "@media (max-width:40rem){.case dl{display:block}.case dt{margin-top:.3rem}}"
+    "@media (max-width:40rem){.case dl{display:block}.case dt{margin-top:.3rem}.case h3 small{display:block;margin:0}}"
 )
 
 
@@ -56,19 +57,15 @@ def error_page(
         training: what the text for training has of the chosen ones, each once and in their order (`shown`).
         notes: what else is to be known.
     """
-    own = dict(zip((each.number for each in shown(cases)), training.nearest if training else (), strict=False))
-    told = [
-        _Told(each, cases, own.get(each.number, ()), training, {name: found.index(each) for name, found in
-              cases.chosen.items() if each in found})
-        for each in shown(cases)
-    ]  # fmt: skip
-    page: list[Part] = [scores, _Kinds(cases, told, (*_legend(cases, training), *notes))]
-    kinds = "".join(
-        f"#kind-{place}:checked~.cases>.case:not(.kind-{place}){{display:none}}"
-        f"#kind-{place}:checked~.cases>.case{{order:var(--kind-{place})}}"
-        for place in range(len(cases.chosen))
-    )
-    return html_page(title, tables=page, pictures=[_spread(cases)], style=_STYLE + kinds)
+    nearest = dict(zip((each.number for each in shown(cases)), training.nearest if training else (), strict=False))
+    lowercase = cases.exam.asking.lowercase
+    told = {
+        name: [_Told(each, nearest.get(each.number, ()), training, lowercase) for each in found]
+        for name, found in cases.chosen.items()
+    }
+    page: list[Part] = [scores, _Kinds(told, (*_legend(cases, training), *notes))]
+    hide = "".join(f"#kind-{place}:checked~.of-{place}{{display:block}}" for place in range(len(told)))
+    return html_page(title, tables=page, pictures=[_spread(cases)], style=_STYLE + hide)
 
 
 def shown(cases: Cases) -> list[Case]:
@@ -79,10 +76,9 @@ def shown(cases: Cases) -> list[Case]:
 @final
 @dataclass(frozen=True)
 class _Kinds:
-    """Sentences of one kind at a time: radio buttons choose, styles hide the others, in the order of that kind."""
+    """Sentences of one kind at a time: radio buttons choose, and styles hide the others."""
 
-    cases: Cases
-    told: Sequence[_Told]
+    told: Mapping[str, Sequence[_Told]]
     legend: Sequence[str]
 
     def html(self) -> str:
@@ -90,39 +86,37 @@ class _Kinds:
         buttons = [
             f'<input class="kind" type="radio" name="kind" id="kind-{place}"{_CHECKED if place == 0 else ""}/>'
             f'<label for="kind-{place}">{page_text(name)} ({len(found)})</label>'
-            for place, (name, found) in enumerate(self.cases.chosen.items())
+            for place, (name, found) in enumerate(self.told.items())
+        ]
+        sections = [
+            "\n".join([f'<section class="of of-{place}">', *(each.html() for each in found), "</section>"])
+            for place, found in enumerate(self.told.values())
         ]
         legend = [f'<p class="note">{each}</p>' for each in self.legend]
-        body = [each.html() for each in self.told] or ["<p>Every translation is its reference.</p>"]
-        return "\n".join(
-            ["<h2>Sentences</h2>", *legend, '<form aria-label="Which sentences are shown">', *buttons,
-             '<div class="cases">', *body, "</div></form>"]
-        )  # fmt: skip
+        nothing = [] if self.told else ["<p>Every translation is its reference.</p>"]
+        form = ['<form aria-label="Which sentences are shown">', *buttons, *sections, *nothing, "</form>"]
+        return "\n".join(["<h2>Sentences</h2>", *legend, *form])
 
 
 @final
 @dataclass(frozen=True)
 class _Told:
-    """A sentence with all that is said of it; `places` are its places among those of each kind, by name."""
+    """A sentence with all that is said of it."""
 
     case: Case
-    cases: Cases
     nearest: Sequence[Resembling]
     training: Resemblance | None
-    places: Mapping[str, int]
+    lowercase: bool
 
     def html(self) -> str:
         """Well-formed elements."""
         case = self.case
-        kinds = list(self.cases.chosen)
-        names = " ".join(f"kind-{kinds.index(name)}" for name in self.places)
-        order = ";".join(f"--kind-{kinds.index(name)}:{place}" for name, place in self.places.items())
-        reference, text = _differing(case.pair.target, case.text, lowercase=self.cases.exam.asking.lowercase)
+        reference, text = _differing(case.pair.target, case.text, lowercase=self.lowercase)
         rows = {"source": self._source(), "reference": reference, "translation": text}
         return "\n".join(
             [
-                f'<article class="case {names}" style="{order}">',
-                f"<h2>Sentence {case.number:,}<small>{page_text(case.pair.place)}</small></h2>",
+                '<article class="case">',
+                f"<h3>Sentence {case.number:,}<small>{page_text(case.pair.place)}</small></h3>",
                 f'<p class="facts">{" · ".join(self._facts())}</p>',
                 *(f'<p class="sign">{page_text(sign)}</p>' for sign in case.signs),
                 "<dl>",
@@ -170,9 +164,9 @@ class _Told:
             if found:
                 yield f'<p class="facts">{name}: <span dir="auto">{page_text(", ".join(found))}</span></p>'
         if not self.nearest:
-            yield "<h3>No text for training has a word of it.</h3>"
+            yield "<h4>No text for training has a word of it.</h4>"
             return
-        yield '<h3>Text for training that resembles it</h3><ol class="like">'
+        yield '<h4>Text for training that resembles it</h4><ol class="like">'
         mine = frozenset(words(self.case.pair.source))
         for each in self.nearest:
             source, target = _shared(each.pair.source, mine), page_text(each.pair.target)
