@@ -144,6 +144,7 @@ class TranslationExam(Exam):
         metrics: dict[str, Metric] = {
             "BLEU": CorpusBLEU(*sides, lowercase=lowercase, tokenize=self.asking.tokenize),
             "chrF2": CorpusChrF(*sides, lowercase=lowercase),
+            "chrF2++": CorpusChrF(*sides, lowercase=lowercase, word_order=2),
             "TER": CorpusTER(*sides, lowercase=lowercase),
             "exact match": mean([100.0 * same for same in equals(*sides, lowercase=lowercase)]),
             "BLEU (deck variant)": DeckBLEU(*sides, lowercase=lowercase),

@@ -17,9 +17,8 @@ from heedful.metrics.bootstrap import Interval, intervals
 from heedful.metrics.counted import CorpusBLEU
 from heedful.metrics.edits import character_error_rate, word_error_rate
 from heedful.metrics.metric import Metric
-from heedful.metrics.report import Report as Scored
-from heedful.metrics.report import evaluate
-from heedful.metrics.translation import LengthBand, bleu, bleu_by_length, chrf
+from heedful.metrics.report import scored
+from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length
 from heedful.tasks.report import Comparison, Report, number, span
 from heedful.tasks.translation.cases import Cases
 from heedful.tasks.translation.error_page import error_page, shown
@@ -32,7 +31,7 @@ _FEWEST: Final = 10
 @final
 @dataclass(frozen=True, repr=False)
 class TranslationReport(Report):
-    """sacrebleu's scores with signatures; intervals and tests of BLEU and chrF."""
+    """sacrebleu's scores with signatures; intervals and tests of BLEU, chrF and chrF++."""
 
     digits: ClassVar = 2
 
@@ -41,8 +40,8 @@ class TranslationReport(Report):
 
     @property
     def resampled(self) -> Mapping[str, Metric]:
-        """BLEU and chrF."""
-        return {name: self.metrics[name] for name in ("BLEU", "chrF2")}
+        """BLEU, chrF and chrF++."""
+        return {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++")}
 
     @property
     def perplexity(self) -> float | None:
@@ -50,23 +49,19 @@ class TranslationReport(Report):
         return self.metrics["perplexity"].value if "perplexity" in self.metrics else None
 
     @cached_property
-    def scored(self) -> Scored:
+    def scores(self) -> tuple[Score, ...]:
         """As sacrebleu says it."""
-        return evaluate(
-            self.answers.texts,
-            self.exam.references,
-            lowercase=self.exam.asking.lowercase,
-            tokenize=self.exam.asking.tokenize,
-            samples=self.sampling.samples,
-            seed=self.sampling.seed,
-        )
+        asking = self.exam.asking
+        return scored(self.answers.texts, self.exam.references, lowercase=asking.lowercase, tokenize=asking.tokenize)
 
     @cached_property
     def signatures(self) -> list[str]:
-        """Of BLEU and chrF, as sacrebleu writes them."""
-        texts, references, lowercase = self.answers.texts[:1], self.exam.references[:1], self.exam.asking.lowercase
-        found = bleu(texts, references, lowercase=lowercase, tokenize=self.exam.asking.tokenize)
-        return [found.signature, chrf(texts, references, lowercase=lowercase).signature]
+        """Of BLEU, chrF and chrF++, as sacrebleu writes them."""
+        asking = self.exam.asking
+        found = scored(
+            self.answers.texts[:1], self.exam.references[:1], lowercase=asking.lowercase, tokenize=asking.tokenize
+        )
+        return [score.signature for score in found if score.name in self.resampled]
 
     @cached_property
     def error_rates(self) -> dict[str, float]:
@@ -96,12 +91,11 @@ class TranslationReport(Report):
     def text(self) -> str:
         """A line for each score."""
         took = f", translated in {self.answers.seconds:.1f} s" if self.answers.seconds is not None else ""
-        width = max(len(score.name) for score in self.scored.scores)
-        known = {interval.name: interval for interval in self.scored.intervals}
+        width = max(len(score.name) for score in self.scores)
         lines = [f"{self.system.name}: {self.exam.size:,} sentences{took}", ""]
         lines.append(f"{'metric':<{width}}  {'value':>7}  {'95 % interval':<16}  signature")
-        for score in self.scored.scores:
-            shown = span(known[score.name], 2) if score.name in known else ""
+        for score in self.scores:
+            shown = span(self.intervals[score.name], 2) if score.name in self.intervals else ""
             lines.append(f"{score.name:<{width}}  {score.value:>7.2f}  {shown:<16}  {score.signature}")
         for name, what in (("WER", "words"), ("CER", "characters")):
             lines.append(
@@ -122,8 +116,8 @@ class TranslationReport(Report):
             "sentences": self.exam.size,
             "seconds": self.answers.seconds,
             "perplexity": self.perplexity,
-            "scores": [asdict(score) for score in self.scored.scores],
-            "intervals": [asdict(interval) for interval in self.scored.intervals],
+            "scores": [asdict(score) for score in self.scores],
+            "intervals": [asdict(interval) for interval in self.intervals.values()],
             "error_rates": self.error_rates,
             "bleu_by_length": self.banded(),
             "notes": dict(self.answers.notes),
@@ -134,7 +128,7 @@ class TranslationReport(Report):
         cases = Cases(self.exam, self.answers)
         rows = [
             [each.name, f"{each.value:.2f}", span(self.intervals[each.name], 2) if each.name in self.intervals else ""]
-            for each in self.scored.scores
+            for each in self.scores
         ]
         training, notes = self._training([each.pair.source for each in shown(cases)])
         return error_page(
@@ -186,7 +180,7 @@ class TranslationComparison(Comparison):
 
     def results(self) -> Table:
         """A row for each run."""
-        columns = ["run", "model", "parameters", "minutes", "train tok/s", "BLEU", "95 % interval", "p", "chrF2"]
+        columns = ["run", "model", "parameters", "minutes", "train tok/s", "BLEU", "95 % interval", "p"]
         rows = []
         for report, kind in zip(self.reports, self.kinds, strict=True):
             facts, found, test = report.system.told, report.intervals["BLEU"], report.tests.get("BLEU")
@@ -201,13 +195,13 @@ class TranslationComparison(Comparison):
                     f"{found.value:.2f}",
                     span(found, 2),
                     number(test.p_value if test else None, ".3f"),
-                    f"{report.intervals['chrF2'].value:.2f}",
+                    *(f"{report.intervals[name].value:.2f}" for name in ("chrF2", "chrF2++")),
                     number(self.exam.size / seconds, ",.1f"),
                     number(report.answers.tokens / seconds, ",.0f"),
                     number(report.perplexity if self.is_alike(report) else None, ".3f"),
                 ]
             )
-        return Table("", [*columns, "sent/s", "tok/s", "perplexity"], rows, self.notes())
+        return Table("", [*columns, "chrF2", "chrF++", "sent/s", "tok/s", "perplexity"], rows, self.notes())
 
     def remarks(self) -> Iterator[str]:
         """What the columns mean, and whom they do not do justice."""
@@ -261,6 +255,7 @@ class TranslationComparison(Comparison):
         return {
             "bleu": asdict(report.intervals["BLEU"]),
             "chrf": asdict(report.intervals["chrF2"]),
+            "chrf++": asdict(report.intervals["chrF2++"]),
             "against_first": [asdict(test) for test in report.tests.values()],
             "seconds": seconds,
             "sentences_per_second": self.exam.size / seconds,

@@ -38,6 +38,9 @@ def test_a_run_is_measured_on_its_own_text(say: Say, trained: Path, here: Path) 
     assert scores["BLEU"]["signature"] == str(bleu.get_signature())
     chrf = sacrebleu.metrics.CHRF()
     assert scores["chrF2"]["value"] == pytest.approx(chrf.corpus_score(translations, [references]).score)
+    words = sacrebleu.metrics.CHRF(word_order=2)
+    assert scores["chrF2++"]["value"] == pytest.approx(words.corpus_score(translations, [references]).score)
+    assert scores["chrF2++"]["signature"] == str(words.get_signature())
     assert scores["TER"]["value"] == pytest.approx(
         sacrebleu.metrics.TER().corpus_score(translations, [references]).score
     )
@@ -86,7 +89,7 @@ def test_a_file_of_translations_and_another_one(say: Say, here: Path) -> None:
     table = say("evaluate", "good", "--against", "bad", *words[:-2])
     assert "against bad (paired bootstrap)" in table.out
     assert (
-        f"  BLEU   100.00 and {bleu['second']['value']:.2f}: difference {bleu['difference']['value']:+.2f} "
+        f"  BLEU    100.00 and {bleu['second']['value']:.2f}: difference {bleu['difference']['value']:+.2f} "
         in table.out
     )
 
@@ -102,7 +105,12 @@ def test_the_bootstrap_follows_its_seed(say: Say, here: Path) -> None:
     for seed in (1, 2):
         found = report(say(*words, "--seed", seed))
         mine, theirs = (
-            {"BLEU": CorpusBLEU(lines, references), "chrF2": CorpusChrF(lines, references)} for lines in (one, other)
+            {
+                "BLEU": CorpusBLEU(lines, references),
+                "chrF2": CorpusChrF(lines, references),
+                "chrF2++": CorpusChrF(lines, references, word_order=2),
+            }
+            for lines in (one, other)
         )
         drawing = Sampling(20, seed)
         for told, expected in (
