@@ -104,7 +104,7 @@ class _Best:
 
 
 def _note(best: Sequence[_Best], pair: Pair, scores: Float[np.ndarray, " N"]) -> None:
-    for row in np.flatnonzero(scores):
+    for row in np.flatnonzero(scores).tolist():
         if scores[row] > best[row].least:
             best[row].add(Resembling(float(scores[row]), pair))
 

@@ -81,10 +81,11 @@ class CorpusChrF(OfPairs):
         return np.array([self._orders(*pair) for pair in folded], dtype=np.float64)
 
     def _orders(self, hypothesis: str, reference: str) -> list[int]:
-        bare = ["".join(each.split()) for each in (hypothesis, reference)]
-        split = [_parted(each) for each in (hypothesis, reference)] if self.word_order else [[], []]
-        orders = [_order(*bare, n) for n in range(1, _ORDERS + 1)]
-        orders += [_order(*split, n) for n in range(1, self.word_order + 1)]
+        letters = "".join(hypothesis.split()), "".join(reference.split())
+        orders = [_order(letters[0], letters[1], n) for n in range(1, _ORDERS + 1)]
+        if self.word_order:
+            words = _parted(hypothesis), _parted(reference)
+            orders += [_order(words[0], words[1], n) for n in range(1, self.word_order + 1)]
         return [count for order in orders for count in order]
 
     def score(self, sums: Sums) -> Scores:

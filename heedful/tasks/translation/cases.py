@@ -92,8 +92,9 @@ class Cases:
         expected = [each.expected for each in self.answers.seen]
         known = [value for value in expected if value is not None]
         if len(known) == len(expected):
-            return self.scores / 100 - np.array(known)
-        return _shares(self.scores) - _shares(np.array([each.certainty for each in self.answers.seen]))
+            return np.asarray(self.scores / 100 - np.array(known))
+        certainties = np.array([each.certainty for each in self.answers.seen])
+        return np.asarray(_shares(self.scores) - _shares(certainties))
 
     @property
     def is_calibrated(self) -> bool:

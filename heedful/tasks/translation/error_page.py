@@ -205,7 +205,7 @@ def _differing(reference: str, text: str, *, lowercase: bool) -> tuple[str, str]
     if lowercase:
         keys = [[key.lower() for key in side] for side in keys]
     only: tuple[set[int], set[int]] = set(), set()
-    for how, a, b, c, d in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+    for how, a, b, c, d in SequenceMatcher(a=keys[0], b=keys[1], autojunk=False).get_opcodes():
         if how != "equal":
             only[0].update(range(a, b))
             only[1].update(range(c, d))
