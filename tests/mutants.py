@@ -2764,9 +2764,9 @@ COMMANDS = (
     ),
     Mutant(
         "intervals ignore the seed",
-        "tasks/translation/report.py",
-        "            seed=self.sampling.seed,\n",
-        "",
+        "tasks/report.py",
+        "return intervals(self.resampled, self.sampling)",
+        "return intervals(self.resampled, Sampling(self.sampling.samples))",
         ("tests/unit/cli/test_evaluate.py::test_the_bootstrap_follows_its_seed",),
     ),
     Mutant(
