@@ -46,6 +46,9 @@ class Mutant:
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
 BANS = "tests/unit/generation/test_bans.py"
+NEAREST = "tests/unit/data/test_nearest.py"
+ERROR_PAGE = "tests/unit/tasks/test_error_page.py"
+BOOTSTRAP_COUNTS = "tests/unit/metrics/test_bootstrap.py"
 TERMS = "tests/unit/generation/test_terms.py"
 KNESER_NEY = "tests/unit/metrics/test_kneser_ney.py"
 FACES = "tests/unit/tasks/test_faces.py"
@@ -2763,9 +2766,9 @@ COMMANDS = (
     ),
     Mutant(
         "intervals ignore the seed",
-        "tasks/translation/report.py",
-        "            seed=self.sampling.seed,\n",
-        "",
+        "tasks/report.py",
+        "return intervals(self.resampled, self.sampling)",
+        "return intervals(self.resampled, Sampling(self.sampling.samples))",
         ("tests/unit/cli/test_evaluate.py::test_the_bootstrap_follows_its_seed",),
     ),
     Mutant(
@@ -4374,6 +4377,65 @@ COLUMNS = (
     ),
 )
 
+WORTH_READING = (
+    Mutant(
+        "likeness: short and long sources weigh the same",
+        "data/nearest.py",
+        "_K1 * (1 - _B + _B * longer)",
+        "_K1",
+        (NEAREST,),
+    ),
+    Mutant(
+        "likeness: the order of words tells nothing",
+        "data/nearest.py",
+        "_LONGEST: Final = 3",
+        "_LONGEST: Final = 1",
+        (NEAREST,),
+    ),
+    Mutant(
+        "likeness: the same pair comes again",
+        "data/nearest.py",
+        "if all(new.pair[:2] != each.pair[:2] for each in self.found):",
+        "if True:",
+        (NEAREST,),
+    ),
+    Mutant(
+        "worse and better than sure are exchanged",
+        "tasks/translation/cases.py",
+        '"worse than sure": -surprise - _SURPRISING',
+        '"worse than sure": surprise - _SURPRISING',
+        (ERROR_PAGE,),
+    ),
+    Mutant(
+        "what is right is shown among the worst",
+        "tasks/translation/cases.py",
+        "for row in order if much[row] > 0]",
+        "for row in order]",
+        (ERROR_PAGE,),
+    ),
+    Mutant(
+        "the words that a translation lacks are marked where it has them",
+        "tasks/translation/error_page.py",
+        'if how != "equal":',
+        'if how == "equal":',
+        (ERROR_PAGE,),
+    ),
+    Mutant(
+        "alignments are given to the next sentence",
+        "tasks/translation/exam.py",
+        "tuple(islice(aligned, len(own))),",
+        "tuple(islice(aligned, 1, 1 + len(own))),",
+        (ERROR_PAGE,),
+    ),
+    Mutant(
+        "chrF++: marks stay at the ends of words",
+        "metrics/counted.py",
+        "if len(word) > 1 and word[-1] in punctuation:",
+        "if False:",
+        (BOOTSTRAP_COUNTS,),
+    ),
+)
+
 CONSTRAINED = (
     Mutant(
         "bans: what is forbidden makes the rest more probable",
@@ -4523,6 +4585,7 @@ MUTANTS = (
     *COLUMNS,
     *CONSTRAINED,
     *CHOSEN,
+    *WORTH_READING,
     *NATIVE,
     *CORPORA,
     *ENGINES,

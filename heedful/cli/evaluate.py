@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPath, parse
+from heedful.cli.arguments import MaybeInt, MaybePage, MaybePath, MaybeText, PositionalPath, parse
 from heedful.cli.grammar import Formerly
 from heedful.cli.lines import STANDARD_INPUT
 from heedful.cli.options import MeasuringOptions
@@ -44,6 +44,9 @@ class Arguments(MeasuringOptions):
     """file for the translations themselves, one a line"""
     format: Literal["text", "json"] = "text"
     """a table, or JSON"""
+    page: MaybePage = None
+    """of translations: file for a page (HTML) of the worst and the most misjudged ones, with what each looked at and
+    which text for training resembles it"""
     task: MaybeText = None
     """of runs with several tasks: measure this one alone"""
 
@@ -81,12 +84,18 @@ def _examine(given: Arguments, opened: Run[Any, Any] | None) -> None:
         if not exam.written:
             raise RecipeError(f"--output: the answers of {given.system} are not written to files; leave it out")
         require_room(given.output, "--output")
+    if given.page is not None:
+        require_room(given.page, "--page")
     for line in (*(f"measuring on {place}" for place in exam.places), *exam.remarks):
         say(line)
     first = _report(given.system, opened, exam, given=given, kind=kind)
     if given.output is not None:
         with writing(given.output, "--output"):
             given.output.write_text("".join(f"{line}\n" for line in exam.lines(first.answers)), encoding="utf-8")
+    if given.page is not None:
+        with writing(given.page, "--page"):
+            given.page.write_text(first.page(), encoding="utf-8")
+        say(f"written: {given.page}")
     others = [] if given.against is None else [_second(given.against, first, given=given, kind=kind)]
     if given.format == "json":
         content = {"system": str(given.system), **first.content()}
@@ -149,4 +158,4 @@ def _measure(given: Arguments, opened: Run[Any, Any]) -> None:
 
 
 def _asking(given: Arguments) -> Asking:
-    return given.asking(context=given.context, stride=given.stride, task=given.task)
+    return given.asking(context=given.context, stride=given.stride, task=given.task, paged=given.page is not None)

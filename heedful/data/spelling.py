@@ -64,6 +64,22 @@ def occurrences(term: str, text: str) -> Iterator[int]:
         at = text.find(term, at + 1)
 
 
+def word_places(text: str) -> list[range]:
+    """Where the words of a text are: letters, marks and digits, and each character of writing without spaces."""
+    return [range(*found.span()) for found in _word().finditer(text)]
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, case folded; see `word_places`."""
+    return [text[place.start : place.stop].casefold() for place in word_places(text)]
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    unspaced = _WITHOUT_SPACES.pattern
+    return re.compile(rf"{unspaced}|(?:(?!{unspaced})[{letters_and_marks()}])+")
+
+
 def alphabet(texts: Iterable[str]) -> frozenset[str]:
     """The characters of some texts that make words with each other."""
     return frozenset(filter(joins, set().union(*texts)))

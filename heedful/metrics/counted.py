@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
+from string import punctuation
 from typing import Final, final
 
 import numpy as np
@@ -62,27 +63,34 @@ class CorpusBLEU(OfPairs):
 
 @final
 class CorpusChrF(OfPairs):
-    """sacrebleu's chrF2: character n-grams of hypothesis, reference and both, of orders 1 to 6."""
+    """sacrebleu's chrF2: n-grams of hypothesis, reference and both, of 1 to 6 characters and up to `word_order` words.
+
+    With two words that is chrF2++ (Popović 2017).
+    """
+
+    def __init__(
+        self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, word_order: int = 0
+    ) -> None:
+        super().__init__(hypotheses, references, lowercase=lowercase)
+        self.word_order = word_order
 
     @cached_property
     def counts(self) -> Counts:
-        """Three counts for each order; spaces do not count."""
-        bare = [(self._bare(h), self._bare(r)) for h, r in self.pairs]
-        rows = [[count for n in range(1, _ORDERS + 1) for count in self._order(h, r, n)] for h, r in bare]
-        return np.array(rows, dtype=np.float64)
+        """Three counts for each order, those of words last; spaces do not count."""
+        folded = [(h.lower(), r.lower()) if self.lowercase else (h, r) for h, r in self.pairs]
+        return np.array([self._orders(*pair) for pair in folded], dtype=np.float64)
 
-    def _bare(self, sentence: str) -> str:
-        return "".join((sentence.lower() if self.lowercase else sentence).split())
-
-    @staticmethod
-    def _order(hypothesis: str, reference: str, n: int) -> tuple[int, int, int]:
-        found, wanted = (Counter(s[i : i + n] for i in range(len(s) - n + 1)) for s in (hypothesis, reference))
-        # sacrebleu does not count a hypothesis against a reference that is too short to have any
-        return found.total() if wanted else 0, wanted.total(), (found & wanted).total()
+    def _orders(self, hypothesis: str, reference: str) -> list[int]:
+        letters = "".join(hypothesis.split()), "".join(reference.split())
+        orders = [_order(letters[0], letters[1], n) for n in range(1, _ORDERS + 1)]
+        if self.word_order:
+            words = _parted(hypothesis), _parted(reference)
+            orders += [_order(words[0], words[1], n) for n in range(1, self.word_order + 1)]
+        return [count for order in orders for count in order]
 
     def score(self, sums: Sums) -> Scores:
         """F2 of precision and recall averaged over the orders that both sides have."""
-        found, wanted, matches = sums.reshape(len(sums), _ORDERS, 3).transpose(2, 0, 1)
+        found, wanted, matches = sums.reshape(len(sums), _ORDERS + self.word_order, 3).transpose(2, 0, 1)
         both = (found > 0) & (wanted > 0)
         orders = np.maximum(both.sum(1), 1)
         precision = np.where(both, matches / np.maximum(found, 1), 0).sum(1) / orders
@@ -110,3 +118,24 @@ class CorpusTER(OfPairs):
         """Edits per 100 words; 100 where there are edits and no words, as sacrebleu has it."""
         edits, words = sums.T
         return np.where(words > 0, 100 * edits / np.maximum(words, 1), np.where(edits > 0, 100.0, 0.0))
+
+
+def _order(hypothesis: Sequence[str], reference: Sequence[str], n: int) -> tuple[int, int, int]:
+    """How many n-grams of characters, or of words, each side has, and both."""
+    sides = (hypothesis, reference)
+    found, wanted = (Counter(tuple(s[i : i + n]) for i in range(len(s) - n + 1)) for s in sides)
+    # sacrebleu does not count a hypothesis against a reference that is too short to have any
+    return found.total() if wanted else 0, wanted.total(), (found & wanted).total()
+
+
+def _parted(sentence: str) -> list[str]:
+    """Words; of one that ends with a mark of ASCII the mark stands alone, else of one that begins with one."""
+    words = []
+    for word in sentence.split():
+        if len(word) > 1 and word[-1] in punctuation:
+            words += [word[:-1], word[-1]]
+        elif len(word) > 1 and word[0] in punctuation:
+            words += [word[0], word[1:]]
+        else:
+            words.append(word)
+    return words

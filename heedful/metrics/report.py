@@ -14,11 +14,11 @@ from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length,
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """Scores with signatures, confidence intervals of BLEU and chrF, and BLEU by words in the source.
+    """Scores with signatures, confidence intervals of BLEU, chrF and chrF++, and BLEU by words in the source.
 
     Attributes:
-        scores: BLEU, chrF, TER, exact match, and the lecture's variant of BLEU.
-        intervals: of BLEU and chrF, over resampled corpora.
+        scores: BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU.
+        intervals: of BLEU, chrF and chrF++, over resampled corpora.
         bands: BLEU by source length, where the sources are known.
     """
 
@@ -75,16 +75,11 @@ def evaluate(
     >>> round(heedful.evaluate(["ein Hund rennt schnell"], ["ein Hund rennt schnell"]).bleu)
     100
     """
-    scores = (
-        bleu(hypotheses, references, lowercase=lowercase, tokenize=tokenize),
-        chrf(hypotheses, references, lowercase=lowercase),
-        ter(hypotheses, references, lowercase=lowercase),
-        exact_match(hypotheses, references, lowercase=lowercase),
-        bleu_deck(hypotheses, references, lowercase=lowercase),
-    )
+    scores = scored(hypotheses, references, lowercase=lowercase, tokenize=tokenize)
     metrics = {
         "BLEU": CorpusBLEU(hypotheses, references, lowercase=lowercase, tokenize=tokenize),
         "chrF2": CorpusChrF(hypotheses, references, lowercase=lowercase),
+        "chrF2++": CorpusChrF(hypotheses, references, lowercase=lowercase, word_order=2),
     }
     bands: tuple[LengthBand, ...] = ()
     if sources:
@@ -96,3 +91,17 @@ def evaluate(
         )
     found = intervals(metrics, Sampling(samples, seed))
     return Report(scores, tuple(found.values()), bands)
+
+
+def scored(
+    hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
+) -> tuple[Score, ...]:
+    """BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU; raises as `evaluate` does."""
+    return (
+        bleu(hypotheses, references, lowercase=lowercase, tokenize=tokenize),
+        chrf(hypotheses, references, lowercase=lowercase),
+        chrf(hypotheses, references, lowercase=lowercase, word_order=2),
+        ter(hypotheses, references, lowercase=lowercase),
+        exact_match(hypotheses, references, lowercase=lowercase),
+        bleu_deck(hypotheses, references, lowercase=lowercase),
+    )

@@ -36,6 +36,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "search": "what says how to search",
     "context": "--context",
     "stride": "--stride",
+    "paged": "--page",
 }
 """How a user gives each part of an `Asking`."""
 

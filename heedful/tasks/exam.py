@@ -27,6 +27,7 @@ class Asking:
         context: tokens that are read at a time.
         stride: of them, how many are predicted at a time.
         task: of several the one that is asked alone.
+        paged: whether there is to be a page of the answers (`Report.page`), for which more of them is kept.
     """
 
     text: Reader[Any] | None = None
@@ -36,6 +37,7 @@ class Asking:
     context: int | None = None
     stride: int | None = None
     task: str | None = None
+    paged: bool = False
 
     @property
     def given(self) -> frozenset[str]:

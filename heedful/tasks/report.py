@@ -101,6 +101,10 @@ class Report(ABC):
     def content(self) -> dict[str, Any]:
         """Alone, as JSON has it."""
 
+    def page(self) -> str:
+        """Answers that are worth looking at, as a web page, where a task understands `Asking.paged`."""
+        raise NotImplementedError("this task has no page of its answers")
+
     @final
     def beside(self) -> str:
         """The tests, for a terminal."""

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final, final
 
@@ -23,13 +24,31 @@ from heedful.tasks.exam import PLAIN, Asking, Exam
 from heedful.tasks.faces import Unread, despite
 from heedful.tasks.searches import build_length, build_search
 from heedful.tasks.target import ForcedScore
+from heedful.tasks.translation.confidence import certainty
 from heedful.tasks.translation.directions import by_tags
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.translations import Translation
+from heedful.tasks.translation.translations import Alignment, Translation
 
 _UNREAD: Final = "longer than the model reads, themselves or their references, not in the perplexity"
 _WARM: Final = 8
 """Sentences that are translated before the clock runs."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of a translation that a model made.
+
+    Attributes:
+        certainty: mean log-probability of a token, in nats.
+        expected: what chrF to expect, from 0 to 1, where the model was calibrated.
+        signs: what is suspicious (`signs`).
+        alignments: what each part that was read looked at; none where a model has no attention.
+    """
+
+    certainty: float
+    expected: float | None
+    signs: tuple[str, ...]
+    alignments: tuple[Alignment, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,6 +62,7 @@ class Translated:
         perplexity: of the references, where a model made the translations.
         folds: whether the system writes lowercase alone.
         notes: how sentences were read otherwise than given (`Lines.notes`), and how many.
+        seen: what is known of each besides its text, where a page is to tell it.
     """
 
     texts: tuple[str, ...]
@@ -51,6 +71,7 @@ class Translated:
     perplexity: Perplexity | None = None
     folds: bool = False
     notes: Mapping[str, int] = field(default_factory=dict)
+    seen: Sequence[Seen] = ()
 
 
 @final
@@ -118,6 +139,13 @@ class TranslationExam(Exam):
             perplexity,
             folds=bool(getattr(recipe.tokenizer, "lowercase", False)),
             notes=notes + Counter({_UNREAD: unread}),
+            seen=self._seen(user, found) if self.asking.paged else (),
+        )
+
+    def _seen(self, user: Translator, found: Sequence[Translation]) -> Sequence[Seen]:
+        told = list(zip(self.pairs, found, strict=True))
+        return by_tags(
+            user, told, tags=lambda each: each[0].tags, ask=lambda asked, some: _seen(asked, [t for _, t in some])
         )
 
     def _perplexity(self, user: Translator) -> tuple[Perplexity | None, int]:
@@ -138,6 +166,7 @@ class TranslationExam(Exam):
         metrics: dict[str, Metric] = {
             "BLEU": CorpusBLEU(*sides, lowercase=lowercase, tokenize=self.asking.tokenize),
             "chrF2": CorpusChrF(*sides, lowercase=lowercase),
+            "chrF2++": CorpusChrF(*sides, lowercase=lowercase, word_order=2),
             "TER": CorpusTER(*sides, lowercase=lowercase),
             "exact match": mean([100.0 * same for same in equals(*sides, lowercase=lowercase)]),
             "BLEU (deck variant)": DeckBLEU(*sides, lowercase=lowercase),
@@ -175,3 +204,19 @@ def _tags(pair: Pair) -> tuple[str, ...]:
 def _scores(user: Translator, pairs: Sequence[Pair]) -> Sequence[ForcedScore | Unread]:
     sides = [(pair.source, pair.target) for pair in pairs]
     return despite(sides, user.unread(sides), user.score)
+
+
+def _seen(user: Translator, found: Sequence[Translation]) -> list[Seen]:
+    """Of each translation; the models read all of them once more to say where they look."""
+    read = [[part for part in each.parts or (each,) if part.source_tokens] for each in found]
+    pairs = [(part.source, part.candidates[0]) for own in read for part in own]
+    aligned = iter(user.align_all(pairs) if user.attentive else ())
+    return [
+        Seen(
+            certainty(each.candidates[0]),
+            None if user.confidence is None else user.confidence.of(each.candidates[0]),
+            each.signs,
+            tuple(islice(aligned, len(own))),
+        )
+        for each, own in zip(found, read, strict=True)
+    ]

@@ -269,6 +269,11 @@ class Translator(Face):
         """`align` for many sentences, in their order; an ensemble's first model is asked."""
         return in_batches(self._pairs(pairs), self._alignments, size=_longer, tokens=batch_tokens, rows=256)
 
+    @property
+    def attentive(self) -> bool:
+        """Whether the first model looks at its source by attention, so that words can be aligned."""
+        return bool(self._looking())
+
     def link(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[Links]:
         """Which words of given translations belong together, by the last attention to the source; see `link_words`.
 
@@ -370,13 +375,15 @@ class Translator(Face):
     def _across(self, pairs: list[_Pair]) -> dict[str, Float[np.ndarray, "B T S"]]:
         source = self._sources([source for source, _ in pairs])
         read, _ = self._written.forced([target for _, target in pairs])
-        model = self.models[0]
-        across = [path for path, place in attentions_of(model).items() if place.look.role == "cross"]
+        model, across = self.models[0], self._looking()
         if not across:
             raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
         with torch.inference_mode(), watch(model, only=across) as weights:
             model.step(read, model.begin(source))  # type: ignore[operator]  # every model here is an Engine
         return {name: _over_heads(calls) for name, calls in weights.items()}
+
+    def _looking(self) -> list[str]:
+        return [path for path, place in attentions_of(self.models[0]).items() if place.look.role == "cross"]
 
     def _model(self) -> Engine[Tokens]:
         # a module that is an Engine; mypy has no type for both

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, ClassVar, Final, final
 
-from heedful.inspection.page import Table
+from heedful.data.nearest import Resemblance, resemblance
+from heedful.errors import DataError
+from heedful.inspection.page import Table, page_text
 from heedful.inspection.plots import Line, line_plot
 from heedful.metrics.bootstrap import Interval, intervals
 from heedful.metrics.counted import CorpusBLEU
 from heedful.metrics.edits import character_error_rate, word_error_rate
 from heedful.metrics.metric import Metric
-from heedful.metrics.report import Report as Scored
-from heedful.metrics.report import evaluate
-from heedful.metrics.translation import LengthBand, bleu, bleu_by_length, chrf
+from heedful.metrics.report import scored
+from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length
 from heedful.tasks.report import Comparison, Report, number, span
+from heedful.tasks.translation.cases import Cases
+from heedful.tasks.translation.error_page import error_page, shown
 from heedful.tasks.translation.exam import Translated, TranslationExam
 
 _FEWEST: Final = 10
@@ -27,7 +31,7 @@ _FEWEST: Final = 10
 @final
 @dataclass(frozen=True, repr=False)
 class TranslationReport(Report):
-    """sacrebleu's scores with signatures; intervals and tests of BLEU and chrF."""
+    """sacrebleu's scores with signatures; intervals and tests of BLEU, chrF and chrF++."""
 
     digits: ClassVar = 2
 
@@ -36,8 +40,8 @@ class TranslationReport(Report):
 
     @property
     def resampled(self) -> Mapping[str, Metric]:
-        """BLEU and chrF."""
-        return {name: self.metrics[name] for name in ("BLEU", "chrF2")}
+        """BLEU, chrF and chrF++."""
+        return {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++")}
 
     @property
     def perplexity(self) -> float | None:
@@ -45,23 +49,19 @@ class TranslationReport(Report):
         return self.metrics["perplexity"].value if "perplexity" in self.metrics else None
 
     @cached_property
-    def scored(self) -> Scored:
+    def scores(self) -> tuple[Score, ...]:
         """As sacrebleu says it."""
-        return evaluate(
-            self.answers.texts,
-            self.exam.references,
-            lowercase=self.exam.asking.lowercase,
-            tokenize=self.exam.asking.tokenize,
-            samples=self.sampling.samples,
-            seed=self.sampling.seed,
-        )
+        asking = self.exam.asking
+        return scored(self.answers.texts, self.exam.references, lowercase=asking.lowercase, tokenize=asking.tokenize)
 
     @cached_property
     def signatures(self) -> list[str]:
-        """Of BLEU and chrF, as sacrebleu writes them."""
-        texts, references, lowercase = self.answers.texts[:1], self.exam.references[:1], self.exam.asking.lowercase
-        found = bleu(texts, references, lowercase=lowercase, tokenize=self.exam.asking.tokenize)
-        return [found.signature, chrf(texts, references, lowercase=lowercase).signature]
+        """Of BLEU, chrF and chrF++, as sacrebleu writes them."""
+        asking = self.exam.asking
+        found = scored(
+            self.answers.texts[:1], self.exam.references[:1], lowercase=asking.lowercase, tokenize=asking.tokenize
+        )
+        return [score.signature for score in found if score.name in self.resampled]
 
     @cached_property
     def error_rates(self) -> dict[str, float]:
@@ -101,12 +101,11 @@ class TranslationReport(Report):
     def text(self) -> str:
         """A line for each score."""
         took = f", translated in {self.answers.seconds:.1f} s" if self.answers.seconds is not None else ""
-        width = max(len(score.name) for score in self.scored.scores)
-        known = {interval.name: interval for interval in self.scored.intervals}
+        width = max(len(score.name) for score in self.scores)
         lines = [f"{self.system.name}: {self.exam.size:,} sentences{took}", ""]
         lines.append(f"{'metric':<{width}}  {'value':>7}  {'95 % interval':<16}  signature")
-        for score in self.scored.scores:
-            shown = span(known[score.name], 2) if score.name in known else ""
+        for score in self.scores:
+            shown = span(self.intervals[score.name], 2) if score.name in self.intervals else ""
             lines.append(f"{score.name:<{width}}  {score.value:>7.2f}  {shown:<16}  {score.signature}")
         for name, what in (("WER", "words"), ("CER", "characters")):
             lines.append(
@@ -131,13 +130,39 @@ class TranslationReport(Report):
             "sentences": self.exam.size,
             "seconds": self.answers.seconds,
             "perplexity": self.perplexity,
-            "scores": [asdict(score) for score in self.scored.scores],
-            "intervals": [asdict(interval) for interval in self.scored.intervals],
+            "scores": [asdict(score) for score in self.scores],
+            "intervals": [asdict(interval) for interval in self.intervals.values()],
             "error_rates": self.error_rates,
             "bleu_by_length": self.banded(),
             **({"bleu_by_text": {name: value for name, (_, value) in self.by_text.items()}} if self.by_text else {}),
             "notes": dict(self.answers.notes),
         }
+
+    def page(self) -> str:
+        """The translations that are worth reading, with text for training that resembles their sources."""
+        cases = Cases(self.exam, self.answers)
+        rows = [
+            [each.name, f"{each.value:.2f}", span(self.intervals[each.name], 2) if each.name in self.intervals else ""]
+            for each in self.scores
+        ]
+        training, notes = self._training([each.pair.source for each in shown(cases)])
+        return error_page(
+            cases,
+            title=f"Translations by {self.system.name} of {self.exam.size:,} sentences",
+            scores=Table("", ["metric", "value", "95 % interval"], rows, [f"measured on {self.exam.text}"]),
+            training=training,
+            notes=notes,
+        )
+
+    def _training(self, sentences: Sequence[str]) -> tuple[Resemblance | None, Sequence[str]]:
+        """What the run learned from has of some sentences, or why that cannot be told."""
+        if self.system.facts is None:
+            return None, ["No run says what the system learned from, so no text is shown beside its sentences."]
+        data = self.system.facts.recipe.data
+        try:
+            return resemblance(sentences, lambda: chain(*data.readers("train").values())), ()
+        except DataError as error:
+            return None, [page_text(f"No text for training is shown beside the sentences: {error}.")]
 
     def banded(self) -> list[dict[str, Any]]:
         """BLEU by words in the source, as JSON has it."""
@@ -170,7 +195,7 @@ class TranslationComparison(Comparison):
 
     def results(self) -> Table:
         """A row for each run."""
-        columns = ["run", "model", "parameters", "minutes", "train tok/s", "BLEU", "95 % interval", "p", "chrF2"]
+        columns = ["run", "model", "parameters", "minutes", "train tok/s", "BLEU", "95 % interval", "p"]
         rows = []
         for report, kind in zip(self.reports, self.kinds, strict=True):
             facts, found, test = report.system.told, report.intervals["BLEU"], report.tests.get("BLEU")
@@ -185,13 +210,13 @@ class TranslationComparison(Comparison):
                     f"{found.value:.2f}",
                     span(found, 2),
                     number(test.p_value if test else None, ".3f"),
-                    f"{report.intervals['chrF2'].value:.2f}",
+                    *(f"{report.intervals[name].value:.2f}" for name in ("chrF2", "chrF2++")),
                     number(self.exam.size / seconds, ",.1f"),
                     number(report.answers.tokens / seconds, ",.0f"),
                     number(report.perplexity if self.is_alike(report) else None, ".3f"),
                 ]
             )
-        return Table("", [*columns, "sent/s", "tok/s", "perplexity"], rows, self.notes())
+        return Table("", [*columns, "chrF2", "chrF++", "sent/s", "tok/s", "perplexity"], rows, self.notes())
 
     def remarks(self) -> Iterator[str]:
         """What the columns mean, and whom they do not do justice."""
@@ -245,6 +270,7 @@ class TranslationComparison(Comparison):
         return {
             "bleu": asdict(report.intervals["BLEU"]),
             "chrf": asdict(report.intervals["chrF2"]),
+            "chrf++": asdict(report.intervals["chrF2++"]),
             "against_first": [asdict(test) for test in report.tests.values()],
             "seconds": seconds,
             "sentences_per_second": self.exam.size / seconds,

@@ -54,7 +54,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
     words: ClassVar = (SOURCE, TARGET)
     counted: ClassVar = Counted(examples="sentences")
     trial: ClassVar = 'translate RUN --text "..."'
-    understood: ClassVar = frozenset({"text", "lowercase", "tokenize", "search"})
+    understood: ClassVar = frozenset({"text", "lowercase", "tokenize", "search", "paged"})
     reported: ClassVar = TranslationReport
     compared: ClassVar = TranslationComparison
 

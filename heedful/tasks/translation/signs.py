@@ -20,17 +20,19 @@ _LOOP: Final = re.compile(r"(.{1,12}?)\1{3,}")
 
 
 def signs(source: str, found: Candidate) -> tuple[str, ...]:
-    """What is suspicious of a translation; empty for most.
+    """What is suspicious of a translation; empty for most."""
+    seen = signs_of_text(source, found.text)
+    return seen if found.finished else (*seen, UNFINISHED)
+
+
+def signs_of_text(source: str, text: str) -> tuple[str, ...]:
+    """The same of a translation of which nothing but the text is known.
 
     That a text repeats itself is the commonest sign of hallucination: its commonest n-gram of words comes more often,
     by two at least, than the commonest one of the source does (Raunak et al. 2021, section 5.1).
     """
-    seen = []
-    if repeats(source, found.text):
-        seen.append(REPEATS)
-    if not found.finished:
-        seen.append(UNFINISHED)
-    if len(source.split()) > _NGRAM and source.casefold().split() == found.text.casefold().split():
+    seen = [REPEATS] if repeats(source, text) else []
+    if len(source.split()) > _NGRAM and source.casefold().split() == text.casefold().split():
         seen.append(COPIED)
     return tuple(seen)
 

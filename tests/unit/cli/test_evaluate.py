@@ -38,6 +38,9 @@ def test_a_run_is_measured_on_its_own_text(say: Say, trained: Path, here: Path) 
     assert scores["BLEU"]["signature"] == str(bleu.get_signature())
     chrf = sacrebleu.metrics.CHRF()
     assert scores["chrF2"]["value"] == pytest.approx(chrf.corpus_score(translations, [references]).score)
+    words = sacrebleu.metrics.CHRF(word_order=2)
+    assert scores["chrF2++"]["value"] == pytest.approx(words.corpus_score(translations, [references]).score)
+    assert scores["chrF2++"]["signature"] == str(words.get_signature())
     assert scores["TER"]["value"] == pytest.approx(
         sacrebleu.metrics.TER().corpus_score(translations, [references]).score
     )
@@ -86,7 +89,7 @@ def test_a_file_of_translations_and_another_one(say: Say, here: Path) -> None:
     table = say("evaluate", "good", "--against", "bad", *words[:-2])
     assert "against bad (paired bootstrap)" in table.out
     assert (
-        f"  BLEU   100.00 and {bleu['second']['value']:.2f}: difference {bleu['difference']['value']:+.2f} "
+        f"  BLEU    100.00 and {bleu['second']['value']:.2f}: difference {bleu['difference']['value']:+.2f} "
         in table.out
     )
 
@@ -102,7 +105,12 @@ def test_the_bootstrap_follows_its_seed(say: Say, here: Path) -> None:
     for seed in (1, 2):
         found = report(say(*words, "--seed", seed))
         mine, theirs = (
-            {"BLEU": CorpusBLEU(lines, references), "chrF2": CorpusChrF(lines, references)} for lines in (one, other)
+            {
+                "BLEU": CorpusBLEU(lines, references),
+                "chrF2": CorpusChrF(lines, references),
+                "chrF2++": CorpusChrF(lines, references, word_order=2),
+            }
+            for lines in (one, other)
         )
         drawing = Sampling(20, seed)
         for told, expected in (
@@ -191,3 +199,36 @@ def test_a_sentence_that_is_too_long_counts(say: Say, trained: Path, here: Path)
     (here / "s").write_text("2 " * 20 + "\n")
     (here / "t").write_text("eins\n")
     assert report(say("evaluate", trained, *words, "--format", "json"))["perplexity"] is None
+
+
+def test_a_page_of_what_is_worth_reading(say: Say, trained: Path, here: Path) -> None:
+    said = say("evaluate", trained, *QUICK, "--page", "errors.html", "--output", "out.txt")
+    assert said.code == 0
+    assert "written: errors.html" in said.err
+    page = (here / "errors.html").read_text(encoding="utf-8")
+    assert f"Translations by {trained} of 20 sentences" in page
+    assert "what each token looked at" in page
+    assert "resembles" in page
+    texts = ("--source", trained.parent / "validation.en", "--target", trained.parent / "validation.de")
+    assert say("evaluate", "out.txt", *texts, *QUICK, "--page", "file.html").code == 0
+    of_a_file = (here / "file.html").read_text(encoding="utf-8")
+    assert "No run says what the system learned from" in of_a_file
+    assert "looked at" not in of_a_file
+
+
+def test_a_page_without_the_text_for_training(say: Say, small: Path, here: Path) -> None:
+    assert say("train", small, "--training.steps", "1", "--device", "cpu").code == 0
+    (small.parent / "train.en").unlink()
+    assert say("evaluate", small.parent / "run", *QUICK, "--page", "errors.html").code == 0
+    page = (here / "errors.html").read_text(encoding="utf-8")
+    assert "No text for training is shown beside the sentences" in page
+    assert "train.en" in page
+
+
+def test_a_page_where_there_can_be_none(
+    say: Say, trained: Path, pretrained: Path, tuned: Callable[[str], Path], here: Path
+) -> None:
+    assert "knows nothing of --page" in say("evaluate", tuned("tagging"), "--page", "a.html").complaint
+    assert "knows nothing of --page" in say("evaluate", pretrained, "--page", "a.html").complaint
+    assert say("evaluate", trained, "--page", "a.txt").code == 2
+    assert "choose another --page" in say("evaluate", trained, "--page", "nowhere/a.html").complaint

@@ -49,11 +49,16 @@ def test_weighted_corpora_score_as_sacrebleu_scores_them(size: int, errors: floa
     pairs += [(CorpusBLEU(hyps, refs, lowercase=True, tokenize="none"), lower)]
     pairs += [(CorpusChrF(hyps, refs, lowercase=True), CHRF(lowercase=True))]
     pairs += [(CorpusTER(hyps, refs, lowercase=True), TER(case_sensitive=False))]
+    marked = [f"({line}), {line}!" for line in hyps], [f"({line}) {line}." for line in refs]
+    pairs += [(CorpusChrF(hyps, refs, word_order=2), CHRF(word_order=2))]
     rows = np.random.randint(0, size, size=(4, size))
     weights = np.array([np.bincount(row, minlength=size) for row in rows], dtype=float)
     for counted, metric in pairs:
         expected = [metric.corpus_score([hyps[i] for i in row], [[refs[i] for i in row]]).score for row in rows]
         assert counted.scores(weights) == pytest.approx(expected, abs=1e-9)
+    words, metric = CorpusChrF(*marked, word_order=2, lowercase=True), CHRF(word_order=2, lowercase=True)
+    expected = [metric.corpus_score([marked[0][i] for i in row], [[marked[1][i] for i in row]]).score for row in rows]
+    assert words.scores(weights) == pytest.approx(expected, abs=1e-9), "marks at the ends of words"
     deck = [bleu_deck([hyps[i] for i in row], [refs[i] for i in row], lowercase=True).value for row in rows]
     assert DeckBLEU(hyps, refs, lowercase=True).scores(weights) == pytest.approx(deck, abs=1e-9)
 
@@ -68,12 +73,15 @@ def test_counted_values_are_those_that_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hypothesis", "reference"), [("ab", "ab"), ("abx", "ab"), ("a", "abcdefg"), ("", ""), ("a", "")]
+    ("hypothesis", "reference"),
+    [("ab", "ab"), ("abx", "ab"), ("a", "abcdefg"), ("", ""), ("a", ""), ("( ab .", "(ab) .")],
 )
 def test_texts_too_short_for_some_orders_score_as_sacrebleu_scores_them(hypothesis: str, reference: str) -> None:
     for counted, metric in ((CorpusBLEU, BLEU()), (CorpusChrF, CHRF()), (CorpusTER, TER())):
         expected = metric.corpus_score([hypothesis], [[reference]]).score
         assert counted([hypothesis], [reference]).value == pytest.approx(expected, abs=1e-9)
+    expected = CHRF(word_order=2).corpus_score([hypothesis], [[reference]]).score
+    assert CorpusChrF([hypothesis], [reference], word_order=2).value == pytest.approx(expected, abs=1e-9)
 
 
 def test_an_interval_holds_its_score_and_shrinks_with_more_sentences() -> None:
