@@ -2776,8 +2776,8 @@ COMMANDS = (
     Mutant(
         "alignments are of the first layer",
         "tasks/translation/translations.py",
-        "last = list(alignment.weights.values())[-1]",
-        "last = list(alignment.weights.values())[0]",
+        "return list(self.weights.values())[-1]",
+        "return list(self.weights.values())[0]",
         ("tests/unit/cli/test_translate.py::test_alignments_are_those_of_the_last_layer",),
     ),
     Mutant(
@@ -4245,8 +4245,79 @@ CONSTRAINED = (
         (f"{TERMS}::test_equals_the_longhand_search",),
     ),
 )
+LINKS = "tests/unit/data/test_links.py"
+GUIDANCE = "tests/unit/tasks/test_guidance.py"
+GUIDED = "tests/unit/cli/test_guided.py"
+
+ALIGNED = (
+    Mutant(
+        "links: a number beyond the words is none",
+        "data/links.py",
+        "if number >= count:",
+        "if number > count:",
+        (LINKS,),
+    ),
+    Mutant(
+        "links: those of a pair that is dropped go to the next",
+        "data/links.py",
+        "return (*sides, np.array([*found, *ends]))",
+        "return (*sides, np.array([*found, *ends]) if read and written else np.empty((0, 2)))",
+        (LINKS,),
+    ),
+    Mutant("links: spaces are parts of words", "data/links.py", "numbers.append(-1)", "numbers.append(word)", (LINKS,)),
+    Mutant(
+        "links: labels share what other rows have",
+        "data/links.py",
+        "np.unique(np.stack([row, target]), axis=1,",
+        "np.unique(np.stack([target]), axis=1,",
+        (LINKS,),
+    ),
+    Mutant(
+        "links: a label has as many shares as links",
+        "data/links.py",
+        "shares = (1 / counts[label.reshape(-1)])",
+        "shares = (0 * counts[label.reshape(-1)] + 1)",
+        (LINKS,),
+    ),
+    Mutant(
+        "guidance: the first layer is guided",
+        "tasks/translation/guidance.py",
+        "layer = len(found) - 1 if config.layer is None",
+        "layer = 0 if config.layer is None",
+        (GUIDANCE,),
+    ),
+    Mutant(
+        "guidance: no gradient",
+        "tasks/translation/guidance.py",
+        "watch(model, detach=False, only={guided.path})",
+        "watch(model, only={guided.path})",
+        (GUIDANCE,),
+    ),
+    Mutant(
+        "guidance: a chance of nothing has no logarithm",
+        "tasks/translation/guidance.py",
+        ".float().clamp_min(_LEAST)",
+        ".float()",
+        (GUIDANCE,),
+    ),
+    Mutant(
+        "guidance: links are asked of the mean of heads",
+        "tasks/translation/face.py",
+        "_told(calls[guided.path], guided.head)",
+        "_told(calls[guided.path], None)",
+        (GUIDED,),
+    ),
+    Mutant(
+        "guidance: links of pieces take places in batches",
+        "tasks/translation/run.py",
+        'Counted(examples="sentences", side="target")',
+        'Counted(examples="sentences")',
+        (GUIDED,),
+    ),
+)
 MUTANTS = (
     *ADAPTED,
+    *ALIGNED,
     *TRANSLATORS,
     *CONSTRAINED,
     *NATIVE,

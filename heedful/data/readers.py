@@ -34,11 +34,14 @@ _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Pair(NamedTuple):
-    """A sentence, its translation, and where they stand (`file:line`)."""
+    """A sentence, its translation, where they stand (`file:line`), and which of their words are known to belong
+    together, counted from 0.
+    """
 
     source: str
     target: str
     place: str
+    links: tuple[tuple[int, int], ...] = ()
 
 
 T_co = TypeVar("T_co", covariant=True)

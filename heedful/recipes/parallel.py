@@ -150,32 +150,82 @@ def _kind_of_text(table: Mapping[str, Any]) -> str | None:
     return _BY_ENDING.get(Path(str(table["path"]).lower().removesuffix(".gz")).suffix, "tsv")
 
 
-class MixedLinesConfig(Mixed, LinesConfig):
+class Aligned(Section):
+    """Abstract: parallel text of which somebody may know which words belong together."""
+
+    alignments: InputPath | None = None
+    """file of links between its words, `0-0 1-2`, a line for each pair, plain or gzipped; see `training.guided`"""
+
+    def reader(self) -> Reader[Pair]:
+        """Pairs, with their links where there are some."""
+        pairs: Reader[Pair] = super().reader()  # type: ignore[misc]  # each kind of text has one
+        if self.alignments is None:
+            return pairs
+        from heedful.data.links import Linked
+
+        return Linked(pairs, self.alignments)
+
+
+class AlignedLinesConfig(Aligned, LinesConfig):
     """Two files whose lines translate each other, plain or gzipped."""
 
 
-class MixedTsvConfig(Mixed, TsvConfig):
+class AlignedTsvConfig(Aligned, TsvConfig):
     """One file of tab-separated columns, plain or gzipped."""
 
 
-class MixedJsonlConfig(Mixed, JsonlConfig):
+class AlignedJsonlConfig(Aligned, JsonlConfig):
     """One file with a JSON object on each line, plain or gzipped."""
 
 
-class MixedTmxConfig(Mixed, TmxConfig):
+class AlignedTmxConfig(Aligned, TmxConfig):
     """A translation memory in TMX, plain or gzipped."""
 
 
-class MixedPoConfig(Mixed, PoConfig):
+class AlignedPoConfig(Aligned, PoConfig):
     """Messages with their translations in a PO file of gettext, plain or gzipped."""
 
 
-class MixedXliffConfig(Mixed, XliffConfig):
+class AlignedXliffConfig(Aligned, XliffConfig):
+    """Segments with their translations in an XLIFF, 1.2 or 2.0, plain or gzipped."""
+
+
+class MixedLinesConfig(Mixed, AlignedLinesConfig):
+    """Two files whose lines translate each other, plain or gzipped."""
+
+
+class MixedTsvConfig(Mixed, AlignedTsvConfig):
+    """One file of tab-separated columns, plain or gzipped."""
+
+
+class MixedJsonlConfig(Mixed, AlignedJsonlConfig):
+    """One file with a JSON object on each line, plain or gzipped."""
+
+
+class MixedTmxConfig(Mixed, AlignedTmxConfig):
+    """A translation memory in TMX, plain or gzipped."""
+
+
+class MixedPoConfig(Mixed, AlignedPoConfig):
+    """Messages with their translations in a PO file of gettext, plain or gzipped."""
+
+
+class MixedXliffConfig(Mixed, AlignedXliffConfig):
     """Segments with their translations in an XLIFF, 1.2 or 2.0, plain or gzipped."""
 
 
 ParallelTextConfig = Annotated[
     LinesConfig | TsvConfig | JsonlConfig | TmxConfig | PoConfig | XliffConfig,
+    Field(discriminator="kind"),
+    kind_from(_kind_of_text),
+]
+AlignedTextConfig = Annotated[
+    AlignedLinesConfig
+    | AlignedTsvConfig
+    | AlignedJsonlConfig
+    | AlignedTmxConfig
+    | AlignedPoConfig
+    | AlignedXliffConfig,
     Field(discriminator="kind"),
     kind_from(_kind_of_text),
 ]

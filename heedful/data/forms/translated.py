@@ -44,7 +44,7 @@ class TranslatedFound(ParallelFound):
 
     def examples(self, part: Part) -> Iterator[Example]:
         """Pair by pair."""
-        for source, target, place in Confirmed(self.first(part), **self._languages):
+        for source, target, place, _ in Confirmed(self.first(part), **self._languages):
             line = int(place.rpartition(":")[2])
             yield Example((source, target), (), line, {"source": source, "target": target}, (source,))
 

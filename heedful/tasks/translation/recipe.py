@@ -11,17 +11,17 @@ from heedful.architectures.interface import TranslationArchitecture
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.recipes import toml
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.recipes.parallel import MixedTextConfig, ParallelTextConfig
+from heedful.recipes.parallel import AlignedTextConfig, MixedTextConfig, ParallelTextConfig
 from heedful.recipes.recipe import DataConfig, Mixed, TunedRecipe
 from heedful.recipes.section import InputPath, Mark, Section, default_kind, misfit
 from heedful.recipes.text import GivenPairConfig, TokenizerConfig
-from heedful.recipes.training import TunedTrainingConfig, Weight, WritingTrainingConfig
+from heedful.recipes.training import Positive, TunedTrainingConfig, Weight, WritingTrainingConfig
 
 
 class TranslationDataConfig(DataConfig):
     """Parallel text to train on, to choose the best checkpoint by, and to report a score of."""
 
-    train: ParallelTextConfig
+    train: AlignedTextConfig
     """the parallel text to learn from"""
     validation: ParallelTextConfig
     """the parallel text that checkpoints are compared on"""
@@ -36,6 +36,23 @@ class TranslationDataConfig(DataConfig):
     def mixed(self, part: str) -> Mapping[str, Mixed]:
         """What is rehearsed, of the training text."""
         return {} if part != "train" or self.rehearse is None else {"rehearse": self.rehearse}
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether links of words are known of some of what is learned from."""
+        return any(text.alignments is not None for text in (self.train, self.rehearse) if text is not None)
+
+
+class GuidedConfig(Section):
+    """One attention learns to look where links of words say (Chen et al. 2016; one head of a Transformer: Garg et al.
+    2019); the training text has a file of them, `data.train.alignments`."""
+
+    weight: Positive = 0.1
+    """of the cross entropy between the attention and the links, beside the likelihood of the targets"""
+    layer: Annotated[int, Field(ge=0)] | None = None
+    """the decoder's layer whose attention to the source is guided, counted from 0; the last if not given"""
+    head: Annotated[int, Field(ge=0)] | Literal["mean"] = 0
+    """its head that is guided, counted from 0, or the mean of all of them"""
 
 
 class PairTokenizerConfig(TokenizerConfig):
@@ -69,6 +86,8 @@ class TranslationTrainingConfig(TunedTrainingConfig, WritingTrainingConfig):
 
     decorrelation: Annotated[Weight, Mark.FIXED] = 0.0
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
+    guided: Annotated[GuidedConfig | None, Mark.FIXED] = None
+    """one attention that learns to look where `data.train.alignments` says, so that links of words are better"""
     monitor: Annotated[Literal["loss", "accuracy", "bleu"], Mark.FIXED] = "loss"
     """what finds the best checkpoint on the validation text: the likelihood, how often the right token is the most
     probable one, or BLEU of greedy translations"""
@@ -132,9 +151,17 @@ class TranslationRecipe(TunedRecipe):
     @field_validator("training")
     @classmethod
     def _suits(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
-        model = info.data.get("model")
+        model, data = info.data.get("model"), info.data.get("data")
         if model is None:
             return training
+        if data is not None and data.is_aligned != (training.guided is not None):
+            raise (
+                misfit("training.guided", "needs links of words to learn from: give data.train.alignments")
+                if training.guided is not None
+                else misfit("data.train.alignments", "teach training.guided alone: give that too, or leave them away")
+            )
+        if training.guided is not None and (model.draws or training.reinforce is not None):
+            raise misfit("training.guided", "teaches attention that is not drawn: leave training.guided away")
         if info.data.get("init") is not None:  # which may have another model
             return training.suited(draws=model.draws or training.reinforce is not None, key="model.reading.weights")
         if training.decorrelation and not model.has_heads:
