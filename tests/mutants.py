@@ -4315,8 +4315,77 @@ ALIGNED = (
         (GUIDED,),
     ),
 )
+ANNOTATION = "tests/unit/tasks/test_annotation.py"
+ANNOTATE = "tests/unit/cli/test_annotate.py"
+
+ANNOTATED = (
+    Mutant(
+        "annotation: the target need not have the term",
+        "tasks/translation/annotation.py",
+        "if has(target, self.glossary.entries[each[1]])",
+        "if True",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: a mark that stands there already is no matter",
+        "tasks/translation/annotation.py",
+        "if not places or any(mark in text for mark in (marks.begin, marks.between, marks.end)):",
+        "if not places:",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: endings may be as long as they like",
+        "tasks/translation/annotation.py",
+        "stem >= _STEM and longer - stem <= _ENDING",
+        "stem >= _STEM",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: accents count",
+        "tasks/translation/annotation.py",
+        "if not unicodedata.combining(letter)",
+        "if True",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: letters that make no spaces are not looked for",
+        "tasks/translation/annotation.py",
+        "if any(True for _ in occurrences(term.lower(), text.lower())):",
+        "if False:",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: terms come in the order of their lengths",
+        "tasks/translation/glossary.py",
+        "return sorted(self._chosen(sentence))",
+        "return list(self._chosen(sentence))",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: all pairs draw alike",
+        "cli/annotate.py",
+        "Chance(given.seed, _STREAM, pairs)",
+        "Chance(given.seed, _STREAM)",
+        (ANNOTATE,),
+    ),
+    Mutant(
+        "annotation: a vocabulary that lacks marks will do",
+        "cli/translate.py",
+        "Marks().require_known(translator.source)",
+        "Marks()",
+        (ANNOTATE,),
+    ),
+    Mutant(
+        "annotation: terms are forced as well",
+        "cli/translate.py",
+        "constraints=(*always, *sentence.constraints))\n        found",
+        "constraints=(*always, *sentence.constraints, *glossary.terms(sentence.text)))\n        found",
+        (ANNOTATE,),
+    ),
+)
 MUTANTS = (
     *ADAPTED,
+    *ANNOTATED,
     *ALIGNED,
     *TRANSLATORS,
     *CONSTRAINED,
