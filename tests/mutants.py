@@ -2781,8 +2781,8 @@ COMMANDS = (
     Mutant(
         "alignments are of the first layer",
         "tasks/translation/translations.py",
-        "last = list(alignment.weights.values())[-1]",
-        "last = list(alignment.weights.values())[0]",
+        "return list(self.weights.values())[-1]",
+        "return list(self.weights.values())[0]",
         ("tests/unit/cli/test_translate.py::test_alignments_are_those_of_the_last_layer",),
     ),
     Mutant(
@@ -4187,8 +4187,8 @@ TAGGED = (
     Mutant(
         "what is turned back keeps its sides",
         "data/composed.py",
-        "each._replace(source=each.target, target=each.source)",
-        "each._replace(source=each.source, target=each.target)",
+        "each._replace(source=each.target, target=each.source, links=links)",
+        "each._replace(links=links)",
         (SEVERAL,),
     ),
     Mutant(
@@ -4232,13 +4232,6 @@ TAGGED = (
         'tags = record.get("tags", [])',
         "tags = []",
         ("tests/unit/data/test_tags.py",),
-    ),
-    Mutant(
-        "links of words count the tags before them",
-        "tasks/translation/face.py",
-        "list(alignment.weights.values())[-1][:, tags:]",
-        "list(alignment.weights.values())[-1]",
-        (SEVERAL,),
     ),
 )
 
@@ -4578,8 +4571,149 @@ CHOSEN = (
         (TUNING,),
     ),
 )
+
+LINKS = "tests/unit/data/test_links.py"
+GUIDANCE = "tests/unit/tasks/test_guidance.py"
+GUIDED = "tests/unit/cli/test_guided.py"
+
+ALIGNED = (
+    Mutant(
+        "links: a number beyond the words is none",
+        "data/links.py",
+        "if number >= count:",
+        "if number > count:",
+        (LINKS,),
+    ),
+    Mutant(
+        "links: those of a pair that is dropped go to the next",
+        "data/links.py",
+        "return (*sides, np.array([*found, *ends]))",
+        "return (*sides, np.array([*found, *ends]) if read and written else np.empty((0, 2)))",
+        (LINKS,),
+    ),
+    Mutant("links: spaces are parts of words", "data/links.py", "numbers.append(-1)", "numbers.append(word)", (LINKS,)),
+    Mutant(
+        "links: labels share what other rows have",
+        "data/links.py",
+        "np.unique(np.stack([row, target]), axis=1,",
+        "np.unique(np.stack([target]), axis=1,",
+        (LINKS,),
+    ),
+    Mutant(
+        "links: a label has as many shares as links",
+        "data/links.py",
+        "shares = (1 / counts[label.reshape(-1)])",
+        "shares = (0 * counts[label.reshape(-1)] + 1)",
+        (LINKS,),
+    ),
+    Mutant(
+        "guidance: the first layer is guided",
+        "tasks/translation/guidance.py",
+        "layer = len(found) - 1 if config.layer is None",
+        "layer = 0 if config.layer is None",
+        (GUIDANCE,),
+    ),
+    Mutant(
+        "guidance: no gradient",
+        "tasks/translation/guidance.py",
+        "watch(model, detach=False, only={guided.path})",
+        "watch(model, only={guided.path})",
+        (GUIDANCE,),
+    ),
+    Mutant(
+        "guidance: a chance of nothing has no logarithm",
+        "tasks/translation/guidance.py",
+        ".float().clamp_min(_LEAST)",
+        ".float()",
+        (GUIDANCE,),
+    ),
+    Mutant(
+        "guidance: links are asked of the mean of heads",
+        "tasks/translation/face.py",
+        "_told(calls[guided.path], guided.head)",
+        "_told(calls[guided.path], None)",
+        (GUIDED,),
+    ),
+    Mutant(
+        "guidance: links of pieces take places in batches",
+        "tasks/translation/run.py",
+        'Counted(examples="sentences", side="target")',
+        'Counted(examples="sentences")',
+        (GUIDED,),
+    ),
+)
+ANNOTATION = "tests/unit/tasks/test_annotation.py"
+ANNOTATE = "tests/unit/cli/test_annotate.py"
+
+ANNOTATED = (
+    Mutant(
+        "annotation: the target need not have the term",
+        "tasks/translation/annotation.py",
+        "if has(target, self.glossary.entries[each[1]])",
+        "if True",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: a mark that stands there already is no matter",
+        "tasks/translation/annotation.py",
+        "if not places or any(mark in text for mark in (marks.begin, marks.between, marks.end)):",
+        "if not places:",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: endings may be as long as they like",
+        "tasks/translation/annotation.py",
+        "stem >= _STEM and longer - stem <= _ENDING",
+        "stem >= _STEM",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: accents count",
+        "tasks/translation/annotation.py",
+        "if not unicodedata.combining(letter)",
+        "if True",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: letters that make no spaces are not looked for",
+        "tasks/translation/annotation.py",
+        "if any(True for _ in occurrences(term.lower(), text.lower())):",
+        "if False:",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: terms come in the order of their lengths",
+        "tasks/translation/glossary.py",
+        "return sorted(self._chosen(sentence))",
+        "return list(self._chosen(sentence))",
+        (ANNOTATION,),
+    ),
+    Mutant(
+        "annotation: all pairs draw alike",
+        "cli/annotate.py",
+        "Chance(given.seed, _STREAM, pairs)",
+        "Chance(given.seed, _STREAM)",
+        (ANNOTATE,),
+    ),
+    Mutant(
+        "annotation: a vocabulary that lacks marks will do",
+        "cli/translate.py",
+        "Marks().require_known(translator.source)",
+        "Marks()",
+        (ANNOTATE,),
+    ),
+    Mutant(
+        "annotation: terms are forced as well",
+        "cli/translate.py",
+        "constraints=(*always, *sentence.constraints))\n        found",
+        "constraints=(*always, *sentence.constraints, *glossary.terms(sentence.text)))\n        found",
+        (ANNOTATE,),
+    ),
+)
 MUTANTS = (
     *ADAPTED,
+    *ANNOTATED,
+    *ALIGNED,
     *TRANSLATORS,
     *LETTERS,
     *COLUMNS,

@@ -39,6 +39,9 @@ GROUPS: Sequence[Group] = (
                 "heedful.cli.new", "write a recipe for files of your own: look at them, check and split them"
             ),
             "filter": Command("heedful.cli.filter", "take out of parallel text what spoils training, and say why"),
+            "annotate": Command(
+                "heedful.cli.annotate", "write terms of a glossary into sources, so that a model learns to use them"
+            ),
             "split": Command("heedful.cli.split", "take parts for validation and test out of data, by their texts"),
             "recipes": Command(
                 "heedful.cli.recipes", "the recipes that come with heedful, and copies of them to begin with"

@@ -49,6 +49,9 @@ class Arguments(FileOptions):
     """terms that every translation must hold, one or several; a beam looks for them"""
     glossary: MaybePath = None
     """TSV file of source term, tab, target term: a translation must hold those whose source stands in its sentence"""
+    annotate: Literal["nothing", "append", "replace"] = "nothing"
+    """write the glossary's terms into the sentences, behind their sources or in their place, instead of forcing them;
+    for models that learned from text that `heedful annotate` made"""
     input_format: Literal["text", "jsonl"] = "text"
     """lines that are sentences, or JSON objects with source and, if wanted, constraints (a list of terms) and prefix"""
     align: bool = False
@@ -86,6 +89,10 @@ def run(arguments: Sequence[str]) -> int:
     document = given.filling.read(documents[0]) if documents else None
     inputs = None if document else _inputs(given)
     translator = given.direction.of(given.computing.load(Translator, *runs, use="translates", step=given.step))
+    if given.annotate != "nothing":
+        from heedful.tasks.translation.annotation import Marks
+
+        Marks().require_known(translator.source)
     searching = given.searching
     if given.mbr is not None:  # what is drawn stands for what the model means; a recipe's own way is for the best
         searching = replace(searching, search=searching.search or "sampling")
@@ -144,7 +151,10 @@ def _check_terms(given: Arguments) -> None:
         raise RecipeError("--input-format: sentences on the command line are text; leave it out, or give --input")
     if "" in given.constrain:
         raise RecipeError("--constrain: a term is empty; leave it out")
-    if given.mbr is not None and (given.constrain or given.glossary is not None or given.input_format == "jsonl"):
+    if given.annotate != "nothing" and given.glossary is None:
+        raise RecipeError(f"--annotate {given.annotate}: needs terms; name their file with --glossary")
+    forced = given.glossary is not None and given.annotate == "nothing"
+    if given.mbr is not None and (given.constrain or forced or given.input_format == "jsonl"):
         raise RecipeError("--mbr: samples hold no terms that they must; leave it out, or the constraints")
     if given.mbr is not None and given.mbr < given.n_best:
         raise RecipeError(f"--n-best: {given.n_best} of {given.mbr} samples; give at most --mbr")
@@ -188,12 +198,16 @@ def _inputs(given: Arguments) -> Iterator[Sentence]:
 
 def _adding_terms(given: Arguments) -> Callable[[Sentence], Sentence]:
     """Adds to a sentence what its translation must hold, by the options."""
+    from heedful.tasks.translation.annotation import Annotation
     from heedful.tasks.translation.glossary import Glossary, Term
 
     glossary = None if given.glossary is None else Glossary.read(given.glossary)
     always = tuple(map(Term, given.constrain))
 
     def add(sentence: Sentence) -> Sentence:
+        if glossary is not None and given.annotate != "nothing":
+            annotated = Annotation(glossary, given.annotate).sentence(sentence.text)
+            return replace(sentence, text=annotated, constraints=(*always, *sentence.constraints))
         found = glossary.terms(sentence.text) if glossary is not None else ()
         return replace(sentence, constraints=(*always, *sentence.constraints, *found))
 

@@ -37,7 +37,9 @@ class Turned(Reader[Pair]):
         self._reader = reader
 
     def __iter__(self) -> Iterator[Pair]:
-        return (each._replace(source=each.target, target=each.source) for each in self._reader)
+        for each in self._reader:
+            links = tuple((target, source) for source, target in each.links)
+            yield each._replace(source=each.target, target=each.source, links=links)
 
 
 @final

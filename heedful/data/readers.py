@@ -34,12 +34,15 @@ _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Pair(NamedTuple):
-    """A sentence, its translation, where they stand (`file:line`), and the tags that stand before the sentence."""
+    """A sentence, its translation, where they stand (`file:line`), the tags that stand before the sentence, and which
+    of their words are known to belong together, counted from 0.
+    """
 
     source: str
     target: str
     place: str
     tags: tuple[str, ...] = ()
+    links: tuple[tuple[int, int], ...] = ()
 
 
 T_co = TypeVar("T_co", covariant=True)

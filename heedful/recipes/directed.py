@@ -21,7 +21,7 @@ from heedful.recipes.parallel import (
     other_than,
 )
 from heedful.recipes.recipe import Mixed
-from heedful.recipes.section import Section, kind_from
+from heedful.recipes.section import InputPath, Section, kind_from
 
 if TYPE_CHECKING:
     from heedful.data.readers import Pair, Reader
@@ -75,6 +75,9 @@ class Directed(Section):
     """pieces that stand before each source, as in ["<captions>"]: what words do not say of a text, such as what it is
     about, or that a machine wrote its sources"""
 
+    alignments: InputPath | None = None
+    """file of links between its words, `0-0 1-2`, a line for each pair, plain or gzipped; see `training.guided`"""
+
     @field_validator("both_ways")
     @classmethod
     def _knows_both(cls, both_ways: bool, info: ValidationInfo) -> bool:
@@ -101,10 +104,12 @@ class Directed(Section):
             asked: whether a tag asks for the language.
         """
         from heedful.data.composed import Tagged, Turned
+        from heedful.data.links import Linked
 
+        there = self.reader() if self.alignments is None else Linked(self.reader(), self.alignments)
         found: dict[str, Reader[Pair]] = {}
         for number, (source, target) in enumerate(self.directions):
-            reader = Turned(self.reader()) if number else self.reader()
+            reader = Turned(there) if number else there
             tags = [*([language_tag(target)] if asked and target else []), *self.tags]
             name = f"{key} ({source} to {target})" if self.both_ways else key
             found[name] = Tagged(reader, tags) if tags else reader

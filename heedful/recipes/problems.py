@@ -185,6 +185,8 @@ def _remedy(path: Sequence[str], table: type[Section], root: type[Section], cont
     kinds = {key: section for section, _ in others for key in keys(section)}
     if name in kinds:
         return _of_kind(tables, name, others)
+    if (several := f"{name}s") in keys(table):  # which is closer than the same name elsewhere
+        return f"did you mean {'.'.join([*tables, several])}?"
     anywhere = list(dict.fromkeys(_everywhere(root)))
     told = _meant(name, anywhere, root, content)
     if told:

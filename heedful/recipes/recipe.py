@@ -114,7 +114,7 @@ class DataConfig(Section):
 
     def settings(self, part: str) -> Sequence[str]:
         """What decides how the texts of a part are read, besides what is in their files."""
-        return list(map(_settings, self.tables(part).values()))
+        return list(map(settings_of, self.tables(part).values()))
 
     @property
     def measured(self) -> str:
@@ -243,7 +243,7 @@ class TunedRecipe(Recipe):
         """Whether weights of such a model may be begun with."""
 
 
-def _settings(text: Section) -> str:
+def settings_of(text: Section) -> str:
     """What a table says of a text besides where it lies."""
     annotations = keys(type(text))
     paths = {key for key, annotation in annotations.items() if any(isinstance(p, Anchor) for p in parts(annotation))}

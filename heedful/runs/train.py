@@ -142,19 +142,20 @@ def _corpora(run: Run[Any, Any], name: str, say: Callable[[str], None]) -> tuple
     if report.empty or report.too_long:
         left_out = f" ({report.empty:,} empty and {report.too_long:,} too long ones left out)"
     say(f"{called}{member.kind.counted.size(train_text, 'training')}{left_out}")
-    for line in _parts(member.recipe.data, train_text, table=data_table(name)):
+    side = member.kind.counted.side or list(train_text.sides)[-1]
+    for line in _parts(member.recipe.data, train_text, side=side, table=data_table(name)):
         say(f"{called}{line}")
     if warning := _leaked(member.kind.counted.stored, train_text, validation, table=data_table(name)):
         say(f"warning: {called}{warning}")
     return train_text, validation
 
 
-def _parts(data: DataConfig, train_text: Corpus, *, table: str) -> Iterator[str]:
+def _parts(data: DataConfig, train_text: Corpus, *, side: str, table: str) -> Iterator[str]:
     """How much of the training text is of which table, where there are several."""
     counts = [text.kept for text in train_text.texts]
     if len(counts) == 1:
         return
-    amounts = data.amounts("train", tokens_by_text(train_text.lengths[:, -1], counts))
+    amounts = data.amounts("train", tokens_by_text(train_text[side].lengths, counts))
     for key, count, amount in zip(data.readers("train"), counts, amounts, strict=True):
         if key != "train":
             yield f"{count:,} of these are of {table}.{key}, {amount / math.fsum(amounts):.0%} of each epoch"

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from heedful.data.batches import PairBatch
@@ -55,6 +56,10 @@ class Writing(CorpusTask[PairBatch[Any]]):
     def collate(self, corpus: Corpus, rows: Rows) -> PairBatch[Any]:
         """See `paired`."""
         return self.paired(corpus, rows)
+
+    def lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
+        """Of what is read and what is written; what is known beside them takes no place in a batch."""
+        return corpus.lengths[:, :2]
 
     def loss(self, model: Conditional[Any], batch: PairBatch[Any]) -> Loss:
         """The criterion's."""

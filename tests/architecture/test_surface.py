@@ -66,7 +66,7 @@ def test_every_exported_name_can_be_had() -> None:
 
 def test_commands_are_frozen() -> None:
     assert {group.title: list(group.commands) for group in GROUPS} == {
-        "Begin": ["quickstart", "new", "filter", "split", "recipes", "recipe", "completion"],
+        "Begin": ["quickstart", "new", "filter", "annotate", "split", "recipes", "recipe", "completion"],
         "Train": ["train", "curve", "describe", "quantize", "export"],
         "Use": [
             *(

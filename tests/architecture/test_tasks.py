@@ -27,6 +27,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     # commands that belong to one task
     "cli.translate": ("translation",),
     "cli.filled": ("translation",),
+    "cli.annotate": ("translation",),
     "cli.backtranslate": ("translation",),
     "cli.calibrate": ("translation",),
     "cli.filter": ("translation",),

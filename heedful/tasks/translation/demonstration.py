@@ -113,7 +113,7 @@ def _picture(translator: Translator, sources: list[str], folder: Path) -> Path:
     source = next((s for s in sources if 5 <= len(s.split()) <= 9), sources[0])
     target = translator.translate([source])[0].text
     alignment = translator.align(source, target)
-    weights = list(alignment.weights.values())[-1]
+    weights = alignment.telling
     path = folder / "alignment.svg"
     svg = alignment_svg(alignment.source_tokens, alignment.target_tokens, weights, title=f"{source} -> {target}")
     path.write_text(svg, encoding="utf-8")

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from heedful.attention.probe import SOURCE
 from heedful.data.batches import collate_sources
 from heedful.data.corpus import CHARACTERS_PER_TOKEN
+from heedful.data.links import word_numbers
 from heedful.data.parts import parts
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
@@ -37,6 +38,8 @@ from heedful.tasks.target import Candidate, ForcedScore, Request, Target
 from heedful.tasks.translation.confidence import Confidence
 from heedful.tasks.translation.directions import languages_of
 from heedful.tasks.translation.glossary import Term, shared_out
+from heedful.tasks.translation.guidance import Guided, headed
+from heedful.tasks.translation.recipe import GuidedConfig
 from heedful.tasks.translation.translations import (
     Alignment,
     Links,
@@ -44,7 +47,6 @@ from heedful.tasks.translation.translations import (
     TranslationLines,
     joined,
     link_words,
-    words_of_pieces,
 )
 from heedful.values import Tokens, move
 
@@ -85,6 +87,7 @@ class Translator(Face):
         max_target: longest translation, likewise; None where the model's positions have no end.
         generation: what `search` and `length` were made of.
         confidence: how good translations probably are, where that was learned.
+        guided: which attention of the first model was taught by links of words, if one was.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class Translator(Face):
         max_target: int | None = None,
         generation: GenerationConfig = BeamConfig(),  # noqa: B008 - frozen
         confidence: Confidence | None = None,
+        guided: GuidedConfig | None = None,
     ) -> None:
         self.models = tuple(models)
         self.source = source
@@ -108,6 +112,7 @@ class Translator(Face):
         self.max_source = max_source
         self.generation = generation
         self.confidence = confidence
+        self.guided = guided
         self.device = next(self.models[0].parameters()).device
         self._asked = {number for tag, number in source.tags.items() if languages_of([tag])}
         self._written = Target(target, device=self.device, longest=max_target)
@@ -275,20 +280,19 @@ class Translator(Face):
         return bool(self._looking())
 
     def link(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[Links]:
-        """Which words of given translations belong together, by the last attention to the source; see `link_words`.
+        """Which words of given translations, between white space, belong together; see `link_words`.
+
+        By the attention that was taught to say so, otherwise by the last one to the source.
 
         Raises:
-            DataError: a sentence is longer than the model can read.
+            DataError: a sentence is longer than the model can read, or its pieces are not found again in it.
             RecipeError: the model has no attention to its source.
         """
-        alignments, tags = self.align_all(pairs, batch_tokens=batch_tokens), len(self.source.opening)
+        sides = (self.source, self.target)
+        words = [[word_numbers(tokenizer, text) for tokenizer, text in zip(sides, pair, strict=True)] for pair in pairs]
         return [
-            link_words(
-                list(alignment.weights.values())[-1][:, tags:],
-                source_words=words_of_pieces(self.source, self.source.encode(source)[tags:]),
-                target_words=words_of_pieces(self.target, self.target.encode(target)),
-            )
-            for alignment, (source, target) in zip(alignments, pairs, strict=True)
+            link_words(alignment.telling, source_words=source, target_words=target)
+            for alignment, (source, target) in zip(self.align_all(pairs, batch_tokens=batch_tokens), words, strict=True)
         ]
 
     def inspect(
@@ -353,10 +357,15 @@ class Translator(Face):
         return self._written.scores(self._model(), source, [target for _, target in pairs])
 
     def _alignments(self, pairs: list[_Pair]) -> Iterator[Alignment]:
-        weights, end = self._across(pairs), "</s>"
+        calls, end = self._across(pairs), "</s>"
+        weights = {name: _told(each, None) for name, each in calls.items()}
+        guided = None if self.guided is None else Guided.of(self.models[0], self.guided)
+        taught = None if guided is None else _told(calls[guided.path], guided.head)
         for row, (source, target) in enumerate(pairs):
-            mine = {name: each[row, : len(target) + 1, : len(source) + 1] for name, each in weights.items()}
-            yield Alignment((*self.source.pieces(source), end), (*self.target.pieces(target), end), mine)
+            here = (row, slice(len(target) + 1), slice(len(source) + 1))
+            mine = {name: each[here] for name, each in weights.items()}
+            tokens = (*self.source.pieces(source), end), (*self.target.pieces(target), end)
+            yield Alignment(*tokens, mine, None if taught is None else taught[here])
 
     def _found(self, batch: Sequence[_Wanted], search: Search) -> Hypotheses:
         ids, requests = [each.ids for each in batch], [each.request for each in batch]
@@ -372,7 +381,7 @@ class Translator(Face):
 
         return looked
 
-    def _across(self, pairs: list[_Pair]) -> dict[str, Float[np.ndarray, "B T S"]]:
+    def _across(self, pairs: list[_Pair]) -> dict[str, list[Tensor]]:
         source = self._sources([source for source, _ in pairs])
         read, _ = self._written.forced([target for _, target in pairs])
         model, across = self.models[0], self._looking()
@@ -380,7 +389,7 @@ class Translator(Face):
             raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
         with torch.inference_mode(), watch(model, only=across) as weights:
             model.step(read, model.begin(source))  # type: ignore[operator]  # every model here is an Engine
-        return {name: _over_heads(calls) for name, calls in weights.items()}
+        return weights
 
     def _looking(self) -> list[str]:
         return [path for path, place in attentions_of(self.models[0]).items() if place.look.role == "cross"]
@@ -451,10 +460,8 @@ def _texts(terms: Iterable[Term]) -> tuple[str, ...]:
     return tuple(term.text for term in terms)
 
 
-def _over_heads(calls: list[Tensor]) -> Float[np.ndarray, "B T S"]:
-    """The mean over heads, if there are several; recurrent models attend in one call for each token."""
-    steps = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
-    return steps.float().cpu().numpy()
+def _told(calls: list[Tensor], head: int | None) -> Float[np.ndarray, "B T S"]:
+    return headed(calls, head).float().cpu().numpy()
 
 
 def _longer(pair: _Pair) -> int:

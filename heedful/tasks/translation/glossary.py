@@ -84,14 +84,21 @@ class Glossary:
 
     def terms(self, sentence: str) -> tuple[Term, ...]:
         """Those whose source stands in a sentence as words of its own; of those that overlap, the longest."""
-        found: dict[str, None] = {}
+        found = dict.fromkeys(source for _, source in self._chosen(sentence))
+        return tuple(Term(self.entries[source], source) for source in found)
+
+    def places(self, sentence: str) -> list[tuple[int, str]]:
+        """Where the sources of these terms begin in a sentence, from left to right, each as often as it is there."""
+        return sorted(self._chosen(sentence))
+
+    def _chosen(self, sentence: str) -> Iterator[tuple[int, str]]:
+        """Places and sources that do not overlap, the longest first."""
         taken: list[range] = []
         for place, source in sorted(self._places(sentence), key=lambda each: (-len(each[1]), each[0])):
             here = range(place, place + len(source))
             if not any(here.start < other.stop and other.start < here.stop for other in taken):
                 taken.append(here)
-                found[source] = None
-        return tuple(Term(self.entries[source], source) for source in found)
+                yield place, source
 
     def _places(self, sentence: str) -> Iterator[tuple[int, str]]:
         folded = sentence.lower()

@@ -125,7 +125,7 @@ class Protecting:
                 read = offsets(self.translator.source, text.text)
             except DataError:  # its tokenizer reads something else than stands there
                 continue
-            weights = list(alignment.weights.values())[-1]
+            weights = alignment.telling
             written = self._written(said.candidates[0].ids)
             found[text] = links(weights, source=(text.text, read), target=(said.text, written))
         return found

@@ -21,10 +21,10 @@ from heedful.recipes.directed import (
     named_texts,
 )
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.recipes.recipe import DataConfig, TunedRecipe
+from heedful.recipes.recipe import DataConfig, TunedRecipe, settings_of
 from heedful.recipes.section import InputPath, Mark, Section, default_kind, misfit
 from heedful.recipes.text import GivenPairConfig, TokenizerConfig
-from heedful.recipes.training import TunedTrainingConfig, Weight, WritingTrainingConfig
+from heedful.recipes.training import Positive, TunedTrainingConfig, Weight, WritingTrainingConfig
 
 if TYPE_CHECKING:
     from heedful.data.readers import Pair, Reader
@@ -60,6 +60,8 @@ class TranslationDataConfig(DataConfig):
                     if target not in written:
                         told = f"is {target or 'not given'}, and what is learned from is of {', '.join(written)}"
                         raise misfit(f"data.{key}.target_language", f"{told}: give one of these")
+                if text.alignments is not None:
+                    raise misfit(f"data.{key}.alignments", "teach nothing there: they belong to what is learned from")
                 if unknown := [tag for tag in text.tags if tag not in tags]:
                     raise misfit(f"data.{key}.tags", f"has {unknown[0]}, which no text has that is learned from")
         return self
@@ -74,6 +76,11 @@ class TranslationDataConfig(DataConfig):
     def tags(self) -> tuple[str, ...]:
         """All pieces that may stand before a source, those that ask for languages first."""
         return (*map(language_tag, self.languages), *_tags(self._learned.values()))
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether links of words are known of some of what is learned from."""
+        return any(text.alignments is not None for text in self._learned.values())
 
     def tables(self, part: str) -> Mapping[str, Directed | SeveralConfig]:
         """With what is rehearsed, of the training text."""
@@ -102,8 +109,9 @@ class TranslationDataConfig(DataConfig):
         return found
 
     def settings(self, part: str) -> Sequence[str]:
-        """With what the texts of all parts together decide: whether languages are asked for."""
-        return [*super().settings(part), *self.languages]
+        """Those of each text, and what the texts of all parts together decide: whether languages are asked for."""
+        found = (named_texts(table, key) for key, table in self.tables(part).items())
+        return [*(settings_of(text) for texts in found for text in texts.values()), *self.languages]
 
     @property
     def _learned(self) -> Mapping[str, Directed]:
@@ -127,6 +135,18 @@ def _written(texts: Iterable[Directed]) -> tuple[str, ...]:
 
 def _tags(texts: Iterable[Directed]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for text in texts for tag in text.tags))
+
+
+class GuidedConfig(Section):
+    """One attention learns to look where links of words say (Chen et al. 2016; one head of a Transformer: Garg et al.
+    2019); the training text has a file of them, `data.train.alignments`."""
+
+    weight: Positive = 0.1
+    """of the cross entropy between the attention and the links, beside the likelihood of the targets"""
+    layer: Annotated[int, Field(ge=0)] | None = None
+    """the decoder's layer whose attention to the source is guided, counted from 0; the last if not given"""
+    head: Annotated[int, Field(ge=0)] | Literal["mean"] = 0
+    """its head that is guided, counted from 0, or the mean of all of them"""
 
 
 class PairTokenizerConfig(TokenizerConfig):
@@ -160,6 +180,8 @@ class TranslationTrainingConfig(TunedTrainingConfig, WritingTrainingConfig):
 
     decorrelation: Annotated[Weight, Mark.FIXED] = 0.0
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
+    guided: Annotated[GuidedConfig | None, Mark.FIXED] = None
+    """one attention that learns to look where `data.train.alignments` says, so that links of words are better"""
     monitor: Annotated[Literal["loss", "accuracy", "bleu"], Mark.FIXED] = "loss"
     """what finds the best checkpoint on the validation text: the likelihood, how often the right token is the most
     probable one, or BLEU of greedy translations"""
@@ -223,9 +245,17 @@ class TranslationRecipe(TunedRecipe):
     @field_validator("training")
     @classmethod
     def _suits(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
-        model = info.data.get("model")
+        model, data = info.data.get("model"), info.data.get("data")
         if model is None:
             return training
+        if data is not None and data.is_aligned != (training.guided is not None):
+            raise (
+                misfit("training.guided", "needs links of words to learn from: give data.train.alignments")
+                if training.guided is not None
+                else misfit("data.train.alignments", "teach training.guided alone: give that too, or leave them away")
+            )
+        if training.guided is not None and (model.draws or training.reinforce is not None):
+            raise misfit("training.guided", "teaches attention that is not drawn: leave training.guided away")
         if info.data.get("init") is not None:  # which may have another model
             return training.suited(draws=model.draws or training.reinforce is not None, key="model.reading.weights")
         if training.decorrelation and not model.has_heads:

@@ -15,6 +15,7 @@ from heedful.architectures.build import build_sequence_to_sequence
 from heedful.architectures.interface import Sizes, TranslationArchitecture
 from heedful.data.batches import collate
 from heedful.data.corpus import Corpus, Encoding, pair_encoding
+from heedful.data.links import collate_linked, linked_encoding
 from heedful.data.readers import Pair
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
@@ -35,6 +36,7 @@ from heedful.tasks.translation.directions import by_tags
 from heedful.tasks.translation.exam import TranslationExam
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.fitting import Amount, chosen, going_on
+from heedful.tasks.translation.guidance import Guided, GuidedCriterion
 from heedful.tasks.translation.recipe import PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
 from heedful.tasks.translation.translations import Translation
@@ -52,7 +54,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
     """Translations are learned from parallel text."""
 
     words: ClassVar = (SOURCE, TARGET)
-    counted: ClassVar = Counted(examples="sentences")
+    counted: ClassVar = Counted(examples="sentences", side="target")
     trial: ClassVar = 'translate RUN --text "..."'
     understood: ClassVar = frozenset({"text", "lowercase", "tokenize", "search", "paged"})
     reported: ClassVar = TranslationReport
@@ -106,12 +108,17 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         return {SOURCE: source, TARGET: source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET)}
 
     def encoding(self, run: TranslationRun) -> Encoding[Pair]:
-        """Both sides, each with its end."""
-        return pair_encoding(run.text(SOURCE), run.tokenizer, max_length=run.recipe.data.max_length)
+        """Both sides, each with its end, and the links of their pieces where attention is guided."""
+        sides = run.text(SOURCE), run.tokenizer
+        pairs = pair_encoding(*sides, max_length=run.recipe.data.max_length)
+        return pairs if run.recipe.training.guided is None else linked_encoding(pairs, *sides)
 
     def build(self, recipe: TranslationRecipe, sizes: Entries) -> Model:
         """An encoder and a decoder."""
-        return build_sequence_to_sequence(recipe.model, Sizes(sizes[SOURCE], sizes[TARGET], recipe.data.max_length))
+        model = build_sequence_to_sequence(recipe.model, Sizes(sizes[SOURCE], sizes[TARGET], recipe.data.max_length))
+        if recipe.training.guided is not None:
+            Guided.of(model, recipe.training.guided)  # says at once that there is none
+        return model
 
     def embedded(self, run: TranslationRun, model: Model) -> Mapping[str, tuple[Tokenizer, nn.Module]]:
         """A vocabulary for each side."""
@@ -123,7 +130,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         return Writing(
             train,
             validation,
-            paired=partial(collate, bos=run.tokenizer.special.bos),
+            paired=partial(collate if config.guided is None else collate_linked, bos=run.tokenizer.special.bos),
             criterion=_criterion(run.recipe),
             score=_validation_bleu(run) if config.monitor == "bleu" else None,
             batch_tokens=config.batch_tokens,
@@ -180,6 +187,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
             max_target=min((end.tokens for end in ends if end is not None), default=None),
             generation=first.recipe.generation,
             confidence=confidence,
+            guided=first.recipe.training.guided,
         )
 
 
@@ -193,9 +201,10 @@ def _texts(recipe: TranslationRecipe) -> Iterator[Pair]:
 
 def _criterion(recipe: TranslationRecipe) -> Criterion:
     config = recipe.training
+    criterion: Criterion = build_criterion(config)
     if config.decorrelation:
-        return Decorrelated(Likelihood(config.label_smoothing), weight=config.decorrelation)
-    return build_criterion(config)
+        criterion = Decorrelated(Likelihood(config.label_smoothing), weight=config.decorrelation)
+    return criterion if config.guided is None else GuidedCriterion(criterion, config.guided)
 
 
 def _validation_bleu(run: TranslationRun) -> Score:

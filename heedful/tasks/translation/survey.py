@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from heedful.attention.probe import Role
+from heedful.data.links import word_numbers
 from heedful.errors import RecipeError
 from heedful.generation.search import Search
 from heedful.inspection.capture import places
@@ -16,7 +17,7 @@ from heedful.metrics.alignment import Gold, alignment_error_rate
 from heedful.metrics.translation import bleu
 from heedful.tasks.inspecting import Scope
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.translations import Links, link_words, words_of_pieces
+from heedful.tasks.translation.translations import Links, link_words
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def survey(
             quiet = Scope(chosen.layers, chosen.heads, walks=False, alternatives=1)
             record = translator.inspect(source, target, scope=quiet)
             words = tuple(
-                words_of_pieces(tokenizer, tokenizer.encode(text))
+                word_numbers(tokenizer, text)
                 for tokenizer, text in ((translator.source, source), (translator.target, target))
             )
             for each in record.maps:

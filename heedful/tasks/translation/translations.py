@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from heedful.data.parts import spaces
-from heedful.data.tokenizers import UNKNOWN, Tokenizer
+from heedful.data.tokenizers import UNKNOWN
 from heedful.errors import DataError
 from heedful.generation.search import Search
 from heedful.tasks.faces import CUT, IN_PARTS, Lines, Unread, cell, despite
@@ -144,35 +144,48 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
 
 @dataclass(frozen=True)
 class Alignment:
-    """What each target token looked at: weights [T, S] of each cross-attention, by its path, averaged over heads."""
+    """What each target token looked at: weights [T, S] of each cross-attention, by its path, averaged over heads.
+
+    Attributes:
+        source_tokens: with the end.
+        target_tokens: with the end.
+        weights: see above.
+        guided: those of the attention that was taught by links of words, if one was.
+    """
 
     source_tokens: tuple[str, ...]
     target_tokens: tuple[str, ...]
     weights: dict[str, Float[np.ndarray, "T S"]]
+    guided: Float[np.ndarray, "T S"] | None = None
 
-
-def words_of_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-    """For each piece the number of the word, between spaces, that it is a part of."""
-    return [max(0, len(tokenizer.decode(ids[: end + 1]).split()) - 1) for end in range(len(ids))]
+    @property
+    def telling(self) -> Float[np.ndarray, "T S"]:
+        """What says best which tokens belong together: the attention that was taught to, otherwise the last one."""
+        return list(self.weights.values())[-1] if self.guided is None else self.guided
 
 
 def link_words(weights: Float[np.ndarray, "T S"], *, source_words: Sequence[int], target_words: Sequence[int]) -> Links:
     """Each target word with the source word that it looked at most (Luong et al. 2015, section 4.4: the argmax).
 
     Weights on the pieces of one source word count together, as do the rows of one target word. What is behind the
-    words, the ends of the sentences, is left out.
+    words, the ends of the sentences, is left out, and so are words without pieces.
 
     Args:
         weights: of each target piece on each source piece.
-        source_words: the word of each source piece.
-        target_words: the word of each target piece.
+        source_words: the word of each source piece, -1 where it is no part of one; see `word_numbers`.
+        target_words: the word of each target piece, likewise.
     """
-    if not source_words or not target_words:
-        return ()
-    total = np.zeros((max(target_words) + 1, max(source_words) + 1))
-    rows, columns = np.meshgrid(target_words, source_words, indexing="ij")
+    (source, read), (target, written) = (
+        np.unique(np.array(each, int), return_inverse=True) for each in (source_words, target_words)
+    )
+    total = np.zeros((len(target), len(source)))
+    rows, columns = np.meshgrid(written, read, indexing="ij")
     np.add.at(total, (rows, columns), weights[: len(target_words), : len(source_words)])
-    return tuple((int(row.argmax()), target) for target, row in enumerate(total))
+    total = total[target >= 0][:, source >= 0]
+    if not total.size:
+        return ()
+    best = source[source >= 0][total.argmax(1)]
+    return tuple(zip(best.tolist(), target[target >= 0].tolist(), strict=True))
 
 
 def pharaoh(links: Iterable[tuple[int, int]]) -> str:
@@ -194,7 +207,7 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
     texts: dict[tuple[str, Candidate], str] = {}
     for (source, candidate), alignment in zip(lacking, translator.align_all(lacking), strict=True):
         surfaces = translator.source.surfaces(source)[: len(alignment.source_tokens) - 1]
-        weights = list(alignment.weights.values())[-1][:, : len(surfaces)]
+        weights = alignment.telling[:, : len(surfaces)]
         looked = weights * [bool(surface) for surface in surfaces]  # a space is no word
         known = candidate.text.split(UNKNOWN)
         found = [surfaces[int(looked[at].argmax())] for at, piece in enumerate(candidate.ids) if piece == unknown]
@@ -277,11 +290,10 @@ class TranslationLines(Lines[Sentence, tuple[int, Translation]]):
             record["parts"] = list(map(self._record, translation.parts))
         elif self.align and translation.source_tokens:
             alignment = self.translator.align(translation.source, translation.candidates[0])
-            last = list(alignment.weights.values())[-1]
             record["alignment"] = {
                 "source": list(alignment.source_tokens),
                 "target": list(alignment.target_tokens),
-                "weights": [[round(float(weight), 4) for weight in row] for row in last],
+                "weights": [[round(float(weight), 4) for weight in row] for row in alignment.telling],
             }
         return record
 

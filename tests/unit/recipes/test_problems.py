@@ -81,6 +81,7 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
     ("words", "sentence"),
     [
         ("--model.head 4", "model.head = 4 is no known key; did you mean model.heads?"),
+        ("--model.layer 4", "model.layer = 4 is no known key; did you mean model.layers?"),
         ("--model.heads 3", "model.heads = 3 must divide model.d_model = 256 evenly"),
         ("--model.d_model 250", "model.heads = 4 must divide model.d_model = 250 evenly"),
         ("--model.d_model true", "model.d_model = true must be a whole number"),
@@ -132,6 +133,26 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         (
             "--model.kind recurrent --training.decorrelation 0.1",
             'training.decorrelation = 0.1 pushes attention heads apart, and a model of kind "recurrent" has no heads',
+        ),
+        (
+            "--training.guided.weight 1",
+            "training.guided needs links of words to learn from: give data.train.alignments",
+        ),
+        ("--data.train.alignments a", "data.train.alignments teach training.guided alone: give that too"),
+        (
+            "--data.train.alignments a --training.guided.weight 0",
+            "training.guided.weight = 0 must be above 0",
+        ),
+        ("--data.train.alignments a --training.guided.head most", 'training.guided.head = "most" must be '),
+        ("--data.train.alignments a --training.guided.layer -1", "training.guided.layer = -1 must be at least 0"),
+        (
+            "--data.validation.alignments a",
+            'data.validation.alignments = "a" is no known key; did you mean data.train.alignments or',
+        ),
+        (
+            "--data.train.alignments a --training.guided.weight 1 --model.kind recurrent "
+            "--model.reading.weights sampled",
+            "training.guided teaches attention that is not drawn: leave training.guided away",
         ),
         (
             "--model.freeze_vectors",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from heedful.data.links import word_numbers
 from heedful.data.tokenizers import Characters, Tokenizer, Words, learn_sentencepiece
-from heedful.tasks.translation.translations import link_words, pharaoh, words_of_pieces
+from heedful.tasks.translation.translations import link_words, pharaoh
 
 TEXTS = ["ein kleiner Hund läuft", "zwei kleine Hunde laufen", "der Hund, der läuft"] * 20
 
@@ -21,15 +22,22 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 
 def test_pieces_know_their_words(tokenizer: Tokenizer) -> None:
-    """Pieces of one number, put together, are that word; punctuation belongs to the word it stands at."""
-    text = "der kleine Hund, der läuft"
+    """Pieces of one number, put together, are that word; words stand between white space, as it is written."""
+    text = " der kleine\u00a0 Hund , der läuft"
     ids = tokenizer.encode(text)
-    numbers = words_of_pieces(tokenizer, ids)
-    assert numbers == sorted(numbers)
+    numbers = word_numbers(tokenizer, text)
+    assert [number for number in numbers if number >= 0] == sorted(number for number in numbers if number >= 0)
     for number, word in enumerate(text.split()):
         mine = [piece for piece, at in zip(ids, numbers, strict=True) if at == number]
         assert tokenizer.decode(mine).replace(" ", "") == word
-    assert words_of_pieces(tokenizer, []) == []
+    for piece, number in zip(ids, numbers, strict=True):
+        assert (number < 0) == (not tokenizer.decode([piece]).strip()), "spaces are no part of words"
+    assert word_numbers(tokenizer, "") == []
+
+
+def test_spaces_and_words_without_pieces_are_linked_with_nothing() -> None:
+    weights = np.array([[0.1, 0.7, 0.2, 0.0], [0.2, 0.6, 0.2, 0.0], [0.3, 0.2, 0.5, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    assert link_words(weights, source_words=[0, -1, 2], target_words=[1, -1, 3]) == ((2, 1), (2, 3))
 
 
 def test_links_equal_counting_by_hand() -> None:
@@ -58,6 +66,7 @@ def test_links_equal_counting_by_hand() -> None:
 
 def test_nothing_is_linked_to_nothing() -> None:
     assert link_words(np.ones((1, 4)), source_words=[0, 1, 2], target_words=[]) == ()
+    assert link_words(np.ones((2, 4)), source_words=[-1, -1, -1], target_words=[0]) == ()
     assert link_words(np.ones((3, 1)), source_words=[], target_words=[0, 1]) == ()
     assert pharaoh([]) == ""
     assert pharaoh([(2, 0), (0, 1)]) == "2-0 0-1"

@@ -1,0 +1,84 @@
+"""`heedful annotate`: parallel text whose sources have the terms of a glossary beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import tyro
+
+from heedful.cli.arguments import PositionalPaths, parse
+from heedful.cli.options import TextOptions
+from heedful.cli.output import writing
+from heedful.errors import DataError, RecipeError
+
+_STREAM: Final = 0x7465726D
+"""Keeps these numbers apart from others that a seed decides."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Write terms of a glossary into the sources of parallel text, so that a model learns to take them up.
+
+    Where a source term stands in a sentence and its target in the translation, perhaps with another ending, the target
+    is written behind it, between marks (Dinu et al. 2019). A model that was trained on that uses terms that it has
+    never seen: heedful translate RUN --glossary terms.tsv --annotate append
+    """
+
+    files: Annotated[PositionalPaths, tyro.conf.arg(metavar="FILE")]
+    """TSV (source, tab, target) or JSONL (fields source and target), or two files line by line, the source first"""
+    glossary: Path
+    """TSV file of source term, tab, target term"""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")]
+    """TSV file for all pairs, those with terms and the others"""
+    share: float = 0.1
+    """of the pairs that have terms: so many are annotated, and the others stay, to be translated without help"""
+    way: Literal["append", "replace"] = "append"
+    """whether a term stands behind its source, or in its place"""
+    seed: int = 1
+    """decides which"""
+    overwrite: bool = False
+    """replace an output that is there already"""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise RecipeError(f"--share: {self.share:g}; must be above 0, and at most 1")
+        if self.seed < 0:
+            raise RecipeError(f"--seed: {self.seed}; must be at least 0")
+        if len(self.files) > 2:
+            raise RecipeError(f"{self.files[2]}: pairs stand in one file or in two; name no more")
+        for file in (*self.files, self.glossary):
+            if self.output.exists() and file.exists() and self.output.samefile(file):
+                raise RecipeError(f"--output: {self.output} is read as well; choose another file")
+        if self.output.exists() and not self.overwrite:
+            raise RecipeError(f"{self.output}: is there already; choose another --output, or add --overwrite")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code."""
+    given = parse(Arguments, arguments, program="heedful annotate")
+    from heedful.data.chance import Chance
+    from heedful.data.forms.saving import LineSaver
+    from heedful.tasks.faces import cell
+    from heedful.tasks.translation.annotation import Annotation
+    from heedful.tasks.translation.glossary import Glossary
+
+    first, *second = given.files
+    reader = (TextOptions(source=first, target=second[0]) if second else TextOptions(data=first)).reader()
+    annotation = Annotation(Glossary.read(given.glossary), given.way)
+    pairs = having = annotated = 0
+    with writing(given.output, "--output"), LineSaver(given.output) as saver:
+        for pairs, pair in enumerate(reader, 1):
+            source = annotation.source(pair.source, pair.target)
+            if source != pair.source:
+                having += 1
+                chosen = Chance(given.seed, _STREAM, pairs).number() < given.share
+                annotated += chosen
+                source = source if chosen else pair.source
+            saver.add(f"{cell(source)}\t{cell(pair.target)}")
+        if not pairs:
+            raise DataError(f"{first}: holds no pair; check the file")
+    print(f"written: {given.output}, {pairs:,} pairs; {having:,} have terms, and {annotated:,} were annotated")
+    return 0
