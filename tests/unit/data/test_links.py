@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from heedful.data.composed import Turned
 from heedful.data.corpus import Corpus, pair_encoding, write_corpus
 from heedful.data.links import (
     LINKS,
@@ -89,11 +90,11 @@ def test_every_piece_of_a_word_is_linked_with_every_piece_of_the_other() -> None
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
     pairs = [
-        Pair("ab c", "de f", "x:1", ((0, 1), (1, 0))),
+        Pair("ab c", "de f", "x:1", links=((0, 1), (1, 0))),
         Pair("", "d", "x:2"),
         Pair("a", "b", "x:3"),
-        Pair("aaaaaaaaaaaa", "b", "x:4", ((0, 0),)),
-        Pair("a bc", "d", "x:5", ((0, 0), (1, 0))),
+        Pair("aaaaaaaaaaaa", "b", "x:4", links=((0, 0),)),
+        Pair("a bc", "d", "x:5", links=((0, 0), (1, 0))),
     ]
     encoding = linked_encoding(pair_encoding(LETTERS, LETTERS, max_length=9), LETTERS, LETTERS)
     return write_corpus(tmp_path / "c", pairs, encoding=encoding)
@@ -126,5 +127,17 @@ def test_a_text_whose_pieces_are_lost_is_named(monkeypatch: pytest.MonkeyPatch) 
     encoding = linked_encoding(pair_encoding(LETTERS, LETTERS, max_length=9), LETTERS, LETTERS)
     monkeypatch.setattr(type(LETTERS), "surfaces", lambda *_: ["b"])
     with pytest.raises(DataError, match=r"^x:7: character 1 of a text"):
-        encoding.encode(Pair("a", "a", "x:7", ((0, 0),)))
+        encoding.encode(Pair("a", "a", "x:7", links=((0, 0),)))
     encoding.encode(Pair("a", "a", "x:7"))
+
+
+def test_tags_are_linked_with_nothing_and_links_turn_with_their_sides(tmp_path: Path) -> None:
+    tagged = Characters("abcdef ", lowercase=False, tags=("<2x>",))
+    encoding = linked_encoding(pair_encoding(tagged, tagged, max_length=9), tagged, tagged)
+    plain, led = (encoding.encode(Pair("a b", "c", "", tags, ((0, 0),))) for tags in ((), ("<2x>",)))
+    assert len(led[0] or ()) == len(plain[0] or ()) + 1
+    assert np.array(led[2]).tolist() == np.add(plain[2], [1, 0]).tolist()
+    (tmp_path / "t.tsv").write_text("a b\tc\n")
+    (tmp_path / "links").write_text("1-0\n")
+    (turned,) = Turned(Linked(TabSeparated(tmp_path / "t.tsv"), tmp_path / "links"))
+    assert (turned.source, turned.links) == ("c", ((0, 1),))

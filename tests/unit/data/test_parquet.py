@@ -38,7 +38,7 @@ def test_rows_are_pairs_whatever_the_groups(
     monkeypatch.setattr(reading, "_ROWS", 2)
     reader = ParquetColumns(path, source_field="en", target_field="de")
     for _ in range(2):
-        assert [tuple(pair) for pair in reader] == [
+        assert [pair[:3] for pair in reader] == [
             ("a", "1", f"{path}:1"),
             ("", "2", f"{path}:2"),
             ("", "3", f"{path}:3"),

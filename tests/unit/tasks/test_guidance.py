@@ -44,7 +44,7 @@ def corpus(tmp_path: Path) -> Corpus:
         links = tuple(
             (int(dice.integers(counts[0])), t) for t in range(counts[1]) if number % 3 and dice.random() < 0.8
         )
-        pairs.append(Pair(sides[0], sides[1], "x", links))
+        pairs.append(Pair(sides[0], sides[1], "x", links=links))
     encoding = linked_encoding(pair_encoding(LETTERS, LETTERS, max_length=30), LETTERS, LETTERS)
     return write_corpus(tmp_path / "c", pairs, encoding=encoding)
 
