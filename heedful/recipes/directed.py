@@ -78,6 +78,12 @@ class Directed(Section):
     alignments: InputPath | None = None
     """file of links between its words, `0-0 1-2`, a line for each pair, plain or gzipped; see `training.guided`"""
 
+    @classmethod
+    def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Nothing was said of languages, directions and tags."""
+        languages = dict.fromkeys(("source_language", "target_language"))
+        return {**languages, "both_ways": False, "tags": (), "alignments": None}
+
     @field_validator("both_ways")
     @classmethod
     def _knows_both(cls, both_ways: bool, info: ValidationInfo) -> bool:
@@ -104,9 +110,8 @@ class Directed(Section):
             asked: whether a tag asks for the language.
         """
         from heedful.data.composed import Tagged, Turned
-        from heedful.data.links import Linked
 
-        there = self.reader() if self.alignments is None else Linked(self.reader(), self.alignments)
+        there = self._linked()
         found: dict[str, Reader[Pair]] = {}
         for number, (source, target) in enumerate(self.directions):
             reader = Turned(there) if number else there
@@ -114,6 +119,13 @@ class Directed(Section):
             name = f"{key} ({source} to {target})" if self.both_ways else key
             found[name] = Tagged(reader, tags) if tags else reader
         return found
+
+    def _linked(self) -> Reader[Pair]:
+        if self.alignments is None:
+            return self.reader()
+        from heedful.data.links import Linked
+
+        return Linked(self.reader(), self.alignments)
 
 
 class DirectedLinesConfig(Directed, LinesConfig):

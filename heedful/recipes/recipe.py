@@ -245,9 +245,10 @@ class TunedRecipe(Recipe):
 
 def settings_of(text: Section) -> str:
     """What a table says of a text besides where it lies."""
-    annotations = keys(type(text))
+    annotations, before = keys(type(text)), type(text).formerly({})
     paths = {key for key, annotation in annotations.items() if any(isinstance(p, Anchor) for p in parts(annotation))}
-    return text.model_dump_json(exclude=paths)
+    young = {key for key, value in before.items() if getattr(text, key) == value}  # older runs knew nothing of them
+    return text.model_dump_json(exclude=paths | young)
 
 
 def data_table(name: str) -> str:

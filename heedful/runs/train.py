@@ -153,7 +153,7 @@ def _corpora(run: Run[Any, Any], name: str, say: Callable[[str], None]) -> tuple
 def _parts(data: DataConfig, train_text: Corpus, *, side: str, table: str) -> Iterator[str]:
     """How much of the training text is of which table, where there are several."""
     counts = [text.kept for text in train_text.texts]
-    if len(counts) == 1:
+    if len(counts) < 2:
         return
     amounts = data.amounts("train", tokens_by_text(train_text[side].lengths, counts))
     for key, count, amount in zip(data.readers("train"), counts, amounts, strict=True):

@@ -167,7 +167,7 @@ class CorpusTask(Task[Batch]):
 
     @cached_property
     def _mixture(self) -> Mixture | None:
-        if len(self.train.texts) == 1:
+        if len(self.train.texts) < 2:
             return None
         counts, lengths = [text.kept for text in self.train.texts], self._lengths[:, -1]
         tokens = tokens_by_text(lengths, counts)

@@ -46,6 +46,18 @@ def alike(found: Any, expected: Any, *, relative: float, absolute: float) -> Non
     assert list(differences(as_read, expected, relative=relative, absolute=absolute)) == []
 
 
+def known(found: Any, expected: Any) -> Any:
+    """What is printed without the scores that there were not then."""
+    if not isinstance(found, dict) or not isinstance(expected, dict):
+        return found
+    kept = dict(found)
+    for key in ("scores", "intervals", "comparisons"):
+        names = [each["name"] for each in expected.get(key) or ()]
+        if names:
+            kept[key] = [each for each in found[key] if each["name"] in names]
+    return kept
+
+
 def placed(table: Any, folder: Path) -> Any:
     """A recipe whose texts are counted from a folder."""
     if not isinstance(table, dict):
@@ -122,7 +134,7 @@ def test_commands_print_what_they_printed(name: str, folder: Path, say: Say, mon
     monkeypatch.chdir(folder)
     for each in EXPECTED[name]["commands"]:
         out, _ = say(*each["words"], "--device", "cpu")
-        alike(printed(out), each["printed"], **ROUNDED)
+        alike(known(printed(out), each["printed"]), each["printed"], **ROUNDED)
 
 
 @pytest.mark.parametrize("name", COMPLETE)

@@ -160,7 +160,7 @@ def test_scores_are_a_table() -> None:
     assert lines[0].split()[:2] == ["metric", "value"]
     assert lines[1].startswith("BLEU ")
     assert f"{report.bleu:.2f}" in lines[1]
-    assert len(parsed(report._repr_html_()).findall(".//tr")) == len(lines) == 1 + 5 + len(report.bands)
+    assert len(parsed(report._repr_html_()).findall(".//tr")) == len(lines) == 1 + 6 + len(report.bands)
 
 
 def test_a_comparison_is_tables_and_a_picture(tuned: Callable[[str], Path]) -> None:

@@ -268,7 +268,7 @@ class Writer(Face):
         scores = iter(in_batches(real, self._surprising, size=len, tokens=batch_tokens, rows=256))
         found = ((ids, next(scores) if ids else ()) for ids in labels)
         return [
-            Surprise(sum(each), len(ids), tuple(self.tokenizer.pieces(ids[: len(ids) - ended])), each)
+            Surprise(sum(each, 0.0), len(ids), tuple(self.tokenizer.pieces(ids[: len(ids) - ended])), each)
             for ids, each in found
         ]
 

@@ -13,7 +13,7 @@ import pytest
 from sacrebleu.metrics.chrf import CHRF
 
 import heedful
-from heedful.data.readers import TabSeparated
+from heedful.data.readers import Pair, TabSeparated
 from heedful.metrics.calibration import isotonic
 from heedful.tasks.translation.calibrated import Calibrated, calibrate
 from heedful.tasks.translation.confidence import Confidence, certainty
@@ -57,7 +57,7 @@ def test_confidence_is_the_curve_through_what_translations_had(run: Path, say: S
 
 def test_folds_do_not_see_what_they_are_asked(run: Path) -> None:
     translator = heedful.load(run, kind=heedful.Translator, device="cpu")
-    learned = calibrate(translator, PAIRS, weights="x")
+    learned = calibrate(translator, [Pair(*pair, "") for pair in PAIRS], weights="x")
     found = translator.translate([source for source, _ in PAIRS])
     xs = [certainty(each.candidates[0]) for each in found]
     others = [place for place in range(100) if place % 5 != 3]

@@ -16,8 +16,8 @@ def test_a_key_is_told_with_type_default_and_meaning(say: Say) -> None:
     assert say("recipe", "data.max_length", "--task", "translation").out == (
         "data.max_length\n"
         "  whole number, at least 1; 256 by default\n"
-        "  longest sentence, in tokens with the one that ends it; pairs with a longer side are left out of\n"
-        "  training\n"
+        "  longest sentence, in tokens with the one that ends it and with tags; pairs with a longer side are\n"
+        "  left out of training\n"
     )
 
 
