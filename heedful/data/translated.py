@@ -30,7 +30,7 @@ class Confirmed(Reader[Pair]):
 
     def __iter__(self) -> Iterator[Pair]:
         source, target = self._languages
-        for unit in read_document(self.paths[0], source=source, target=target).units:
+        for unit in read_document(self.paths[0], source=source, target=target):
             if unit.state != "translated" or unit.target is None or not unit.translatable:
                 continue
             found = Pair(plain(unit.source), plain(unit.target), unit.place)

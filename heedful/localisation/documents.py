@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -73,6 +73,10 @@ class Document(ABC):
     @abstractmethod
     def units(self) -> Sequence[Unit]:
         """All units in their order."""
+
+    def __iter__(self) -> Iterator[Unit]:
+        """The units one after the other, for whoever needs each only once."""
+        return iter(self.units)
 
     @abstractmethod
     def filled(self, targets: Mapping[int, Segment]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Self, final
 
@@ -44,8 +45,6 @@ class Tmx(TextDocument):
     def __init__(self, content: Content, path: Path, *, source: str, target: str) -> None:
         super().__init__(content, path)
         self._languages = (source, target)
-        self._places = list(self._find())
-        self._units = list(map(self._unit, self._places))
 
     @classmethod
     def read(cls, path: Path, *, source: str, target: str) -> Self:
@@ -53,21 +52,29 @@ class Tmx(TextDocument):
         content = read_xml(path)
         root(content.text, "tmx", path=path)
         found = cls(content, path, source=source, target=target)
-        if not found.units:
+        if next(iter(found), None) is None:
             there = ", ".join(languages(content.text)) or "none"
             raise DataError(f"{path}: has no unit in {source!r} (there: {there}); name one of these languages")
         return found
 
-    @property
+    @cached_property
     def units(self) -> Sequence[Unit]:
         """Units in their order."""
-        return self._units
+        return list(map(self._unit, self._places))
+
+    def __iter__(self) -> Iterator[Unit]:
+        """The units as they are found; none is kept, so a memory may be long."""
+        return map(self._unit, self._find())
 
     def filled(self, targets: Mapping[int, Segment]) -> bytes:
         """Filled variants say that heedful made them."""
         return self.edited(
             edit for number, target in targets.items() for edit in self._fill(self._places[number], written(target))
         )
+
+    @cached_property
+    def _places(self) -> Sequence[_Place]:
+        return list(self._find())
 
     def _find(self) -> Iterator[_Place]:
         for unit in elements(self.content.text, ("tu",)):

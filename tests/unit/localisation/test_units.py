@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 from documents import HTML, PO, SRT, TMX, XLIFF, XLIFF_2
@@ -49,6 +50,19 @@ def test_variants_of_a_memory(write) -> None:
     found = document.filled({1: ("Hund",)}).decode()
     new = '<tuv xml:lang="de" creationid="heedful"><seg>Hund</seg></tuv>'
     assert found == TMX.replace("<seg>chien</seg></tuv>", f"<seg>chien</seg></tuv>{new}")
+
+
+def test_units_come_one_after_the_other(sample) -> None:
+    document = read(sample)
+
+    assert list(document) == list(document.units)
+
+
+def test_a_memory_that_is_read_once_is_not_kept(write) -> None:
+    document = read(write("a.tmx", TMX))
+    seen = weakref.WeakSet(unit for unit in document)
+
+    assert not seen
 
 
 def test_what_of_a_page_is_read(write) -> None:
