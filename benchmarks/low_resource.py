@@ -3,9 +3,9 @@
     python benchmarks/low_resource.py captions=train.en,train.de help=help.tsv --pairs 2000 5000
 
 Each text is cleaned by `heedful filter`, and `heedful split` holds parts of it out; the first pairs of what stays, in
-an order drawn by chance, are learned from, so that fewer pairs are part of more. All models of as many pairs take as many
-updates, by default those in `UPDATES`. Runs that are there already are gone on with, and what was measured is not
-measured again: to ask for more in the same folder goes on.
+an order drawn by chance, are learned from, so that fewer pairs are part of more. All models of as many pairs take as
+many updates, by default those in `UPDATES`. What was measured is not measured again, so to ask for more in the same
+folder goes on.
 """
 
 from __future__ import annotations
