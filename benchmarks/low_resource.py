@@ -24,7 +24,7 @@ from typing import Annotated, Any, Final
 
 import tyro
 
-UPDATES: Final = {2000: 2000, 5000: 3000, 10_000: 4000, 30_000: 6000}
+UPDATES: Final = {2000: 1000, 5000: 1500, 10_000: 2500, 30_000: 4000}
 """Of so many pairs at most."""
 SETTINGS: Final[dict[str, dict[str, str]]] = {
     "chosen": {},
