@@ -4183,6 +4183,44 @@ GOING_ON = (
     ),
 )
 
+JOINED = (
+    Mutant(
+        "the words of the second pair are counted from its own first",
+        "data/composed.py",
+        "((source + first, target + second)",
+        "((first, second)",
+        ("tests/unit/data/test_joined.py",),
+    ),
+    Mutant(
+        "the older pair always stands first",
+        "data/composed.py",
+        "_behind(pair, other) if chance.below(2) else _behind(other, pair)",
+        "_behind(other, pair)",
+        ("tests/unit/data/test_joined.py",),
+    ),
+    Mutant(
+        "half a pair stands in another one",
+        "data/composed.py",
+        "if not (pair.source.strip() and pair.target.strip()):",
+        "if not pair.source.strip():",
+        ("tests/unit/data/test_joined.py",),
+    ),
+    Mutant(
+        "everybody's partner is the first pair",
+        "data/composed.py",
+        "seen[chance.below(len(seen))]",
+        "seen[0]",
+        ("tests/unit/data/test_joined.py",),
+    ),
+    Mutant(
+        "what is measured on is joined too",
+        "tasks/translation/run.py",
+        'if joined and part == "train" else examples',
+        "if joined else examples",
+        (SEVERAL,),
+    ),
+)
+
 TAGGED = (
     Mutant(
         "what is turned back keeps its sides",
@@ -4743,6 +4781,7 @@ MUTANTS = (
     *CAPTIONED,
     *FIRST_HOUR,
     *GOING_ON,
+    *JOINED,
     *TAGGED,
 )
 

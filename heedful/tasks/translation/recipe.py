@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -45,6 +45,14 @@ class TranslationDataConfig(DataConfig):
     max_length: Annotated[int, Field(ge=1), Mark.ENCODES] = 256
     """longest sentence, in tokens with the one that ends it and with tags; pairs with a longer side are left out of
     training"""
+    joined: Annotated[float, Field(ge=0, le=10)] = 0.0
+    """for each pair that is learned from, how many longer ones are learned from too, made of two that are drawn by
+    chance and stand one behind the other"""
+
+    @classmethod
+    def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """No pairs were joined."""
+        return {"joined": 0.0}
 
     @model_validator(mode="after")
     def _told_apart(self) -> Self:
@@ -111,7 +119,8 @@ class TranslationDataConfig(DataConfig):
     def settings(self, part: str) -> Sequence[str]:
         """Those of each text, and what the texts of all parts together decide: whether languages are asked for."""
         found = (named_texts(table, key) for key, table in self.tables(part).items())
-        return [*(settings_of(text) for texts in found for text in texts.values()), *self.languages]
+        joined = [f"{self.joined} joined"] if self.joined and part == "train" else []
+        return [*(settings_of(text) for texts in found for text in texts.values()), *self.languages, *joined]
 
     @property
     def _learned(self) -> Mapping[str, Directed]:

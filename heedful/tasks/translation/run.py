@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ from torch import nn
 from heedful.architectures.build import build_sequence_to_sequence
 from heedful.architectures.interface import Sizes, TranslationArchitecture
 from heedful.data.batches import collate
+from heedful.data.composed import Joined
 from heedful.data.corpus import Corpus, Encoding, pair_encoding
 from heedful.data.links import collate_linked, linked_encoding
 from heedful.data.readers import Pair
@@ -106,6 +107,11 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         """Both languages', the same one twice where they share it."""
         source = load_tokenizer(folder / SOURCE)
         return {SOURCE: source, TARGET: source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET)}
+
+    def prepared(self, run: TranslationRun, examples: Iterable[Pair], *, part: str) -> Iterable[Pair]:
+        """To learn from, longer ones made of them too, where the recipe asks for that."""
+        joined = run.recipe.data.joined
+        return Joined(examples, joined) if joined and part == "train" else examples
 
     def encoding(self, run: TranslationRun) -> Encoding[Pair]:
         """Both sides, each with its end, and the links of their pieces where attention is guided."""
