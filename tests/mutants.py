@@ -1323,8 +1323,8 @@ TASKS = (
     Mutant(
         "the longest translation is one too short",
         "tasks/translation/face.py",
-        "tokens = len(part.ids) + 1",
-        "tokens = len(part.ids)",
+        "tokens = len(own_places(self.source, part.ids)) + 1",
+        "tokens = len(own_places(self.source, part.ids))",
         (f"{TRANSLATOR}::test_translations_are_no_longer_than_allowed",),
     ),
     Mutant(
@@ -2830,8 +2830,8 @@ COMMANDS = (
     Mutant(
         "perplexity is that of the sources",
         "tasks/translation/exam.py",
-        "sides = [(pair.source, pair.target) for pair in pairs]",
-        "sides = [(pair.source, pair.source) for pair in pairs]",
+        "sides = [(asked(pair), pair.target) for pair in pairs]",
+        "sides = [(asked(pair), pair.source) for pair in pairs]",
         ("tests/unit/cli/test_evaluate.py::test_a_run_is_measured_on_its_own_text",),
     ),
     Mutant(
@@ -3740,8 +3740,8 @@ FIRST_HOUR = (
     Mutant(
         "of a long text the last part is looked at",
         "tasks/translation/face.py",
-        "self.inspect(parts[0].text, asked.target",
-        "self.inspect(parts[-1].text, asked.target",
+        "self.inspect(parts[0].sentence, asked.target",
+        "self.inspect(parts[-1].sentence, asked.target",
         (INSPECT,),
     ),
 )
@@ -4336,8 +4336,8 @@ COLUMNS = (
     Mutant(
         "parquet: rows are counted anew in each piece",
         "data/parquet.py",
-        "                for source, target in zip(",
-        "                number = 0\n                for source, target in zip(",
+        "                for source, target, *document in zip(",
+        "                number = 0\n                for source, target, *document in zip(",
         (PARQUET,),
     ),
     Mutant(
