@@ -4364,8 +4364,8 @@ COLUMNS = (
     Mutant(
         "parquet: a file is read whole",
         "data/parquet.py",
-        "file.iter_batches(_ROWS, columns=list(self._fields))",
-        "file.read(columns=list(self._fields)).to_batches()",
+        "file.iter_batches(_ROWS, columns=names)",
+        "file.read(columns=names).to_batches()",
         (PARQUET,),
     ),
 )

@@ -48,8 +48,8 @@ class ParquetColumns(Reader[Pair]):
         with opened(path) as file:
             self._require_texts(file.schema_arrow)
             further = [] if self._document is None else [self._document]
-            number = 0
-            for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys([*self._fields, *further]))):
+            names, number = list(dict.fromkeys([*self._fields, *further])), 0
+            for batch in file.iter_batches(_ROWS, columns=names):
                 values = [batch.column(name).to_pylist() for name in (*self._fields, *further)]
                 for source, target, *document in zip(*values, strict=True):
                     number += 1
