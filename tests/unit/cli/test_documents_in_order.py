@@ -383,3 +383,18 @@ steps = 1
         heedful.train(load_recipe(folder / "on.toml", ["--output", str(folder / "on")]), device="cpu")
     words = ["--output", str(folder / "on"), "--init", str(run)]
     assert heedful.load(heedful.train(load_recipe(folder / "on.toml", words), device="cpu").folder).context == 1
+
+
+def test_what_is_filtered_keeps_its_documents(say: Say, here: Path) -> None:
+    """An empty line of both sides stays, and one of a side alone does not; tables have columns."""
+    rows = [("a red dog", "ein roter Hund"), ("", ""), ("a red cat", ""), ("a red duck", "eine rote Ente"), (" ", "")]
+    for side, ending in enumerate(("en", "de")):
+        (here / f"train.{ending}").write_text("".join(f"{row[side]}\n" for row in rows))
+    (here / "train.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    for options, kept in (((), [rows[0], rows[3]]), (("--documents",), [rows[0], rows[1], rows[3], rows[4]])):
+        said = say("filter", "train.en", "train.de", "-o", "clean", "--overwrite", *options)
+        assert said.code == 0, said.err
+        sides = [(here / f"clean/train.{ending}").read_text().split("\n")[:-1] for ending in ("en", "de")]
+        assert list(zip(*sides, strict=True)) == kept
+    said = say("filter", "train.tsv", "-o", "table", "--documents")
+    assert said.complaint.startswith("--documents: keeps empty lines of two files")
