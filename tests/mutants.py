@@ -151,6 +151,8 @@ DOCUMENTS = "tests/unit/localisation/test_documents.py"
 UNITS = "tests/unit/localisation/test_units.py"
 OFFICE = "tests/unit/localisation/test_office.py"
 PARQUET = "tests/unit/data/test_parquet.py"
+CONTEXT = "tests/unit/data/test_context.py"
+IN_ORDER = "tests/unit/cli/test_documents_in_order.py"
 
 COSTS = (
     Mutant(
@@ -1323,8 +1325,8 @@ TASKS = (
     Mutant(
         "the longest translation is one too short",
         "tasks/translation/face.py",
-        "tokens = len(part.ids) + 1",
-        "tokens = len(part.ids)",
+        "tokens = len(own_places(self.source, part.ids)) + 1",
+        "tokens = len(own_places(self.source, part.ids))",
         (f"{TRANSLATOR}::test_translations_are_no_longer_than_allowed",),
     ),
     Mutant(
@@ -2830,8 +2832,8 @@ COMMANDS = (
     Mutant(
         "perplexity is that of the sources",
         "tasks/translation/exam.py",
-        "sides = [(pair.source, pair.target) for pair in pairs]",
-        "sides = [(pair.source, pair.source) for pair in pairs]",
+        "sides = [(asked(pair), pair.target) for pair in pairs]",
+        "sides = [(asked(pair), pair.source) for pair in pairs]",
         ("tests/unit/cli/test_evaluate.py::test_a_run_is_measured_on_its_own_text",),
     ),
     Mutant(
@@ -3740,8 +3742,8 @@ FIRST_HOUR = (
     Mutant(
         "of a long text the last part is looked at",
         "tasks/translation/face.py",
-        "self.inspect(parts[0].text, asked.target",
-        "self.inspect(parts[-1].text, asked.target",
+        "self.inspect(parts[0].sentence, asked.target",
+        "self.inspect(parts[-1].sentence, asked.target",
         (INSPECT,),
     ),
 )
@@ -4221,6 +4223,142 @@ JOINED = (
     ),
 )
 
+IN_DOCUMENTS = (
+    Mutant(
+        "documents: another name is the same document",
+        "data/context.py",
+        "(ended or pair.document != name)",
+        "ended",
+        (CONTEXT,),
+    ),
+    Mutant(
+        "documents: an empty line ends none",
+        "data/context.py",
+        "            seen.append(line)\n        else:\n            seen.clear()",
+        "            seen.append(line)",
+        (CONTEXT,),
+    ),
+    Mutant(
+        "documents: the nearest is cut",
+        "data/context.py",
+        "*lead[max(0, len(lead) - room) :]",
+        "*lead[:room]",
+        (CONTEXT,),
+    ),
+    Mutant(
+        "documents: what a sentence follows stands before its tags",
+        "data/context.py",
+        "[*ids[:first], *lead[max(0, len(lead) - room) :], *ids[first:]]",
+        "[*lead[max(0, len(lead) - room) :], *ids]",
+        (CONTEXT,),
+    ),
+    Mutant(
+        "documents: what is not translated is not followed",
+        "data/context.py",
+        "        if pair.source:\n            seen.append(pair.source)",
+        "        if pair.target:\n            seen.append(pair.source)",
+        (CONTEXT,),
+    ),
+    Mutant(
+        "documents: a sentence is left out for what it follows",
+        "data/corpus.py",
+        "longest=max_length - 1), tokenizer",
+        "longest=max_length), tokenizer",
+        (CONTEXT,),
+    ),
+    Mutant(
+        "documents: links count words before the sentence",
+        "data/links.py",
+        "led_numbers(tokenizer, pair.source, list(read)[:-1])",
+        "word_numbers(tokenizer, pair.source)",
+        (CONTEXT,),
+    ),
+    Mutant(
+        "documents: they go on in the next file",
+        "data/composed.py",
+        "_OfFile(each, str(number)) for",
+        "each for",
+        (CONTEXT,),
+    ),
+    Mutant(
+        "documents: lengths count what a sentence follows",
+        "tasks/translation/face.py",
+        "tokens = len(own_places(self.source, part.ids)) + 1",
+        "tokens = len(part.ids) + 1",
+        (IN_ORDER,),
+    ),
+    Mutant(
+        "documents: alignments begin with what a sentence follows",
+        "tasks/translation/face.py",
+        "rows, columns = slice(len(target) + 1), [*own, len(source)]",
+        "rows, columns = slice(len(target) + 1), slice(len(own) + 1)",
+        (IN_ORDER,),
+    ),
+    Mutant(
+        "documents: parts follow what the sentence follows",
+        "tasks/translation/face.py",
+        "readable(part, seen[max(0, at - self.context) : at])",
+        "readable(part, before(sentence))",
+        (IN_ORDER,),
+    ),
+    Mutant(
+        "documents: more is read than was learned of",
+        "tasks/translation/face.py",
+        "lead[-self.context :]",
+        "lead",
+        (IN_ORDER,),
+    ),
+    Mutant(
+        "documents: a model reads what the measured run reads",
+        "tasks/translation/exam.py",
+        "zip(in_context(self._all, sentences=sentences), self._real, strict=True)",
+        "zip(self._all, self._real, strict=True)",
+        (IN_ORDER,),
+    ),
+    Mutant(
+        "documents: each sentence is one",
+        "tasks/translation/exam.py",
+        "if 1 < len(joined[0]) < self.size:",
+        "if 1 < len(joined[0]):",
+        (IN_ORDER,),
+    ),
+    Mutant(
+        "documents: files are followed by their gaps alone",
+        "tasks/translation/filling.py",
+        "_before(possible, document.units",
+        "_before(asked, document.units",
+        (IN_ORDER,),
+    ),
+    Mutant(
+        "documents: sentences of a segment do not follow each other",
+        "tasks/translation/protecting.py",
+        "if (text := protect(frame.core).text).strip():",
+        "if number < len(earlier) and (text := protect(frame.core).text).strip():",
+        (IN_ORDER,),
+    ),
+    Mutant(
+        "documents: what is encoded stays for another context",
+        "tasks/translation/recipe.py",
+        "*joined, *context]",
+        "*joined]",
+        (IN_ORDER,),
+    ),
+    Mutant(
+        "documents: lines stand by themselves",
+        "tasks/translation/translations.py",
+        "yield replace(sentence, before=before(found))",
+        "yield sentence",
+        (IN_ORDER,),
+    ),
+    Mutant(
+        "documents: back-translation forgets where they end",
+        "cli/backtranslate.py",
+        '"" if not line.strip() else line for line in read_lines(given.text))\n    return (each',
+        "line for line in read_lines(given.text) if line.strip())\n    return (each",
+        (IN_ORDER,),
+    ),
+)
+
 TAGGED = (
     Mutant(
         "what is turned back keeps its sides",
@@ -4374,8 +4512,8 @@ COLUMNS = (
     Mutant(
         "parquet: rows are counted anew in each piece",
         "data/parquet.py",
-        "                for source, target in zip(",
-        "                number = 0\n                for source, target in zip(",
+        "                for source, target, *document in zip(",
+        "                number = 0\n                for source, target, *document in zip(",
         (PARQUET,),
     ),
     Mutant(
@@ -4402,8 +4540,8 @@ COLUMNS = (
     Mutant(
         "parquet: a file is read whole",
         "data/parquet.py",
-        "file.iter_batches(_ROWS, columns=list(self._fields))",
-        "file.read(columns=list(self._fields)).to_batches()",
+        "file.iter_batches(_ROWS, columns=names)",
+        "file.read(columns=names).to_batches()",
         (PARQUET,),
     ),
 )
@@ -4783,6 +4921,7 @@ MUTANTS = (
     *GOING_ON,
     *JOINED,
     *TAGGED,
+    *IN_DOCUMENTS,
 )
 
 

@@ -31,6 +31,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful align")
     reader = given.text.reader()
 
+    from heedful.data.context import asked, in_context
     from heedful.data.readers import read_lines
     from heedful.metrics.alignment import Gold, alignment_error_rate
     from heedful.tasks.faces import Unread, despite
@@ -42,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
         lines = enumerate(read_lines(given.gold), 1)
         truth = [Gold.parse(line, place=f"{given.gold}:{number}") for number, line in lines]
     translator = given.text.direction.of(given.computing.load(Translator, given.run, use="translates", step=given.step))
-    pairs = [(pair.source, pair.target) for pair in reader]
+    pairs = [(asked(pair), pair.target) for pair in in_context(reader, sentences=translator.context)]
     unread = translator.unread(pairs)
     found = despite(pairs, unread, translator.link)
     for each in unread.values():

@@ -17,6 +17,7 @@ from heedful.cli.output import say, writing
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
+    from heedful.data.context import Readable
     from heedful.generation.search import Search
     from heedful.tasks.searches import Length
     from heedful.tasks.translation.face import Translator
@@ -31,7 +32,8 @@ class Arguments:
 
     To translate from English to German better, a run from German to English writes the English of more German text
     (Sennrich et al. 2016): heedful backtranslate runs/de-en more.de -o made.tsv. Each line of the output is what the
-    model wrote, a tab, and the line of the file; empty lines are left out. What was interrupted goes on.
+    model wrote, a tab, and the line of the file; empty lines are left out, unless they end documents (--documents).
+    What was interrupted goes on.
     """
 
     run: PositionalPath
@@ -42,6 +44,8 @@ class Arguments:
     """TSV file for the pairs; one that is there already is gone on with"""
     tag: str = ""
     """word before each source that was written, such as <bt>, so that a model can tell it from real text"""
+    documents: bool = False
+    """keep empty lines, which end documents, for models that learn from data.context"""
     direction: DirectionOptions = field(default_factory=DirectionOptions)
     searching: SearchOptions = field(default_factory=SearchOptions)
     seed: int = 1
@@ -63,7 +67,7 @@ class Arguments:
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful backtranslate")
-    sentences = _sentences(given.text)
+    sentences = _sentences(given)
     whole = sum(1 for _ in sentences)  # a file that is missing or broken shows before a model is loaded
     done, size = (0, 0) if given.overwrite else _done(given)
 
@@ -82,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
         file.seek(size)
         file.truncate()
         with Counting("sentences") as tick:
-            waiting = islice(_sentences(given.text), done, None)
+            waiting = islice(_following(given, translator), done, None)
             while part := list(islice(waiting, _CHUNK)):
                 writer.write(part, file, first=done + 1)
                 done += len(part)
@@ -100,7 +104,7 @@ class _Writer:
     length: Length
     given: Arguments
 
-    def write(self, sentences: Sequence[str], file: IO[bytes], *, first: int) -> None:
+    def write(self, sentences: Sequence[Readable], file: IO[bytes], *, first: int) -> None:
         """Adds them to the file, and saves it; `first` is the number of the first, and decides its chance."""
         from heedful.tasks.faces import cell
 
@@ -114,11 +118,21 @@ class _Writer:
         file.flush()
 
 
-def _sentences(path: Path) -> Iterator[str]:
-    """The lines that are not empty."""
+def _sentences(given: Arguments) -> Iterator[str]:
+    """The lines that are written, which are all where they are documents, else those that are not empty."""
     from heedful.data.readers import read_lines
 
-    return (line for line in read_lines(path) if line.strip())
+    lines = read_lines(given.text)
+    return ("" if not line.strip() else line for line in lines if given.documents or line.strip())
+
+
+def _following(given: Arguments, translator: Translator) -> Iterator[Readable]:
+    """The same, with what the model reads before each; empty lines end documents, also those that are left out."""
+    from heedful.data.context import text_of
+    from heedful.data.readers import read_lines
+
+    found = translator.following("" if not line.strip() else line for line in read_lines(given.text))
+    return (each for each in found if given.documents or text_of(each))
 
 
 def _done(given: Arguments) -> tuple[int, int]:
@@ -132,7 +146,7 @@ def _done(given: Arguments) -> tuple[int, int]:
     from heedful.tasks.faces import cell
 
     tag = f"{given.tag} ".encode() if given.tag else b""
-    sentences, count, size = _sentences(given.text), 0, 0
+    sentences, count, size = _sentences(given), 0, 0
     with given.output.open("rb") as file:
         for line in file:
             if not line.endswith(b"\n"):

@@ -38,6 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful calibrate")
     reader = given.text.reader() if given.text.named else None
 
+    from heedful.data.context import in_context
     from heedful.runs.device import keep_pages
     from heedful.runs.load import open_run, require_task
     from heedful.store import MODEL, read_manifest, write_json
@@ -52,7 +53,9 @@ def run(arguments: Sequence[str]) -> int:
         raise RunError(f"{given.run}: is not trained to its end, and its model will be another one; train it first")
     if reader is None:
         reader = opened.recipe.data.reader("validation")
-    pairs = [pair for pair in reader if pair.source and pair.target]
+    sentences = opened.recipe.data.sentences
+    known = in_context(reader, sentences=sentences) if given.text.named else reader  # a recipe's have theirs
+    pairs = [pair for pair in known if pair.source and pair.target]
     if len(pairs) > given.sentences:  # spread over the text, which may be in an order
         pairs = [pairs[place * len(pairs) // given.sentences] for place in range(given.sentences)]
     keep_pages()

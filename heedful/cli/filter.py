@@ -55,6 +55,8 @@ class Arguments:
     """tokens of the longer side, about, of rule long"""
     ratio: float = 4.0
     """how many times as long as usual a side may be beside the other, of rule unequal"""
+    documents: bool = False
+    """of two files: keep lines that are empty in both, since they end documents"""
     models: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
     """two runs, from source to target and back: pairs get a score by how far both agree on them"""
     keep: MaybeFloat = None
@@ -91,6 +93,8 @@ def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program=_PROGRAM)
     found = _found(given)
+    if given.documents:
+        _require_lines(found)
     part = found.present[0]
     languages = _languages(given, found)
     from heedful.cli.progress import Counting
@@ -141,6 +145,16 @@ def _found(given: Arguments) -> ParallelFound:
             "be filtered; name the files for training alone"
         )
     return found
+
+
+def _require_lines(found: ParallelFound) -> None:
+    """`RecipeError` for tables, whose documents have names."""
+    from heedful.data.forms.parallel import LinesFound
+
+    if not isinstance(found, LinesFound):
+        raise RecipeError(
+            "--documents: keeps empty lines of two files; a table has a column of documents, which stays: leave it away"
+        )
 
 
 def _languages(given: Arguments, found: ParallelFound) -> tuple[Language, Language]:
@@ -224,7 +238,7 @@ def _save(given: Arguments, found: ParallelFound, saver: Saver, verdicts: Verdic
         stack.enter_context(saver)
         others = None if given.rejected is None else stack.enter_context(LineSaver(given.rejected))
         for place, (number, example) in enumerate(zip(verdicts.numbers, found.examples(part), strict=True)):
-            if number == KEPT:
+            if number == KEPT or (given.documents and not any(map(str.strip, example.texts))):
                 saver.add(example.raw)
             elif others is not None:
                 texts = (" ".join(text.split()) for text in example.texts)

@@ -81,6 +81,7 @@ def survey_heads(
         DataError: the text or the gold alignments cannot be used.
     """
     from heedful.cli.options import TextOptions
+    from heedful.data.context import asked, in_context, text_of
     from heedful.generation.search import Greedy
     from heedful.runs.load import load_as
     from heedful.tasks.translation.face import Translator
@@ -88,10 +89,11 @@ def survey_heads(
     from heedful.tasks.translation.survey import importance as worth_of_heads
 
     truth = None if gold is None else _gold(gold, sentences)
-    pairs = [(pair.source, pair.target) for pair in islice(TextOptions(data=data).reader(), sentences)]
-    if truth is not None and len(truth) != len(pairs):
-        raise DataError(f"{gold}: {len(truth)} lines for {len(pairs)} sentences of {data}; they must match")
+    text = list(islice(TextOptions(data=data).reader(), sentences))
+    if truth is not None and len(truth) != len(text):
+        raise DataError(f"{gold}: {len(truth)} lines for {len(text)} sentences of {data}; they must match")
     translator = direction.of(load_as(Translator, run, use="translates", **how))
+    pairs = [(asked(pair), pair.target) for pair in in_context(text, sentences=translator.context)]
     if unread := translator.unread(pairs):
         say(f"{len(unread):,} of {len(pairs):,} sentences: longer than the model reads, left out")
         if len(unread) == len(pairs):
@@ -102,7 +104,7 @@ def survey_heads(
         habits = survey(translator, pairs, gold=truth, tick=tick)
     worth = None
     if importance:
-        whole = [(source, target) for source, target in pairs if source.strip() and target.strip()]
+        whole = [(source, target) for source, target in pairs if text_of(source).strip() and target.strip()]
         search = Greedy(translator.target.special.eos, getattr(translator.search, "filters", ()))
         with _progress("without a head", len(heads_of(translator))) as tick:
             worth = worth_of_heads(translator, whole, search=search, tick=tick)

@@ -30,11 +30,12 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(Arguments, arguments, program="heedful score")
     reader = given.text.reader()
 
+    from heedful.data.context import asked, in_context
     from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.translations import ScoreLines
 
     translator = given.text.direction.of(
         given.computing.load(Translator, *given.runs, use="translates", step=given.step)
     )
-    pairs = ((pair.source, pair.target) for pair in reader)
+    pairs = ((asked(pair), pair.target) for pair in in_context(reader, sentences=translator.context))
     return answer(ScoreLines(translator), pairs, as_json=given.format == "jsonl")

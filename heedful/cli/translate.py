@@ -19,6 +19,7 @@ from heedful.cli.options import SearchOptions
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
+    from heedful.data.context import Readable
     from heedful.recipes.generation import GenerationConfig
     from heedful.tasks.translation.protecting import ProtectedLines
     from heedful.tasks.translation.translations import Sentence, Translation, TranslationLines
@@ -84,6 +85,7 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.runs.device import keep_pages
     from heedful.tasks.searches import build_length, build_search
     from heedful.tasks.translation.face import Translator
+    from heedful.tasks.translation.translations import in_order
 
     keep_pages()
     document = given.filling.read(documents[0]) if documents else None
@@ -112,6 +114,7 @@ def run(arguments: Sequence[str]) -> int:
         if document is not None:
             return given.filling.fill(document, _protected(lines, given).protecting, output=given.output)
         assert inputs is not None
+        inputs = in_order(inputs, translator)
         if given.protect:
             return given.answer(_protected(lines, given), inputs, as_json=given.format == "jsonl")
         return given.answer(lines, inputs, as_json=given.format == "jsonl")
@@ -171,13 +174,15 @@ def _check_protected(given: Arguments, place: str) -> None:
 
 
 def _protected(lines: TranslationLines, given: Arguments) -> ProtectedLines:
+    from heedful.data.context import before, text_of
     from heedful.tasks.translation.protecting import ProtectedLines, Protecting
     from heedful.tasks.translation.translations import Sentence
 
     add = _adding_terms(given)
 
-    def translate(texts: Sequence[str]) -> list[Translation]:
-        return [found for _, found in lines.answers([add(Sentence(text)) for text in texts], first=1)]
+    def translate(texts: Sequence[Readable]) -> list[Translation]:
+        sentences = [add(Sentence(text_of(each), before=before(each))) for each in texts]
+        return [found for _, found in lines.answers(sentences, first=1)]
 
     return ProtectedLines(Protecting(lines.translator, translate))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, TypeVar, final
+from typing import Final, TypeVar, final
 
 from heedful.data.chance import Chance
 from heedful.data.readers import Pair, Reader
@@ -102,7 +102,19 @@ def _behind(one: Pair, other: Pair) -> Pair:
     )
 
 
-def matching(read: Callable[..., Reader[Any]], *patterns: Path) -> Reader[Any]:
+@final
+class _OfFile(Reader[Pair]):
+    """Pairs of one of several files: a document does not go on from one to the next."""
+
+    def __init__(self, reader: Reader[Pair], name: str) -> None:
+        super().__init__(*reader.paths)
+        self._reader, self._name = reader, name
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (each._replace(document=f"{self._name}\t{each.document}") for each in self._reader)
+
+
+def matching(read: Callable[..., Reader[Pair]], *patterns: Path) -> Reader[Pair]:
     """What `read` makes of files, or of all that match patterns such as `part-*.gz`, in the order of their names.
 
     Args:
@@ -118,7 +130,9 @@ def matching(read: Callable[..., Reader[Any]], *patterns: Path) -> Reader[Any]:
         told = " and ".join(f"{count} files {pattern}" for count, pattern in zip(counts, patterns, strict=True))
         raise DataError(f"there are {told}; each needs its partner, so give equally many")
     readers = [read(*paths) for paths in zip(*found, strict=True)]
-    return readers[0] if len(readers) == 1 else Chained(readers)
+    if len(readers) == 1:
+        return readers[0]
+    return Chained([_OfFile(each, str(number)) for number, each in enumerate(readers)])
 
 
 def _matches(pattern: Path) -> Sequence[Path]:

@@ -23,6 +23,7 @@ from typing import Any, Generic, SupportsIndex, TypeVar, final
 import numpy as np
 from jaxtyping import Bool, Int, Integer, Shaped, UInt64
 
+from heedful.data.context import led
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
@@ -219,20 +220,24 @@ class Corpus:
 
 
 def pair_encoding(source: Tokenizer, target: Tokenizer, *, max_length: int) -> Encoding[Pair]:
-    """Both sides of parallel text, each with its end, at most `max_length` ids together; tags stand before a source."""
+    """Both sides of parallel text, each with its end, at most `max_length` ids together; before a source stand its tags
+    and, as far as there is room, what it follows.
+    """
     opened = cache(source.opened)
 
-    def side(text: str, tokenizer: Tokenizer) -> list[int] | None:
+    def side(text: str, tokenizer: Tokenizer, before: Sequence[str] = ()) -> list[int] | None:
         if len(text) > CHARACTERS_PER_TOKEN * max_length:
             return None
         ids = tokenizer.encode(text)
         if not ids:
             return []
-        return [*ids, tokenizer.special.eos] if len(ids) < max_length else None
+        if len(ids) >= max_length:
+            return None
+        return [*led(tokenizer, ids, before, longest=max_length - 1), tokenizer.special.eos]
 
     return Encoding(
         {"source": source.size, "target": target.size},
-        lambda pair: (side(pair.source, opened(pair.tags)), side(pair.target, target)),
+        lambda pair: (side(pair.source, opened(pair.tags), pair.before), side(pair.target, target)),
         identity=lambda pair: (pair.source, pair.target),
     )
 

@@ -21,6 +21,7 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from heedful.data.batches import PairBatch, collate
+from heedful.data.context import own_places
 from heedful.data.corpus import Corpus, Encoding, Items
 from heedful.data.offsets import offsets
 from heedful.data.readers import Pair, Reader, read_lines
@@ -110,6 +111,14 @@ def word_numbers(tokenizer: Tokenizer, text: str) -> list[int]:
     return numbers
 
 
+def led_numbers(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[int]:
+    """The same for the ids of a text with what it follows (`led`), whose words are no part of it."""
+    found = [-1] * len(ids)
+    for place, number in zip(own_places(tokenizer, ids), word_numbers(tokenizer, text), strict=True):
+        found[place] = number
+    return found
+
+
 def linked_pieces(links: Sequence[Link], *, source: Sequence[int], target: Sequence[int]) -> list[Link]:
     """The links of pieces: each piece of a word is linked with each of the other's.
 
@@ -146,7 +155,8 @@ def linked_encoding(pairs: Encoding[Pair], source: Tokenizer, target: Tokenizer)
         found: list[Link] = []
         if pair.links and read and written:
             try:
-                words = word_numbers(opened(pair.tags), pair.source), word_numbers(target, pair.target)
+                tokenizer = opened(pair.tags)
+                words = led_numbers(tokenizer, pair.source, list(read)[:-1]), word_numbers(target, pair.target)
             except DataError as error:
                 raise DataError(f"{pair.place}: {error}") from None
             found = linked_pieces(pair.links, source=words[0], target=words[1])

@@ -24,27 +24,41 @@ class ParquetColumns(Reader[Pair]):
         path: the file.
         source_field: name of the column that holds the source sentence.
         target_field: name of the column that holds its translation.
+        document_field: name of the column that says of which document a pair is, by texts or numbers, if one does.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
 
-    def __init__(self, path: Path, *, source_field: str = "source", target_field: str = "target") -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        source_field: str = "source",
+        target_field: str = "target",
+        document_field: str | None = None,
+    ) -> None:
         super().__init__(path)
         require_pyarrow()
         self._fields = (source_field, target_field)
+        self._document = document_field
 
     def __iter__(self) -> Iterator[Pair]:
         (path,) = self.paths
         with opened(path) as file:
             self._require_texts(file.schema_arrow)
-            number = 0
-            for batch in file.iter_batches(_ROWS, columns=list(self._fields)):
-                for source, target in zip(*(batch.column(name).to_pylist() for name in self._fields), strict=True):
+            further = [] if self._document is None else [self._document]
+            names, number = list(dict.fromkeys([*self._fields, *further])), 0
+            for batch in file.iter_batches(_ROWS, columns=names):
+                values = [batch.column(name).to_pylist() for name in (*self._fields, *further)]
+                for source, target, *document in zip(*values, strict=True):
                     number += 1
-                    yield Pair(_side(source), _side(target), f"{path}:{number}")
+                    name = "" if not document or document[0] is None else str(document[0])
+                    yield Pair(_side(source), _side(target), f"{path}:{number}", document=name)
 
     def _require_texts(self, schema: Any) -> None:
+        if self._document is not None and self._document not in schema.names:
+            raise DataError(f"{self.paths[0]}: has no column {self._document!r}; there: {', '.join(schema.names)}")
         for name in self._fields:
             kinds = [str(field.type) for field in schema if field.name == name]
             if not kinds:

@@ -34,8 +34,9 @@ _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Pair(NamedTuple):
-    """A sentence, its translation, where they stand (`file:line`), the tags that stand before the sentence, and which
-    of their words are known to belong together, counted from 0.
+    """A sentence, its translation, where they stand (`file:line`), the tags that stand before the sentence, which of
+    their words are known to belong together, counted from 0, the document that they are of, as its text calls it, and
+    the sentences before this one that are read with it.
     """
 
     source: str
@@ -43,6 +44,8 @@ class Pair(NamedTuple):
     place: str
     tags: tuple[str, ...] = ()
     links: tuple[tuple[int, int], ...] = ()
+    document: str = ""
+    before: tuple[str, ...] = ()
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -92,41 +95,58 @@ class LineAligned(Reader[Pair]):
 class TabSeparated(Reader[Pair]):
     """One file with a pair on each line, in two of its tab-separated columns, counted from 0.
 
-    Other columns are ignored. A line of nothing but whitespace is a pair of empty sides. There is no quoting.
+    A further column may say of which document a pair is. Other columns are ignored. A line of nothing but whitespace
+    is a pair of empty sides. There is no quoting.
     """
 
-    def __init__(self, path: Path, *, source_column: int = 0, target_column: int = 1) -> None:
-        if min(source_column, target_column) < 0:
-            raise RecipeError(f"columns are counted from 0, so {min(source_column, target_column)} is none")
+    def __init__(
+        self, path: Path, *, source_column: int = 0, target_column: int = 1, document_column: int | None = None
+    ) -> None:
+        self._columns = (source_column, target_column, *([] if document_column is None else [document_column]))
+        if min(self._columns) < 0:
+            raise RecipeError(f"columns are counted from 0, so {min(self._columns)} is none")
         super().__init__(path)
-        self._columns = (source_column, target_column)
 
     def __iter__(self) -> Iterator[Pair]:
-        source, target = self._columns
+        source, target, *document = self._columns
         needed = max(self._columns) + 1
         for number, line in enumerate(read_lines(self.paths[0]), 1):
             place = f"{self.paths[0]}:{number}"
             fields = columns(line, needed, place=place) if line.strip() else [""] * needed
-            yield Pair(_side(fields[source]), _side(fields[target]), place)
+            name = fields[document[0]] if document else ""
+            yield Pair(_side(fields[source]), _side(fields[target]), place, document=name)
 
 
 @final
 class JsonLines(Reader[Pair]):
     """One file with a JSON object on each line, of which two fields are the pair; other fields are ignored.
 
-    A line of nothing but whitespace is a pair of empty sides.
+    A further field may say of which document a pair is, as a text or a number. A line of nothing but whitespace is a
+    pair of empty sides.
     """
 
-    def __init__(self, path: Path, *, source_field: str = "source", target_field: str = "target") -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        source_field: str = "source",
+        target_field: str = "target",
+        document_field: str | None = None,
+    ) -> None:
         super().__init__(path)
         self._fields = (source_field, target_field)
+        self._document = document_field
 
     def __iter__(self) -> Iterator[Pair]:
         source, target = self._fields
         for number, line in enumerate(read_lines(self.paths[0]), 1):
             place = f"{self.paths[0]}:{number}"
             record = Record.read(line, place=place) if line.strip() else None
-            yield Pair("", "", place) if record is None else Pair(record.text(source), record.text(target), place)
+            if record is None:
+                yield Pair("", "", place)
+                continue
+            name = "" if self._document is None else record.scalar(self._document)
+            yield Pair(record.text(source), record.text(target), place, document=name)
 
 
 @final

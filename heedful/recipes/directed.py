@@ -22,11 +22,13 @@ from heedful.recipes.parallel import (
 )
 from heedful.recipes.recipe import Mixed
 from heedful.recipes.section import InputPath, Section, kind_from
+from heedful.recipes.text import Column, Name
 
 if TYPE_CHECKING:
     from heedful.data.readers import Pair, Reader
 
 _TAG: Final = re.compile(r"<[^\s<>]+>")
+_DOCUMENTS: Final = ("document_column", "document_field")
 _RESERVED: Final = frozenset({"<pad>", "<s>", "</s>", "<unk>", "<mask>"})
 
 
@@ -93,8 +95,8 @@ class Directed(Section):
 
     if TYPE_CHECKING:  # each form of text has its own
 
-        def reader(self) -> Reader[Pair]:
-            """The pairs as they stand."""
+        def reader(self, **documents: Any) -> Reader[Pair]:
+            """The pairs as they stand; `documents` are the keys of the table that say of which document each is."""
 
     @property
     def directions(self) -> tuple[Direction, ...]:
@@ -102,30 +104,40 @@ class Directed(Section):
         there = Direction(self.source_language, self.target_language)
         return (there, Direction(there.target, there.source)) if self.both_ways else (there,)
 
-    def pairs(self, key: str, *, asked: bool) -> Mapping[str, Reader[Pair]]:
+    def pairs(self, key: str, *, asked: bool, context: int = 0) -> Mapping[str, Reader[Pair]]:
         """The pairs of each direction, by the table's key and the direction where there are both.
 
         Args:
             key: of this table.
             asked: whether a tag asks for the language.
+            context: sentences before a source that are read with it.
         """
         from heedful.data.composed import Tagged, Turned
+        from heedful.data.context import InContext
 
         there = self._linked()
         found: dict[str, Reader[Pair]] = {}
         for number, (source, target) in enumerate(self.directions):
             reader = Turned(there) if number else there
+            reader = InContext(reader, sentences=context) if context else reader
             tags = [*([language_tag(target)] if asked and target else []), *self.tags]
             name = f"{key} ({source} to {target})" if self.both_ways else key
             found[name] = Tagged(reader, tags) if tags else reader
         return found
 
+    @property
+    def documents(self) -> Mapping[str, int | str]:
+        """What says in this form of which document a pair is, where it was given: its key, and the value of that."""
+        found = {key: getattr(self, key, None) for key in _DOCUMENTS}
+        return {key: value for key, value in found.items() if value is not None}
+
     def _linked(self) -> Reader[Pair]:
+        reader = self.reader(**self.documents)
         if self.alignments is None:
-            return self.reader()
+            return reader
         from heedful.data.links import Linked
 
-        return Linked(self.reader(), self.alignments)
+        return Linked(reader, self.alignments)
 
 
 class DirectedLinesConfig(Directed, LinesConfig):
@@ -135,13 +147,37 @@ class DirectedLinesConfig(Directed, LinesConfig):
 class DirectedTsvConfig(Directed, TsvConfig):
     """One file of tab-separated columns, plain or gzipped; a name with stars stands for several."""
 
+    document_column: Column | None = None
+    """column that names the document of each pair, counted from 0; for `data.context`"""
+
+    @classmethod
+    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Nothing was said of documents."""
+        return {**super().formerly(table), "document_column": None}
+
 
 class DirectedJsonlConfig(Directed, JsonlConfig):
     """One file with a JSON object on each line, plain or gzipped; a name with stars stands for several."""
 
+    document_field: Name | None = None
+    """name of the field that names the document of each pair; for `data.context`"""
+
+    @classmethod
+    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Nothing was said of documents."""
+        return {**super().formerly(table), "document_field": None}
+
 
 class DirectedParquetConfig(Directed, ParquetConfig):
     """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); stars stand for several."""
+
+    document_field: Name | None = None
+    """name of the column that names the document of each pair; for `data.context`"""
+
+    @classmethod
+    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Nothing was said of documents."""
+        return {**super().formerly(table), "document_field": None}
 
 
 class DirectedTmxConfig(Directed, TmxConfig):

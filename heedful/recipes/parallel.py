@@ -55,12 +55,12 @@ class TsvConfig(Section):
     target_column: Annotated[Column, other_than("source_column", "column")] = 1
     """column of their translations, counted from 0"""
 
-    def reader(self) -> Reader[Pair]:
-        """A pair for each line."""
+    def reader(self, **documents: Any) -> Reader[Pair]:
+        """A pair for each line; `document_column` may say of which document it is."""
         from heedful.data.composed import matching
         from heedful.data.readers import TabSeparated
 
-        read = partial(TabSeparated, source_column=self.source_column, target_column=self.target_column)
+        read = partial(TabSeparated, source_column=self.source_column, target_column=self.target_column, **documents)
         return matching(read, self.path)
 
 
@@ -75,12 +75,12 @@ class JsonlConfig(Section):
     target_field: Annotated[Name, other_than("source_field", "field")]
     """name of the field that holds its translation"""
 
-    def reader(self) -> Reader[Pair]:
-        """A pair for each line."""
+    def reader(self, **documents: Any) -> Reader[Pair]:
+        """A pair for each line; `document_field` may say of which document it is."""
         from heedful.data.composed import matching
         from heedful.data.readers import JsonLines
 
-        read = partial(JsonLines, source_field=self.source_field, target_field=self.target_field)
+        read = partial(JsonLines, source_field=self.source_field, target_field=self.target_field, **documents)
         return matching(read, self.path)
 
 
@@ -95,12 +95,12 @@ class ParquetConfig(Section):
     target_field: Annotated[Name, other_than("source_field", "column")]
     """name of the column that holds its translation"""
 
-    def reader(self) -> Reader[Pair]:
-        """A pair for each row."""
+    def reader(self, **documents: Any) -> Reader[Pair]:
+        """A pair for each row; `document_field` may say of which document it is."""
         from heedful.data.composed import matching
         from heedful.data.parquet import ParquetColumns
 
-        read = partial(ParquetColumns, source_field=self.source_field, target_field=self.target_field)
+        read = partial(ParquetColumns, source_field=self.source_field, target_field=self.target_field, **documents)
         return matching(read, self.path)
 
 

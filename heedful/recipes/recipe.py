@@ -80,7 +80,7 @@ class Mixed(Section):
 
     if TYPE_CHECKING:  # each form of text has its own
 
-        def reader(self) -> Reader[Any]:
+        def reader(self, **how: Any) -> Reader[Any]:
             """Its examples, to be read as often as one likes; `DataError` where a file is missing."""
 
 

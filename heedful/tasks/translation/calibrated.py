@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from heedful.data.context import asked
 from heedful.data.readers import Pair
 from heedful.errors import DataError
 from heedful.inspection.page import Table
@@ -81,8 +82,8 @@ def calibrate(translator: Translator, pairs: Sequence[Pair], *, weights: str, ba
     if len(pairs) < FEWEST:
         raise DataError(f"{len(pairs)} sentences are too few to learn from; give at least {FEWEST}")
 
-    def translate(asked: Translator, some: Sequence[Pair]) -> Sequence[Translation]:
-        return asked.translate([pair.source for pair in some], batch_tokens=batch_tokens)
+    def translate(user: Translator, some: Sequence[Pair]) -> Sequence[Translation]:
+        return user.translate([asked(pair) for pair in some], batch_tokens=batch_tokens)
 
     found = by_tags(translator, pairs, tags=lambda pair: pair.tags, ask=translate)
     metric = CHRF()

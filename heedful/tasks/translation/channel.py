@@ -210,7 +210,7 @@ class RerankLines(Lines["Sentence | Translation", tuple[int, Reranked]]):
 
     def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Sentence | Translation]:
         """Sentences, or translations."""
-        return read_candidates(lines, name=name) if self.translate is None else map(Sentence, lines)
+        return read_candidates(lines, name=name) if self.translate is None else self.translate.inputs(lines, name=name)
 
     def found(self, inputs: Sequence[Sentence | Translation], *, first: int) -> list[Translation]:
         """The translations among which is chosen."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,6 +12,7 @@ from typing import ClassVar, Final, final
 
 import numpy as np
 
+from heedful.data.context import asked, documents, in_context
 from heedful.data.readers import Pair, read_lines
 from heedful.errors import DataError
 from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
@@ -29,6 +30,8 @@ from heedful.tasks.translation.directions import by_tags
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.translations import Alignment, Translation
 
+DOCUMENTS: Final = "document BLEU"
+"""The metric of documents, each read as one long sentence."""
 _UNREAD: Final = "longer than the model reads, themselves or their references, not in the perplexity"
 _WARM: Final = 8
 """Sentences that are translated before the clock runs."""
@@ -85,6 +88,9 @@ class TranslationExam(Exam):
         asking: what of it there is for translations.
         texts: the names of the texts that the pairs are from, where there are several, and how many pairs each has.
 
+    Attributes:
+        documents: the number of the document of each pair that is not left out.
+
     Raises:
         DataError: there are no pairs.
         MissingExtraError: the Japanese or Korean tokenizer is not installed.
@@ -103,12 +109,14 @@ class TranslationExam(Exam):
         texts: Sequence[tuple[str, int]] = (),
     ) -> None:
         bleu_metric(lowercase=asking.lowercase, tokenize=asking.tokenize)  # complains before anything is translated
+        self._all = list(pairs)
         self._real = [bool(pair.source and pair.target) for pair in pairs]
         self.pairs = [pair for pair, real in zip(pairs, self._real, strict=True) if real]
         if not self.pairs:
             raise DataError(f"{text}: no sentences to measure on; give a text that has some")
         names = [name for name, count in texts for _ in range(count)]
         self.names = [name for name, real in zip(names, self._real, strict=True) if real] if texts else []
+        self.documents = [number for (number, _), real in zip(documents(pairs), self._real, strict=True) if real]
         self.asked = self.sources = [pair.source for pair in self.pairs]
         self.right = self.references = [pair.target for pair in self.pairs]
         self.text = text
@@ -122,15 +130,16 @@ class TranslationExam(Exam):
         config = user.generation if self.asking.search is None else self.asking.search(user.generation)
         search, length = build_search(config, user.target), build_length(config)
 
-        def translate(asked: Translator, pairs: Sequence[Pair]) -> Sequence[Translation]:
-            return asked.translate([pair.source for pair in pairs], search=search, length=length)
+        def translate(user: Translator, pairs: Sequence[Pair]) -> Sequence[Translation]:
+            return user.translate([asked(pair) for pair in pairs], search=search, length=length)
 
-        by_tags(user, self.pairs[:_WARM], tags=_tags, ask=translate)
+        pairs = self._in_context(user.context)
+        by_tags(user, pairs[:_WARM], tags=_tags, ask=translate)
         began = time.perf_counter()
-        found = by_tags(user, self.pairs, tags=_tags, ask=translate)
+        found = by_tags(user, pairs, tags=_tags, ask=translate)
         seconds = time.perf_counter() - began
         best = [translation.candidates[0] for translation in found]
-        perplexity, unread = self._perplexity(user)
+        perplexity, unread = self._perplexity(user, pairs)
         notes = Counter(note for translation in found for note in translation.notes)
         return Translated(
             tuple(candidate.text for candidate in best),
@@ -148,9 +157,14 @@ class TranslationExam(Exam):
             user, told, tags=lambda each: each[0].tags, ask=lambda asked, some: _seen(asked, [t for _, t in some])
         )
 
-    def _perplexity(self, user: Translator) -> tuple[Perplexity | None, int]:
+    def _in_context(self, sentences: int) -> list[Pair]:
+        """The pairs with what a translator reads before each, whatever the run reads that the text is of."""
+        found = zip(in_context(self._all, sentences=sentences), self._real, strict=True)
+        return [pair for pair, real in found if real]
+
+    def _perplexity(self, user: Translator, pairs: Sequence[Pair]) -> tuple[Perplexity | None, int]:
         """Of the references, and how many pairs are too long for it; these weigh nothing."""
-        found = by_tags(user, self.pairs, tags=_tags, ask=_scores)
+        found = by_tags(user, pairs, tags=_tags, ask=_scores)
         unread = sum(isinstance(score, Unread) for score in found)
         if unread == len(found):
             return None, unread
@@ -161,7 +175,9 @@ class TranslationExam(Exam):
         return Perplexity(nats, counts), unread
 
     def metrics(self, answers: Translated) -> Mapping[str, Metric]:
-        """In percent; perplexity of the references, per token, where a model answered."""
+        """In percent; perplexity of the references, per token, where a model answered; BLEU of documents (Liu et al.
+        2020, section 4.2: d-BLEU) where an empty source, or a name, tells them apart, and some have several sentences.
+        """
         sides, lowercase = (answers.texts, self.references), self.asking.lowercase
         metrics: dict[str, Metric] = {
             "BLEU": CorpusBLEU(*sides, lowercase=lowercase, tokenize=self.asking.tokenize),
@@ -171,9 +187,19 @@ class TranslationExam(Exam):
             "exact match": mean([100.0 * same for same in equals(*sides, lowercase=lowercase)]),
             "BLEU (deck variant)": DeckBLEU(*sides, lowercase=lowercase),
         }
+        joined = [self._joined(side) for side in sides]
+        if 1 < len(joined[0]) < self.size:
+            metrics[DOCUMENTS] = CorpusBLEU(*joined, lowercase=lowercase, tokenize=self.asking.tokenize)
         if answers.perplexity is not None:
             metrics["perplexity"] = answers.perplexity
         return metrics
+
+    def _joined(self, texts: Sequence[str]) -> list[str]:
+        """The sentences of each document as one."""
+        held = defaultdict[int, list[str]](list)
+        for number, text in zip(self.documents, texts, strict=True):
+            held[number].append(text)
+        return list(map(" ".join, held.values()))
 
     def read(self, path: Path) -> Translated:
         """A translation on each line, also of pairs that are left out."""
@@ -202,14 +228,14 @@ def _tags(pair: Pair) -> tuple[str, ...]:
 
 
 def _scores(user: Translator, pairs: Sequence[Pair]) -> Sequence[ForcedScore | Unread]:
-    sides = [(pair.source, pair.target) for pair in pairs]
+    sides = [(asked(pair), pair.target) for pair in pairs]
     return despite(sides, user.unread(sides), user.score)
 
 
 def _seen(user: Translator, found: Sequence[Translation]) -> list[Seen]:
     """Of each translation; the models read all of them once more to say where they look."""
     read = [[part for part in each.parts or (each,) if part.source_tokens] for each in found]
-    pairs = [(part.source, part.candidates[0]) for own in read for part in own]
+    pairs = [(part.asked, part.candidates[0]) for own in read for part in own]
     aligned = iter(user.align_all(pairs) if user.attentive else ())
     return [
         Seen(

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from heedful.attention.probe import SOURCE
 from heedful.data.batches import collate_sources
+from heedful.data.context import Readable, before, following, led, own_places, readable, text_of
 from heedful.data.corpus import CHARACTERS_PER_TOKEN
-from heedful.data.links import word_numbers
+from heedful.data.links import led_numbers, word_numbers
 from heedful.data.parts import parts
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
@@ -57,12 +58,19 @@ _STREAMS: Final = 2**30
 
 @dataclass(frozen=True)
 class _Part:
-    """A sentence, or a part of one, without the `cut` tokens at its end, and what its translation is to hold."""
+    """A sentence, or a part of one, without the `cut` tokens at its end, and what its translation is to hold; among the
+    `ids` are those of what it follows.
+    """
 
-    text: str
+    sentence: Readable
     ids: list[int]
     cut: int = 0
     terms: tuple[Term, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """It alone."""
+        return text_of(self.sentence)
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,7 @@ class Translator(Face):
         generation: what `search` and `length` were made of.
         confidence: how good translations probably are, where that was learned.
         guided: which attention of the first model was taught by links of words, if one was.
+        context: sentences before another one that are read with it, at most.
     """
 
     def __init__(
@@ -103,6 +112,7 @@ class Translator(Face):
         generation: GenerationConfig = BeamConfig(),  # noqa: B008 - frozen
         confidence: Confidence | None = None,
         guided: GuidedConfig | None = None,
+        context: int = 0,
     ) -> None:
         self.models = tuple(models)
         self.source = source
@@ -113,6 +123,7 @@ class Translator(Face):
         self.generation = generation
         self.confidence = confidence
         self.guided = guided
+        self.context = context
         self.device = next(self.models[0].parameters()).device
         self._asked = {number for tag, number in source.tags.items() if languages_of([tag])}
         self._written = Target(target, device=self.device, longest=max_target)
@@ -149,9 +160,16 @@ class Translator(Face):
         other.source = self.source.opened(tags)
         return other
 
+    def following(self, lines: Iterable[str]) -> Iterator[Readable]:
+        """Sentences with as many before them as the model reads with them; an empty one ends a document.
+
+        They are what all methods take instead of sentences that stand by themselves.
+        """
+        return following(lines, sentences=self.context)
+
     def translate(
         self,
-        sentences: Sequence[str],
+        sentences: Sequence[Readable],
         *,
         search: Search | None = None,
         length: Length | None = None,
@@ -167,7 +185,7 @@ class Translator(Face):
         as they are in it; of a part that is too long and cannot be split the end is not read (`Translation.cut`).
 
         Args:
-            sentences: one string each; an empty one gives an empty translation.
+            sentences: one string each, or what `following` makes of it; an empty one gives an empty translation.
             search: instead of the translator's own.
             length: likewise.
             prefixes: how each translation must begin.
@@ -179,7 +197,7 @@ class Translator(Face):
         Raises:
             DataError: a prefix is longer than the model can read; the message names its sentence.
             RecipeError: there are constraints, and the search is no beam; or it asks for coverage, and the model has no
-                attention to its source.
+                attention to its source; or a sentence follows others, and the model reads each by itself.
         """
         read = self._read(sentences, constraints)
         forced: list[list[int]] = [[]] * len(read)
@@ -206,10 +224,11 @@ class Translator(Face):
         translations = []
         for sentence, own in zip(sentences, read, strict=True):
             told = [self._translation(part, next(found) if part.ids else []) for part in own]
-            translations.append(told[0] if len(told) == 1 else joined(sentence, told))
+            whole = told[0] if len(told) == 1 else joined(text_of(sentence), told)
+            translations.append(replace(whole, before=before(sentence)))
         return translations
 
-    def score(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
+    def score(self, pairs: Sequence[tuple[Readable, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
         """Log-probabilities of given translations, in order.
 
         Raises:
@@ -218,7 +237,7 @@ class Translator(Face):
         """
         return in_batches(self._pairs(pairs), self._scores, size=_longer, tokens=batch_tokens, rows=256)
 
-    def unread(self, pairs: Sequence[tuple[str, str]], *, first: int = 1) -> dict[int, Unread]:
+    def unread(self, pairs: Sequence[tuple[Readable, str]], *, first: int = 1) -> dict[int, Unread]:
         """Which pairs can be neither scored nor aligned because they are too long, by their places from 0.
 
         Args:
@@ -257,8 +276,9 @@ class Translator(Face):
         )
         return embedder.embed(texts, batch_tokens=batch_tokens, first=first, cut=cut)
 
-    def align(self, source: str, target: str | Candidate) -> Alignment:
-        """What each token of a translation, the end of sentence included, looked at in the source.
+    def align(self, source: Readable, target: str | Candidate) -> Alignment:
+        """What each token of a translation, the end of sentence included, looked at in the source; what it looked at in
+        sentences that the source follows is left out.
 
         A candidate is read in the pieces in which it was generated, a text in those into which the tokenizer cuts it;
         they differ where the model, when sampling above all, put a word together in its own way. The source of a
@@ -270,7 +290,9 @@ class Translator(Face):
         """
         return self.align_all([(source, target)])[0]
 
-    def align_all(self, pairs: Sequence[tuple[str, str | Candidate]], *, batch_tokens: int = 4096) -> list[Alignment]:
+    def align_all(
+        self, pairs: Sequence[tuple[Readable, str | Candidate]], *, batch_tokens: int = 4096
+    ) -> list[Alignment]:
         """`align` for many sentences, in their order; an ensemble's first model is asked."""
         return in_batches(self._pairs(pairs), self._alignments, size=_longer, tokens=batch_tokens, rows=256)
 
@@ -279,7 +301,7 @@ class Translator(Face):
         """Whether the first model looks at its source by attention, so that words can be aligned."""
         return bool(self._looking())
 
-    def link(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[Links]:
+    def link(self, pairs: Sequence[tuple[Readable, str]], *, batch_tokens: int = 4096) -> list[Links]:
         """Which words of given translations, between white space, belong together; see `link_words`.
 
         By the attention that was taught to say so, otherwise by the last one to the source.
@@ -288,17 +310,19 @@ class Translator(Face):
             DataError: a sentence is longer than the model can read, or its pieces are not found again in it.
             RecipeError: the model has no attention to its source.
         """
-        sides = (self.source, self.target)
-        words = [[word_numbers(tokenizer, text) for tokenizer, text in zip(sides, pair, strict=True)] for pair in pairs]
+        words = [
+            (word_numbers(self.source, text_of(source)), word_numbers(self.target, target)) for source, target in pairs
+        ]
         return [
             link_words(alignment.telling, source_words=source, target_words=target)
             for alignment, (source, target) in zip(self.align_all(pairs, batch_tokens=batch_tokens), words, strict=True)
         ]
 
     def inspect(
-        self, source: str, target: str | None = None, *, search: Search | None = None, scope: Scope | None = None
+        self, source: Readable, target: str | None = None, *, search: Search | None = None, scope: Scope | None = None
     ) -> Record:
-        """Everything the model attends to while it translates a sentence, or while it reads a given translation.
+        """Everything the model attends to, what the sentence follows included, while it translates a sentence, or while
+        it reads a given translation.
 
         An ensemble's first model is asked.
 
@@ -322,7 +346,7 @@ class Translator(Face):
             search=search or self.search,
             scope=scope,
             axes=[Axis(SOURCE, scope.named([*self.source.pieces(ids), "</s>"]))],
-            title=source,
+            title=text_of(source),
             looked=self._looked([ids]),
         )
 
@@ -331,17 +355,30 @@ class Translator(Face):
         return TranslationLines(self)
 
     def look(self, asked: Asked) -> Record:
-        """See `inspect`; of a sentence that is longer than the model reads the first part is looked at."""
-        search, parts = self.search, self._parts(asked.source)
+        """See `inspect`; of a sentence that is longer than the model reads the first part is looked at, and of several
+        lines, where the model reads what a sentence follows, the last one.
+        """
+        *lead, last = asked.source.strip("\n").split("\n") if self.context else [asked.source]
+        *_, sentence = self.following([*lead, last])
+        search, parts = self.search, self._parts(sentence)
         if asked.beam is not None:
             if not isinstance(search, Beam):
                 raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
             search = replace(search, width=asked.beam)
         if len(parts) > 1:
             asked.say(f"the text is longer than the model reads: this is the first of its {len(parts)} parts")
-        return self.inspect(parts[0].text, asked.target, search=search, scope=asked.scope)
+        return self.inspect(parts[0].sentence, asked.target, search=search, scope=asked.scope)
 
-    def _pairs(self, pairs: Sequence[tuple[str, str | Candidate]]) -> list[_Pair]:
+    def read_words(self, sentence: Readable) -> list[int]:
+        """For each piece of a sentence as the model reads it the number of the word, between white space, in which it
+        begins; -1 for what the sentence follows, and for tags.
+
+        Raises:
+            DataError: the sentence is longer than the model can read, or its pieces are not found again in it.
+        """
+        return led_numbers(self.source, text_of(sentence), self._encode(sentence, 1))
+
+    def _pairs(self, pairs: Sequence[tuple[Readable, str | Candidate]]) -> list[_Pair]:
         sources = [
             self._encode(source, number) if isinstance(target, str) else self._part(source).ids
             for number, (source, target) in enumerate(pairs, 1)
@@ -362,10 +399,11 @@ class Translator(Face):
         guided = None if self.guided is None else Guided.of(self.models[0], self.guided)
         taught = None if guided is None else _told(calls[guided.path], guided.head)
         for row, (source, target) in enumerate(pairs):
-            here = (row, slice(len(target) + 1), slice(len(source) + 1))
-            mine = {name: each[here] for name, each in weights.items()}
-            tokens = (*self.source.pieces(source), end), (*self.target.pieces(target), end)
-            yield Alignment(*tokens, mine, None if taught is None else taught[here])
+            own = own_places(self.source, source)
+            rows, columns = slice(len(target) + 1), [*own, len(source)]
+            mine = {name: each[row, rows][:, columns] for name, each in weights.items()}
+            tokens = (*self.source.pieces(source[at] for at in own), end), (*self.target.pieces(target), end)
+            yield Alignment(*tokens, mine, None if taught is None else taught[row, rows][:, columns])
 
     def _found(self, batch: Sequence[_Wanted], search: Search) -> Hypotheses:
         ids, requests = [each.ids for each in batch], [each.request for each in batch]
@@ -398,26 +436,38 @@ class Translator(Face):
         # a module that is an Engine; mypy has no type for both
         return self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[return-value, arg-type]
 
-    def _parts(self, sentence: str) -> list[_Part]:
+    def _parts(self, sentence: Readable) -> list[_Part]:
         whole = self._part(sentence)
-        found = parts(sentence, self._fits) if whole.cut else []
-        return [whole] if len(found) < 2 else [self._part(part.strip()) for part in found]
+        found = [part.strip() for part in parts(text_of(sentence), self._fits)] if whole.cut else []
+        if len(found) < 2:
+            return [whole]
+        seen = [*before(sentence), *found]
+        first = len(seen) - len(found)
+        return [
+            self._part(readable(part, seen[max(0, at - self.context) : at])) for at, part in enumerate(found, first)
+        ]
 
-    def _part(self, text: str) -> _Part:
-        ids, room = self._ids(text), self.max_source - 1
-        return _Part(text, ids[:room], max(0, len(ids) - room))
+    def _part(self, sentence: Readable) -> _Part:
+        ids, room = self._ids(sentence), self.max_source - 1
+        return _Part(sentence, ids[:room], max(0, len(ids) - room))
 
     def _fits(self, text: str) -> bool:
         return len(text) <= CHARACTERS_PER_TOKEN * self.max_source and not self._part(text.strip()).cut
 
-    def _ids(self, text: str) -> list[int]:
+    def _ids(self, sentence: Readable) -> list[int]:
         if self._asked and self._asked.isdisjoint(self.source.opening):
             raise RecipeError(
                 f"this model writes {', '.join(self.languages)}: say which of them, with --to or towards()"
             )
-        return self.source.encode(text)
+        lead = before(sentence)
+        if lead and not self.context:
+            raise RecipeError(
+                "this model reads each sentence by itself: give sentences alone, or train one with data.context"
+            )
+        ids = self.source.encode(text_of(sentence))
+        return led(self.source, ids, lead[-self.context :], longest=self.max_source - 1) if lead else ids
 
-    def _encode(self, sentence: str, number: int) -> list[int]:
+    def _encode(self, sentence: Readable, number: int) -> list[int]:
         ids = self._ids(sentence)
         if len(ids) >= self.max_source:
             raise DataError(
@@ -428,7 +478,9 @@ class Translator(Face):
     def _forcible(self, text: str, number: int) -> list[int]:
         return self._written.encode(text, place=f"sentence {number}: its translation")
 
-    def _read(self, sentences: Sequence[str], constraints: Sequence[Sequence[Term | str]] | None) -> list[list[_Part]]:
+    def _read(
+        self, sentences: Sequence[Readable], constraints: Sequence[Sequence[Term | str]] | None
+    ) -> list[list[_Part]]:
         read = [self._parts(sentence) for sentence in sentences]
         return read if constraints is None else list(map(self._holding, read, constraints))
 
@@ -438,7 +490,7 @@ class Translator(Face):
         return [replace(part, terms=share) for part, share in zip(own, shares, strict=True)]
 
     def _request(self, part: _Part, length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
-        tokens = len(part.ids) + 1
+        tokens = len(own_places(self.source, part.ids)) + 1
         terms = dict.fromkeys(ids for term in part.terms if (ids := term.ids(self.target)))
         begin, least = prefix or self.target.opening, length.fewest(tokens)
         return Request(length.limit(tokens), stream, begin, least, tuple(terms))
@@ -449,8 +501,9 @@ class Translator(Face):
             return Translation(part.text, (), (nothing,), (), 0, _texts(part.terms), _texts(part.terms))
         candidates = tuple(map(self._written.candidate, hypotheses))
         unmet = [term for term in part.terms if not term.held(candidates[0].text, self.target)]
-        pieces = tuple(self.source.pieces(part.ids))
-        return Translation(part.text, pieces, candidates, (), part.cut, _texts(part.terms), _texts(unmet))
+        pieces = tuple(self.source.pieces(part.ids[at] for at in own_places(self.source, part.ids)))
+        lead = before(part.sentence)
+        return Translation(part.text, pieces, candidates, (), part.cut, _texts(part.terms), _texts(unmet), lead)
 
     def _sources(self, sentences: Sequence[Sequence[int]]) -> Tokens:
         return move(collate_sources(sentences, eos=self.source.special.eos), self.device)

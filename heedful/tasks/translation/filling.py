@@ -67,9 +67,14 @@ def fill(document: Document, protecting: Protecting, *, retranslate: Retranslate
     """
     possible = [number for number, unit in enumerate(document.units) if unit.translatable and plain(unit.source)]
     asked = [number for number in possible if document.units[number].state in _STATES[retranslate]]
+    before = _before(possible, document.units, count=protecting.translator.context)
     found: dict[int, Outcome] = {}
     for numbers in chunked(asked, _AT_ONCE):
-        outcomes = protecting.all([document.units[each].source for each in numbers], accelerators=document.accelerators)
+        outcomes = protecting.all(
+            [document.units[each].source for each in numbers],
+            accelerators=document.accelerators,
+            before=[before[each] for each in numbers],
+        )
         found.update(zip(numbers, outcomes, strict=True))
     targets: dict[int, Segment] = {
         number: outcome.target for number, outcome in found.items() if outcome.target is not None
@@ -79,6 +84,14 @@ def fill(document: Document, protecting: Protecting, *, retranslate: Retranslate
     left = [_called(document.units[number]) for number in asked if number not in targets]
     ways = Counter(outcome.way for outcome in found.values())
     return Filled(document.filled(targets), len(possible), len(asked), ways, written, lost, left)
+
+
+def _before(numbers: Sequence[int], units: Sequence[Unit], *, count: int) -> Mapping[int, Sequence[Segment]]:
+    """The sources before each of some units, in the order in which they stand, whatever is known of them."""
+    return {
+        number: [units[each].source for each in numbers[max(0, place - count) : place]]
+        for place, number in enumerate(numbers)
+    }
 
 
 def _called(unit: Unit) -> str:

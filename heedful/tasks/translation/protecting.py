@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain, pairwise
 from typing import Any, Final, TypeAlias, final
 
+from heedful.data.context import Readable, readable
 from heedful.data.offsets import offsets
 from heedful.data.sentences import sentences
 from heedful.errors import DataError, RecipeError
@@ -17,9 +19,9 @@ from heedful.localisation.protection import Framed, Piece, Protected, framed, ke
 from heedful.localisation.segments import Code, Segment, codes, flat
 from heedful.tasks.faces import Lines
 from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.translations import Sentence, Translation
+from heedful.tasks.translation.translations import Sentence, Translation, in_order
 
-Translate: TypeAlias = Callable[[Sequence[str]], list[Translation]]
+Translate: TypeAlias = Callable[[Sequence[Readable]], list[Translation]]
 """Translations of texts, in their order."""
 
 
@@ -56,6 +58,19 @@ class Outcome:
 
 @final
 @dataclass(frozen=True)
+class _Core:
+    """A line or sentence of a segment that goes by itself, and what it follows."""
+
+    segment: Segment
+    before: tuple[str, ...] = ()
+
+    def read(self, text: str) -> Readable:
+        """One of the texts that stand for it, as it is translated."""
+        return readable(text, self.before)
+
+
+@final
+@dataclass(frozen=True)
 class Protecting:
     """Translates segments by a model that knows plain text only, and has every code of theirs in what it writes.
 
@@ -71,24 +86,46 @@ class Protecting:
     translator: Translator
     translate: Translate | None = None
 
-    def all(self, segments: Sequence[Segment], *, accelerators: bool = True) -> list[Outcome]:
+    def all(
+        self, segments: Sequence[Segment], *, accelerators: bool = True, before: Sequence[Sequence[Segment]] = ()
+    ) -> list[Outcome]:
         """What becomes of segments, in their order.
 
         Args:
             segments: as a file has them.
             accelerators: whether a sign before a letter may choose a text from a menu; see `without_accelerator`.
+            before: those before each of them in its document, the nearest last, for translators that read these.
         """
+
+        def cut(segment: Segment) -> list[Framed]:
+            return framed(without_accelerator(segment)[0] if accelerators else segment, split=sentences)
+
         bare = [without_accelerator(each) if accelerators else (each, "") for each in segments]
         frames = [framed(segment, split=sentences) for segment, _ in bare]
-        found = iter(self._cores([frame.core for frame in chain.from_iterable(frames)]))
+        earlier = [[frame for each in own for frame in cut(each)] for own in before] or [[]] * len(frames)
+        cores = [self._following(own, lead) for own, lead in zip(frames, earlier, strict=True)]
+        found = iter(self._cores([core for own in cores for core in own]))
         return [
             _whole(segment, mark, own, [next(found) for _ in own])
             for (segment, mark), own in zip(bare, frames, strict=True)
         ]
 
-    def _cores(self, cores: Sequence[Segment]) -> list[Outcome]:
-        """The outcome of each segment that stands by itself."""
-        found = {core: Outcome(core, Way.BARE) for core in cores if not protect(core, values=False).has_words}
+    def _following(self, frames: Sequence[Framed], earlier: Sequence[Framed]) -> list[_Core]:
+        """What goes by itself, with what it follows: in its segment, and in those before."""
+        if not self.translator.context:
+            return [_Core(frame.core) for frame in frames]
+        found, seen = list[_Core](), deque[str](maxlen=self.translator.context)
+        for number, frame in enumerate([*earlier, *frames]):
+            if number >= len(earlier):
+                found.append(_Core(frame.core, tuple(seen)))
+            if (text := protect(frame.core).text).strip():
+                seen.append(text)
+        return found
+
+    def _cores(self, cores: Sequence[_Core]) -> list[Outcome]:
+        """The outcome of each of them."""
+        bare = (core for core in cores if not protect(core.segment, values=False).has_words)
+        found = {core: Outcome(core.segment, Way.BARE) for core in bare}
         waiting = [core for core in dict.fromkeys(cores) if core not in found]
         for way, attempt in (
             (Way.COPIED, lambda left: self._attempt(left, values=True)),
@@ -96,38 +133,41 @@ class Protecting:
             (Way.PIECES, self._in_pieces),
         ):
             for core, target in zip(waiting, attempt(waiting), strict=True):
-                if target is not None and any(map(_is_said, target)) and kept(core, target):
-                    found[core] = Outcome(target, way if codes(scanned(core)) else Way.BARE)
+                if target is not None and any(map(_is_said, target)) and kept(core.segment, target):
+                    found[core] = Outcome(target, way if codes(scanned(core.segment)) else Way.BARE)
             waiting = [core for core in waiting if core not in found]
         return [found.get(core, Outcome(None, Way.LOST)) for core in cores]
 
-    def _attempt(self, cores: Sequence[Segment], *, values: bool) -> list[Segment | None]:
+    def _attempt(self, cores: Sequence[_Core], *, values: bool) -> list[Segment | None]:
         """Translations of whole segments, with or without `values` in them; None where nothing tells where codes go."""
-        texts = [protect(core, values=values) for core in cores]
-        worth = [values or any(code.value for code in codes(scanned(core))) for core in cores]
-        asked = [text for text, is_worth in zip(texts, worth, strict=True) if text.has_words and is_worth]
-        said = dict(zip((text.text for text in asked), self._said([text.text for text in asked]), strict=True))
-        found = {text.text: each for text in asked if not (each := said[text.text]).cut}
-        attended = self._links([(text, found[text.text]) for text in texts if text.parts and text.text in found])
-        return [_put_back(text, found.get(text.text), attended.get(text)) for text in texts]
+        texts = [protect(core.segment, values=values) for core in cores]
+        worth = [values or any(code.value for code in codes(scanned(core.segment))) for core in cores]
+        read = [core.read(text.text) for core, text in zip(cores, texts, strict=True)]
+        asked = [each for each, text, is_worth in zip(read, texts, worth, strict=True) if text.has_words and is_worth]
+        said = dict(zip(asked, self._said(asked), strict=True))
+        found = {each: translation for each, translation in said.items() if not translation.cut}
+        both = list(zip(texts, read, strict=True))
+        attended = self._links([(text, each, found[each]) for text, each in both if text.parts and each in found])
+        return [_put_back(text, found.get(each), attended.get((text, each))) for text, each in both]
 
-    def _links(self, pairs: Sequence[tuple[Protected, Translation]]) -> dict[Protected, Links]:
+    def _links(
+        self, read: Sequence[tuple[Protected, Readable, Translation]]
+    ) -> dict[tuple[Protected, Readable], Links]:
         """What each word of translations looked at; nothing of texts that were read in parts."""
-        whole = [(text, said) for text, said in pairs if not said.parts and said.candidates[0].ids]
+        whole = [each for each in read if not each[2].parts and each[2].candidates[0].ids]
         try:
-            asked = [(text.text, said.candidates[0]) for text, said in whole]
-            alignments = self.translator.align_all(asked)
+            alignments = self.translator.align_all([(asked, said.candidates[0]) for _, asked, said in whole])
         except RecipeError:  # a model without attention
             return {}
         found = {}
-        for (text, said), alignment in zip(whole, alignments, strict=True):
+        for (text, asked, said), alignment in zip(whole, alignments, strict=True):
             try:
-                read = offsets(self.translator.source, text.text)
+                pieces = offsets(self.translator.source, text.text)
             except DataError:  # its tokenizer reads something else than stands there
                 continue
             weights = alignment.telling
             written = self._written(said.candidates[0].ids)
-            found[text] = links(weights, source=(text.text, read), target=(said.text, written))
+            found[text, asked] = links(weights, source=(text.text, pieces), target=(said.text, written))
         return found
 
     def _written(self, ids: Sequence[int]) -> list[Span]:
@@ -135,9 +175,9 @@ class Protecting:
         ends = [len(self.translator.target.decode(ids[:size])) for size in range(len(ids) + 1)]
         return [(start, max(start, stop)) for start, stop in pairwise(ends)]
 
-    def _in_pieces(self, cores: Sequence[Segment]) -> list[Segment | None]:
-        """Translations of what stands between codes, with the codes where they were."""
-        cut = [pieces(core) for core in cores]
+    def _in_pieces(self, cores: Sequence[_Core]) -> list[Segment | None]:
+        """Translations of what stands between codes, with the codes where they were; each piece by itself."""
+        cut = [pieces(core.segment) for core in cores]
         texts = [piece.text for own in cut for piece in own if not isinstance(piece, Code)]
         texts = [text for text in dict.fromkeys(texts) if protect(text).has_words]
         said = {text: found.text for text, found in zip(texts, self._said(texts), strict=True) if not found.cut}
@@ -145,7 +185,7 @@ class Protecting:
         known = {text: text for text in known if text not in texts} | said
         return [_joined(own, known) for own in cut]
 
-    def _said(self, texts: Sequence[str]) -> list[Translation]:
+    def _said(self, texts: Sequence[Readable]) -> list[Translation]:
         if not texts:
             return []
         return self.translate(texts) if self.translate else self.translator.translate(texts)
@@ -207,12 +247,13 @@ class ProtectedLines(Lines[Sentence, tuple[str, Outcome]]):
 
     def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Sentence]:
         """Sentences; none has a beginning of its translation."""
-        return map(Sentence, lines)
+        return in_order(map(Sentence, lines), self.protecting.translator)
 
     def answers(self, inputs: Sequence[Sentence], *, first: int) -> list[tuple[str, Outcome]]:
         """Sentences with what became of them."""
         lines = [each.text for each in inputs]
-        return list(zip(lines, self.protecting.all([(line,) for line in lines]), strict=True))
+        before = [[(text,) for text in each.before] for each in inputs]
+        return list(zip(lines, self.protecting.all([(line,) for line in lines], before=before), strict=True))
 
     def record(self, answer: tuple[str, Outcome]) -> Any:
         """With the way that was taken."""

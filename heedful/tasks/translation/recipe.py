@@ -22,12 +22,20 @@ from heedful.recipes.directed import (
 )
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.recipe import DataConfig, TunedRecipe, settings_of
-from heedful.recipes.section import InputPath, Mark, Section, default_kind, misfit
+from heedful.recipes.section import Count, InputPath, Mark, Section, default_kind, misfit
 from heedful.recipes.text import GivenPairConfig, TokenizerConfig
 from heedful.recipes.training import Positive, TunedTrainingConfig, Weight, WritingTrainingConfig
 
 if TYPE_CHECKING:
     from heedful.data.readers import Pair, Reader
+
+
+class ContextConfig(Section):
+    """Sentences before a source in its document are read with it (Tiedemann and Scherrer 2017); an empty line ends a
+    document, in both files where there are two, and so does another name in `document_column` or `document_field`."""
+
+    sentences: Count = 1
+    """how many of them at most; they are cut at the far end where all would be longer than `data.max_length`"""
 
 
 class TranslationDataConfig(DataConfig):
@@ -48,11 +56,13 @@ class TranslationDataConfig(DataConfig):
     joined: Annotated[float, Field(ge=0, le=10)] = 0.0
     """for each pair that is learned from, how many longer ones are learned from too, made of two that are drawn by
     chance and stand one behind the other"""
+    context: ContextConfig | None = None
+    """what of its document is read with each source; nothing unless given"""
 
     @classmethod
     def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """No pairs were joined."""
-        return {"joined": 0.0}
+        """No pairs were joined, and each sentence was read by itself."""
+        return {"joined": 0.0, "context": None}
 
     @model_validator(mode="after")
     def _told_apart(self) -> Self:
@@ -74,6 +84,20 @@ class TranslationDataConfig(DataConfig):
                     raise misfit(f"data.{key}.tags", f"has {unknown[0]}, which no text has that is learned from")
         return self
 
+    @model_validator(mode="after")
+    def _parted(self) -> Self:
+        """What stands between sentences is nobody's tag."""
+        for key, text in self._learned.items():
+            if between := set(self._between).intersection(text.tags):
+                told = f"has {min(between)}, which stands between the sentences of data.context: choose another word"
+                raise misfit(f"data.{key}.tags", told)
+        return self
+
+    @property
+    def sentences(self) -> int:
+        """How many before a source are read with it, at most."""
+        return 0 if self.context is None else self.context.sentences
+
     @property
     def languages(self) -> tuple[str, ...]:
         """Those that a model is asked for by a tag; none where there is at most one to be written."""
@@ -82,8 +106,8 @@ class TranslationDataConfig(DataConfig):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """All pieces that may stand before a source, those that ask for languages first."""
-        return (*map(language_tag, self.languages), *_tags(self._learned.values()))
+        """All pieces that may stand before a source, those that ask for languages first; what parts sentences last."""
+        return (*map(language_tag, self.languages), *_tags(self._learned.values()), *self._between)
 
     @property
     def is_aligned(self) -> bool:
@@ -117,10 +141,22 @@ class TranslationDataConfig(DataConfig):
         return found
 
     def settings(self, part: str) -> Sequence[str]:
-        """Those of each text, and what the texts of all parts together decide: whether languages are asked for."""
+        """Those of each text, and what the texts of all parts together decide: whether languages are asked for; with
+        the context.
+        """
         found = (named_texts(table, key) for key, table in self.tables(part).items())
         joined = [f"{self.joined} joined"] if self.joined and part == "train" else []
-        return [*(settings_of(text) for texts in found for text in texts.values()), *self.languages, *joined]
+        context = [] if self.context is None else [self.context.model_dump_json()]
+        return [*(settings_of(text) for texts in found for text in texts.values()), *self.languages, *joined, *context]
+
+    @property
+    def _between(self) -> tuple[str, ...]:
+        """The piece that parts a sentence from those before it, where these are read."""
+        if self.context is None:
+            return ()
+        from heedful.data.context import SEPARATOR
+
+        return (SEPARATOR,)
 
     @property
     def _learned(self) -> Mapping[str, Directed]:
@@ -133,7 +169,7 @@ class TranslationDataConfig(DataConfig):
         found: dict[str, Reader[Pair]] = {}
         for name, table in tables.items():
             for key, text in named_texts(table, name).items():
-                found.update(text.pairs(key, asked=asked))
+                found.update(text.pairs(key, asked=asked, context=self.sentences))
         return found
 
 

@@ -22,7 +22,7 @@ from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length
 from heedful.tasks.report import Comparison, Report, number, span
 from heedful.tasks.translation.cases import Cases
 from heedful.tasks.translation.error_page import error_page, shown
-from heedful.tasks.translation.exam import Translated, TranslationExam
+from heedful.tasks.translation.exam import DOCUMENTS, Translated, TranslationExam
 
 _FEWEST: Final = 10
 """Sentences that an interval of BLEU needs at the least to mean anything."""
@@ -40,8 +40,16 @@ class TranslationReport(Report):
 
     @property
     def resampled(self) -> Mapping[str, Metric]:
-        """BLEU, chrF and chrF++."""
-        return {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++")}
+        """BLEU, chrF and chrF++; BLEU of documents, where there are some."""
+        metrics = {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++")}
+        if self.documents is not None and self.documents.examples >= _FEWEST:
+            metrics[DOCUMENTS] = self.documents
+        return metrics
+
+    @property
+    def documents(self) -> Metric | None:
+        """BLEU of documents; None where nothing tells these from sentences, or from each other."""
+        return self.metrics.get(DOCUMENTS)
 
     @property
     def perplexity(self) -> float | None:
@@ -113,6 +121,10 @@ class TranslationReport(Report):
             )
         if self.perplexity is not None:
             lines.append(f"{'perplexity':<{width}}  {self.perplexity:>7.3f}  {'':<16}  of the references, per token")
+        if self.documents is not None:
+            shown = span(self.intervals[DOCUMENTS], 2) if DOCUMENTS in self.intervals else ""
+            told = f"of {self.documents.examples:,} documents, their sentences joined"
+            lines.append(f"{DOCUMENTS:<{width}}  {self.documents.value:>7.2f}  {shown:<16}  {told}")
         lines += [f"{count:,} of {self.exam.size:,} sentences: {note}" for note, count in self.answers.notes.items()]
         if self.by_text:
             lines += ["", "BLEU by text"]
@@ -135,8 +147,14 @@ class TranslationReport(Report):
             "error_rates": self.error_rates,
             "bleu_by_length": self.banded(),
             **({"bleu_by_text": {name: value for name, (_, value) in self.by_text.items()}} if self.by_text else {}),
+            **({"document_bleu": self.of_documents()} if self.documents is not None else {}),
             "notes": dict(self.answers.notes),
         }
+
+    def of_documents(self) -> dict[str, Any]:
+        """BLEU of documents, as JSON has it."""
+        assert self.documents is not None, "there are documents"
+        return {"documents": self.documents.examples, "bleu": self.documents.value}
 
     def page(self) -> str:
         """The translations that are worth reading, with text for training that resembles their sources."""
@@ -243,7 +261,8 @@ class TranslationComparison(Comparison):
         """BLEU by length."""
         columns = [f"{_range(band)} ({band.sentences:,})" for band in self.reports[0].bands]
         rows = [[report.system.label, *(f"{b.score.value:.2f}" for b in report.bands)] for report in self.reports]
-        return [Table("BLEU by words in the source (sentences)", ["run", *columns], rows)]
+        lengths = Table("BLEU by words in the source (sentences)", ["run", *columns], rows)
+        return [lengths, *self._of_documents()]
 
     def pictures(self) -> list[str]:
         """BLEU by length, and how the runs learned."""
@@ -277,11 +296,28 @@ class TranslationComparison(Comparison):
             "seconds_per_sentence": seconds / self.exam.size,
             "tokens_per_second": report.answers.tokens / seconds,
             "perplexity": perplexity if perplexity is not None and math.isfinite(perplexity) else None,
+            **({"document_bleu": report.of_documents()} if report.documents is not None else {}),
             "bleu_by_length": [
                 {**band, "interval": None if interval is None else asdict(interval)}
                 for band, interval in zip(report.banded(), report.band_intervals, strict=True)
             ],
         }
+
+    def _of_documents(self) -> Iterator[Table]:
+        """BLEU of documents, where there are some."""
+        metric = self.reports[0].documents
+        if metric is None:
+            return
+        rows = [
+            [
+                report.system.label,
+                f"{report.metrics[DOCUMENTS].value:.2f}",
+                span(report.intervals[DOCUMENTS], 2) if DOCUMENTS in report.intervals else "",
+                number(report.tests[DOCUMENTS].p_value if DOCUMENTS in report.tests else None, ".3f"),
+            ]
+            for report in self.reports
+        ]
+        yield Table(f"BLEU of {metric.examples:,} documents", ["run", "BLEU", "95 % interval", "p"], rows)
 
     def _by_length(self) -> str:
         """Bands that are too small for an interval are left out if two others stay."""

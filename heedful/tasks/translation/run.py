@@ -15,6 +15,7 @@ from heedful.architectures.build import build_sequence_to_sequence
 from heedful.architectures.interface import Sizes, TranslationArchitecture
 from heedful.data.batches import collate
 from heedful.data.composed import Joined
+from heedful.data.context import asked
 from heedful.data.corpus import Corpus, Encoding, pair_encoding
 from heedful.data.links import collate_linked, linked_encoding
 from heedful.data.readers import Pair
@@ -153,7 +154,10 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
             return TranslationExam(list(asking.text), text=" and ".join(map(str, asking.text.paths)), asking=asking)
         assert recipe is not None, "a file of translations is read beside a text"
         part = recipe.data.measured
-        texts = {name.removeprefix(f"{part}.texts."): list(each) for name, each in recipe.data.readers(part).items()}
+        texts = {
+            name.removeprefix(f"{part}.texts."): [pair._replace(document=f"{name}\t{pair.document}") for pair in each]
+            for name, each in recipe.data.readers(part).items()
+        }
         return TranslationExam(
             list(chain(*texts.values())),
             text=" and ".join(map(str, dict.fromkeys(recipe.data.reader(part).paths))),
@@ -183,6 +187,11 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
                 raise RunError(
                     f"{other.folder}: has another vocabulary than {first.folder}; an ensemble needs the same one"
                 )
+            if (own := other.recipe.data.sentences) != (same := first.recipe.data.sentences):
+                raise RunError(
+                    f"{other.folder}: reads {own} sentences before each, and {first.folder} reads {same}; an ensemble "
+                    "needs the same"
+                )
         return Translator(
             models,
             source=first.text(SOURCE),
@@ -194,6 +203,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
             generation=first.recipe.generation,
             confidence=confidence,
             guided=first.recipe.training.guided,
+            context=first.recipe.data.sentences,
         )
 
 
@@ -217,8 +227,8 @@ def _validation_bleu(run: TranslationRun) -> Score:
     greedy, source = build_search(GreedyConfig(), run.tokenizer), run.text(SOURCE)
     pairs = [pair for pair in run.examples("validation") if pair.source and pair.target]
 
-    def translate(asked: Translator, pairs: Sequence[Pair]) -> Sequence[Translation]:
-        return asked.translate([pair.source for pair in pairs], search=greedy, length=Length(1.5, 10))
+    def translate(user: Translator, pairs: Sequence[Pair]) -> Sequence[Translation]:
+        return user.translate([asked(pair) for pair in pairs], search=greedy, length=Length(1.5, 10))
 
     def measure(model: nn.Module) -> dict[str, float]:
         assert isinstance(model, SequenceToSequence)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from heedful.attention.probe import Role
+from heedful.data.context import Readable, text_of
 from heedful.data.links import word_numbers
 from heedful.errors import RecipeError
 from heedful.generation.search import Search
@@ -77,7 +78,7 @@ class Importance:
 
 def survey(
     translator: Translator,
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[tuple[Readable, str]],
     *,
     gold: Sequence[Gold] | None = None,
     scope: Scope | None = None,
@@ -103,13 +104,10 @@ def survey(
     truth: list[Gold] = []
     chosen = scope or Scope()
     for number, (source, target) in enumerate(pairs):
-        if source.strip() and target.strip():
+        if text_of(source).strip() and target.strip():
             quiet = Scope(chosen.layers, chosen.heads, walks=False, alternatives=1)
             record = translator.inspect(source, target, scope=quiet)
-            words = tuple(
-                word_numbers(tokenizer, text)
-                for tokenizer, text in ((translator.source, source), (translator.target, target))
-            )
+            words = translator.read_words(source), word_numbers(translator.target, target)
             for each in record.maps:
                 _note(each, sums)
                 if gold is not None and each.role == "cross":
@@ -128,7 +126,7 @@ def survey(
 
 def importance(
     translator: Translator,
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[tuple[Readable, str]],
     *,
     search: Search,
     lowercase: bool = False,

@@ -6,11 +6,13 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import tee
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import numpy as np
 from jaxtyping import Float
 
+from heedful.data.context import Readable, before, readable, text_of
 from heedful.data.parts import spaces
 from heedful.data.tokenizers import UNKNOWN
 from heedful.errors import DataError
@@ -31,11 +33,12 @@ UNMET: Final = "a term that it should hold is not in the translation"
 @final
 @dataclass(frozen=True)
 class Sentence:
-    """What is to be translated, how that must begin, and what it must hold."""
+    """What is to be translated, how that must begin, what it must hold, and the sentences that it follows."""
 
     text: str
     prefix: str = ""
     constraints: tuple[Term, ...] = ()
+    before: tuple[str, ...] = ()
 
 
 Links = tuple[tuple[int, int], ...]
@@ -65,6 +68,13 @@ def read_sentences(lines: Iterable[str], *, name: str) -> Iterator[Sentence]:
         yield Sentence(found["source"], prefix, tuple(map(Term, terms)))
 
 
+def in_order(sentences: Iterable[Sentence], translator: Translator) -> Iterator[Sentence]:
+    """Sentences with those that they follow, as far as a translator reads these; an empty one ends a document."""
+    ours, texts = tee(sentences)
+    for sentence, found in zip(ours, translator.following(each.text for each in texts), strict=True):
+        yield replace(sentence, before=before(found))
+
+
 @dataclass(frozen=True)
 class Translation:
     """What became of one sentence; an empty line stays empty.
@@ -78,6 +88,7 @@ class Translation:
         constraints: what it was to hold.
         unmet: of these, what the best translation does not hold: since a piece is unknown or forbidden, or the length
             limit came first.
+        before: sentences that the source follows, with which it was read.
     """
 
     source: str
@@ -87,6 +98,12 @@ class Translation:
     cut: int = 0
     constraints: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> Readable:
+        """What was translated, as it was asked for."""
+        return readable(self.source, self.before)
 
     @property
     def text(self) -> str:
@@ -203,10 +220,10 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
     """
     unknown = translator.target.special.unk
     read = [part for each in translations for part in each.parts or (each,)]
-    lacking = [(each.source, found) for each in read for found in each.candidates if unknown in found.ids]
-    texts: dict[tuple[str, Candidate], str] = {}
+    lacking = [(each.asked, found) for each in read for found in each.candidates if unknown in found.ids]
+    texts: dict[tuple[Readable, Candidate], str] = {}
     for (source, candidate), alignment in zip(lacking, translator.align_all(lacking), strict=True):
-        surfaces = translator.source.surfaces(source)[: len(alignment.source_tokens) - 1]
+        surfaces = translator.source.surfaces(text_of(source))[: len(alignment.source_tokens) - 1]
         weights = alignment.telling[:, : len(surfaces)]
         looked = weights * [bool(surface) for surface in surfaces]  # a space is no word
         known = candidate.text.split(UNKNOWN)
@@ -216,8 +233,8 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
 
     def known_words(each: Translation) -> Translation:
         if each.parts:
-            return joined(each.source, list(map(known_words, each.parts)))
-        candidates = (replace(old, text=texts.get((each.source, old), old.text)) for old in each.candidates)
+            return replace(joined(each.source, list(map(known_words, each.parts))), before=each.before)
+        candidates = (replace(old, text=texts.get((each.asked, old), old.text)) for old in each.candidates)
         return replace(each, candidates=tuple(candidates))
 
     return list(map(known_words, translations))
@@ -250,12 +267,12 @@ class TranslationLines(Lines[Sentence, tuple[int, Translation]]):
 
     def inputs(self, lines: Iterable[str], *, name: str) -> Iterator[Sentence]:
         """Sentences whose translations may be as they like."""
-        return map(Sentence, lines)
+        return in_order(map(Sentence, lines), self.translator)
 
     def answers(self, inputs: Sequence[Sentence], *, first: int) -> list[tuple[int, Translation]]:
         """Numbers and translations."""
         found = self.translator.translate(
-            [each.text for each in inputs],
+            [readable(each.text, each.before) for each in inputs],
             search=self.search,
             length=self.length,
             prefixes=[each.prefix for each in inputs] if any(each.prefix for each in inputs) else None,
@@ -289,7 +306,7 @@ class TranslationLines(Lines[Sentence, tuple[int, Translation]]):
         if translation.parts:
             record["parts"] = list(map(self._record, translation.parts))
         elif self.align and translation.source_tokens:
-            alignment = self.translator.align(translation.source, translation.candidates[0])
+            alignment = self.translator.align(translation.asked, translation.candidates[0])
             record["alignment"] = {
                 "source": list(alignment.source_tokens),
                 "target": list(alignment.target_tokens),
@@ -311,7 +328,7 @@ class TranslationLines(Lines[Sentence, tuple[int, Translation]]):
 
 @final
 @dataclass(frozen=True)
-class ScoreLines(Lines[tuple[str, str], ForcedScore]):
+class ScoreLines(Lines[tuple[Readable, str], ForcedScore]):
     """A sentence and its translation a line with a tab between them; its log-probability and number of tokens.
 
     Attributes:
@@ -331,7 +348,7 @@ class ScoreLines(Lines[tuple[str, str], ForcedScore]):
                 )
             yield source, target
 
-    def answers(self, inputs: Sequence[tuple[str, str]], *, first: int) -> list[ForcedScore | Unread]:
+    def answers(self, inputs: Sequence[tuple[Readable, str]], *, first: int) -> list[ForcedScore | Unread]:
         """Scores, but of pairs that are too long."""
         return despite(inputs, self.translator.unread(inputs, first=first), self.translator.score)
 
