@@ -1067,8 +1067,8 @@ MODELS = (
     Mutant(
         "segments are left out of the sum",
         "blocks/embedding.py",
-        "return total if self.segments is None else total + self.segments",
-        "return total",
+        "(self.places, self.segments, self.factors)",
+        "(self.places, self.factors)",
         (f"{BLOCKS}::test_token_embedding_of_bert",),
     ),
     Mutant(
@@ -1323,8 +1323,8 @@ TASKS = (
     Mutant(
         "the longest translation is one too short",
         "tasks/translation/face.py",
-        "tokens = len(part.ids) + 1",
-        "tokens = len(part.ids)",
+        "tokens = len(part.read) + 1",
+        "tokens = len(part.read)",
         (f"{TRANSLATOR}::test_translations_are_no_longer_than_allowed",),
     ),
     Mutant(
@@ -2077,8 +2077,8 @@ RECURRENT = (
     Mutant(
         "the embeddings of a paper are scaled",
         "architectures/build_recurrent.py",
-        'scaled=config.initialisation == "modern"',
-        "scaled=True",
+        'scaled = config.initialisation == "modern"',
+        "scaled = True",
         (START,),
     ),
     Mutant(

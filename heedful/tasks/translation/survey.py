@@ -106,10 +106,8 @@ def survey(
         if source.strip() and target.strip():
             quiet = Scope(chosen.layers, chosen.heads, walks=False, alternatives=1)
             record = translator.inspect(source, target, scope=quiet)
-            words = tuple(
-                word_numbers(tokenizer, text)
-                for tokenizer, text in ((translator.source, source), (translator.target, target))
-            )
+            sides = (translator.source, translator.reading.plain(source)), (translator.target, target)
+            words = tuple(word_numbers(tokenizer, text) for tokenizer, text in sides)
             for each in record.maps:
                 _note(each, sums)
                 if gold is not None and each.role == "cross":
