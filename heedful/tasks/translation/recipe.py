@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
@@ -242,7 +243,7 @@ class TranslationRecipe(TunedRecipe):
     learned anew, and its pieces begin with what that model knows of them"""
     model: ModelConfig = TransformerConfig()
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
-    factors: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], FactorConfig] = Field(default_factory=dict)
+    factors: dict[str, FactorConfig] = Field(default_factory=dict)
     """what is known of source words besides which they are, as in [factors.case] or [factors.pos]; each has a table of
     vectors that are added to those of the words. The names are free, and `kind` says what is known"""
     training: Annotated[TranslationTrainingConfig, Mark.FREE]
@@ -276,6 +277,8 @@ class TranslationRecipe(TunedRecipe):
     @classmethod
     def _are_read(cls, factors: Mapping[str, FactorConfig], info: ValidationInfo) -> Mapping[str, FactorConfig]:
         model, data = info.data.get("model"), info.data.get("data")
+        if odd := [name for name in factors if not re.fullmatch(r"\w+", name, re.ASCII)]:
+            raise misfit("factors", f"has {odd[0]!r}, which is no name of letters, digits and _: choose another one")
         if factors and info.data.get("init") is not None:
             raise misfit(
                 "factors", "are learned from the beginning, and init goes on with a model: leave one of them away"
