@@ -25,12 +25,14 @@ class Tokens:
     """Everything textual that enters a model: what each token is, and where it is.
 
     `positions` is -1 where there is no token. Padding, causality, windows and every kind of position encoding follow
-    from it, so a model never needs to know which id means padding.
+    from it, so a model never needs to know which id means padding. `factors` are numbers of what is known of a token
+    besides, such as the case of its word.
     """
 
     ids: Int[Tensor, "B T"]
     positions: Int[Tensor, "B T"]
     segments: Int[Tensor, "B T"] | None = None
+    factors: Int[Tensor, "B T F"] | None = None
 
     @classmethod
     def of(cls, ids: Int[Tensor, "B T"], *, pad: int) -> Tokens:
@@ -41,7 +43,8 @@ class Tokens:
     def span(self, start: int, stop: int | None = None) -> Tokens:
         """The columns from `start` up to `stop`; ids keep their positions."""
         segments = None if self.segments is None else self.segments[:, start:stop]
-        return Tokens(self.ids[:, start:stop], self.positions[:, start:stop], segments)
+        factors = None if self.factors is None else self.factors[:, start:stop]
+        return Tokens(self.ids[:, start:stop], self.positions[:, start:stop], segments, factors)
 
 
 @dataclass(frozen=True)

@@ -1069,8 +1069,8 @@ MODELS = (
     Mutant(
         "segments are left out of the sum",
         "blocks/embedding.py",
-        "return total if self.segments is None else total + self.segments",
-        "return total",
+        "(self.places, self.segments, self.factors)",
+        "(self.places, self.factors)",
         (f"{BLOCKS}::test_token_embedding_of_bert",),
     ),
     Mutant(
@@ -1325,8 +1325,8 @@ TASKS = (
     Mutant(
         "the longest translation is one too short",
         "tasks/translation/face.py",
-        "tokens = len(own_places(self.source, part.ids)) + 1",
-        "tokens = len(own_places(self.source, part.ids))",
+        "tokens = len(own_places(self.source, part.read.ids)) + 1",
+        "tokens = len(own_places(self.source, part.read.ids))",
         (f"{TRANSLATOR}::test_translations_are_no_longer_than_allowed",),
     ),
     Mutant(
@@ -2079,8 +2079,8 @@ RECURRENT = (
     Mutant(
         "the embeddings of a paper are scaled",
         "architectures/build_recurrent.py",
-        'scaled=config.initialisation == "modern"',
-        "scaled=True",
+        'scaled = config.initialisation == "modern"',
+        "scaled = True",
         (START,),
     ),
     Mutant(
@@ -4241,15 +4241,15 @@ IN_DOCUMENTS = (
     Mutant(
         "documents: the nearest is cut",
         "data/context.py",
-        "*lead[max(0, len(lead) - room) :]",
-        "*lead[:room]",
+        "*ids[cut:]",
+        "*ids[: len(ids) - cut]",
         (CONTEXT,),
     ),
     Mutant(
         "documents: what a sentence follows stands before its tags",
         "data/context.py",
-        "[*ids[:first], *lead[max(0, len(lead) - room) :], *ids[first:]]",
-        "[*lead[max(0, len(lead) - room) :], *ids]",
+        "[*own.ids[:first], *ids[cut:], *own.ids[first:]]",
+        "[*ids[cut:], *own.ids]",
         (CONTEXT,),
     ),
     Mutant(
@@ -4262,8 +4262,8 @@ IN_DOCUMENTS = (
     Mutant(
         "documents: a sentence is left out for what it follows",
         "data/corpus.py",
-        "longest=max_length - 1), tokenizer",
-        "longest=max_length), tokenizer",
+        "Encoded(ids), before, longest=max_length - 1)",
+        "Encoded(ids), before, longest=max_length)",
         (CONTEXT,),
     ),
     Mutant(
@@ -4283,8 +4283,8 @@ IN_DOCUMENTS = (
     Mutant(
         "documents: lengths count what a sentence follows",
         "tasks/translation/face.py",
-        "tokens = len(own_places(self.source, part.ids)) + 1",
-        "tokens = len(part.ids) + 1",
+        "tokens = len(own_places(self.source, part.read.ids)) + 1",
+        "tokens = len(part.read) + 1",
         (IN_ORDER,),
     ),
     Mutant(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from torch import nn
@@ -29,7 +29,7 @@ def convolutional(config: ConvolutionalConfig, sizes: Sizes) -> SequenceToSequen
     target = table(sizes.target)
     source = target if config.tie == "three_way" else table(sizes.source)
     encoder = ConvolutionalEncoder(
-        _embedding(config, source),
+        _embedding(config, source, [table(size) for size in sizes.factors]),
         [
             CentredConvolution(config.d_hidden, config.kernel_width, dilation=dilation, dropout=config.dropout)
             for dilation in _dilations(config, config.encoder_layers)
@@ -63,10 +63,12 @@ def _attention(config: ConvolutionalConfig, sizes: Sizes) -> Attention:
     return Attention(score, build_choice(config.weights))
 
 
-def _embedding(config: ConvolutionalConfig, table: nn.Embedding) -> TokenEmbedding:
+def _embedding(
+    config: ConvolutionalConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
+) -> TokenEmbedding:
     position = Learned(config.positions_length, config.d_model)
     nn.init.normal_(position.table.weight, std=_EMBEDDING_STD)
-    return TokenEmbedding(table, position=position, scaled=False, dropout=config.embedding_dropout)
+    return TokenEmbedding(table, position=position, scaled=False, dropout=config.embedding_dropout, factors=factors)
 
 
 def _dilations(config: ConvolutionalConfig, layers: int) -> Iterator[int]:

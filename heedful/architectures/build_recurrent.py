@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from torch import nn
@@ -71,7 +71,8 @@ def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Token
     )
     d_output = config.d_model if config.readout == "state" else config.d_embedding
     output = output_map(target, d_output, tied=config.tie != "none")
-    encoder: Encoder[Tokens] = _encoder(config, _embedding(config, source))
+    factors = [embedding_table(size, config.d_embedding) for size in sizes.factors]
+    encoder: Encoder[Tokens] = _encoder(config, _embedding(config, source, factors))
     model = SequenceToSequence(encoder, decoder, output=output)
     _INITIALISATIONS[config.initialisation](model)
     return model
@@ -176,9 +177,10 @@ def _layers(config: RecurrentConfig | RecurrentEncoderConfig | FrameRecurrentCon
     return layers
 
 
-def _embedding(config: WritingConfig, table: nn.Embedding) -> TokenEmbedding:
-    # A paper's numbers are what its network reads, without a factor behind them.
-    return TokenEmbedding(table, scaled=config.initialisation == "modern", dropout=config.embedding_dropout)
+def _embedding(config: WritingConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()) -> TokenEmbedding:
+    # A paper's numbers are what its network reads, not multiplied by anything.
+    scaled = config.initialisation == "modern"
+    return TokenEmbedding(table, scaled=scaled, dropout=config.embedding_dropout, factors=factors)
 
 
 def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> encoders.RecurrentEncoder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import assert_never
 
@@ -74,7 +74,7 @@ def transformer(config: TransformerConfig, sizes: Sizes) -> SequenceToSequence[T
     target = embedding_table(sizes.target, config.d_model)
     source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_model)
     encoder = TransformerStack(
-        _embedding(config, source, longest=longest, whole=True),
+        _embedding(config, source, longest=longest, whole=True, factors=sizes.factors),
         [_layer(config, longest=longest) for _ in range(config.encoder_layers)],
         visibility=_visibility(config.encoder_visibility),
         final_norm=_final_norm(config),
@@ -156,7 +156,9 @@ def initialisation(config: DecoderConfig | EncoderConfig) -> Initialisation:
     return _INITIALISATIONS[config.initialisation]
 
 
-def _embedding(config: StackConfig, table: nn.Embedding, *, longest: int, whole: bool) -> TokenEmbedding:
+def _embedding(
+    config: StackConfig, table: nn.Embedding, *, longest: int, whole: bool, factors: Sequence[int] = ()
+) -> TokenEmbedding:
     """`whole` says whether it always gets texts from begin to end, as a decoder does not."""
     segments = norm = None
     if isinstance(config, EncoderConfig) and config.segments > 1:
@@ -170,6 +172,7 @@ def _embedding(config: StackConfig, table: nn.Embedding, *, longest: int, whole:
         norm=norm,
         scaled=config.scale_embedding,
         dropout=config.embedding_dropout,
+        factors=[embedding_table(size, config.d_model) for size in factors],
     )
 
 

@@ -21,11 +21,14 @@ from heedful.recipes.section import FreezeVectors, InputPath, Layered, Section, 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a model must know of its data: entries of both vocabularies, and the longest sentence in tokens."""
+    """What a model must know of its data: entries of both vocabularies, the longest sentence in tokens, and entries of
+    each factor of source tokens.
+    """
 
     source: int
     target: int
     max_length: int
+    factors: tuple[int, ...] = ()
 
 
 class ConditionalArchitecture(Architecture):
@@ -49,6 +52,8 @@ class TranslationArchitecture(Layered, ConditionalArchitecture):
 
     has_heads: ClassVar[bool] = False
     """Whether attention has several heads that may look alike."""
+    reads_factors: ClassVar[bool] = False
+    """Whether source tokens may have factors (`Sizes.factors`)."""
 
     @property
     def one_table(self) -> bool:
@@ -58,6 +63,8 @@ class TranslationArchitecture(Layered, ConditionalArchitecture):
 
 class TiedArchitecture(TranslationArchitecture):
     """A table of embeddings for each language, which may be one, and may start from word vectors."""
+
+    reads_factors: ClassVar[bool] = True
 
     tie: Literal["three_way", "two_way", "none"] = "three_way"
     """which tables are one: decoder input and output (two_way), the encoder's as well (three_way), or none"""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -17,18 +19,22 @@ from heedful.values import Tokens, Vectors
 
 @dataclass(frozen=True)
 class Summands:
-    """What is added up before the first layer: of each token, of its position and of the part of the text it is in."""
+    """What is added up before the first layer: of each token, of its position, of the part of the text it is in, and of
+    its factors together.
+    """
 
     words: Float[Tensor, "B T d_model"]
     places: Float[Tensor, "B T d_model"] | None
     segments: Float[Tensor, "B T d_model"] | None
+    factors: Float[Tensor, "B T d_model"] | None = None
 
     def total(self) -> Float[Tensor, "B T d_model"]:
         """The sum of those that there are."""
         total = self.words
-        if self.places is not None:
-            total = total + self.places
-        return total if self.segments is None else total + self.segments
+        for each in (self.places, self.segments, self.factors):
+            if each is not None:
+                total = total + each
+        return total
 
 
 class Embedding(nn.Module, ABC):
@@ -97,7 +103,8 @@ class VectorEmbedding(Embedding):
 class TokenEmbedding(Embedding):
     """x_t = E[w_t] sqrt(d_model) + p_t, with dropout (Vaswani et al. 2017, 3.4 and 5.4).
 
-    BERT's is LN(E[w_t] + p_t + S[s_t]) with dropout (Devlin et al. 2019, figure 2).
+    BERT's is LN(E[w_t] + p_t + S[s_t]) with dropout (Devlin et al. 2019, figure 2). Where tokens have factors, as in
+    Sennrich and Haddow 2016, E[w_t] becomes E[w_t] + F_1[f_t1] + F_2[f_t2] + ... (they concatenate).
 
     Args:
         table: a vector for each token; sharing it with another embedding or the output ties them.
@@ -107,6 +114,7 @@ class TokenEmbedding(Embedding):
         scaled: multiply the vectors by the root of their width, so that tied tables, which are initialised small for
             the sake of the output, do not drown in the positions.
         dropout: on the sum.
+        factors: a table for each factor that tokens have; vectors of both are scaled alike.
     """
 
     def __init__(
@@ -118,10 +126,12 @@ class TokenEmbedding(Embedding):
         norm: nn.Module | None = None,
         scaled: bool = True,
         dropout: float = 0.0,
+        factors: Iterable[nn.Embedding] = (),
     ) -> None:
         super().__init__(position=position, norm=norm, dropout=dropout)
         self.table = table
         self.segments = segments
+        self.factors = nn.ModuleList(factors)
         self.scale = math.sqrt(table.embedding_dim) if scaled else 1.0
 
     def extra_repr(self) -> str:
@@ -133,7 +143,8 @@ class TokenEmbedding(Embedding):
         words: Tensor = self.table(tokens.ids)
         if self.scale != 1.0:
             words = words * self.scale
-        return Summands(words, self.places(tokens.positions, like=words), self._segments(tokens))
+        places = self.places(tokens.positions, like=words)
+        return Summands(words, places, self._segments(tokens), self._factors(tokens))
 
     def _segments(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
         if self.segments is None:
@@ -142,6 +153,12 @@ class TokenEmbedding(Embedding):
             return self.segments.weight[0].expand(*tokens.ids.shape, -1)
         vectors: Tensor = self.segments(tokens.segments)
         return vectors
+
+    def _factors(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
+        given = () if tokens.factors is None else tokens.factors.unbind(2)
+        assert len(given) == len(self.factors), f"tokens with {len(given)} factors, but tables of {len(self.factors)}"
+        vectors = [table(numbers) for table, numbers in zip(self.factors, given, strict=True)]
+        return torch.stack(vectors).sum(0) * self.scale if vectors else None
 
 
 def embedding_table(size: int, d_model: int, *, deviation: float | None = None) -> nn.Embedding:

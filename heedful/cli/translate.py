@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -55,6 +56,8 @@ class Arguments(FileOptions):
     for models that learned from text that `heedful annotate` made"""
     input_format: Literal["text", "jsonl"] = "text"
     """lines that are sentences, or JSON objects with source and, if wanted, constraints (a list of terms) and prefix"""
+    factors: MaybePath = None
+    """file with a label for each word of a sentence, line by line, for models that read labels (kind = "given")"""
     align: bool = False
     """add what each token looked at to the JSON (mean over heads, last decoder layer)"""
     replace_unknown: bool = False
@@ -72,7 +75,7 @@ class Arguments(FileOptions):
     """source tokens translated at one time, padding included"""
     step: MaybeInt = None
     """a kept checkpoint instead of the finished model"""
-    files = ("input", "prefixes", "glossary")
+    files = ("input", "prefixes", "glossary", "factors")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -95,6 +98,8 @@ def run(arguments: Sequence[str]) -> int:
         from heedful.tasks.translation.annotation import Marks
 
         Marks().require_known(translator.source)
+    if given.factors is not None and not translator.reading.given:
+        raise RecipeError(f"--factors {given.factors}: this model reads no labels beside words; leave it out")
     searching = given.searching
     if given.mbr is not None:  # what is drawn stands for what the model means; a recipe's own way is for the best
         searching = replace(searching, search=searching.search or "sampling")
@@ -132,8 +137,9 @@ def _weighed(config: GenerationConfig, given: Arguments) -> GenerationConfig:
 
 
 def _check(given: Arguments, documents: Sequence[Path]) -> None:
-    if given.prefixes == STANDARD_INPUT and not given.text and given.input in (None, STANDARD_INPUT):
-        raise RecipeError("--prefixes: standard input cannot hold the sentences too; name a file with --input")
+    for name, path in {"prefixes": given.prefixes, "factors": given.factors}.items():
+        if path == STANDARD_INPUT and not given.text and given.input in (None, STANDARD_INPUT):
+            raise RecipeError(f"--{name}: standard input cannot hold the sentences too; name a file with --input")
     if given.prefix is not None and given.prefixes is not None:
         raise RecipeError("--prefix and --prefixes: give one of them")
     if given.align and given.format != "jsonl":
@@ -154,6 +160,8 @@ def _check_terms(given: Arguments) -> None:
         raise RecipeError("--input-format: sentences on the command line are text; leave it out, or give --input")
     if "" in given.constrain:
         raise RecipeError("--constrain: a term is empty; leave it out")
+    if given.annotate != "nothing" and given.factors is not None:
+        raise RecipeError("--factors: terms beside their sources have no labels; leave it out, or --annotate")
     if given.annotate != "nothing" and given.glossary is None:
         raise RecipeError(f"--annotate {given.annotate}: needs terms; name their file with --glossary")
     forced = given.glossary is not None and given.annotate == "nothing"
@@ -168,7 +176,7 @@ def _check_protected(given: Arguments, place: str) -> None:
     several = {"n_best": given.n_best > 1, "align": given.align, "replace_unknown": given.replace_unknown}
     begun = {"prefix": given.prefix is not None, "prefixes": given.prefixes is not None}
     held = {"constrain": bool(given.constrain), "input_format": given.input_format == "jsonl"}
-    for name, is_given in {**several, **begun, **held}.items():
+    for name, is_given in {**several, **begun, **held, "factors": given.factors is not None}.items():
         if is_given:
             raise RecipeError(f"--{name.replace('_', '-')}: cannot be together with {place}; leave one of them away")
 
@@ -198,7 +206,17 @@ def _inputs(given: Arguments) -> Iterator[Sentence]:
         sentences = _paired(sentences, read_lines(given.prefixes), name=given.prefixes)
     elif given.prefix is not None:
         sentences = (replace(each, prefix=given.prefix) for each in sentences)
-    return map(_adding_terms(given), sentences)
+    whole = map(_adding_terms(given), sentences)
+    return whole if given.factors is None else _labelled(whole, given.factors)
+
+
+def _labelled(sentences: Iterator[Sentence], path: Path) -> Iterator[Sentence]:
+    """With the labels of their words."""
+    from heedful.data.factors import labelled_lines
+
+    theirs, texts = tee(sentences)
+    for text, sentence in zip(labelled_lines((each.text for each in texts), path, of="sentences"), theirs, strict=True):
+        yield replace(sentence, text=text)
 
 
 def _adding_terms(given: Arguments) -> Callable[[Sentence], Sentence]:

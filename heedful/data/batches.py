@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from jaxtyping import Int, Integer
 from torch import Tensor
 
 from heedful.data.corpus import Corpus
+from heedful.data.factors import FACTORS, Encoded
 from heedful.values import Tokens
 
 Source = TypeVar("Source")
@@ -35,6 +36,9 @@ class PairBatch(Generic[Source]):
 def collate(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int, pad_to: int = 1) -> PairBatch[Tokens]:
     """The pairs in `rows`, padded on the right to a multiple of `pad_to`; no rows give empty tensors."""
     source = tokens_of(corpus["source"].padded(rows, pad_to=pad_to))
+    if FACTORS in corpus.sides:
+        factors, _ = corpus[FACTORS].block(rows, pad_to=pad_to)
+        source = replace(source, factors=torch.from_numpy(factors.astype(np.int64)))
     return pair_batch(source, corpus["target"].padded(rows, pad_to=pad_to), bos=bos)
 
 
@@ -50,6 +54,18 @@ def pair_batch(source: Source, labels: Int[np.ndarray, "B T"], *, bos: int) -> P
 def collate_sources(sentences: Sequence[Sequence[int]], *, eos: int) -> Tokens:
     """Sentences as `Tokenizer.encode` gives them, with the end that models are trained to read."""
     return tokens_of(padded([[*ids, eos] for ids in sentences], width=1))
+
+
+def collate_encoded(sentences: Sequence[Encoded], *, eos: int) -> Tokens:
+    """The same of sentences as `Reading.encode` gives them; all have factors, of which an end has none, or no one."""
+    tokens = collate_sources([each.ids for each in sentences], eos=eos)
+    known = [each.factors for each in sentences if each.factors is not None]
+    if not known:
+        return tokens
+    block = np.zeros((*tokens.ids.shape, known[0].shape[1]), dtype=np.int64)
+    for row, numbers in zip(block, known, strict=True):
+        row[: len(numbers)] = numbers
+    return replace(tokens, factors=torch.from_numpy(block))
 
 
 def padded(rows: Sequence[Sequence[int] | np.ndarray], *, width: int = 0) -> Int[np.ndarray, "B T"]:

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
+import numpy as np
+
+from heedful.data.factors import Encoded, Reading
 from heedful.data.readers import Pair, Reader
 from heedful.data.tokenizers import Tokenizer
 
 SEPARATOR: Final = "<ctx>"
 """The piece of a vocabulary that stands behind each sentence which is read before another one."""
-_LETTERS: Final = 64
-"""Of a token, at most about; what is longer before a sentence is cut before it is encoded."""
 
 
 @final
@@ -103,23 +104,32 @@ def asked(pair: Pair) -> Readable:
     return readable(pair.source, pair.before)
 
 
-def led(tokenizer: Tokenizer, ids: Sequence[int], before: Sequence[str], *, longest: int) -> list[int]:
-    """The ids of a sentence with those of the sentences before it, behind its tags.
+def led(reading: Reading, own: Encoded, before: Sequence[str], *, longest: int) -> Encoded:
+    """A sentence behind the sentences before it, which stand behind its tags; separators have no factors.
 
     Args:
-        tokenizer: of the sentence, which has the separator.
-        ids: of the sentence.
+        reading: of the sentence, with a tokenizer that has the separator.
+        own: the sentence.
         before: those before it, the nearest last.
-        longest: how many ids there may be; what is too much is cut off those that are farthest away.
+        longest: how many pieces there may be; what is too much is cut off those that are farthest away.
     """
-    if not before or not ids:
-        return list(ids)
-    first, room = len(tokenizer.opening), max(0, longest - len(ids))
-    lead: list[int] = []
+    if not before or not own.ids:
+        return own
+    first, room = len(reading.tokenizer.opening), max(0, longest - len(own))
+    ids, numbers = list[int](), list[np.ndarray]()
     for text in before:
-        own = tokenizer.encode(text[-_LETTERS * longest :])[first:]
-        lead += [*own, tokenizer.tags[SEPARATOR]] if own else []
-    return [*ids[:first], *lead[max(0, len(lead) - room) :], *ids[first:]]
+        words = text.split()  # there is no word without a piece, so more are never needed
+        there = reading.encode(text if len(words) <= longest else " ".join(words[-longest:]))
+        if len(there) == first:
+            continue
+        ids += [*there.ids[first:], reading.tokenizer.tags[SEPARATOR]]
+        if there.factors is not None:
+            numbers += [there.factors[first:], np.zeros_like(there.factors[:1])]
+    cut = max(0, len(ids) - room)
+    whole = [*own.ids[:first], *ids[cut:], *own.ids[first:]]
+    if own.factors is None or not numbers:
+        return Encoded(whole, own.factors)
+    return Encoded(whole, np.concatenate([own.factors[:first], np.concatenate(numbers)[cut:], own.factors[first:]]))
 
 
 def own_places(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:

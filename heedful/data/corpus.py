@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Integer, Shaped, UInt64
 
 from heedful.data.context import led
+from heedful.data.factors import FACTORS, Encoded, Reading
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
@@ -233,13 +234,41 @@ def pair_encoding(source: Tokenizer, target: Tokenizer, *, max_length: int) -> E
             return []
         if len(ids) >= max_length:
             return None
-        return [*led(tokenizer, ids, before, longest=max_length - 1), tokenizer.special.eos]
+        whole = led(Reading(tokenizer, {}), Encoded(ids), before, longest=max_length - 1)
+        return [*whole.ids, tokenizer.special.eos]
 
     return Encoding(
         {"source": source.size, "target": target.size},
         lambda pair: (side(pair.source, opened(pair.tags), pair.before), side(pair.target, target)),
         identity=lambda pair: (pair.source, pair.target),
     )
+
+
+def factored_encoding(pairs: Encoding[Pair], reading: Reading, *, max_length: int) -> Encoding[Pair]:
+    """An encoding of parallel text with one more side, the factors of source pieces; the end of a source has none.
+
+    Args:
+        pairs: gives the other sides, the source first, of pairs without labels.
+        reading: of sources.
+        max_length: of a source, as of `pairs`.
+    """
+    count, opened = len(reading.factors), cache(reading.opened)
+
+    def encode(pair: Pair) -> Sequence[Sequence[Any] | np.ndarray | None]:
+        try:
+            plain = [reading.plain(text) for text in (pair.source, *pair.before)]
+            sides = pairs.encode(pair._replace(source=plain[0], before=tuple(plain[1:])))
+            if not sides[0]:
+                return (*sides, None)
+            own = opened(pair.tags)
+            numbers = led(own, own.encode(pair.source), pair.before, longest=max_length - 1).factors
+        except DataError as error:
+            raise DataError(f"{pair.place}: {error}") from None
+        assert numbers is not None, "there is no factor"
+        return (*sides, np.concatenate([numbers, np.zeros((1, count), numbers.dtype)]))
+
+    sizes = {**pairs.sizes, FACTORS: Items("<u2", (count,))}
+    return Encoding(sizes, encode, identity=pairs.identity)
 
 
 def write_corpus(

@@ -89,6 +89,8 @@ class Tokenizer(ABC):
     """what is put before the ids of every text that is not empty, as BART's <s>"""
     tags: Mapping[str, int] = MappingProxyType({})
     """ids of pieces that no text has: what is said of a text stands before it in these, such as the language wanted"""
+    folds: bool = False
+    """whether texts are read in lower case, whatever the vocabulary has"""
 
     def __init__(self, *, size: int, special: Special) -> None:
         self.size = size
@@ -107,13 +109,19 @@ class Tokenizer(ABC):
         other.opening = (*self.opening, *(self.tags[tag] for tag in tags))
         return other
 
+    def folded(self) -> Self:
+        """A tokenizer that reads every text in lower case; what it makes of ids stays the same."""
+        other = copy(self)
+        other.folds = True
+        return other
+
     def normalise(self, text: str) -> str:
         """The text as this tokenizer reads it; `DataError` where it is not valid Unicode."""
-        return self._normalise(valid(text))
+        return self._normalise(self._readable(text))
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without begin and end; `DataError` where it is not valid Unicode."""
-        ids = self._encode(valid(text))
+        ids = self._encode(self._readable(text))
         return [*self.opening, *ids] if ids else ids
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -156,8 +164,11 @@ class Tokenizer(ABC):
 
     def surfaces(self, text: str) -> list[str]:
         """What of the normalised text each of its ids stands for, also where that is `UNK`; without spaces around."""
-        found = [surface.strip(" ") for surface in self._surfaces(valid(text))]
+        found = [surface.strip(" ") for surface in self._surfaces(self._readable(text))]
         return [*("" for _ in self.opening), *found] if found else found
+
+    def _readable(self, text: str) -> str:
+        return valid(text).lower() if self.folds else valid(text)
 
     def save(self, path: Path) -> None:
         """One file that `load_tokenizer` reads, written whole or not at all; `RunError` where it cannot."""

@@ -91,6 +91,7 @@ class Captured:
                 words=_array(each.words[0]),
                 places=None if each.places is None else _array(each.places[0]),
                 segments=None if each.segments is None else _array(each.segments[0]),
+                factors=None if each.factors is None else _array(each.factors[0]),
             )
             for side, each in self.embedded.items()
         )

@@ -244,6 +244,7 @@ class Embedded:
         words: vector of each token, as it was scaled.
         places: vector of its position; None where nothing is added.
         segments: vector of the part of the text that it is in; None where nothing is added.
+        factors: sum of the vectors of its factors; None where nothing is added.
     """
 
     side: str
@@ -251,6 +252,7 @@ class Embedded:
     words: Float[np.ndarray, "T d"]
     places: Float[np.ndarray, "T d"] | None
     segments: Float[np.ndarray, "T d"] | None = None
+    factors: Float[np.ndarray, "T d"] | None = None
 
 
 @dataclass(frozen=True)

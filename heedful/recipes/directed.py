@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
@@ -49,6 +50,12 @@ def _language(text: str) -> str:
     return text
 
 
+def _one_way(path: Path | None, info: ValidationInfo) -> Path | None:
+    if path is not None and info.data.get("both_ways"):
+        raise ValueError("knows the words of one language; leave both_ways away")
+    return path
+
+
 Tag = Annotated[str, AfterValidator(_tag)]
 Language = Annotated[str, AfterValidator(_language)]
 
@@ -79,12 +86,14 @@ class Directed(Section):
 
     alignments: InputPath | None = None
     """file of links between its words, `0-0 1-2`, a line for each pair, plain or gzipped; see `training.guided`"""
+    factors: Annotated[InputPath | None, AfterValidator(_one_way)] = None
+    """file with a label for each word of a source, a line for each pair, plain or gzipped; see the table [factors]"""
 
     @classmethod
     def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
         """Nothing was said of languages, directions and tags."""
         languages = dict.fromkeys(("source_language", "target_language"))
-        return {**languages, "both_ways": False, "tags": (), "alignments": None}
+        return {**languages, "both_ways": False, "tags": (), "alignments": None, "factors": None}
 
     @field_validator("both_ways")
     @classmethod
@@ -115,7 +124,7 @@ class Directed(Section):
         from heedful.data.composed import Tagged, Turned
         from heedful.data.context import InContext
 
-        there = self._linked()
+        there = self._labelled()
         found: dict[str, Reader[Pair]] = {}
         for number, (source, target) in enumerate(self.directions):
             reader = Turned(there) if number else there
@@ -130,6 +139,13 @@ class Directed(Section):
         """What says in this form of which document a pair is, where it was given: its key, and the value of that."""
         found = {key: getattr(self, key, None) for key in _DOCUMENTS}
         return {key: value for key, value in found.items() if value is not None}
+
+    def _labelled(self) -> Reader[Pair]:
+        if self.factors is None:
+            return self._linked()
+        from heedful.data.factors import Beside
+
+        return Beside(self._linked(), self.factors)
 
     def _linked(self) -> Reader[Pair]:
         reader = self.reader(**self.documents)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
+from heedful.data.factors import Factor
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
 from heedful.foreign.folders import is_hugging_face
@@ -27,6 +28,8 @@ def open_predecessor(folder: Path) -> Predecessor:
         theirs = (origin.tokenizer,) if isinstance(origin.tokenizer, Tokenizer) else origin.tokenizer
         return Predecessor(folder, origin.model, theirs, origin.tensors)
     run = open_run(folder)
+    if any(isinstance(each, Factor) for each in run.vocabularies.values()):
+        raise RunError(f"{folder}: reads factors of words, and no other model begins with such a one; name another")
     ours = tuple(run.text(file) for file in run.kind.words)
     return Predecessor(folder, run.recipe.model, ours, whole_weights(folder).floats(), staying(run.recipe))
 
@@ -48,6 +51,11 @@ def open_origin(folder: Path, *, step: int | None = None) -> Origin:
         raise RunError(
             f"{folder}: its model is of the kind {config.kind}; only Transformers are carried over, those "
             "that read or write text: name a run that has one"
+        )
+    if any(isinstance(each, Factor) for each in run.vocabularies.values()):
+        raise RunError(
+            f"{folder}: reads factors of source words, which other formats have not; name a run without "
+            "the table [factors]"
         )
     tokenizers = tuple(each for each in run.vocabularies.values() if isinstance(each, Tokenizer))
     if isinstance(config, TransformerConfig) and len(tokenizers) != 2:

@@ -85,14 +85,12 @@ class Embedder(Face):
         encoder: in evaluation mode.
         tokenizer: that it was trained with.
         max_length: tokens that it reads, begin and end included.
-        opening: ids that a text begins with; the tokenizer's begin unless given. An encoder of translations knows none.
     """
 
     encoder: Encoder[Tokens]
     _: KW_ONLY
     tokenizer: Tokenizer
     max_length: int
-    opening: Sequence[int] | None = None
 
     def embed(
         self,
@@ -135,7 +133,7 @@ class Embedder(Face):
         """Ids between begin and end; `DataError` for text `number` where they are too many."""
         if len(ids) > self.room:
             raise DataError(f"text {number}: has {len(ids)} tokens, this model reads at most {self.room}; split it")
-        return [*self._begin, *ids, self.tokenizer.special.eos]
+        return [self.tokenizer.special.bos, *ids, self.tokenizer.special.eos]
 
     def _fitting(self, ids: list[int], number: int, cut: Callable[[int], None] | None) -> list[int]:
         if cut is not None and len(ids) > self.room:
@@ -146,11 +144,7 @@ class Embedder(Face):
     @property
     def room(self) -> int:
         """Tokens of a text at most."""
-        return self.max_length - len(self._begin) - 1
-
-    @property
-    def _begin(self) -> Sequence[int]:
-        return [self.tokenizer.special.bos] if self.opening is None else self.opening
+        return self.max_length - 2
 
     def inspect(self, text: str, second: str | None = None, *, scope: Scope | None = None) -> Record:
         """Everything the model attends to while it reads a text, or two behind each other.

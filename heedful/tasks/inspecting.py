@@ -71,7 +71,9 @@ class Scope:
         """With the columns that hold no token."""
         sides = (0, self.padding)
         segments = None if tokens.segments is None else functional.pad(tokens.segments, sides)
-        return Tokens(functional.pad(tokens.ids, sides), functional.pad(tokens.positions, sides, value=-1), segments)
+        factors = None if tokens.factors is None else functional.pad(tokens.factors, (0, 0, *sides))
+        ids, positions = functional.pad(tokens.ids, sides), functional.pad(tokens.positions, sides, value=-1)
+        return Tokens(ids, positions, segments, factors)
 
     def named(self, pieces: Sequence[str]) -> tuple[str, ...]:
         """What all columns are called, those without a token last."""

@@ -30,6 +30,7 @@ def plannable(stack: TransformerStack) -> bool:
         layers
         and len(layers) == len(stack.layers)
         and type(stack.embedding) in (TokenEmbedding, VectorEmbedding)
+        and not len(getattr(stack.embedding, "factors", ()))
         and type(stack.embedding.position) in (type(None), Sinusoidal, Learned, Integer)
         and (stack.visibility in (causal, everything) or isinstance(stack.visibility, Window))
         and all(_is_known(layer) and layer.names == layers[0].names for layer in layers)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain, count, repeat
+from types import MappingProxyType
 from typing import Final, cast
 
 import numpy as np
@@ -15,9 +16,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.probe import SOURCE
-from heedful.data.batches import collate_sources
+from heedful.data.batches import collate_encoded
 from heedful.data.context import Readable, before, following, led, own_places, readable, text_of
 from heedful.data.corpus import CHARACTERS_PER_TOKEN
+from heedful.data.factors import Encoded, Factor, Reading
 from heedful.data.links import led_numbers, word_numbers
 from heedful.data.parts import parts
 from heedful.data.tokenizers import Tokenizer
@@ -28,11 +30,11 @@ from heedful.generation.start import Looked
 from heedful.inspection.capture import places as attentions_of
 from heedful.inspection.record import Axis, Record
 from heedful.inspection.watch import watch
+from heedful.models.encoders import mean_of_tokens
 from heedful.models.interface import Encoder, Engine
 from heedful.recipes.directed import language_tag
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.tasks.embedder import Embedder
-from heedful.tasks.faces import Asked, Face, Unread, in_batches
+from heedful.tasks.faces import Asked, Face, Unread, at_once, in_batches
 from heedful.tasks.inspecting import Scope
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
@@ -51,7 +53,7 @@ from heedful.tasks.translation.translations import (
 )
 from heedful.values import Tokens, move
 
-_Pair = tuple[list[int], list[int]]
+_Pair = tuple[Encoded, list[int]]
 _STREAMS: Final = 2**30
 """Between the sources of chance of two parts of a sentence; that of the first is the sentence's own."""
 
@@ -63,7 +65,7 @@ class _Part:
     """
 
     sentence: Readable
-    ids: list[int]
+    read: Encoded
     cut: int = 0
     terms: tuple[Term, ...] = ()
 
@@ -75,10 +77,10 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """The number of a sentence, from 0, the ids of it or of one of its parts, and what is wanted for them."""
+    """The number of a sentence, from 0, what is read of it or of one of its parts, and what is wanted for that."""
 
     row: int
-    ids: list[int]
+    read: Encoded
     request: Request
 
 
@@ -97,6 +99,7 @@ class Translator(Face):
         confidence: how good translations probably are, where that was learned.
         guided: which attention of the first model was taught by links of words, if one was.
         context: sentences before another one that are read with it, at most.
+        factors: what models read of source words besides their pieces.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class Translator(Face):
         confidence: Confidence | None = None,
         guided: GuidedConfig | None = None,
         context: int = 0,
+        factors: Mapping[str, Factor] = MappingProxyType({}),
     ) -> None:
         self.models = tuple(models)
         self.source = source
@@ -124,9 +128,15 @@ class Translator(Face):
         self.confidence = confidence
         self.guided = guided
         self.context = context
+        self.factors = factors
         self.device = next(self.models[0].parameters()).device
         self._asked = {number for tag, number in source.tags.items() if languages_of([tag])}
         self._written = Target(target, device=self.device, longest=max_target)
+
+    @property
+    def reading(self) -> Reading:
+        """How sources are read."""
+        return Reading(self.source, self.factors)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -204,10 +214,10 @@ class Translator(Face):
         if prefixes is not None:
             forced = [self._forcible(text, number) for number, text in enumerate(prefixes, first)]
         filled = [
-            _Wanted(row, part.ids, self._request(part, length or self.length, stream=stream, prefix=prefix))
+            _Wanted(row, part.read, self._request(part, length or self.length, stream=stream, prefix=prefix))
             for row, (own, begin) in enumerate(zip(read, forced, strict=True))
             for part, stream, prefix in zip(own, count(first + row, _STREAMS), chain([begin], repeat([])), strict=False)
-            if part.ids
+            if part.read.ids
         ]
         waiting = Counter(each.row for each in filled)
         if tick is not None and len(waiting) < len(read):
@@ -220,10 +230,10 @@ class Translator(Face):
                 tick(sum(not waiting[row] for row in {each.row for each in batch}))
             return hypotheses
 
-        found = iter(in_batches(filled, say, size=lambda each: len(each.ids) + 1, tokens=batch_tokens, rows=64))
+        found = iter(in_batches(filled, say, size=lambda each: len(each.read) + 1, tokens=batch_tokens, rows=64))
         translations = []
         for sentence, own in zip(sentences, read, strict=True):
-            told = [self._translation(part, next(found) if part.ids else []) for part in own]
+            told = [self._translation(part, next(found) if part.read.ids else []) for part in own]
             whole = told[0] if len(told) == 1 else joined(text_of(sentence), told)
             translations.append(replace(whole, before=before(sentence)))
         return translations
@@ -270,11 +280,17 @@ class Translator(Face):
         """
         if len(self.models) > 1:
             raise RecipeError("several models make different vectors of one text; load one of them")
-        encoder = self.models[0].get_submodule("encoder")
-        embedder = Embedder(
-            cast(Encoder[Tokens], encoder), tokenizer=self.source, max_length=self.max_source, opening=()
-        )
-        return embedder.embed(texts, batch_tokens=batch_tokens, first=first, cut=cut)
+        encoder = cast(Encoder[Tokens], self.models[0].get_submodule("encoder"))
+        read = [self._fitting(text, number, cut) for number, text in enumerate(texts, first)]
+
+        def means(rows: list[Encoded]) -> Float[np.ndarray, "B d_model"]:
+            memory = encoder(self._sources(rows))
+            found: np.ndarray = mean_of_tokens(memory.values, memory.positions).float().cpu().numpy()
+            return found
+
+        tokens = batch_tokens or at_once(encoder)
+        vectors = in_batches(read, means, size=lambda each: len(each) + 1, tokens=tokens, rows=256)
+        return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
 
     def align(self, source: Readable, target: str | Candidate) -> Alignment:
         """What each token of a translation, the end of sentence included, looked at in the source; what it looked at in
@@ -311,7 +327,8 @@ class Translator(Face):
             RecipeError: the model has no attention to its source.
         """
         words = [
-            (word_numbers(self.source, text_of(source)), word_numbers(self.target, target)) for source, target in pairs
+            (word_numbers(self.source, self.reading.plain(text_of(source))), word_numbers(self.target, target))
+            for source, target in pairs
         ]
         return [
             link_words(alignment.telling, source_words=source, target_words=target)
@@ -336,18 +353,18 @@ class Translator(Face):
             DataError: no words, or a sentence that is longer than the model can read.
             RecipeError: no such layer or head.
         """
-        scope, ids = scope or Scope(), self._encode(source, 1)
-        if not ids:
+        scope, read = scope or Scope(), self._encode(source, 1)
+        if not read.ids:
             raise DataError("no words to look at: give a sentence")
         return self._written.look(
             self.models[0],
-            scope.padded(self._sources([ids])),
-            self._request(_Part(source, ids), self.length) if target is None else self._forcible(target, 1),
+            scope.padded(self._sources([read])),
+            self._request(_Part(source, read), self.length) if target is None else self._forcible(target, 1),
             search=search or self.search,
             scope=scope,
-            axes=[Axis(SOURCE, scope.named([*self.source.pieces(ids), "</s>"]))],
+            axes=[Axis(SOURCE, scope.named([*self.source.pieces(read.ids), "</s>"]))],
             title=text_of(source),
-            looked=self._looked([ids]),
+            looked=self._looked([read]),
         )
 
     def lines(self) -> TranslationLines:
@@ -376,11 +393,11 @@ class Translator(Face):
         Raises:
             DataError: the sentence is longer than the model can read, or its pieces are not found again in it.
         """
-        return led_numbers(self.source, text_of(sentence), self._encode(sentence, 1))
+        return led_numbers(self.source, self.reading.plain(text_of(sentence)), self._encode(sentence, 1).ids)
 
     def _pairs(self, pairs: Sequence[tuple[Readable, str | Candidate]]) -> list[_Pair]:
         sources = [
-            self._encode(source, number) if isinstance(target, str) else self._part(source).ids
+            self._encode(source, number) if isinstance(target, str) else self._part(source).read
             for number, (source, target) in enumerate(pairs, 1)
         ]
         targets = [
@@ -399,17 +416,18 @@ class Translator(Face):
         guided = None if self.guided is None else Guided.of(self.models[0], self.guided)
         taught = None if guided is None else _told(calls[guided.path], guided.head)
         for row, (source, target) in enumerate(pairs):
-            own = own_places(self.source, source)
+            own = own_places(self.source, source.ids)
             rows, columns = slice(len(target) + 1), [*own, len(source)]
             mine = {name: each[row, rows][:, columns] for name, each in weights.items()}
-            tokens = (*self.source.pieces(source[at] for at in own), end), (*self.target.pieces(target), end)
+            tokens = (*self.source.pieces(source.ids[at] for at in own), end), (*self.target.pieces(target), end)
             yield Alignment(*tokens, mine, None if taught is None else taught[row, rows][:, columns])
 
     def _found(self, batch: Sequence[_Wanted], search: Search) -> Hypotheses:
-        ids, requests = [each.ids for each in batch], [each.request for each in batch]
-        return self._written.find(self._model(), self._sources(ids), requests, search=search, looked=self._looked(ids))
+        read, requests = [each.read for each in batch], [each.request for each in batch]
+        sources, looked = self._sources(read), self._looked(read)
+        return self._written.find(self._model(), sources, requests, search=search, looked=looked)
 
-    def _looked(self, sources: Sequence[list[int]]) -> Looked:
+    def _looked(self, sources: Sequence[Encoded]) -> Looked:
         """By the last layer and the mean of its heads, as `align`; an ensemble's first model is asked."""
 
         def looked(rows: Sequence[int], texts: Sequence[tuple[int, ...]]) -> list[Tensor]:
@@ -448,13 +466,13 @@ class Translator(Face):
         ]
 
     def _part(self, sentence: Readable) -> _Part:
-        ids, room = self._ids(sentence), self.max_source - 1
-        return _Part(sentence, ids[:room], max(0, len(ids) - room))
+        read, room = self._read_whole(sentence), self.max_source - 1
+        return _Part(sentence, read.up_to(room), max(0, len(read) - room))
 
     def _fits(self, text: str) -> bool:
         return len(text) <= CHARACTERS_PER_TOKEN * self.max_source and not self._part(text.strip()).cut
 
-    def _ids(self, sentence: Readable) -> list[int]:
+    def _read_whole(self, sentence: Readable) -> Encoded:
         if self._asked and self._asked.isdisjoint(self.source.opening):
             raise RecipeError(
                 f"this model writes {', '.join(self.languages)}: say which of them, with --to or towards()"
@@ -464,16 +482,25 @@ class Translator(Face):
             raise RecipeError(
                 "this model reads each sentence by itself: give sentences alone, or train one with data.context"
             )
-        ids = self.source.encode(text_of(sentence))
-        return led(self.source, ids, lead[-self.context :], longest=self.max_source - 1) if lead else ids
+        read = self.reading.encode(text_of(sentence))
+        return led(self.reading, read, lead[-self.context :], longest=self.max_source - 1) if lead else read
 
-    def _encode(self, sentence: Readable, number: int) -> list[int]:
-        ids = self._ids(sentence)
-        if len(ids) >= self.max_source:
+    def _encode(self, sentence: Readable, number: int) -> Encoded:
+        read = self._read_whole(sentence)
+        if len(read) >= self.max_source:
             raise DataError(
-                f"sentence {number}: has {len(ids)} tokens, this model reads at most {self.max_source - 1}; split it"
+                f"sentence {number}: has {len(read)} tokens, this model reads at most {self.max_source - 1}; split it"
             )
-        return ids
+        return read
+
+    def _fitting(self, text: str, number: int, cut: Callable[[int], None] | None) -> Encoded:
+        read, room = self.reading.encode(text), self.max_source - 1
+        if len(read) <= room:
+            return read
+        if cut is None:
+            raise DataError(f"text {number}: has {len(read)} tokens, this model reads at most {room}; split it")
+        cut(number)
+        return read.up_to(room)
 
     def _forcible(self, text: str, number: int) -> list[int]:
         return self._written.encode(text, place=f"sentence {number}: its translation")
@@ -490,23 +517,23 @@ class Translator(Face):
         return [replace(part, terms=share) for part, share in zip(own, shares, strict=True)]
 
     def _request(self, part: _Part, length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
-        tokens = len(own_places(self.source, part.ids)) + 1
+        tokens = len(own_places(self.source, part.read.ids)) + 1
         terms = dict.fromkeys(ids for term in part.terms if (ids := term.ids(self.target)))
         begin, least = prefix or self.target.opening, length.fewest(tokens)
         return Request(length.limit(tokens), stream, begin, least, tuple(terms))
 
     def _translation(self, part: _Part, hypotheses: list[Hypothesis]) -> Translation:
-        if not part.ids:
+        if not part.read.ids:
             nothing = Candidate("", (), (), 0.0, 0.0, finished=True)
             return Translation(part.text, (), (nothing,), (), 0, _texts(part.terms), _texts(part.terms))
         candidates = tuple(map(self._written.candidate, hypotheses))
         unmet = [term for term in part.terms if not term.held(candidates[0].text, self.target)]
-        pieces = tuple(self.source.pieces(part.ids[at] for at in own_places(self.source, part.ids)))
+        pieces = tuple(self.source.pieces(part.read.ids[at] for at in own_places(self.source, part.read.ids)))
         lead = before(part.sentence)
         return Translation(part.text, pieces, candidates, (), part.cut, _texts(part.terms), _texts(unmet), lead)
 
-    def _sources(self, sentences: Sequence[Sequence[int]]) -> Tokens:
-        return move(collate_sources(sentences, eos=self.source.special.eos), self.device)
+    def _sources(self, sentences: Sequence[Encoded]) -> Tokens:
+        return move(collate_encoded(sentences, eos=self.source.special.eos), self.device)
 
 
 def _texts(terms: Iterable[Term]) -> tuple[str, ...]:
@@ -518,4 +545,5 @@ def _told(calls: list[Tensor], head: int | None) -> Float[np.ndarray, "B T S"]:
 
 
 def _longer(pair: _Pair) -> int:
-    return max(map(len, pair)) + 1
+    source, target = pair
+    return max(len(source), len(target)) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -114,6 +115,13 @@ class TranslationDataConfig(DataConfig):
         """Whether links of words are known of some of what is learned from."""
         return any(text.alignments is not None for text in self._learned.values())
 
+    @property
+    def labelled(self) -> Sequence[str]:
+        """The keys of texts whose source words have labels in a file."""
+        tables = {**self.tables("train"), "validation": self.validation, "test": self.test}
+        found = (named_texts(table, key).items() for key, table in tables.items())
+        return [key for key, text in chain.from_iterable(found) if text.factors is not None]
+
     def tables(self, part: str) -> Mapping[str, Directed | SeveralConfig]:
         """With what is rehearsed, of the training text."""
         own = {part: getattr(self, part)}
@@ -180,6 +188,26 @@ def _written(texts: Iterable[Directed]) -> tuple[str, ...]:
 
 def _tags(texts: Iterable[Directed]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for text in texts for tag in text.tags))
+
+
+class CaseFactorConfig(Section):
+    """The case of each run of letters, lower, Title, UPPER or mixed, beside its pieces; sources are read in lower case,
+    so that "The" and "the" share theirs."""
+
+    kind: Literal["case"] = "case"
+
+
+class GivenFactorConfig(Section):
+    """A label beside each source word, such as its part of speech: in a file of its own (`data.train.factors`), or
+    behind the word with U+FFE8 between."""
+
+    kind: Literal["given"] = "given"
+
+
+FactorConfig = Annotated[
+    CaseFactorConfig | GivenFactorConfig,
+    Field(discriminator="kind"),
+]
 
 
 class GuidedConfig(Section):
@@ -260,6 +288,9 @@ class TranslationRecipe(TunedRecipe):
     learned anew, and its pieces begin with what that model knows of them"""
     model: ModelConfig = TransformerConfig()
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
+    factors: dict[str, FactorConfig] = Field(default_factory=dict)
+    """what is known of source words besides which they are, as in [factors.case] or [factors.pos]; each has a table of
+    vectors that are added to those of the words. The names are free, and `kind` says what is known"""
     training: Annotated[TranslationTrainingConfig, Mark.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
@@ -286,6 +317,24 @@ class TranslationRecipe(TunedRecipe):
                 f"{above}training.freeze = {toml.value(self.training.freeze)} keeps new pieces of the vocabulary as "
                 f"they begin; leave it away, or the table [{above}tokenizer]"
             )
+
+    @field_validator("factors")
+    @classmethod
+    def _are_read(cls, factors: Mapping[str, FactorConfig], info: ValidationInfo) -> Mapping[str, FactorConfig]:
+        model, data = info.data.get("model"), info.data.get("data")
+        if odd := [name for name in factors if not re.fullmatch(r"\w+", name, re.ASCII)]:
+            raise misfit("factors", f"has {odd[0]!r}, which is no name of letters, digits and _: choose another one")
+        if factors and info.data.get("init") is not None:
+            raise misfit(
+                "factors", "are learned from the beginning, and init goes on with a model: leave one of them away"
+            )
+        if factors and model is not None and not model.reads_factors:
+            raise misfit("factors", f'are nothing that a model of kind "{model.kind}" reads: leave them away')
+        if data is not None and not any(isinstance(each, GivenFactorConfig) for each in factors.values()):
+            for key in data.labelled:
+                told = 'are labels that nothing reads: give a table such as [factors.pos] with kind = "given"'
+                raise misfit(f"data.{key}.factors", told)
+        return factors
 
     @field_validator("training")
     @classmethod

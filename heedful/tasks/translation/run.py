@@ -16,7 +16,9 @@ from heedful.architectures.interface import Sizes, TranslationArchitecture
 from heedful.data.batches import collate
 from heedful.data.composed import Joined
 from heedful.data.context import asked
-from heedful.data.corpus import Corpus, Encoding, pair_encoding
+from heedful.data.corpus import Corpus, Encoding, factored_encoding, pair_encoding
+from heedful.data.factors import Case, Factor, Given, Reading, load_factor, parted
+from heedful.data.labels import Labels
 from heedful.data.links import collate_linked, linked_encoding
 from heedful.data.readers import Pair
 from heedful.data.tokenizer_files import load_tokenizer
@@ -39,7 +41,7 @@ from heedful.tasks.translation.exam import TranslationExam
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.fitting import Amount, chosen, going_on
 from heedful.tasks.translation.guidance import Guided, GuidedCriterion
-from heedful.tasks.translation.recipe import PairTokenizerConfig, TranslationRecipe
+from heedful.tasks.translation.recipe import CaseFactorConfig, GivenFactorConfig, PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
 from heedful.tasks.translation.translations import Translation
 from heedful.tasks.writing import Score, Writing
@@ -47,6 +49,7 @@ from heedful.values import Tokens
 
 SOURCE: Final = "tokenizer/source"
 TARGET: Final = "tokenizer/target"
+FACTOR: Final = "tokenizer/factor-{}.json"
 Model: TypeAlias = SequenceToSequence[Tokens]
 TranslationRun: TypeAlias = Run[TranslationRecipe, Model]
 
@@ -69,22 +72,22 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 
     def fit(self, recipe: TranslationRecipe, means: Means) -> Settings:
         """A Transformer that suits the pairs and the time, or what suits a model that goes on."""
-        amount = Amount.of(examples(recipe, "train"))
+        amount = Amount.of(_plain(recipe, examples(recipe, "train")))
         if recipe.init is None:
             return chosen(amount, means, recipe=recipe)
         return going_on(amount, recipe=recipe, whole=Amount.of(_texts(recipe)))
 
     def learn(self, recipe: TranslationRecipe, *, given: Tokenizer | None) -> Vocabularies:
-        """Both languages', the same one twice where they share it."""
+        """Both languages', the same one twice where they share it, and what is known of source words."""
         assert given is None, "what is given to a translation run is taken"
         config = recipe.tokenizer
         assert isinstance(config, PairTokenizerConfig)
-        tags = recipe.data.tags
+        tags, factors = recipe.data.tags, _learned(recipe)
         if config.joint:
-            joint = config.learn((text for pair in _texts(recipe) for text in (pair.source, pair.target)), tags=tags)
-            return {SOURCE: joint, TARGET: joint}
-        source = config.learn((pair.source for pair in _texts(recipe)), tags=tags)
-        return {SOURCE: source, TARGET: config.written.learn(pair.target for pair in _texts(recipe))}
+            joint = config.learn((text for pair in _read(recipe) for text in (pair.source, pair.target)), tags=tags)
+            return _vocabularies(joint, joint, factors)
+        source = config.learn((pair.source for pair in _read(recipe)), tags=tags)
+        return _vocabularies(source, config.written.learn(pair.target for pair in _texts(recipe)), factors)
 
     def take(self, recipe: TranslationRecipe, given: Sequence[Tokenizer]) -> Vocabularies:
         """One for each language, which may be the same; `RecipeError` where it has no piece for a tag of the data."""
@@ -105,9 +108,11 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         return {"joint": joint and given.target is None, "lowercase": target.normalise("A") == "a"}
 
     def load(self, recipe: TranslationRecipe, folder: Path) -> Vocabularies:
-        """Both languages', the same one twice where they share it."""
+        """Both languages', the same one twice where they share it, and what is known of source words."""
         source = load_tokenizer(folder / SOURCE)
-        return {SOURCE: source, TARGET: source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET)}
+        target = source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET)
+        factors = {name: load_factor(folder / FACTOR.format(name)) for name in recipe.factors}
+        return _vocabularies(source, target, factors)
 
     def prepared(self, run: TranslationRun, examples: Iterable[Pair], *, part: str) -> Iterable[Pair]:
         """To learn from, longer ones made of them too, where the recipe asks for that."""
@@ -115,14 +120,18 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         return Joined(examples, joined) if joined and part == "train" else examples
 
     def encoding(self, run: TranslationRun) -> Encoding[Pair]:
-        """Both sides, each with its end, and the links of their pieces where attention is guided."""
+        """Both sides, each with its end, the links of their pieces where attention is guided, and their factors."""
         sides = run.text(SOURCE), run.tokenizer
-        pairs = pair_encoding(*sides, max_length=run.recipe.data.max_length)
-        return pairs if run.recipe.training.guided is None else linked_encoding(pairs, *sides)
+        longest = run.recipe.data.max_length
+        pairs = pair_encoding(*sides, max_length=longest)
+        told = pairs if run.recipe.training.guided is None else linked_encoding(pairs, *sides)
+        return factored_encoding(told, _reading(run), max_length=longest) if run.recipe.factors else told
 
     def build(self, recipe: TranslationRecipe, sizes: Entries) -> Model:
         """An encoder and a decoder."""
-        model = build_sequence_to_sequence(recipe.model, Sizes(sizes[SOURCE], sizes[TARGET], recipe.data.max_length))
+        factors = tuple(sizes[FACTOR.format(name)] for name in recipe.factors)
+        entries = Sizes(sizes[SOURCE], sizes[TARGET], recipe.data.max_length, factors)
+        model = build_sequence_to_sequence(recipe.model, entries)
         if recipe.training.guided is not None:
             Guided.of(model, recipe.training.guided)  # says at once that there is none
         return model
@@ -183,7 +192,10 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         first = runs[0]
         ends = [run.recipe.model.longest for run in runs]
         for other in runs[1:]:
-            if any((other.folder / file).read_bytes() != (first.folder / file).read_bytes() for file in self.words):
+            files = first.vocabularies
+            if other.vocabularies.keys() != files.keys() or any(
+                (other.folder / file).read_bytes() != (first.folder / file).read_bytes() for file in files
+            ):
                 raise RunError(
                     f"{other.folder}: has another vocabulary than {first.folder}; an ensemble needs the same one"
                 )
@@ -195,6 +207,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         return Translator(
             models,
             source=first.text(SOURCE),
+            factors=_factors(first),
             target=first.tokenizer,
             search=build_search(first.recipe.generation, first.tokenizer),
             length=build_length(first.recipe.generation),
@@ -208,6 +221,52 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 
 
 KIND: Final = TranslationKind()
+
+
+def _vocabularies(source: Tokenizer, target: Tokenizer, factors: Mapping[str, Factor]) -> Vocabularies:
+    """By their files; a source is folded where a factor knows its case."""
+    folded = source.folded() if any(factor.folds for factor in factors.values()) else source
+    return {SOURCE: folded, TARGET: target, **{FACTOR.format(name): each for name, each in factors.items()}}
+
+
+def _learned(recipe: TranslationRecipe) -> Mapping[str, Factor]:
+    """What is known of source words."""
+    given, found = _given(recipe), dict[str, Factor]()
+    for name, config in recipe.factors.items():
+        match config:
+            case CaseFactorConfig():
+                found[name] = Case()
+            case GivenFactorConfig():
+                column = given.index(name)
+                labels = (parted(pair.source, given)[1] for pair in _texts(recipe))
+                found[name] = Given(Labels.learn(word[column] for words in labels for word in words))
+    return found
+
+
+def _factors(run: TranslationRun) -> Mapping[str, Factor]:
+    return {name: run.vocabulary(FACTOR.format(name), Factor) for name in run.recipe.factors}  # type: ignore[type-abstract]
+
+
+def _reading(run: TranslationRun) -> Reading:
+    return Reading(run.text(SOURCE), _factors(run))
+
+
+def _given(recipe: TranslationRecipe) -> tuple[str, ...]:
+    """The factors that are labels beside words."""
+    return tuple(name for name, config in recipe.factors.items() if isinstance(config, GivenFactorConfig))
+
+
+def _plain(recipe: TranslationRecipe, pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """Pairs without labels."""
+    given = _given(recipe)
+    return (pair._replace(source=parted(pair.source, given)[0]) for pair in pairs)
+
+
+def _read(recipe: TranslationRecipe) -> Iterator[Pair]:
+    """All that is learned from, as its source is read: without labels, and in lower case where a factor knows case."""
+    folds = any(isinstance(config, CaseFactorConfig) for config in recipe.factors.values())
+    plain = _plain(recipe, _texts(recipe))
+    return (pair._replace(source=pair.source.lower()) for pair in plain) if folds else plain
 
 
 def _texts(recipe: TranslationRecipe) -> Iterator[Pair]:
@@ -224,7 +283,7 @@ def _criterion(recipe: TranslationRecipe) -> Criterion:
 
 
 def _validation_bleu(run: TranslationRun) -> Score:
-    greedy, source = build_search(GreedyConfig(), run.tokenizer), run.text(SOURCE)
+    greedy, source = build_search(GreedyConfig(), run.tokenizer), _reading(run)
     pairs = [pair for pair in run.examples("validation") if pair.source and pair.target]
 
     def translate(user: Translator, pairs: Sequence[Pair]) -> Sequence[Translation]:

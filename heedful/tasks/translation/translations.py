@@ -223,7 +223,7 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
     lacking = [(each.asked, found) for each in read for found in each.candidates if unknown in found.ids]
     texts: dict[tuple[Readable, Candidate], str] = {}
     for (source, candidate), alignment in zip(lacking, translator.align_all(lacking), strict=True):
-        surfaces = translator.source.surfaces(text_of(source))[: len(alignment.source_tokens) - 1]
+        surfaces = translator.reading.surfaces(text_of(source))[: len(alignment.source_tokens) - 1]
         weights = alignment.telling[:, : len(surfaces)]
         looked = weights * [bool(surface) for surface in surfaces]  # a space is no word
         known = candidate.text.split(UNKNOWN)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from heedful.data.composed import Turned, matching
@@ -21,10 +23,12 @@ from heedful.data.context import (
     own_places,
     readable,
 )
-from heedful.data.corpus import pair_encoding
+from heedful.data.corpus import factored_encoding, pair_encoding
+from heedful.data.factors import Case, Given, Reading
+from heedful.data.labels import Labels
 from heedful.data.links import led_numbers, linked_encoding
 from heedful.data.readers import JsonLines, LineAligned, Pair, Reader, TabSeparated
-from heedful.data.tokenizers import EOS, Words, learn_words
+from heedful.data.tokenizers import EOS, Tokenizer, Words, learn_words
 from heedful.errors import DataError, RecipeError
 
 TAG = "<2de>"
@@ -47,6 +51,12 @@ def read(found: list[Pair] | Reader[Pair]) -> list[tuple[str, tuple[str, ...]]]:
 def write(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
+
+
+def after(words: Tokenizer, text: str, lead: Sequence[str], *, longest: int) -> list[int]:
+    """The ids of a sentence behind others."""
+    reading = Reading(words, {})
+    return led(reading, reading.encode(text), lead, longest=longest).ids
 
 
 def test_a_sentence_follows_those_before_it_up_to_an_empty_line() -> None:
@@ -159,33 +169,55 @@ def test_a_place_without_a_name_is_told(tmp_path: Path) -> None:
 
 def test_what_a_sentence_follows_stands_behind_its_tags(words: Words) -> None:
     opened = words.opened([TAG])
-    ids = led(opened, opened.encode("c d"), ["a", "b b"], longest=99)
+    ids = after(opened, "c d", ["a", "b b"], longest=99)
     assert opened.pieces(ids) == [TAG, "a", SEPARATOR, "b", "b", SEPARATOR, "c", "d"]
     assert opened.pieces(ids[at] for at in own_places(opened, ids)) == [TAG, "c", "d"]
 
 
 def test_what_is_too_much_is_cut_at_its_far_end(words: Words) -> None:
     """And never the sentence itself, which is left alone where it fills all the room."""
-    own = words.encode("e f g")
-    whole = led(words, own, ["a b", "c d"], longest=99)
+    text = "e f g"
+    own = words.encode(text)
+    whole = after(words, text, ["a b", "c d"], longest=99)
     assert len(whole) == 9
     for longest in range(3, 12):
-        found = led(words, own, ["a b", "c d"], longest=longest)
+        found = after(words, text, ["a b", "c d"], longest=longest)
         assert found == whole[max(0, 9 - longest) :]
         assert [found[at] for at in own_places(words, found)] == own
-    assert led(words, own, ["a b", "c d"], longest=1) == own
+    assert after(words, text, ["a b", "c d"], longest=1) == own
+
+
+@pytest.mark.parametrize("longest", [99, 4, 3])
+def test_factors_stand_beside_the_pieces_that_they_are_of(words: Words, longest: int) -> None:
+    """Tags and separators have none, and what is cut takes its own along."""
+    reading = Reading(words.opened([TAG]), {"case": Case(), "pos": Given(Labels(["N", "V"]))})
+    found = led(reading, reading.encode("c\uffe8V"), ["a\uffe8N b\uffe8V"], longest=longest)
+    assert found.factors is not None
+    lead = [("a", 1, 1), ("b", 1, 2), (SEPARATOR, 0, 0)][max(0, 5 - longest) :]
+    told = zip(words.pieces(found.ids), *found.factors.T.tolist(), strict=True)
+    assert list(told) == [(TAG, 0, 0), *lead, ("c", 1, 2)]
+
+
+def test_pairs_have_factors_of_what_they_follow(words: Words) -> None:
+    reading = Reading(words, {"pos": Given(Labels(["N", "V"]))})
+    for length in (3, 4, 9):
+        encoding = factored_encoding(pair_encoding(words, words, max_length=length), reading, max_length=length)
+        source, _, factors = encoding.encode(Pair("c\uffe8V", "e", "", before=("a\uffe8N", "b\uffe8V")))
+        assert source is not None
+        assert isinstance(factors, np.ndarray)
+        assert factors[:, 0].tolist() == [1, 0, 2, 0, 2, 0][-len(source) :]
 
 
 def test_nothing_leads_where_there_is_nothing(words: Words) -> None:
-    assert led(words, [], ["a"], longest=9) == []
-    assert led(words, words.encode("a"), [], longest=9) == words.encode("a")
-    assert led(words, words.encode("a"), [" ", "\u200b"], longest=9) == words.encode("a")
+    assert after(words, "", ["a"], longest=9) == []
+    assert after(words, "a", [], longest=9) == words.encode("a")
+    assert after(words, "a", [" ", "\u200b"], longest=9) == words.encode("a")
     assert own_places(words, []) == []
 
 
 def test_a_text_never_has_the_separator(words: Words) -> None:
     assert words.tags[SEPARATOR] not in words.encode(f"a {SEPARATOR} b")
-    assert words.decode(led(words, words.encode("b"), ["a"], longest=9)) == "a b"
+    assert words.decode(after(words, "b", ["a"], longest=9)) == "a b"
     assert words.tags[SEPARATOR] in words.special.unspeakable
 
 
@@ -203,7 +235,7 @@ def test_pairs_are_encoded_with_what_they_follow(words: Words) -> None:
 def test_links_are_those_of_the_sentence(words: Words) -> None:
     """Its words are counted from its own beginning, whatever stands before it."""
     opened = words.opened([TAG])
-    ids = led(opened, opened.encode("c d"), ["a", "b"], longest=99)
+    ids = after(opened, "c d", ["a", "b"], longest=99)
     assert led_numbers(opened, "c d", ids) == [-1, -1, -1, -1, -1, 0, 1]
     encode = linked_encoding(pair_encoding(words, words, max_length=99), words, words).encode
     links = encode(Pair("c d", "e f", "", (TAG,), ((0, 1), (1, 0)), before=("a b",)))[2]
