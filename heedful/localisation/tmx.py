@@ -161,7 +161,8 @@ def languages(text: str, *, most: int = 1000) -> list[str]:
     """The languages of the first units, those of most units first."""
     found: Counter[str] = Counter()
     for number, unit in enumerate(elements(text, ("tu",))):
-        found.update({variant.get("xml:lang") or variant.get("lang") or "" for variant in unit.all("tuv")})
+        said = (variant.get("xml:lang") or variant.get("lang") or "" for variant in unit.all("tuv"))
+        found.update(dict.fromkeys(said, 1))
         if number >= most:
             break
     return [language for language, _ in found.most_common() if language]

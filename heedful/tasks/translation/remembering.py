@@ -121,9 +121,9 @@ def _columns(shape: Shape) -> Sequence[str]:
     if not isinstance(shape, Rows | Objects):
         return ()
     names = [column.name for column in shape.columns]
-    if isinstance(shape, Objects):
-        return ("source", "target") if {"source", "target"} <= set(names) else ()
-    return names if len(names) == 2 else ()
+    if {"source", "target"} <= set(names):
+        return ("source", "target")
+    return names if len(names) == 2 and isinstance(shape, Rows) else ()
 
 
 @final
