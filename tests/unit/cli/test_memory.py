@@ -97,6 +97,7 @@ def test_every_form_of_text_is_read(write: Callable[[str, str], Path]) -> None:
     assert found(write("a.xlf", XLIFF % ("en", "de")), text="Good day") == "Guten Tag"
     assert found(write("a.tmx", TMX % ""), target="de-AT", text="Yes, please") == "Ja, bitte"
     assert found(write("a.tmx.gz", TMX % ""), source="de", text="Ja, bitte") == "Yes, please"
+    assert found(write("a.tmx", TMX % ""), target="en", text="Ja, bitte") == "Yes, please"
     assert found(write("a.tmx", TMX % FRENCH), source="fr", target="de", text="Oui") == "Ja, bitte"
     for name, content in {
         "a.tsv": "Yes\tJa\nNo\tNein\n",

@@ -117,6 +117,16 @@ def test_codes_are_the_same_as_they_are_written() -> None:
     assert held.find(("Press <g id='1'>it</g>",)).taken is None, "text is no markup"  # type: ignore[union-attr]
 
 
+def test_codes_in_another_order_are_another_text() -> None:
+    one, other = Code("<x id='1'/>"), Code("<x id='2'/>")
+    held = TranslationMemory([Approved((one, " of ", other), (other, "s ", one), "a.xlf")])
+    found, turned = held.find((one, " of ", other)), held.find((other, " of ", one))
+    assert found is not None
+    assert found.taken == (other, "s ", one)
+    assert turned is not None
+    assert turned.taken is None
+
+
 def test_accelerators_go_with_the_text() -> None:
     held = memory(("&Open", "Ö&ffnen"), ("Close", "Schließen"))
 
