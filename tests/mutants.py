@@ -45,6 +45,8 @@ class Mutant:
 
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
+MEMORY = "tests/unit/localisation/test_memory.py"
+MEMORY_COMMAND = "tests/unit/cli/test_memory.py"
 BANS = "tests/unit/generation/test_bans.py"
 NEAREST = "tests/unit/data/test_nearest.py"
 ERROR_PAGE = "tests/unit/tasks/test_error_page.py"
@@ -4605,6 +4607,107 @@ WORTH_READING = (
     ),
 )
 
+REMEMBERED = (
+    Mutant(
+        "memory: one rare word fewer is looked up",
+        "localisation/memory.py",
+        "            if left < needed:",
+        "            if left <= needed:",
+        (MEMORY,),
+    ),
+    Mutant(
+        "memory: rapidfuzz leaves out what is just like enough",
+        "localisation/memory.py",
+        "score_cutoff=max(0.0, self._least - _ROUNDED)",
+        "score_cutoff=max(0.0, self._least - _SLACK)",
+        (MEMORY,),
+    ),
+    Mutant(
+        "memory: a translation without a placeholder is taken",
+        "localisation/memory.py",
+        "            if kept(segment, target):",
+        "            if True:",
+        (MEMORY,),
+    ),
+    Mutant(
+        "memory: what is rare among translations is taken",
+        "localisation/memory.py",
+        "return sorted(numbers, key=self._worth.__getitem__, reverse=True)",
+        "return sorted(numbers, key=self._worth.__getitem__)",
+        (MEMORY,),
+    ),
+    Mutant(
+        "memory: markup counts for nothing where texts are compared",
+        "localisation/memory.py",
+        "else (part.raw,) for part",
+        "else (part.role,) for part",
+        (MEMORY,),
+    ),
+    Mutant(
+        "memory: the accelerator of another text is kept",
+        "localisation/memory.py",
+        "_spaced(without_accelerator(self._all[number].target)[0], like=segment)",
+        "_spaced(self._all[number].target, like=segment)",
+        (MEMORY,),
+    ),
+    Mutant(
+        "memory: letters do not decide",
+        "localisation/memory.py",
+        "key=lambda each: (by_letters(text, self._texts[each]), self._worth[each])",
+        "key=lambda each: self._worth[each]",
+        (MEMORY,),
+    ),
+    Mutant(
+        "memory: a message of which a machine made one form counts as finished",
+        "localisation/po.py",
+        "if number not in matches or matches[number].taken is None:",
+        "if not any(each.taken for each in matches.values()):",
+        (MEMORY,),
+    ),
+    Mutant(
+        "memory: all candidates are those of the first segment",
+        "localisation/xliff.py",
+        """said = f'ref="#{name}" similarity""",
+        """said = f'ref="#{own[0][0].unit.get("id")}" similarity""",
+        (MEMORY,),
+    ),
+    Mutant(
+        "memory: answers of the model go to the sentences before theirs",
+        "tasks/translation/remembering.py",
+        "asked = [each for each, match in zip(inputs, matches, strict=True) if not _is_taken(match)]",
+        "asked = list(inputs)",
+        (MEMORY_COMMAND,),
+    ),
+    Mutant(
+        "memory: what is taken is translated too",
+        "tasks/translation/filling.py",
+        "chunked((number for number in asked if number not in targets), _AT_ONCE)",
+        "chunked(asked, _AT_ONCE)",
+        (MEMORY_COMMAND,),
+    ),
+    Mutant(
+        "memory: of a TMX with two languages the wrong one is read",
+        "tasks/translation/remembering.py",
+        "(others[0] if target else None), target or",
+        "(there[0] if target else None), target or",
+        (MEMORY_COMMAND,),
+    ),
+    Mutant(
+        "memory: a file of another language is taken",
+        "tasks/translation/remembering.py",
+        "and not agree(own, asked):",
+        "and agree(own, asked):",
+        (MEMORY_COMMAND,),
+    ),
+    Mutant(
+        "a file's own language goes before the one that was asked for",
+        "cli/directions.py",
+        "if to is None and document is not None and user.languages:",
+        "if document is not None and user.languages:",
+        (MEMORY_COMMAND,),
+    ),
+)
+
 CONSTRAINED = (
     Mutant(
         "bans: what is forbidden makes the rest more probable",
@@ -4894,6 +4997,7 @@ MUTANTS = (
     *LETTERS,
     *COLUMNS,
     *CONSTRAINED,
+    *REMEMBERED,
     *CHOSEN,
     *WORTH_READING,
     *NATIVE,

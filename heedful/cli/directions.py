@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from heedful.cli.arguments import MaybeText
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
+    from heedful.localisation.documents import Document
     from heedful.tasks.translation.face import Translator
 
 
@@ -17,14 +19,36 @@ class DirectionOptions:
     """What a model that knows several languages or kinds of text is told of sentences."""
 
     to: MaybeText = None
-    """the language that is written, of a model that writes several"""
+    """the language that is written, of a model that writes several; unless given, a translators' file says it itself"""
     tags: tuple[str, ...] = ()
     """what else stands before the sources, as data.train.tags of the recipe, such as "<captions>" """
 
-    def of(self, user: object) -> Translator:
-        """A translator that is told so; `RecipeError` where it knows no such language or tag, or translates nothing."""
+    def of(self, user: object, *, document: Document | None = None) -> Translator:
+        """A translator that is told so, or into the language that a document says it is to be in.
+
+        Raises:
+            RecipeError: the model knows no such language or tag, or translates nothing.
+        """
         from heedful.tasks.translation.face import Translator
 
         if not isinstance(user, Translator):
             raise RecipeError("--to, --tags: belong to models that translate; leave them away")
-        return user.towards(self.to, tags=self.tags)
+        to = self.to
+        if to is None and document is not None and user.languages:
+            to = _said(document, user.languages)
+        return user.towards(to, tags=self.tags)
+
+
+def _said(document: Document, languages: Sequence[str]) -> str | None:
+    """Which of a model's languages a document says it is to be in, if it says any."""
+    from heedful.data.forms.languages import agree
+
+    said = document.languages.target
+    if said is None:
+        return None
+    exact = (each for each in languages if each.lower().replace("_", "-") == said.lower().replace("_", "-"))
+    found = next(exact, None) or next((each for each in languages if agree(each, said)), None)
+    if found is None:
+        known = ", ".join(languages)
+        raise RecipeError(f"{document.path}: is to be in {said!r}, and this model writes {known}; choose one with --to")
+    return found

@@ -14,7 +14,8 @@ from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
     from heedful.cli.translate import Arguments
-    from heedful.localisation.documents import Document
+    from heedful.localisation.documents import Document, Languages
+    from heedful.localisation.memory import TranslationMemory
     from heedful.tasks.translation.protecting import Protecting
 
 _SHOWN: Final = 5
@@ -28,14 +29,14 @@ class FillingOptions:
     retranslate: Literal["nothing", "review", "all"] = "nothing"
     """of a file: which translations are made anew: none, those to be reviewed (fuzzy ones), or all"""
     source_language: MaybeText = None
-    """of a TMX file: the language that is read, as in en or en-GB"""
+    """of a TMX file, also as --memory: the language that is read, as in en or en-GB"""
     target_language: MaybeText = None
-    """of a TMX file: the language that is written"""
+    """of a TMX file, also as --memory: the language that is written"""
 
-    def require_none(self) -> None:
-        """`RecipeError` where something was given, and there is no file that it could be said of."""
+    def require_none(self, *, memory: bool) -> None:
+        """`RecipeError` where something was given, and there is no file, or memory, that it could be said of."""
         for name in ("source_language", "target_language"):
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not None and not memory:
                 raise RecipeError(f"--{name.replace('_', '-')}: belongs to a TMX file; name one behind the run")
         if self.retranslate != "nothing":
             raise RecipeError("--retranslate: belongs to a file that has translations; name one behind the run")
@@ -46,12 +47,26 @@ class FillingOptions:
 
         return read_document(path, source=self.source_language, target=self.target_language)
 
-    def fill(self, document: Document, protecting: Protecting, *, output: Path | None) -> int:
+    def languages(self, document: Document | None, *, to: str | None) -> Languages:
+        """What is known of the languages of what is translated; `to` is the one that was asked for."""
+        from heedful.localisation.documents import Languages
+
+        said = document.languages if document else Languages()
+        return Languages(self.source_language or said.source, self.target_language or to or said.target)
+
+    def fill(
+        self,
+        document: Document,
+        protecting: Protecting,
+        *,
+        memory: TranslationMemory | None = None,
+        output: Path | None = None,
+    ) -> int:
         """Writes the document with its gaps filled, and says on standard error what became of it; the exit code."""
         from heedful.store import write_whole
         from heedful.tasks.translation.filling import fill
 
-        filled = fill(document, protecting, retranslate=self.retranslate)
+        filled = fill(document, protecting, retranslate=self.retranslate, memory=memory)
         if output is None:
             sys.stdout.buffer.write(filled.content)
             sys.stdout.flush()
@@ -91,5 +106,6 @@ def check(given: Arguments, found: Sequence[Path]) -> None:
         raise RecipeError(f"{path}: is no text that a terminal could show; name a file for it with -o")
     if given.output is not None and given.output.exists() and path.exists() and given.output.samefile(path):
         raise RecipeError(f"--output: {path} is read as well; choose another file")
-    if path.suffix.lower() != ".tmx" and (given.filling.source_language or given.filling.target_language):
+    named = given.filling.source_language or given.filling.target_language
+    if named and path.suffix.lower() != ".tmx" and not given.remembering.memory:
         raise RecipeError(f"--source-language, --target-language: {path} says its languages itself; leave them away")

@@ -17,6 +17,7 @@ from heedful.cli.directions import DirectionOptions
 from heedful.cli.filled import FillingOptions
 from heedful.cli.lines import STANDARD_INPUT, FileOptions
 from heedful.cli.options import SearchOptions
+from heedful.cli.remembering import MemoryOptions
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Arguments(FileOptions):
     protect: bool = False
     """keep placeholders (%s, {name}, tags, addresses, numbers) whatever the model does; always done in files"""
     filling: FillingOptions = field(default_factory=FillingOptions)
+    remembering: MemoryOptions = field(default_factory=MemoryOptions)
     batch_tokens: int = 4096
     """source tokens translated at one time, padding included"""
     step: MaybeInt = None
@@ -93,7 +95,9 @@ def run(arguments: Sequence[str]) -> int:
     keep_pages()
     document = given.filling.read(documents[0]) if documents else None
     inputs = None if document else _inputs(given)
-    translator = given.direction.of(given.computing.load(Translator, *runs, use="translates", step=given.step))
+    memory = given.remembering.read(given.filling.languages(document, to=given.direction.to))
+    model = given.computing.load(Translator, *runs, use="translates", step=given.step)
+    translator = given.direction.of(model, document=document)
     if given.annotate != "nothing":
         from heedful.tasks.translation.annotation import Marks
 
@@ -117,12 +121,18 @@ def run(arguments: Sequence[str]) -> int:
             tick=tick,
         )
         if document is not None:
-            return given.filling.fill(document, _protected(lines, given).protecting, output=given.output)
+            protecting = _protected(lines, given).protecting
+            return given.filling.fill(document, protecting, memory=memory, output=given.output)
         assert inputs is not None
         inputs = in_order(inputs, translator)
-        if given.protect:
-            return given.answer(_protected(lines, given), inputs, as_json=given.format == "jsonl")
-        return given.answer(lines, inputs, as_json=given.format == "jsonl")
+        model_lines = _protected(lines, given) if given.protect else lines
+        as_json = given.format == "jsonl"
+        if memory is None:
+            return given.answer(model_lines, inputs, as_json=as_json)
+        from heedful.tasks.translation.remembering import RememberedLines
+
+        remembered = RememberedLines(model_lines, memory, accelerators=given.protect)
+        return given.answer(remembered, inputs, as_json=as_json)
 
 
 def _weighed(config: GenerationConfig, given: Arguments) -> GenerationConfig:
@@ -148,10 +158,12 @@ def _check(given: Arguments, documents: Sequence[Path]) -> None:
     _check_terms(given)
     if given.protect or documents:
         _check_protected(given, "--protect" if not documents else str(documents[0]))
+    if given.remembering.memory:
+        _check_remembered(given, documents)
     if documents:
         filled.check(given, documents)
         return
-    given.filling.require_none()
+    given.filling.require_none(memory=bool(given.remembering.memory))
 
 
 def _check_terms(given: Arguments) -> None:
@@ -171,12 +183,27 @@ def _check_terms(given: Arguments) -> None:
         raise RecipeError(f"--n-best: {given.n_best} of {given.mbr} samples; give at most --mbr")
 
 
+def _check_remembered(given: Arguments, documents: Sequence[Path]) -> None:
+    """What has no meaning where translations are taken as they are, or is read and written."""
+    _refuse(given, "--memory", annotate=given.annotate != "nothing" and not documents)
+    if given.output is not None and given.output.exists():
+        for path in given.remembering.memory:
+            if path.exists() and given.output.samefile(path):
+                raise RecipeError(f"--output: {path} is read as well; choose another file")
+
+
 def _check_protected(given: Arguments, place: str) -> None:
     """What has no meaning where translations are put together."""
-    several = {"n_best": given.n_best > 1, "align": given.align, "replace_unknown": given.replace_unknown}
+    _refuse(given, place, replace_unknown=given.replace_unknown)
+
+
+def _refuse(given: Arguments, place: str, **others: bool) -> None:
+    """`RecipeError` where something is asked of translations that are not the model's alone, or one of `others`."""
+    several = {"n_best": given.n_best > 1, "align": given.align}
     begun = {"prefix": given.prefix is not None, "prefixes": given.prefixes is not None}
     held = {"constrain": bool(given.constrain), "input_format": given.input_format == "jsonl"}
-    for name, is_given in {**several, **begun, **held, "factors": given.factors is not None}.items():
+    told = {**several, **others, **begun, **held, "factors": given.factors is not None}
+    for name, is_given in told.items():
         if is_given:
             raise RecipeError(f"--{name.replace('_', '-')}: cannot be together with {place}; leave one of them away")
 

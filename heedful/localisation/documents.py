@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from heedful.localisation.encodings import Content
+from heedful.localisation.memory import NO_MATCHES, Match
 from heedful.localisation.segments import Segment
 
 State = Literal["untranslated", "review", "translated"]
@@ -51,6 +52,19 @@ class Edit:
     text: str
 
 
+@dataclass(frozen=True)
+class Languages:
+    """The languages of a file, as it writes them; None where it says nothing.
+
+    Attributes:
+        source: that of the texts.
+        target: that of their translations.
+    """
+
+    source: str | None = None
+    target: str | None = None
+
+
 class Document(ABC):
     """A file of units. It is read once; filling it gives new bytes and leaves it as it is.
 
@@ -78,12 +92,19 @@ class Document(ABC):
         """The units one after the other, for whoever needs each only once."""
         return iter(self.units)
 
+    @property
+    def languages(self) -> Languages:
+        """What the file says of its languages; nothing, by default."""
+        return Languages()
+
     @abstractmethod
-    def filled(self, targets: Mapping[int, Segment]) -> bytes:
+    def filled(self, targets: Mapping[int, Segment], matches: Mapping[int, Match] = NO_MATCHES) -> bytes:
         """The file with new translations, marked as unconfirmed where the format can say so.
 
         Args:
             targets: by the number of the unit, from 0.
+            matches: what a memory has for units. Translations that were taken from it are marked as finished; what is
+                only similar is shown beside its unit, as far as the format has a place for that.
 
         Raises:
             DataError: the encoding of the file has no way to write a letter of them.

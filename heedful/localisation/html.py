@@ -12,6 +12,7 @@ from typing import Final, Self, final
 
 from heedful.localisation.documents import Edit, TextDocument, Unit
 from heedful.localisation.encodings import Content, decoded, read_bytes
+from heedful.localisation.memory import NO_MATCHES, Match
 from heedful.localisation.segments import Code, Segment, codes
 
 _CHARSET: Final = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9._-]+)", re.IGNORECASE)
@@ -93,7 +94,7 @@ class Html(TextDocument):
         """Texts and attributes in the order in which they begin."""
         return self._units
 
-    def filled(self, targets: Mapping[int, Segment]) -> bytes:
+    def filled(self, targets: Mapping[int, Segment], matches: Mapping[int, Match] = NO_MATCHES) -> bytes:
         """Attributes first, since they stand in tags that are codes of texts."""
         values, texts = [], {}
         for number, target in targets.items():

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias, final
 from heedful.localisation.archives import Archive
 from heedful.localisation.documents import Document, Edit, TextDocument, Unit
 from heedful.localisation.encodings import Content
+from heedful.localisation.memory import NO_MATCHES, Match
 from heedful.localisation.segments import Code, Role, Segment
 from heedful.localisation.tags import Element
 
@@ -102,7 +103,7 @@ class Paragraphs(TextDocument):
         """Paragraphs with words, in the order in which they begin."""
         return self._units
 
-    def filled(self, targets: Mapping[int, Segment]) -> bytes:
+    def filled(self, targets: Mapping[int, Segment], matches: Mapping[int, Match] = NO_MATCHES) -> bytes:
         """Those inside of others go first, since they stand in what these keep."""
         edits: list[Edit] = []
         for number in sorted(targets, key=lambda each: (self._paragraphs[each].stop, -self._paragraphs[each].start)):
@@ -163,7 +164,7 @@ class Office(Document):
         """Member by member."""
         return self._units
 
-    def filled(self, targets: Mapping[int, Segment]) -> bytes:
+    def filled(self, targets: Mapping[int, Segment], matches: Mapping[int, Match] = NO_MATCHES) -> bytes:
         """The archive with other members; itself, where nothing is filled."""
         contents, first = {}, 0
         for name, member in self._members.items():

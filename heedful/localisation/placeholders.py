@@ -29,6 +29,8 @@ _PATTERNS: Final = (
 _TOKEN: Final = re.compile(
     "|".join(f"(?P<{name}_{number}>{pattern})" for number, (name, pattern) in enumerate(_PATTERNS))
 )
+_MARKING: Final = re.compile("[<&_~]")
+"""What every tag and every mark of an accelerator has."""
 _TAG_NAME: Final = re.compile(r"</?([\w.:-]+)")
 _ACCELERATOR: Final = re.compile(r"(?P<mark>[&~_])(?P<letter>[^\W\d_])")
 _FEW: Final = 4
@@ -147,6 +149,8 @@ def with_accelerator(segment: Segment, mark: str) -> Segment:
 
 def plain(segment: Segment) -> str:
     """What of a segment a model learns from or translates: its text with values, without markup and accelerator."""
+    if all(isinstance(part, str) and not _MARKING.search(part) for part in segment):
+        return " ".join("".join(map(str, segment)).split())
     bare, _ = without_accelerator(segment)
     shown = (part if isinstance(part, str) else part.value or " " * (part.name == BREAK) for part in scanned(bare))
     return " ".join("".join(shown).split())

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final, Self, final
 
 from heedful.errors import DataError
-from heedful.localisation.documents import Edit, State, TextDocument, Unit
+from heedful.localisation.documents import Edit, Languages, State, TextDocument, Unit
 from heedful.localisation.encodings import Content, decoded, read_bytes
+from heedful.localisation.memory import NO_MATCHES, Match
 from heedful.localisation.plurals import GERMANIC, Plurals, plurals
 from heedful.localisation.segments import Segment
 
@@ -20,6 +21,7 @@ _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"[ \t]*')
 _ESCAPE: Final = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _WRITTEN: Final = str.maketrans({"\\": r"\\", '"': r"\"", **{value: f"\\{name}" for name, value in _ESCAPES.items()}})
+_LANGUAGE: Final = re.compile(r"^Language:[ \t]*([A-Za-z][\w@.-]*)", re.MULTILINE)
 _CHARSET: Final = re.compile(rb"charset=([^\s\\\"]+)", re.IGNORECASE)
 _UNSAID: Final = "CHARSET"
 """What a template has in the place of an encoding."""
@@ -44,8 +46,16 @@ class _Entry:
     notes: list[str] = field(default_factory=list)
     before: int | None = None
     """Where what a message was before a change begins (`#|`), behind which no flags stand."""
+    first: int | None = None
+    """Where its comments begin."""
     words: dict[str, _Words] = field(default_factory=dict)
     forms: dict[int, _Words] = field(default_factory=dict)
+
+    @property
+    def begin(self) -> int:
+        """Where its first comment or string begins."""
+        starts = [words.start for words in self.words.values()]
+        return min(starts if self.first is None else [self.first, *starts])
 
     @property
     def is_header(self) -> bool:
@@ -91,16 +101,37 @@ class Po(TextDocument):
         """A message without plural, or a form of one."""
         return self._units
 
-    def filled(self, targets: Mapping[int, Segment]) -> bytes:
-        """Filled messages are marked as fuzzy."""
+    def filled(self, targets: Mapping[int, Segment], matches: Mapping[int, Match] = NO_MATCHES) -> bytes:
+        """Filled messages are marked as fuzzy; comments show what is similar.
+
+        A message of which all forms were taken from a memory is none, unless it was fuzzy before.
+        """
         edits: list[Edit] = []
         marked: dict[int, _Entry] = {}
         for number, target in targets.items():
             form = self._forms[number]
-            marked[form.entry.start] = form.entry
+            if number not in matches or matches[number].taken is None:
+                marked[form.entry.start] = form.entry
             edits.append(self._filled(form, "".join(part if isinstance(part, str) else part.raw for part in target)))
+        edits = [*self._comments(matches), *edits]
         edits += [edit for entry in marked.values() for edit in self._made_fuzzy(entry)]
         return self.edited([*edits, *(self._charset() if targets else ())])
+
+    @property
+    def languages(self) -> Languages:
+        """That of the header, of translations."""
+        found = _LANGUAGE.search(self.header)
+        return Languages(target=found[1] if found else None)
+
+    def _comments(self, matches: Mapping[int, Match]) -> Iterator[Edit]:
+        """A line before each message for what is similar, but no line that is there already."""
+        shown: dict[tuple[int, str], None] = {}
+        for number, match in matches.items():
+            entry = self._forms[number].entry
+            line = f"# {match.percent}%: {_string_of(match.source)} = {_string_of(match.target)}"
+            if match.taken is None and line[1:].strip() not in entry.notes:
+                shown[entry.begin, line] = None
+        return (Edit(place, place, f"{line}{self._line_end}") for place, line in shown)
 
     def _forms_of(self, entry: _Entry) -> Iterator[_Form]:
         if "msgid_plural" not in entry.words:
@@ -134,7 +165,7 @@ class Po(TextDocument):
 
     def _quoted(self, text: str) -> str:
         lines = text.splitlines(keepends=True) if "\n" in text[:-1] else [text]
-        strings = [f'"{line.translate(_WRITTEN)}"' for line in lines]
+        strings = list(map(_string_of, lines))
         return self._line_end.join(['""', *strings] if len(strings) > 1 else strings)
 
     @property
@@ -160,6 +191,11 @@ class Po(TextDocument):
         found = re.compile(f"charset={_UNSAID}").search(self.content.text, words.start, words.stop)
         if found is not None:
             yield Edit(found.start(), found.end(), "charset=UTF-8")
+
+
+def _string_of(text: str) -> str:
+    """A text as one string of a PO."""
+    return f'"{text.translate(_WRITTEN)}"'
 
 
 def _source(form: _Form, rule: Plurals) -> str:
@@ -208,6 +244,8 @@ def _complete(entry: _Entry, place: str) -> _Entry:
 
 
 def _comment(entry: _Entry, line: str, start: int, stop: int) -> None:
+    if entry.first is None and not line.startswith("#~"):
+        entry.first = start
     if line.startswith("#,"):
         entry.flags += [flag.strip() for flag in line[2:].split(",")]
         entry.flag_end = stop

@@ -10,6 +10,7 @@ from typing import Final, Self, final
 from heedful.errors import DataError
 from heedful.localisation.documents import Edit, TextDocument, Unit
 from heedful.localisation.encodings import Content, decoded, read_bytes
+from heedful.localisation.memory import NO_MATCHES, Match
 from heedful.localisation.segments import Segment
 
 _CUE: Final = re.compile(
@@ -52,7 +53,7 @@ class Srt(TextDocument):
         """A subtitle each; one that says nothing is not translatable."""
         return self._units
 
-    def filled(self, targets: Mapping[int, Segment]) -> bytes:
+    def filled(self, targets: Mapping[int, Segment], matches: Mapping[int, Match] = NO_MATCHES) -> bytes:
         """Texts are replaced."""
         edits = []
         for number, target in targets.items():

@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Final, Self, final
 
 from heedful.errors import DataError
-from heedful.localisation.documents import Edit, State, TextDocument, Unit
+from heedful.localisation.documents import Edit, Languages, State, TextDocument, Unit
 from heedful.localisation.encodings import Content
 from heedful.localisation.inline import TMX, is_filled, written
+from heedful.localisation.memory import NO_MATCHES, Match
 from heedful.localisation.segments import Segment
 from heedful.localisation.tags import Element, elements, read_xml, root
 
 _MACHINE: Final = "heedful"
 """Who is said to have made a variant that was filled (`creationid`)."""
+_TAKEN: Final = "heedful-memory"
+"""Who is said to have made one that was taken from a memory."""
 
 
 @final
@@ -66,11 +69,19 @@ class Tmx(TextDocument):
         """The units as they are found; none is kept, so a memory may be long."""
         return map(self._unit, self._find())
 
-    def filled(self, targets: Mapping[int, Segment]) -> bytes:
-        """Filled variants say that heedful made them."""
-        return self.edited(
-            edit for number, target in targets.items() for edit in self._fill(self._places[number], written(target))
-        )
+    def filled(self, targets: Mapping[int, Segment], matches: Mapping[int, Match] = NO_MATCHES) -> bytes:
+        """Filled variants say that heedful made them, or took them from a memory; what is similar has no place."""
+        edits: list[Edit] = []
+        for number, target in targets.items():
+            taken = number in matches and matches[number].taken is not None
+            maker = _TAKEN if taken else _MACHINE
+            edits += self._fill(self._places[number], written(target), maker=maker)
+        return self.edited(edits)
+
+    @property
+    def languages(self) -> Languages:
+        """Those that were asked for."""
+        return Languages(*self._languages)
 
     @cached_property
     def _places(self) -> Sequence[_Place]:
@@ -100,7 +111,7 @@ class Tmx(TextDocument):
             tuple(note.text.strip() for note in (*place.unit.all("note"), *place.source.all("note"))),
         )
 
-    def _fill(self, place: _Place, raw: str) -> Iterator[Edit]:
+    def _fill(self, place: _Place, raw: str, *, maker: str) -> Iterator[Edit]:
         text, last = self.content.text, list(place.unit.all("tuv"))[-1]
         if place.target is None:
             before = text[place.unit.inside : last.start]
@@ -110,13 +121,13 @@ class Tmx(TextDocument):
             yield Edit(
                 last.stop,
                 last.stop,
-                f'{gap}<{prefix}tuv {attribute}="{self._languages[1]}" creationid="{_MACHINE}">'
+                f'{gap}<{prefix}tuv {attribute}="{self._languages[1]}" creationid="{maker}">'
                 f"<{prefix}seg>{raw}</{prefix}seg></{prefix}tuv>",
             )
             return
         there = place.target.attributes.get("creationid")
         behind = place.target.start + 1 + len(place.target.tag)
-        yield (Edit(there.start, there.stop, _MACHINE) if there else Edit(behind, behind, f' creationid="{_MACHINE}"'))
+        yield (Edit(there.start, there.stop, maker) if there else Edit(behind, behind, f' creationid="{maker}"'))
         seg = _seg(place.target)
         if seg.is_single:
             yield Edit(text.rindex("/", seg.start, seg.stop), seg.stop, f">{raw}</{seg.tag}>")
@@ -157,7 +168,8 @@ def languages(text: str, *, most: int = 1000) -> list[str]:
     """The languages of the first units, those of most units first."""
     found: Counter[str] = Counter()
     for number, unit in enumerate(elements(text, ("tu",))):
-        found.update({variant.get("xml:lang") or variant.get("lang") or "" for variant in unit.all("tuv")})
+        said = (variant.get("xml:lang") or variant.get("lang") or "" for variant in unit.all("tuv"))
+        found.update(dict.fromkeys(said, 1))
         if number >= most:
             break
     return [language for language, _ in found.most_common() if language]

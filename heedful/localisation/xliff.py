@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import ClassVar, Final, final
+from xml.sax.saxutils import quoteattr
 
 from heedful.errors import DataError
-from heedful.localisation.documents import Edit, State, TextDocument, Unit
+from heedful.localisation.documents import Edit, Languages, State, TextDocument, Unit
 from heedful.localisation.encodings import Content
 from heedful.localisation.inline import XLIFF_1, XLIFF_2, Inline, is_filled, written
+from heedful.localisation.memory import NO_MATCHES, Match
 from heedful.localisation.segments import Segment
-from heedful.localisation.tags import Element, elements, read_xml, root
+from heedful.localisation.tags import Element, elements, escaped, read_xml, root
 
 _REVIEW: Final = "needs-review-translation"
 _UNSURE: Final = frozenset(
@@ -22,6 +25,10 @@ _UNSURE: Final = frozenset(
 """States of a target of XLIFF 1.2 that nobody has confirmed."""
 _MACHINE: Final = "heedful:machine"
 """The `subState` of a segment of XLIFF 2 that was filled: its states have no word for what is to be reviewed."""
+_TAKEN: Final = "heedful:memory"
+"""That of one whose translation was taken from a memory."""
+_MATCHES: Final = "urn:oasis:names:tc:xliff:matches:2.0"
+"""The module of XLIFF 2 for what is similar (section 5.1, Translation Candidates)."""
 
 
 @final
@@ -49,6 +56,8 @@ class Xliff(TextDocument):
     """
 
     inline: ClassVar[Inline]
+    attributes: ClassVar[tuple[str, str]]
+    """The names of those that say the languages of source and target."""
 
     def __init__(self, content: Content, path: Path) -> None:
         super().__init__(content, path)
@@ -71,11 +80,22 @@ class Xliff(TextDocument):
         """Segments."""
         return self._units
 
-    def filled(self, targets: Mapping[int, Segment]) -> bytes:
-        """Filled segments are marked as to be reviewed."""
-        return self.edited(
-            edit for number, target in targets.items() for edit in self._fill(self._places[number], written(target))
-        )
+    def filled(self, targets: Mapping[int, Segment], matches: Mapping[int, Match] = NO_MATCHES) -> bytes:
+        """Filled segments are marked as to be reviewed, and what is similar stands beside them."""
+        edits: list[Edit] = []
+        for number, target in targets.items():
+            taken = number in matches and matches[number].taken is not None
+            edits += self._fill(self._places[number], written(target), taken=taken)
+        similar = {number: match for number, match in matches.items() if match.taken is None}
+        return self.edited([*edits, *self._beside(similar)])
+
+    @property
+    def languages(self) -> Languages:
+        """Those that are said of the first segment."""
+        first = next(iter(self._places), None)
+        if first is None:
+            return Languages()
+        return Languages(*(first.unit.inherited(name) or None for name in self.attributes))
 
     @abstractmethod
     def _find(self, text: str) -> Iterator[_Place]: ...
@@ -84,7 +104,11 @@ class Xliff(TextDocument):
     def _state(self, place: _Place) -> State: ...
 
     @abstractmethod
-    def _fill(self, place: _Place, raw: str) -> Iterator[Edit]: ...
+    def _fill(self, place: _Place, raw: str, *, taken: bool) -> Iterator[Edit]: ...
+
+    @abstractmethod
+    def _beside(self, matches: Mapping[int, Match]) -> Iterator[Edit]:
+        """What is shown of similar texts, but nothing that is there already."""
 
     def _unit(self, place: _Place) -> Unit:
         text, target = self.content.text, None
@@ -103,11 +127,13 @@ class Xliff(TextDocument):
 
     def _new(self, place: _Place, raw: str, attributes: str) -> Edit:
         """A target behind the source, on a line of its own where the source has one."""
-        source = place.source
-        before = self.content.text[place.unit.inside : source.start]
-        gap = before[len(before.rstrip()) :]
-        prefix = source.tag.removesuffix("source")
+        prefix, gap = _prefix(place), self._gap(place)
         return Edit(place.behind, place.behind, f"{gap}<{prefix}target{attributes}>{raw}</{prefix}target>")
+
+    def _gap(self, place: _Place) -> str:
+        """The white space before a source."""
+        before = self.content.text[place.unit.inside : place.source.start]
+        return before[len(before.rstrip()) :]
 
     def _over(self, target: Element, raw: str) -> Iterator[Edit]:
         """What a target holds becomes something else."""
@@ -130,6 +156,7 @@ class Xliff1(Xliff):
     """Version 1.2: a `trans-unit` each; one that is segmented keeps its `mrk` elements."""
 
     inline = XLIFF_1
+    attributes = ("source-language", "target-language")
 
     def _find(self, text: str) -> Iterator[_Place]:
         for unit in elements(text, ("trans-unit",)):
@@ -146,14 +173,28 @@ class Xliff1(Xliff):
         state = place.target.get("state")
         return "review" if state in _UNSURE or (place.unit.get("approved") == "no" and state is None) else "translated"
 
-    def _fill(self, place: _Place, raw: str) -> Iterator[Edit]:
+    def _fill(self, place: _Place, raw: str, *, taken: bool) -> Iterator[Edit]:
         if place.unit.get("approved") == "yes":
             yield self._set(place.unit, "approved", "no")
+        state, qualifier = ("translated", "exact-match") if taken else (_REVIEW, "mt-suggestion")
         if place.target is None:
-            yield self._new(place, raw, f' state="{_REVIEW}"')
+            yield self._new(place, raw, f' state="{state}"' + f' state-qualifier="{qualifier}"' * taken)
             return
-        yield self._set(place.target, "state", _REVIEW)
+        yield self._set(place.target, "state", state)
+        if taken or place.target.get("state-qualifier") is not None:
+            yield self._set(place.target, "state-qualifier", qualifier)
         yield from self._over(place.target, raw)
+
+    def _beside(self, matches: Mapping[int, Match]) -> Iterator[Edit]:
+        for number, match in matches.items():
+            place = self._places[number]
+            prefix, behind = _prefix(place), place.target.stop if place.target else place.behind
+            pair = _pair(match, prefix)
+            if pair in self.content.text[place.unit.start : place.unit.stop]:
+                continue
+            said = f'match-quality="{match.percent}%" origin={quoteattr(match.approved.origin)}'
+            alternative = f"<{prefix}alt-trans {said}>{pair}</{prefix}alt-trans>"
+            yield Edit(behind, behind, f"{self._gap(place)}{alternative}")
 
 
 @final
@@ -161,6 +202,7 @@ class Xliff2(Xliff):
     """Version 2: the segments of a `unit`; what is `ignorable` is none."""
 
     inline = XLIFF_2
+    attributes = ("srcLang", "trgLang")
 
     def _find(self, text: str) -> Iterator[_Place]:
         for unit in elements(text, ("unit",)):
@@ -174,13 +216,62 @@ class Xliff2(Xliff):
         machine = place.unit.get("subState") == _MACHINE
         return "review" if machine or place.unit.get("state") == "initial" else "translated"
 
-    def _fill(self, place: _Place, raw: str) -> Iterator[Edit]:
+    def _fill(self, place: _Place, raw: str, *, taken: bool) -> Iterator[Edit]:
         yield self._set(place.unit, "state", "translated")
-        yield self._set(place.unit, "subState", _MACHINE)
+        yield self._set(place.unit, "subState", _TAKEN if taken else _MACHINE)
         if place.target is None:
             yield self._new(place, raw, "")
         else:
             yield from self._over(place.target, raw)
+
+    def _beside(self, matches: Mapping[int, Match]) -> Iterator[Edit]:
+        """Candidates stand before all segments of a unit, and name theirs."""
+        units: dict[int, list[tuple[_Place, Match]]] = {}
+        for number, match in matches.items():
+            unit = self._places[number].unit.parent
+            assert unit is not None, "segments were found in units"
+            units.setdefault(unit.start, []).append((self._places[number], match))
+        for own in units.values():
+            yield from self._candidates(own)
+
+    def _candidates(self, own: Sequence[tuple[_Place, Match]]) -> Iterator[Edit]:
+        """Those of one unit; segments without a name get one."""
+        unit = own[0][0].unit.parent
+        assert unit is not None
+        whole, written = self.content.text[unit.start : unit.stop], ""
+        there = next((each for each in unit.all("matches") if not each.is_single), None)
+        tag = there.tag.removesuffix("matches") if there else "mtc:"
+        names = (name for number in count(1) if f'"{(name := f"heedful-{number}")}"' not in whole)
+        for place, match in own:
+            prefix = _prefix(place)
+            pair = _pair(match, prefix)
+            if pair in whole:
+                continue
+            name = place.unit.get("id") or next(names)
+            if place.unit.get("id") != name:
+                yield self._set(place.unit, "id", name)
+            said = f'ref="#{name}" similarity="{match.percent}" origin={quoteattr(match.approved.origin)}'
+            written += f"{self._gap(place)}<{tag}match {said}>{pair}</{tag}match>"
+        if not written:
+            return
+        if there is not None:
+            yield Edit(there.inside_stop, there.inside_stop, written)
+            return
+        first = own[0][0]
+        before = self.content.text[unit.inside : first.unit.start]
+        gap = before[len(before.rstrip()) :]
+        yield Edit(unit.inside, unit.inside, f'{gap}<mtc:matches xmlns:mtc="{_MATCHES}">{written}{gap}</mtc:matches>')
+
+
+def _prefix(place: _Place) -> str:
+    """What stands before the names of elements, as in `x:`."""
+    return place.source.tag.removesuffix("source")
+
+
+def _pair(match: Match, prefix: str) -> str:
+    """A similar text and its translation, as elements."""
+    source, target = escaped(match.source), escaped(match.target)
+    return f"<{prefix}source>{source}</{prefix}source><{prefix}target>{target}</{prefix}target>"
 
 
 def _notes(unit: Element) -> Iterator[Element]:

@@ -32,6 +32,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.calibrate": ("translation",),
     "cli.filter": ("translation",),
     "cli.directions": ("translation",),
+    "cli.remembering": ("translation",),
     "cli.score": ("translation",),
     "cli.rerank": ("translation", "language"),
     "cli.align": ("translation",),

@@ -245,6 +245,12 @@ def code_of(word: str) -> Language:
     return Language(code if code in NAMES else "")
 
 
+def agree(one: str, other: str) -> bool:
+    """Whether two tags, such as `de`, `deu` and `de-AT`, name one language, whatever their regions."""
+    first, second = (tag.lower().replace("_", "-").partition("-")[0] for tag in (one, other))
+    return first == second or (bool(code_of(first)) and code_of(first) == code_of(second))
+
+
 def guessed(texts: Iterable[str]) -> Language:
     """The language that most of some texts are in; unknown where that cannot be told."""
     together = " ".join(texts)

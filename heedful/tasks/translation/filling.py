@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, final
 
 from heedful.localisation.documents import Document, State, Unit
+from heedful.localisation.memory import Match, TranslationMemory
 from heedful.localisation.placeholders import plain
 from heedful.localisation.segments import Segment
 from heedful.tasks.faces import chunked
@@ -36,6 +37,7 @@ class Filled:
         placeholders: that what was translated has.
         lost: how many of these its translations lack.
         left: places and names of those that were not translated.
+        matches: what a memory had for those that were to be translated; None where none was asked.
     """
 
     content: bytes
@@ -45,45 +47,64 @@ class Filled:
     placeholders: int
     lost: int
     left: Sequence[str]
+    matches: Sequence[Match] | None = None
 
     @property
     def told(self) -> Iterator[str]:
         """What became of the document, in lines."""
         done = self.asked - self.ways[Way.LOST]
         yield f"{done:,} of {self.units:,} units translated, {self.units - self.asked:,} left as they were"
+        if self.matches is not None:
+            taken = sum(match.taken is not None for match in self.matches)
+            similar, strange = len(self.matches) - taken, self.asked - len(self.matches)
+            yield f"memory: {taken:,} units taken from it, {similar:,} similar to a text of it, {strange:,} to none"
         yield f"placeholders written: {self.placeholders:,}, lost: {self.lost:,}"
         for way in (Way.COPIED, Way.PLACED, Way.PIECES, Way.LOST):
             if self.ways[way]:
                 yield f"{self.ways[way]:,} of {self.asked:,} units: {way.value}"
 
 
-def fill(document: Document, protecting: Protecting, *, retranslate: Retranslate = "nothing") -> Filled:
+def fill(
+    document: Document,
+    protecting: Protecting,
+    *,
+    retranslate: Retranslate = "nothing",
+    memory: TranslationMemory | None = None,
+) -> Filled:
     """Translates what a document lacks; everything else in it stays as it is.
 
     Args:
         document: to be filled.
         protecting: what translates its segments.
         retranslate: which translations that are there are made anew too.
+        memory: approved translations, which are taken where they are of the same text, and shown where of a similar
+            one, as far as the format has a place for that.
     """
     possible = [number for number, unit in enumerate(document.units) if unit.translatable and plain(unit.source)]
     asked = [number for number in possible if document.units[number].state in _STATES[retranslate]]
     before = _before(possible, document.units, count=protecting.translator.context)
+    sources = {number: document.units[number].source for number in asked}
+    matches: dict[int, Match] = {}
+    if memory is not None:
+        looked = ((each, memory.find(sources[each], accelerators=document.accelerators)) for each in asked)
+        matches = {number: match for number, match in looked if match is not None}
+    targets: dict[int, Segment] = {number: match.taken for number, match in matches.items() if match.taken is not None}
     found: dict[int, Outcome] = {}
-    for numbers in chunked(asked, _AT_ONCE):
+    for numbers in chunked((number for number in asked if number not in targets), _AT_ONCE):
         outcomes = protecting.all(
-            [document.units[each].source for each in numbers],
+            [sources[each] for each in numbers],
             accelerators=document.accelerators,
             before=[before[each] for each in numbers],
         )
         found.update(zip(numbers, outcomes, strict=True))
-    targets: dict[int, Segment] = {
-        number: outcome.target for number, outcome in found.items() if outcome.target is not None
-    }
+    targets |= {number: outcome.target for number, outcome in found.items() if outcome.target is not None}
     written = sum(outcome.placeholders for outcome in found.values())
     lost = sum(outcome.lost for outcome in found.values())
     left = [_called(document.units[number]) for number in asked if number not in targets]
     ways = Counter(outcome.way for outcome in found.values())
-    return Filled(document.filled(targets), len(possible), len(asked), ways, written, lost, left)
+    content = document.filled(targets, matches)
+    told = None if memory is None else list(matches.values())
+    return Filled(content, len(possible), len(asked), ways, written, lost, left, told)
 
 
 def _before(numbers: Sequence[int], units: Sequence[Unit], *, count: int) -> Mapping[int, Sequence[Segment]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from heedful.data.forms.languages import Language, Telling, code_of, guessed
+from heedful.data.forms.languages import Language, Telling, agree, code_of, guessed
 from heedful.data.forms.naming import named, plain_suffix
 
 SENTENCES = {
@@ -54,6 +54,22 @@ def test_a_sentence_tells_its_language(code: str) -> None:
 def test_what_cannot_be_told_is_unknown(text: str) -> None:
     assert not guessed([text])
     assert str(Language()) == "an unknown language"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("de", "de-AT", True),
+        ("deu", "de_DE", True),
+        ("pt-BR", "pt-PT", True),
+        ("de", "den", False),
+        ("xx", "xx-YY", True),
+        ("xx", "yy", False),
+        ("en", "", False),
+    ],
+)
+def test_tags_agree_whatever_their_regions(one: str, other: str, same: bool) -> None:
+    assert agree(one, other) == agree(other, one) == same
 
 
 def test_two_languages_are_told_apart_by_words_of_one_alone() -> None:
