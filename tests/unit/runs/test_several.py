@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -154,6 +155,30 @@ def test_commands_are_told_the_direction(folder: Path, told: list[str], capsys: 
     assert "say which of them, with --to" in capsys.readouterr().err
     assert main(["evaluate", run, "--to", "de"]) == 2
     assert "--to, --tags: belong to" in capsys.readouterr().err
+
+
+def test_one_run_translates_and_judges(
+    folder: Path, translator: Translator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(folder / "run")
+    words = ["rerank", run, "--to", "de", "--reverse", run, "--text", "one two three"]
+    assert main([*words, "--source-language", "en", "--beam", "3", "--format", "jsonl", "--n-best", "3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["translation"] == "eins zwei drei"
+    for each in found["candidates"]:
+        (back,) = translator.towards("en").score([(each["text"], "one two three")])
+        assert each["reverse"] == pytest.approx(back.log_probability, abs=1e-3)
+    for other, complaint in (
+        (
+            words,
+            "is the run that translates; give one of the other direction, or, if it writes several languages, --so",
+        ),
+        ([*words, "--source-language", "it"], "it: is no language that this model can be asked for"),
+        (["rerank", "--reverse", run, "--input", "-"], "writes de, en, fr; say which of them the sources are in, with"),
+        (["rerank", run, "--reverse", run, "--source-language", "en", "--text", "one"], "say which of them, with --to"),
+    ):
+        assert main([*other, *(["--beam", "2"] if run in other[1:2] else [])]) == 2
+        assert complaint in capsys.readouterr().err
 
 
 def test_each_text_is_scored_by_itself(folder: Path, told: list[str], capsys: pytest.CaptureFixture[str]) -> None:
