@@ -36,7 +36,7 @@ class Arguments:
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful calibrate")
-    reader = given.text.reader() if given.text.named else None
+    reader = given.text.named_reader()
 
     from heedful.runs.device import keep_pages
     from heedful.runs.load import open_run, require_task

@@ -18,7 +18,7 @@ from heedful.metrics.bootstrap import Interval, PairedTest, Sampling, intervals,
 from heedful.metrics.metric import Metric
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.exam import Exam
-from heedful.tasks.facts import Facts, differences, kinds
+from heedful.tasks.facts import Facts, differences, kinds, tables_of
 from heedful.version import __version__
 
 NONE: Final = "-"
@@ -270,7 +270,7 @@ class Comparison(ABC):
         ]
         notes += self.remarks()
         if besides := [key for key in self.differences if not key.startswith(self.free)]:
-            notes.append(f"besides {self.subject}, the recipes differ in {', '.join(besides)}")
+            notes.append(f"besides {self.subject}, the recipes differ in {', '.join(tables_of(besides))}")
         return notes
 
     def is_alike(self, report: Report) -> bool:

@@ -181,6 +181,41 @@ def test_one_run_translates_and_judges(
         assert complaint in capsys.readouterr().err
 
 
+def test_one_of_one_language_is_measured_beside_one_of_several(
+    folder: Path, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (folder / "recipe.toml").read_text()
+    (folder / "one.toml").write_text(
+        f'output = "{folder / "one"}"\ndata.train = {{ source = "all.en", target = "all.de" }}\n'
+        f'data.validation = {{ source = "some.en", target = "some.de" }}\n{text[text.index("[tokenizer]") :]}'
+    )
+    train(load_recipe(folder / "one.toml", ["--training.steps", "150", "--training.evaluate_every", "50"]))
+    capsys.readouterr()
+    runs, sides = [str(folder / name) for name in ("one", "run")], ["--source", str(folder / "some.en"), "--target"]
+    words = ["compare", *runs, *sides, str(folder / "some.de"), "--samples", "2"]
+    assert main([*words, "--to", "de"]) == 0
+    found = capsys.readouterr().out
+    rows = [line.split() for line in found.splitlines() if "transformer" in line]
+    assert [Path(row[0]).name for row in rows] == ["one", "run"]
+    assert min(float(row[-5]) for row in rows) > 90, "chrF"
+    differing = next(line for line in found.splitlines() if "the recipes differ in" in line)
+    assert "data.train, " in differing and "data.train." not in differing
+    assert main(words) == 2
+    assert "writes de, en, fr: say which of them, with --to" in capsys.readouterr().err
+    assert main([*words, "--to", "de", "--tags", "<web>"]) == 2
+    assert "<web>: no tag of this vocabulary (it has: none)" in capsys.readouterr().err
+
+
+def test_a_direction_that_means_nothing_is_told(
+    folder: Path, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(folder / "run")
+    assert main(["calibrate", run, "--to", "fr"]) == 2
+    assert "--to, --tags: belong to --source and --target or --data" in capsys.readouterr().err
+    assert main(["translate", run, "--to", "de", "--tags", "<2fr>", "--text", "one"]) == 2
+    assert "--tags: <2fr> asks for a language; leave it away, and say --to fr" in capsys.readouterr().err
+
+
 def test_each_text_is_scored_by_itself(folder: Path, told: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(folder / "run"), "--samples", "10"]) == 0
     out = capsys.readouterr().out
