@@ -35,6 +35,7 @@ from heedful.tasks.faces import Asked, Face, Unread, in_batches
 from heedful.tasks.inspecting import Scope
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
+from heedful.tasks.translation.annotation import Marks
 from heedful.tasks.translation.confidence import Confidence
 from heedful.tasks.translation.directions import languages_of
 from heedful.tasks.translation.glossary import Term, shared_out
@@ -164,7 +165,8 @@ class Translator(Face):
         """Translates sentences, in their order; inside, long ones first and many at a time.
 
         A sentence that is longer than the model reads is translated in parts (`heedful.data.parts`), which are joined
-        as they are in it; of a part that is too long and cannot be split the end is not read (`Translation.cut`).
+        as they are in it; of a part that is too long and cannot be split the end is not read (`Translation.cut`). Terms
+        that are annotated in it (`Annotation`) stay in one part.
 
         Args:
             sentences: one string each; an empty one gives an empty translation.
@@ -400,7 +402,7 @@ class Translator(Face):
 
     def _parts(self, sentence: str) -> list[_Part]:
         whole = self._part(sentence)
-        found = parts(sentence, self._fits) if whole.cut else []
+        found = parts(sentence, self._fits, whole=Marks().annotated) if whole.cut else []
         return [whole] if len(found) < 2 else [self._part(part.strip()) for part in found]
 
     def _part(self, text: str) -> _Part:
