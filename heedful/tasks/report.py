@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
@@ -101,8 +101,12 @@ class Report(ABC):
     def content(self) -> dict[str, Any]:
         """Alone, as JSON has it."""
 
-    def page(self) -> str:
-        """Answers that are worth looking at, as a web page, where a task understands `Asking.paged`."""
+    def page(self, tick: Callable[[int, int | None], None] = lambda _, __: None) -> str:
+        """Answers that are worth looking at, as a web page, where a task understands `Asking.paged`.
+
+        Args:
+            tick: told how many examples to learn from have been read, and how many will be, None before that is known.
+        """
         raise NotImplementedError("this task has no page of its answers")
 
     @final
