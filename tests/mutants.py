@@ -512,8 +512,8 @@ ATTENTION = (
     Mutant(
         "the tree grows from the wrong beam",
         "generation/tree.py",
-        "self._live = live",
-        "self._live = live[::-1]",
+        "= sorted(live, key=lambda number: -self.nodes[number].total)",
+        "= live[::-1]",
         (f"{TREE}::test_the_tree_holds_what_was_ranked",),
     ),
     Mutant(

@@ -22,7 +22,7 @@ from heedful.data.parts import parts
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypotheses, Hypothesis
-from heedful.generation.search import Beam, Search
+from heedful.generation.search import Search
 from heedful.generation.start import Looked
 from heedful.inspection.capture import places as attentions_of
 from heedful.inspection.record import Axis, Record
@@ -32,7 +32,7 @@ from heedful.recipes.directed import language_tag
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.faces import Asked, Face, Unread, in_batches
-from heedful.tasks.inspecting import Scope
+from heedful.tasks.inspecting import Scope, widened
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
 from heedful.tasks.translation.annotation import Marks
@@ -336,9 +336,7 @@ class Translator(Face):
         """See `inspect`; of a sentence that is longer than the model reads the first part is looked at."""
         search, parts = self.search, self._parts(asked.source)
         if asked.beam is not None:
-            if not isinstance(search, Beam):
-                raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
-            search = replace(search, width=asked.beam)
+            search = widened(search, asked.beam)
         if len(parts) > 1:
             asked.say(f"the text is longer than the model reads: this is the first of its {len(parts)} parts")
         return self.inspect(parts[0].text, asked.target, search=search, scope=asked.scope)
