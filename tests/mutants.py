@@ -516,8 +516,8 @@ ATTENTION = (
     Mutant(
         "the tree grows from the wrong beam",
         "generation/tree.py",
-        "self._live = live",
-        "self._live = live[::-1]",
+        "= sorted(live, key=lambda number: -self.nodes[number].total)",
+        "= live[::-1]",
         (f"{TREE}::test_the_tree_holds_what_was_ranked",),
     ),
     Mutant(
@@ -4299,8 +4299,8 @@ IN_DOCUMENTS = (
     Mutant(
         "documents: parts follow what the sentence follows",
         "tasks/translation/face.py",
-        "readable(part, seen[max(0, at - self.context) : at])",
-        "readable(part, before(sentence))",
+        "readable(seen[at], seen[max(0, at - self.context) : at])",
+        "readable(seen[at], before(sentence))",
         (IN_ORDER,),
     ),
     Mutant(

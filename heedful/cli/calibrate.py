@@ -36,7 +36,7 @@ class Arguments:
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful calibrate")
-    reader = given.text.reader() if given.text.named else None
+    reader = given.text.named_reader()
 
     from heedful.data.context import in_context
     from heedful.runs.device import keep_pages
@@ -51,16 +51,16 @@ def run(arguments: Sequence[str]) -> int:
     weights = read_manifest(given.run).files.get(MODEL)
     if weights is None:
         raise RunError(f"{given.run}: is not trained to its end, and its model will be another one; train it first")
-    if reader is None:
-        reader = opened.recipe.data.reader("validation")
-    sentences = opened.recipe.data.sentences
-    known = in_context(reader, sentences=sentences) if given.text.named else reader  # a recipe's have theirs
+    data = opened.recipe.data
+    known = data.reader("validation") if reader is None else in_context(reader, sentences=data.sentences)
     pairs = [pair for pair in known if pair.source and pair.target]
     if len(pairs) > given.sentences:  # spread over the text, which may be in an order
         pairs = [pairs[place * len(pairs) // given.sentences] for place in range(given.sentences)]
     keep_pages()
     translator = given.computing.load(Translator, given.run, use="translates")
-    say(f"translating {len(pairs):,} sentences of {' and '.join(map(str, reader.paths))}")
+    say(
+        f"translating {len(pairs):,} sentences of {' and '.join(map(str, (reader or data.reader('validation')).paths))}"
+    )
     learned = calibrate(translator, pairs, weights=weights, batch_tokens=given.batch_tokens)
     with writing(given.run / FILE, "run"):
         write_json(given.run / FILE, learned.confidence.model_dump())

@@ -23,6 +23,13 @@ class DirectionOptions:
     tags: tuple[str, ...] = ()
     """what else stands before the sources, as data.train.tags of the recipe, such as "<captions>" """
 
+    def __post_init__(self) -> None:
+        if self.tags:
+            from heedful.tasks.translation.directions import languages_of
+
+            if asked := languages_of(self.tags):
+                raise RecipeError(f"--tags: <2{asked[0]}> asks for a language; leave it away, and say --to {asked[0]}")
+
     def of(self, user: object, *, document: Document | None = None) -> Translator:
         """A translator that is told so, or into the language that a document says it is to be in.
 

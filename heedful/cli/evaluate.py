@@ -93,8 +93,12 @@ def _examine(given: Arguments, opened: Run[Any, Any] | None) -> None:
         with writing(given.output, "--output"):
             given.output.write_text("".join(f"{line}\n" for line in exam.lines(first.answers)), encoding="utf-8")
     if given.page is not None:
+        from heedful.cli.progress import Counting
+
+        with Counting("reading text for training") as tick:
+            page = first.page(tick)
         with writing(given.page, "--page"):
-            given.page.write_text(first.page(), encoding="utf-8")
+            given.page.write_text(page, encoding="utf-8")
         say(f"written: {given.page}")
     others = [] if given.against is None else [_second(given.against, first, given=given, kind=kind)]
     if given.format == "json":

@@ -164,10 +164,19 @@ class TextOptions:
     fields source and target"""
     direction: DirectionOptions = field(default_factory=DirectionOptions)
 
-    @property
-    def named(self) -> bool:
-        """Whether any text was named at all."""
-        return not (self.source is None and self.target is None and self.data is None)
+    def named_reader(self) -> Reader[Pair] | None:
+        """`reader` where a text was named at all; otherwise None, and the recipe's texts are meant.
+
+        Raises:
+            RecipeError: too much was named, or a direction without a text.
+        """
+        if self.source is self.target is self.data is None:
+            if self.direction != DirectionOptions():
+                raise RecipeError(
+                    "--to, --tags: belong to --source and --target or --data; the recipe's texts say theirs"
+                )
+            return None
+        return self.reader()
 
     def reader(self) -> Reader[Pair]:
         """The parallel text that was named, with what stands before its sources.
@@ -221,9 +230,7 @@ class MeasuringOptions:
         """What a user wants of an exam; `further` are those of its parts that one command alone has."""
         from heedful.tasks.exam import Asking
 
-        if not self.text.named and self.text.direction != DirectionOptions():
-            raise RecipeError("--to, --tags: belong to --source and --target or --data; the recipe's texts say theirs")
-        text = self.text.reader() if self.text.named else None
+        text = self.text.named_reader()
         search = None if self.searching == SearchOptions() else self.searching.config
         return Asking(text=text, lowercase=self.lowercase, tokenize=self.tokenize, search=search, **further)
 

@@ -41,18 +41,18 @@ class _Bar:
 
 
 class Counting(_Bar):
-    """Called with what is done and with what there is to do; `what` is counted, in words."""
+    """Called with what is done and with what there is to do, None if nobody knows; `what` is counted, in words."""
 
     def __init__(self, what: str) -> None:
         super().__init__(Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()))
         self._what = what
         self._task = self._bar.add_task(what, total=None)
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int | None) -> None:
         """Moves the bar, or writes a line."""
         self._bar.update(self._task, completed=done, total=total)
         if self._wants_line():
-            say(f"{self._what}: {done:,} of {total:,}")
+            say(f"{self._what}: {done:,}" + ("" if total is None else f" of {total:,}"))
 
 
 class TrainingProgress(_Bar, Listener):

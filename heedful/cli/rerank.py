@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import tyro
 
-from heedful.cli.arguments import MaybeFloat, MaybePath, parse, require_least
+from heedful.cli.arguments import MaybeFloat, MaybePath, MaybeText, parse, require_least
+from heedful.cli.directions import DirectionOptions
 from heedful.cli.lines import STANDARD_INPUT, FileOptions
 from heedful.cli.options import SearchOptions
 from heedful.cli.output import require_room, say, writing
@@ -35,6 +36,8 @@ class Arguments(FileOptions):
     """sentences instead of a file, one or several"""
     reverse: MaybePath = None
     """run that translates the other way: how probable it finds the source behind each translation counts"""
+    source_language: MaybeText = None
+    """the language of the sources, of a --reverse that writes several; it may then be the run that translates"""
     language: MaybePath = None
     """run of a language model: how probable it finds each translation counts"""
     reverse_weight: MaybeFloat = None
@@ -56,6 +59,7 @@ class Arguments(FileOptions):
     """plain lines, or JSON with all log-probabilities"""
     n_best: int = 1
     """translations of each sentence that are told"""
+    direction: DirectionOptions = field(default_factory=DirectionOptions)
     searching: SearchOptions = field(default_factory=SearchOptions)
     seed: int = 1
     """of sampling"""
@@ -74,13 +78,25 @@ class Arguments(FileOptions):
             raise RecipeError(
                 "options of the search: without a run that translates nothing is looked for; leave them out"
             )
-        if self.reverse is not None and any(_same(self.reverse, run) for run in self.runs):
-            raise RecipeError(f"--reverse: {self.reverse} is the run that translates; give one of the other direction")
+        if not self.runs and self.direction != DirectionOptions():
+            raise RecipeError("--to, --tags: belong to a run that translates, and none is named; leave them out")
+        self._check_reverse()
         given = [name for name in _PARTS if getattr(self, f"{name}_weight") is not None]
         for name in given:
             if name != "length" and getattr(self, name) is None:
                 raise RecipeError(f"--{name}-weight: belongs to a model; give --{name} RUN too")
         self._check_tuning(given)
+
+    def _check_reverse(self) -> None:
+        if self.source_language is not None:
+            if self.reverse is None:
+                raise RecipeError("--source-language: says what --reverse writes; give that run too")
+            return
+        if self.reverse is not None and any(_same(self.reverse, run) for run in self.runs):
+            raise RecipeError(
+                f"--reverse: {self.reverse} is the run that translates; give one of the other direction, or, if it "
+                "writes several languages, --source-language"
+            )
 
     def _check_tuning(self, given: Sequence[str]) -> None:
         if self.tune is None:
@@ -136,8 +152,16 @@ def _channel(given: Arguments) -> NoisyChannel:
     from heedful.tasks.translation.channel import NoisyChannel
     from heedful.tasks.translation.face import Translator
 
-    alone = replace(given.computing, adapter=None)  # which is of the run that translates
-    reverse = None if given.reverse is None else alone.load(Translator, given.reverse, use="translates")
+    reverse = None
+    if given.reverse is not None:
+        alone = replace(given.computing, adapter=None)  # which is of the run that translates
+        several = alone.load(Translator, given.reverse, use="translates")
+        if several.languages and given.source_language is None:
+            raise RecipeError(
+                f"--reverse: {given.reverse} writes {', '.join(several.languages)}; say which of them the sources are "
+                "in, with --source-language"
+            )
+        reverse = several.towards(given.source_language)
     return NoisyChannel(reverse, _language(given), given.batch_tokens)
 
 
@@ -162,7 +186,7 @@ def _translated(given: Arguments, lines: RerankLines) -> RerankLines:
     from heedful.tasks.searches import build_length, build_search
     from heedful.tasks.translation.face import Translator
 
-    translator = given.computing.load(Translator, *given.runs, use="translates")
+    translator = given.direction.of(given.computing.load(Translator, *given.runs, use="translates"))
     config = given.searching.config(translator.generation)
     most = max(given.candidates, given.n_best)
     search = build_search(config, translator.target, n_best=most, seed=given.seed)

@@ -18,8 +18,12 @@ _LONGEST: Final = 3
 """Words of the longest n-gram that is compared."""
 _K1: Final = 1.5
 _B: Final = 0.75
+_OFTEN: Final = 1000
+"""Pairs between two times that somebody is told how many were read."""
 
 Grams = Counter[tuple[str, ...]]
+Tick = Callable[[int, int | None], None]
+"""Told how many pairs have been read, and how many will be, None before that is known."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,13 @@ class Resemblance:
     counts: Counter[str]
 
 
-def resemblance(sentences: Sequence[str], read: Callable[[], Iterable[Pair]], *, most: int = 3) -> Resemblance:
+def resemblance(
+    sentences: Sequence[str],
+    read: Callable[[], Iterable[Pair]],
+    *,
+    most: int = 3,
+    tick: Tick = lambda _, __: None,
+) -> Resemblance:
     """Reads a text twice: to learn how rare n-grams are, and to score each source by those that it shares.
 
     The score is BM25 as Lucene counts it (Kamphuis et al. 2020), k1 = 1.5 and b = 0.75, where terms are n-grams of 1 to
@@ -56,6 +66,7 @@ def resemblance(sentences: Sequence[str], read: Callable[[], Iterable[Pair]], *,
         sentences: to be compared with sources.
         read: the pairs of the text, from its start.
         most: how many are found for each sentence.
+        tick: told now and then; each pair is read twice, and counts so.
 
     Raises:
         DataError: the text cannot be read.
@@ -70,12 +81,16 @@ def resemblance(sentences: Sequence[str], read: Callable[[], Iterable[Pair]], *,
         shares[[rows[gram] for gram in grams if gram in rows]] += 1
         counts.update(word for word in found if (word,) in rows)
         pairs, length = pairs + 1, length + len(found)
+        if not pairs % _OFTEN:
+            tick(pairs, None)
     weights = np.zeros((len(rows), len(sentences)))
     for column, mine in enumerate(wanted):
         places = [rows[gram] for gram in mine]
         weights[places, column] = [log(1 + (pairs - n + 0.5) / (n + 0.5)) for n in shares[places]]
     best = [_Best(most) for _ in sentences]
-    for pair in read():
+    for number, pair in enumerate(read()):
+        if not number % _OFTEN:
+            tick(pairs + number, 2 * pairs)
         found = words(pair.source)
         grams = _grams(found)
         shared = [(rows[gram], times) for gram, times in grams.items() if gram in rows]

@@ -13,9 +13,10 @@ from heedful.data.sentences import sentences
 _CLAUSE: Final = re.compile(r"(?:[,;:،؛]|\s[-–—])\s+(?=\S)|[，、；：](?=\S)\s*")
 """Marks of punctuation behind which a clause ends; those of Chinese and Japanese need no space."""
 _WORD: Final = re.compile(r"(?<=\S)\s+(?=\S)")
+_NOTHING: Final = re.compile(r"(?!)")
 
 
-def parts(text: str, fits: Callable[[str], bool]) -> list[str]:
+def parts(text: str, fits: Callable[[str], bool], *, whole: re.Pattern[str] = _NOTHING) -> list[str]:
     """The text in parts that fit; joined, they are the text.
 
     What does not fit is split at the ends of its sentences. A sentence that does not fit is split behind a mark of
@@ -26,16 +27,17 @@ def parts(text: str, fits: Callable[[str], bool]) -> list[str]:
     Args:
         text: of any length.
         fits: whether a part is short enough.
+        whole: what is split only where it is all that is left to split.
     """
     if not text:
         return []
     if fits(text):
         return [text]
-    seams = list(_sentence_seams(text)) or _middle(text, _CLAUSE) or _middle(text, _WORD)
+    seams = _seams(text, whole)
     if not seams:
         return [text]
     borders = [0, *seams, len(text)]
-    return [part for start, stop in pairwise(borders) for part in parts(text[start:stop], fits)]
+    return [part for start, stop in pairwise(borders) for part in parts(text[start:stop], fits, whole=whole)]
 
 
 def spaces(text: str, stripped: Iterable[str]) -> Iterator[str]:
@@ -57,7 +59,13 @@ def _sentence_seams(text: str) -> Iterator[int]:
         at = start + len(sentence)
 
 
-def _middle(text: str, seam: re.Pattern[str]) -> list[int]:
-    """The end of the seam that is nearest to the middle of a text, if there is any."""
-    ends = [found.end() for found in seam.finditer(text)]
-    return [min(ends, key=lambda end: abs(2 * end - len(text)))] if ends else []
+def _seams(text: str, whole: re.Pattern[str]) -> list[int]:
+    """Where to split: behind all sentences, or else at the place within one that is nearest to the middle."""
+    inside = {at for found in whole.finditer(text) for at in range(found.start() + 1, found.end())}
+    for kept in (inside, set[int]()):
+        if seams := [at for at in _sentence_seams(text) if at not in kept]:
+            return seams
+        for seam in (_CLAUSE, _WORD):
+            if ends := [end for found in seam.finditer(text) if (end := found.end()) not in kept]:
+                return [min(ends, key=lambda end: abs(2 * end - len(text)))]
+    return []

@@ -54,7 +54,7 @@ def found_by_beams(step: Step, state: State, request: Request, *, search: Beam) 
         ends, tried = manner.tried(found.ids, history, beams=found.beams, rows=rows)
         found = replace(found, ends=ends)
         if search.observe:
-            search.observe(_growth(front, found, divisors=divisors))
+            search.observe(growth_of(front, found, divisors=divisors))
         front, chosen, (done, moved) = advance(front, found, divisors=divisors)
         history = followed(tried, chosen.ranks)
         banks = None if banks is None else banks.followed(chosen, front)
@@ -143,9 +143,10 @@ def continuations(
     return banks.dealt(candidates, front, changed=changed, offsets=offsets, of=(logits, own))
 
 
-def _growth(front: Front, found: Candidates, *, divisors: Float[Tensor, " lengths"]) -> Growth:
+def growth_of(front: Front, found: Candidates, *, divisors: Float[Tensor, " lengths"], group: int = 0) -> Growth:
+    """What is told of a step."""
     scores = found.totals / divisors[front.forced + front.counts + 1].unsqueeze(1)
-    return Growth(front.sentences, front.done, found.beams, found.ids, found.totals, scores)
+    return Growth(front.sentences, front.done, found.beams, found.ids, found.totals, scores, group)
 
 
 def advance(

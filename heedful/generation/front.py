@@ -117,8 +117,8 @@ class Candidates:
 class Growth:
     """What a step of the search found: the 2 * width best continuations of each sentence, best first.
 
-    Those that end the sentence and are among the first `width` are finished; the best `width` others live on, in this
-    order, and are the beams of the next step.
+    Those that end the sentence and are among the first `width` are finished; the best `width` others live on, and are
+    the beams of the next step, in the order of their totals.
 
     Attributes:
         sentences: rows of the prompt that are still searched.
@@ -127,6 +127,7 @@ class Growth:
         ids: the new token.
         totals: log-probabilities of the whole; minus infinity where there is none.
         scores: what a hypothesis that ends here is ranked by.
+        group: number of the beams that it belongs to, where groups of them are searched (`Diverse`).
     """
 
     sentences: Int[Tensor, " G"]
@@ -135,6 +136,7 @@ class Growth:
     ids: Int[Tensor, "G k"]
     totals: Float[Tensor, "G k"]
     scores: Float[Tensor, "G k"]
+    group: int = 0
 
 
 class Trellis:

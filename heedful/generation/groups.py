@@ -19,6 +19,7 @@ from heedful.generation.beam import (
     best_of,
     continuations,
     divisors_of,
+    growth_of,
     rearranged,
 )
 from heedful.generation.front import Candidates, Front, Trellis
@@ -134,6 +135,8 @@ def _grown(
         )
         ends, tried = manner.tried(found.ids, group.history, beams=found.beams, rows=each)
         found = replace(found, ends=ends)
+        if search.observe:
+            search.observe(growth_of(before, found, divisors=divisors, group=number))
         front, chosen, (_, moved) = advance(before, _ordered(found) if number else found, divisors=divisors)
         group.trellis.grow(front.sentences, origins=chosen.beams, ids=chosen.ids, log_probabilities=chosen.values)
         lives = (chosen.totals > -math.inf) & ~chosen.ends & ~before.done.unsqueeze(1)

@@ -135,6 +135,7 @@ class Diverse(Search):
     filters: Sequence[Filter] = ()
     penalties: Sequence[Penalty] = ()
     bans: Sequence[Ban] = ()
+    observe: Callable[[Growth], None] | None = None
 
     def answer(self, step: Step, state: State, request: Request) -> Found:
         """At most `n_best` hypotheses for each row; `RecipeError` where these are to hold terms."""

@@ -1,4 +1,4 @@
-"""Everything a beam search looked at, as a tree."""
+"""Everything a search with beams looked at, as a tree."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ class Node:
 
 
 class BeamTree:
-    """Collects the steps of the search for one sentence; its `grow` is what `Beam.observe` asks for.
+    """Collects the steps of the search for one sentence; its `grow` is what `observe` of a search asks for.
+
+    Groups of beams grow from one root, each by itself, so what several of them tried stands there several times.
 
     Args:
-        width: of the beam.
+        width: of the beam, or of that of each group.
         eos: the token that ends a sentence.
     """
 
@@ -41,7 +43,7 @@ class BeamTree:
         self.width = width
         self.eos = eos
         self.nodes = [Node(-1, -1, 0.0, None, "lived")]
-        self._live = [0]
+        self._live: dict[int, list[int]] = {}
 
     def grow(self, growth: Growth) -> None:
         """One more step; a tree has one sentence."""
@@ -49,7 +51,7 @@ class BeamTree:
         if bool(growth.done[0]):
             return
         columns = (growth.beams[0], growth.ids[0], growth.totals[0], growth.scores[0])
-        live: list[int] = []
+        before, live = self._live.get(growth.group, [0]), list[int]()
         for rank, (beam, token, total, score) in enumerate(zip(*(each.tolist() for each in columns), strict=True)):
             if not math.isfinite(total):
                 continue
@@ -60,15 +62,16 @@ class BeamTree:
             elif not ends and len(live) < self.width:
                 fate = "lived"
                 live.append(len(self.nodes))
-            self.nodes.append(Node(self._live[beam], token, total, score if ends else None, fate))
-        self._live = live
+            self.nodes.append(Node(before[beam], token, total, score if ends else None, fate))
+        self._live[growth.group] = sorted(live, key=lambda number: -self.nodes[number].total)
 
     def path(self, ids: Sequence[int]) -> list[int]:
         """Numbers of the nodes that spell these tokens from the root, as far as the tree has them."""
-        path = [0]
+        paths = [[0]]
         for token in ids:
-            following = [n for n, node in enumerate(self.nodes) if node.parent == path[-1] and node.id == token]
-            if not following:
+            following = [n for n, node in enumerate(self.nodes) if node.id == token]
+            longer = [[*path, n] for path in paths for n in following if self.nodes[n].parent == path[-1]]
+            if not longer:
                 break
-            path.append(following[0])
-        return path
+            paths = longer
+        return next((path for path in paths if self.nodes[path[-1]].fate != "pruned"), paths[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
@@ -15,7 +15,7 @@ from jaxtyping import Float
 from heedful.data.pictures import Picture
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
-from heedful.generation.search import Beam, Search
+from heedful.generation.search import Search
 from heedful.inspection.capture import places
 from heedful.inspection.record import Axis, Record
 from heedful.inspection.watch import watch
@@ -23,7 +23,7 @@ from heedful.metrics.captions import CaptionBLEU, cider_d
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GenerationConfig
 from heedful.tasks.faces import Asked, Face, Lines, cell, chunked, in_batches
-from heedful.tasks.inspecting import Scope
+from heedful.tasks.inspecting import Scope, widened
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
 from heedful.values import SOURCE, Grid, by_name
@@ -216,9 +216,7 @@ class CaptionWriter(Face, Generic[Kept]):
         if asked.tokens is not None:
             raise RecipeError("--tokens: belongs to language models; leave it out")
         if asked.beam is not None:
-            if not isinstance(search, Beam):
-                raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
-            search = replace(search, width=asked.beam)
+            search = widened(search, asked.beam)
         return self.inspect(asked.source, asked.target, search=search, scope=asked.scope)
 
     @property

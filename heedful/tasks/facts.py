@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,14 @@ def differences(recipes: Sequence[Recipe]) -> dict[str, list[Any]]:
     keys = dict.fromkeys(key for table in tables for key in table)
     values = {key: [table.get(key) for table in tables] for key in keys}
     return {key: row for key, row in values.items() if any(value != row[0] for value in row)}
+
+
+def tables_of(keys: Iterable[str]) -> list[str]:
+    """Keys, but of tables that are of different kinds, so that nothing in them can be compared, their names alone."""
+    found = list(keys)
+    kinds = sorted((key.removesuffix("kind") for key in found if key.endswith(".kind")), key=len)
+    names = (next((kind[:-1] for kind in kinds if key.startswith(kind)), key) for key in found)
+    return list(dict.fromkeys(names))
 
 
 def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

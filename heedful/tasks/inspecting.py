@@ -16,7 +16,8 @@ from torch.nn import functional
 from heedful.attention.probe import HYPOTHESIS, PREMISE, READ, SOURCE, WHOLE, WRITTEN
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
-from heedful.generation.search import Beam, Search
+from heedful.generation.coverage import Covering
+from heedful.generation.search import Beam, Diverse, Search
 from heedful.generation.tree import BeamTree
 from heedful.inspection.attribution import Method, Read, attribute
 from heedful.inspection.capture import Captured, Side, capture, encodings, places, silent
@@ -24,6 +25,7 @@ from heedful.inspection.record import Alternative, Axis, Branch, Map, Option, Re
 from heedful.inspection.scored import Attribution
 from heedful.inspection.unrolled import levels
 from heedful.models.interface import Decoder, Encoder
+from heedful.tasks.least_risk import LeastRisk
 from heedful.values import Frames, Grid, Memories, Memory, Tokens, by_name, select
 
 Said = TypeVar("Said")
@@ -245,11 +247,33 @@ def written(
 
 
 def growing(search: Search) -> tuple[Search, BeamTree | None]:
-    """The same search, and the tree that it will have grown; None where there is no beam."""
-    if not isinstance(search, Beam):
-        return search, None
-    tree = BeamTree(width=search.width, eos=search.eos)
-    return replace(search, observe=tree.grow), tree
+    """The same search, and the tree that it will have grown; None where there is no beam.
+
+    Where what a beam holds is ranked anew, the tree is that of the beam.
+    """
+    match search:
+        case Beam() | Diverse():
+            groups = search.groups if isinstance(search, Diverse) else 1
+            tree = BeamTree(width=search.width // groups, eos=search.eos)
+            return replace(search, observe=tree.grow), tree
+        case Covering() | LeastRisk():
+            inner, grown = growing(search.search)
+            return replace(search, search=inner), grown
+    return search, None
+
+
+def widened(search: Search, width: int) -> Search:
+    """The same search with another width of its beam, all of which is ranked anew where the search does that.
+
+    Raises:
+        RecipeError: there is no beam.
+    """
+    inner = search.search if isinstance(search, Covering | LeastRisk) else search
+    if not isinstance(inner, Beam | Diverse):
+        raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
+    if isinstance(search, Covering | LeastRisk):
+        return replace(search, search=replace(inner, width=width, n_best=width))
+    return replace(inner, width=width, n_best=min(inner.n_best, width))
 
 
 def branches(tree: BeamTree, best: Sequence[int], *, tokenizer: Tokenizer) -> tuple[Branch, ...]:

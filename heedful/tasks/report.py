@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
@@ -18,7 +18,7 @@ from heedful.metrics.bootstrap import Interval, PairedTest, Sampling, intervals,
 from heedful.metrics.metric import Metric
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.exam import Exam
-from heedful.tasks.facts import Facts, differences, kinds
+from heedful.tasks.facts import Facts, differences, kinds, tables_of
 from heedful.version import __version__
 
 NONE: Final = "-"
@@ -101,8 +101,12 @@ class Report(ABC):
     def content(self) -> dict[str, Any]:
         """Alone, as JSON has it."""
 
-    def page(self) -> str:
-        """Answers that are worth looking at, as a web page, where a task understands `Asking.paged`."""
+    def page(self, tick: Callable[[int, int | None], None] = lambda _, __: None) -> str:
+        """Answers that are worth looking at, as a web page, where a task understands `Asking.paged`.
+
+        Args:
+            tick: told how many examples to learn from have been read, and how many will be, None before that is known.
+        """
         raise NotImplementedError("this task has no page of its answers")
 
     @final
@@ -270,7 +274,7 @@ class Comparison(ABC):
         ]
         notes += self.remarks()
         if besides := [key for key in self.differences if not key.startswith(self.free)]:
-            notes.append(f"besides {self.subject}, the recipes differ in {', '.join(besides)}")
+            notes.append(f"besides {self.subject}, the recipes differ in {', '.join(tables_of(besides))}")
         return notes
 
     def is_alike(self, report: Report) -> bool:

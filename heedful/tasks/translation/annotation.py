@@ -37,6 +37,11 @@ class Marks:
     between: str = "⟶"
     end: str = "⟧"
 
+    @property
+    def annotated(self) -> re.Pattern[str]:
+        """What is written for a term, the marks around it included."""
+        return re.compile(f"{self.begin}[^{self.begin}{self.end}]*{self.end}")
+
     def require_known(self, tokenizer: Tokenizer) -> None:
         """Raises `RecipeError` where a vocabulary has never read one of them, and a model could make nothing of it."""
         for mark in (self.begin, self.between, self.end):

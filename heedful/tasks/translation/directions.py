@@ -30,6 +30,8 @@ def by_tags(
 ) -> list[Answer]:
     """What translators say of examples, in their order; those with the same tags are asked together.
 
+    A translator that writes one language alone is asked for none, so that it can be measured beside one of several.
+
     Args:
         translator: is given the tags of each group.
         examples: of any directions.
@@ -38,9 +40,14 @@ def by_tags(
     """
     groups = defaultdict[tuple[str, ...], list[int]](list)
     for place, example in enumerate(examples):
-        groups[tags(example)].append(place)
+        own = tags(example)
+        groups[own if translator.languages else _without_languages(own)].append(place)
     found: dict[int, Answer] = {}
     for own, places in groups.items():
         answers = ask(translator.tagged(own), [examples[place] for place in places])
         found.update(zip(places, answers, strict=True))
     return [found[place] for place in range(len(examples))]
+
+
+def _without_languages(tags: Iterable[str]) -> tuple[str, ...]:
+    return tuple(tag for tag in tags if not _LANGUAGE.fullmatch(tag))

@@ -25,7 +25,7 @@ from heedful.data.parts import parts
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypotheses, Hypothesis
-from heedful.generation.search import Beam, Search
+from heedful.generation.search import Search
 from heedful.generation.start import Looked
 from heedful.inspection.capture import places as attentions_of
 from heedful.inspection.record import Axis, Record
@@ -35,9 +35,10 @@ from heedful.models.interface import Encoder, Engine
 from heedful.recipes.directed import language_tag
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.tasks.faces import Asked, Face, Unread, at_once, in_batches
-from heedful.tasks.inspecting import Scope
+from heedful.tasks.inspecting import Scope, widened
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
+from heedful.tasks.translation.annotation import Marks
 from heedful.tasks.translation.confidence import Confidence
 from heedful.tasks.translation.directions import languages_of
 from heedful.tasks.translation.glossary import Term, shared_out
@@ -192,7 +193,8 @@ class Translator(Face):
         """Translates sentences, in their order; inside, long ones first and many at a time.
 
         A sentence that is longer than the model reads is translated in parts (`heedful.data.parts`), which are joined
-        as they are in it; of a part that is too long and cannot be split the end is not read (`Translation.cut`).
+        as they are in it; of a part that is too long and cannot be split the end is not read (`Translation.cut`). Terms
+        that are annotated in it (`Annotation`) stay in one part.
 
         Args:
             sentences: one string each, or what `following` makes of it; an empty one gives an empty translation.
@@ -379,9 +381,7 @@ class Translator(Face):
         *_, sentence = self.following([*lead, last])
         search, parts = self.search, self._parts(sentence)
         if asked.beam is not None:
-            if not isinstance(search, Beam):
-                raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
-            search = replace(search, width=asked.beam)
+            search = widened(search, asked.beam)
         if len(parts) > 1:
             asked.say(f"the text is longer than the model reads: this is the first of its {len(parts)} parts")
         return self.inspect(parts[0].sentence, asked.target, search=search, scope=asked.scope)
@@ -456,14 +456,12 @@ class Translator(Face):
 
     def _parts(self, sentence: Readable) -> list[_Part]:
         whole = self._part(sentence)
-        found = [part.strip() for part in parts(text_of(sentence), self._fits)] if whole.cut else []
+        found = parts(text_of(sentence), self._fits, whole=Marks().annotated) if whole.cut else []
         if len(found) < 2:
             return [whole]
-        seen = [*before(sentence), *found]
+        seen = [*before(sentence), *(part.strip() for part in found)]
         first = len(seen) - len(found)
-        return [
-            self._part(readable(part, seen[max(0, at - self.context) : at])) for at, part in enumerate(found, first)
-        ]
+        return [self._part(readable(seen[at], seen[max(0, at - self.context) : at])) for at in range(first, len(seen))]
 
     def _part(self, sentence: Readable) -> _Part:
         read, room = self._read_whole(sentence), self.max_source - 1

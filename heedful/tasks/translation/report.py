@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any, ClassVar, Final, final
 
-from heedful.data.nearest import Resemblance, resemblance
+from heedful.data.nearest import Resemblance, Tick, resemblance
 from heedful.errors import DataError
 from heedful.inspection.page import Table, page_text
 from heedful.inspection.plots import Line, line_plot
@@ -156,14 +156,14 @@ class TranslationReport(Report):
         assert self.documents is not None, "there are documents"
         return {"documents": self.documents.examples, "bleu": self.documents.value}
 
-    def page(self) -> str:
+    def page(self, tick: Tick = lambda _, __: None) -> str:
         """The translations that are worth reading, with text for training that resembles their sources."""
         cases = Cases(self.exam, self.answers)
         rows = [
             [each.name, f"{each.value:.2f}", span(self.intervals[each.name], 2) if each.name in self.intervals else ""]
             for each in self.scores
         ]
-        training, notes = self._training([each.pair.source for each in shown(cases)])
+        training, notes = self._training([each.pair.source for each in shown(cases)], tick)
         return error_page(
             cases,
             title=f"Translations by {self.system.name} of {self.exam.size:,} sentences",
@@ -172,13 +172,13 @@ class TranslationReport(Report):
             notes=notes,
         )
 
-    def _training(self, sentences: Sequence[str]) -> tuple[Resemblance | None, Sequence[str]]:
+    def _training(self, sentences: Sequence[str], tick: Tick) -> tuple[Resemblance | None, Sequence[str]]:
         """What the run learned from has of some sentences, or why that cannot be told."""
         if self.system.facts is None:
             return None, ["No run says what the system learned from, so no text is shown beside its sentences."]
         data = self.system.facts.recipe.data
         try:
-            return resemblance(sentences, lambda: chain(*data.readers("train").values())), ()
+            return resemblance(sentences, lambda: chain(*data.readers("train").values()), tick=tick), ()
         except DataError as error:
             return None, [page_text(f"No text for training is shown beside the sentences: {error}.")]
 

@@ -120,6 +120,20 @@ def test_sentences_are_annotated_instead_of_constrained(say: Say, taught: Path, 
     assert drawn.code == 0, "nothing is forced, so samples will do"
 
 
+def test_terms_stay_whole_in_sentences_that_are_read_in_parts(say: Say, taught: Path, here: Path) -> None:
+    (here / "terms.tsv").write_text("2 3\tzwei, eins. Drei\n7\tsieben\n")
+    long = " ".join(["1 2 3 4 5 6 7 8 9"] * 5)
+    for way, term in (("append", "⟦ 2 3 ⟶ zwei, eins. Drei ⟧"), ("replace", "⟦ zwei, eins. Drei ⟧")):
+        said = say(
+            "translate", taught, "--format", "jsonl", "--text", long, "--glossary", "terms.tsv", "--annotate", way
+        )
+        record = json.loads(said.out)
+        own = [part["source"] for part in record["parts"]]
+        assert len(own) > 3 and " ".join(own) == record["source"]
+        assert [part.count("⟦") for part in own] == [part.count("⟧") for part in own]
+        assert sum(part.count(term) for part in own) == 5
+
+
 def test_what_annotation_needs_is_told(say: Say, trained: Path, here: Path) -> None:
     (here / "terms.tsv").write_text("2\tzwei\n")
     said = say("translate", trained, "--text", "1 2", "--annotate", "append")

@@ -52,6 +52,18 @@ def test_json_has_candidates_with_scores(made: Path, say: Say) -> None:
     assert sampled[0] == sampled[1]
 
 
+def test_groups_go_for_captions_and_coverage_does_not(made: Path, say: Say) -> None:
+    words = ("caption", made / "run", pictures(made)[0])
+    own = json.loads(say(*words, "--format", "jsonl", "--beam", "4", "--groups", "2", "--n-best", "4").out)
+    texts = [each["text"] for each in own["candidates"]]
+    assert 1 < len(texts) == len(set(texts))
+    narrow = say(*words, "--format", "jsonl", "--beam", "2").out
+    assert own["candidates"][0]["score"] >= json.loads(narrow)["candidates"][0]["score"] - 1e-4
+    refused = "coverage: asks what was attended to in the source, which translation alone"
+    assert say(*words, "--coverage", "0.2").complaint.startswith(refused)
+    assert say(*words, "--groups", "3", "--beam", "4").complaint.startswith("--groups: 3 cannot share a beam of 4")
+
+
 def test_a_page_shows_pictures_and_words(made: Path, say: Say, tmp_path: Path) -> None:
     told = say("caption", made / "run", *pictures(made), "--page", tmp_path / "page.html")
     assert told.code == 0

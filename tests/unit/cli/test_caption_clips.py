@@ -63,6 +63,14 @@ def test_arrays_folders_and_videos_are_told(made: Path, clips: list[Path], say: 
     assert record["caption"] == rows[0][1]
 
 
+def test_groups_go_for_clips_and_coverage_does_not(made: Path, clips: list[Path], say: Say) -> None:
+    words = ("caption", made / "run", clips[0])
+    own = json.loads(say(*words, "--format", "jsonl", "--beam", "4", "--groups", "2", "--n-best", "4").out)
+    texts = [each["text"] for each in own["candidates"]]
+    assert 1 < len(texts) == len(set(texts))
+    assert say(*words, "--coverage", "0.2").complaint.startswith("coverage: asks what was attended to in the source")
+
+
 def test_a_page_shows_frames_and_words(made: Path, clips: list[Path], say: Say, tmp_path: Path) -> None:
     told = say("caption", made / "run", *clips, "--page", tmp_path / "page.html")
     assert told.code == 0, told.err

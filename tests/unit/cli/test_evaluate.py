@@ -216,6 +216,17 @@ def test_a_page_of_what_is_worth_reading(say: Say, trained: Path, here: Path) ->
     assert "looked at" not in of_a_file
 
 
+def test_a_page_tells_how_far_it_is(say: Say, trained: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.cli.progress._LINE_EVERY", 0.0)
+    monkeypatch.setattr("heedful.data.nearest._OFTEN", 20)
+    pairs = len((trained.parent / "train.en").read_text().splitlines())
+    said = say("evaluate", trained, *QUICK, "--page", "errors.html").err.splitlines()
+    told = [line.removeprefix("reading text for training: ") for line in said if line.startswith("reading")]
+    first = [f"{number}" for number in range(20, pairs + 1, 20)]
+    assert told == [*first, *(f"{pairs + number} of {2 * pairs}" for number in range(0, pairs, 20))]
+    assert len(first) > 1
+
+
 def test_a_page_without_the_text_for_training(say: Say, small: Path, here: Path) -> None:
     assert say("train", small, "--training.steps", "1", "--device", "cpu").code == 0
     (small.parent / "train.en").unlink()

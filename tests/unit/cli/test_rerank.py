@@ -197,6 +197,11 @@ def test_lines_that_are_none_are_told_of(say: Say, others: tuple[Path, Path], li
     [
         ((), "heedful rerank: nobody judges; give --reverse RUN, --language RUN, or both"),
         (("RUN", "--reverse", "RUN"), "--reverse: RUN is the run that translates; give one of the other direction"),
+        (("--reverse", "BACK", "--to", "de"), "--to, --tags: belong to a run that translates, and none is named"),
+        (("--reverse", "BACK", "--tags", "<x>"), "--to, --tags: belong to a run that translates, and none is named"),
+        (("--language", "LANGUAGE", "--source-language", "en"), "--source-language: says what --reverse writes; give"),
+        (("--reverse", "BACK", "--source-language", "en"), "en: is no language that this model can be asked for"),
+        (("RUN", "--to", "de", "--reverse", "BACK"), "de: is no language that this model can be asked for"),
         (("--reverse", "BACK", "--text", "1"), "--text: sentences must be translated first; name a run before it"),
         (
             ("--reverse", "BACK", "--beam", "3"),

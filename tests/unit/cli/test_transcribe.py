@@ -57,6 +57,15 @@ def test_several_texts_and_json(say: Say, recogniser: Path) -> None:
     assert found["candidates"][0]["tokens"]
 
 
+def test_what_a_beam_of_translations_knows_is_refused_where_it_means_nothing(say: Say, recogniser: Path) -> None:
+    (name, _), *_ = rows(recogniser)
+    refused = say("transcribe", recogniser, name, "--groups", 2, "--beam", 4).complaint
+    assert refused.startswith("generation.groups: asks what was written before, and a model with model.ctc_weight = 1")
+    assert say("transcribe", recogniser, name, "--coverage", 0.2).complaint.startswith(
+        "coverage: asks what was attended to"
+    )
+
+
 def test_a_page_shows_one_sound(say: Say, recogniser: Path, tmp_path: Path) -> None:
     (name, text), (other, _), *_ = rows(recogniser)
     page = tmp_path / "p.html"

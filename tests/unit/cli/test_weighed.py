@@ -18,6 +18,8 @@ from heedful.generation.coverage import covered
 from heedful.generation.search import Beam, Diverse
 from heedful.metrics.utility import ChrF
 from heedful.recipes.generation import BeamConfig
+from heedful.tasks.faces import Asked
+from heedful.tasks.inspecting import widened
 from heedful.tasks.searches import build_search
 from heedful.tasks.translation.face import Translator
 
@@ -92,6 +94,30 @@ def test_a_look_at_a_sentence_knows_coverage(trained: Path) -> None:
     search = build_search(SearchOptions(beam=5, coverage=3).config(translator.generation), translator.target)
     record = translator.inspect("2 9 8 1", search=search)
     assert record.said == translator.translate(["2 9 8 1"], search=search)[0].text
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        BeamConfig(width=6, groups=3, diversity=1),
+        BeamConfig(width=5, coverage=3),
+        BeamConfig(width=5, risk="chrf"),
+        BeamConfig(width=6, groups=2, risk="bleu", candidates=4),
+    ],
+    ids=["groups", "coverage", "risk", "risk of groups"],
+)
+def test_a_look_draws_the_beams(trained: Path, config: BeamConfig) -> None:
+    translator = load(trained)
+    search = build_search(config.model_copy(update={"max_extra": 10}), translator.target)
+    record = translator.inspect("2 9 8 1", search=search)
+    assert record.said == translator.translate(["2 9 8 1"], search=search)[0].text
+    best = [branch for branch in record.tree if branch.best]
+    assert [branch.token for branch in best[1:]] == [step.token for step in record.written]
+    assert sum(branch.parent == 0 for branch in record.tree) == 2 * config.width, "all that the root was tried with"
+    translator.search = search
+    wide = translator.look(Asked("2 9 8 1", beam=12))
+    assert sum(branch.parent == 0 for branch in wide.tree) > 2 * config.width
+    assert wide.said == translator.translate(["2 9 8 1"], search=widened(search, 12))[0].text
 
 
 def test_a_recipe_may_ask_for_the_least_risk(say: Say, trained: Path, small: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 
 import pytest
@@ -105,3 +106,30 @@ def test_a_long_text_is_not_measured_too_often() -> None:
 
         assert len(parts(text, fits)) > 100
         assert sum(asked) < 16 * len(text)
+
+
+def test_what_is_whole_stays_in_one_part() -> None:
+    whole, kept = re.compile("<[^>]*>"), 0
+    for text in TEXTS:
+        inner = "".join(DICE.choices(LETTERS, k=DICE.randrange(1, 6)))
+        own = f"{text} <{inner}> {''.join(DICE.choices(LETTERS, k=DICE.randrange(12)))}"
+        most = DICE.randrange(len(inner) + 2, len(inner) + 12)
+        found = parts(own, shorter(most), whole=whole)
+        assert "".join(found) == own
+        assert any(f"<{inner}>" in part for part in found)
+        kept += not any(f"<{inner}>" in part for part in parts(own, shorter(most)))
+    assert kept > 50, "or nothing would have been torn"
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "expected"),
+    [
+        ("a <b, c> d e", 6, ["a ", "<b, c> ", "d e"]),
+        ("a <b. C> d", 6, ["a ", "<b. C> ", "d"]),
+        ("a. <B. C> d", 9, ["a. ", "<B. C> d"]),
+        ("a <b c, d> e", 6, ["a ", "<b c, ", "d> ", "e"]),
+        ("<a b c>", 4, ["<a ", "b c>"]),
+    ],
+)
+def test_it_is_split_only_where_nothing_else_is_left(text: str, most: int, expected: list[str]) -> None:
+    assert parts(text, shorter(most), whole=re.compile("<[^>]*>")) == expected

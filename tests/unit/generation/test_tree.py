@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
 from heedful.generation import Wu, beam_search
+from heedful.generation.search import Beam, Diverse
+from heedful.generation.start import Request
 from heedful.generation.tree import BeamTree
 
 EOS, KEY, PROMPT = 1, 31, (0, 4)
@@ -81,3 +86,44 @@ def test_tokens_that_nobody_tried_end_the_path(history_model, prompts):
     tried = {node.id for node in tree.nodes if node.parent == 0}
     untried = next(token for token in range(6) if token not in tried)
     assert tree.path([untried, 2]) == [0]
+
+
+def grown(search, model, prompts, *, width):
+    """The tree of a search, and what it found."""
+    tree = BeamTree(width=width, eos=EOS)
+    request = Request(prompts([PROMPT]), 8)
+    found = replace(search, observe=tree.grow).answer(model.step, model.begin([KEY]), request)
+    return tree, found.hypotheses[0]
+
+
+@pytest.mark.parametrize("diversity", [0.3, 2.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_grow_one_tree(history_model, prompts, seed, diversity):
+    """The first group is a narrow beam; all others lead to what was found, step by step as the model says."""
+    model = history_model(6, seed=seed)
+    tree, found = grown(Diverse(EOS, 6, 3, diversity, PENALTY, 6), model, prompts, width=2)
+    narrow, _ = grown(Beam(EOS, 2, PENALTY, 2), model, prompts, width=2)
+    assert [node for node in narrow.nodes if node.parent == 0] == [node for node in tree.nodes if node.parent == 0][:4]
+    assert {(spelled(narrow, n), node.fate) for n, node in enumerate(narrow.nodes)} <= {
+        (spelled(tree, n), node.fate) for n, node in enumerate(tree.nodes)
+    }
+    for number, node in enumerate(tree.nodes[1:], 1):
+        assert tree.nodes[node.parent].fate == "lived"
+        assert node.total == pytest.approx(model.total(KEY, PROMPT, spelled(tree, number)), abs=1e-5)
+    lived = Counter(len(spelled(tree, n)) for n, node in enumerate(tree.nodes) if n and node.fate == "lived")
+    assert max(lived.values()) <= 6 and lived[1] > 2
+    assert len(found) > 1
+    for hypothesis in found:
+        ids = (*hypothesis.ids, *([EOS] if hypothesis.finished else []))
+        path = tree.path(ids)
+        assert spelled(tree, path[-1]) == ids
+        last = tree.nodes[path[-1]]
+        assert last.total == pytest.approx(hypothesis.log_probability)
+        assert last.fate == ("ended" if hypothesis.finished else "lived")
+
+
+def test_one_group_is_a_beam(history_model, prompts):
+    model = history_model(6, seed=2)
+    one, _ = grown(Diverse(EOS, 4, 1, 1.0, PENALTY, 2), model, prompts, width=4)
+    beam, _ = grown(Beam(EOS, 4, PENALTY, 2), model, prompts, width=4)
+    assert one.nodes == beam.nodes

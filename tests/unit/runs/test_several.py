@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -154,6 +155,65 @@ def test_commands_are_told_the_direction(folder: Path, told: list[str], capsys: 
     assert "say which of them, with --to" in capsys.readouterr().err
     assert main(["evaluate", run, "--to", "de"]) == 2
     assert "--to, --tags: belong to" in capsys.readouterr().err
+
+
+def test_one_run_translates_and_judges(
+    folder: Path, translator: Translator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(folder / "run")
+    words = ["rerank", run, "--to", "de", "--reverse", run, "--text", "one two three"]
+    assert main([*words, "--source-language", "en", "--beam", "3", "--format", "jsonl", "--n-best", "3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["translation"] == "eins zwei drei"
+    for each in found["candidates"]:
+        (back,) = translator.towards("en").score([(each["text"], "one two three")])
+        assert each["reverse"] == pytest.approx(back.log_probability, abs=1e-3)
+    for other, complaint in (
+        (
+            words,
+            "is the run that translates; give one of the other direction, or, if it writes several languages, --so",
+        ),
+        ([*words, "--source-language", "it"], "it: is no language that this model can be asked for"),
+        (["rerank", "--reverse", run, "--input", "-"], "writes de, en, fr; say which of them the sources are in, with"),
+        (["rerank", run, "--reverse", run, "--source-language", "en", "--text", "one"], "say which of them, with --to"),
+    ):
+        assert main([*other, *(["--beam", "2"] if run in other[1:2] else [])]) == 2
+        assert complaint in capsys.readouterr().err
+
+
+def test_one_of_one_language_is_measured_beside_one_of_several(
+    folder: Path, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (folder / "recipe.toml").read_text()
+    (folder / "one.toml").write_text(
+        f'output = "{folder / "one"}"\ndata.train = {{ source = "all.en", target = "all.de" }}\n'
+        f'data.validation = {{ source = "some.en", target = "some.de" }}\n{text[text.index("[tokenizer]") :]}'
+    )
+    train(load_recipe(folder / "one.toml", ["--training.steps", "150", "--training.evaluate_every", "50"]))
+    capsys.readouterr()
+    runs, sides = [str(folder / name) for name in ("one", "run")], ["--source", str(folder / "some.en"), "--target"]
+    words = ["compare", *runs, *sides, str(folder / "some.de"), "--samples", "2"]
+    assert main([*words, "--to", "de"]) == 0
+    found = capsys.readouterr().out
+    rows = [line.split() for line in found.splitlines() if "transformer" in line]
+    assert [Path(row[0]).name for row in rows] == ["one", "run"]
+    assert min(float(row[-5]) for row in rows) > 90, "chrF"
+    differing = next(line for line in found.splitlines() if "the recipes differ in" in line)
+    assert "data.train, " in differing and "data.train." not in differing
+    assert main(words) == 2
+    assert "writes de, en, fr: say which of them, with --to" in capsys.readouterr().err
+    assert main([*words, "--to", "de", "--tags", "<web>"]) == 2
+    assert "<web>: no tag of this vocabulary (it has: none)" in capsys.readouterr().err
+
+
+def test_a_direction_that_means_nothing_is_told(
+    folder: Path, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(folder / "run")
+    assert main(["calibrate", run, "--to", "fr"]) == 2
+    assert "--to, --tags: belong to --source and --target or --data" in capsys.readouterr().err
+    assert main(["translate", run, "--to", "de", "--tags", "<2fr>", "--text", "one"]) == 2
+    assert "--tags: <2fr> asks for a language; leave it away, and say --to fr" in capsys.readouterr().err
 
 
 def test_each_text_is_scored_by_itself(folder: Path, told: list[str], capsys: pytest.CaptureFixture[str]) -> None:
