@@ -4187,44 +4187,6 @@ GOING_ON = (
     ),
 )
 
-JOINED = (
-    Mutant(
-        "the words of the second pair are counted from its own first",
-        "data/composed.py",
-        "((source + first, target + second)",
-        "((first, second)",
-        ("tests/unit/data/test_joined.py",),
-    ),
-    Mutant(
-        "the older pair always stands first",
-        "data/composed.py",
-        "_behind(pair, other) if chance.below(2) else _behind(other, pair)",
-        "_behind(other, pair)",
-        ("tests/unit/data/test_joined.py",),
-    ),
-    Mutant(
-        "half a pair stands in another one",
-        "data/composed.py",
-        "if not (pair.source.strip() and pair.target.strip()):",
-        "if not pair.source.strip():",
-        ("tests/unit/data/test_joined.py",),
-    ),
-    Mutant(
-        "everybody's partner is the first pair",
-        "data/composed.py",
-        "seen[chance.below(len(seen))]",
-        "seen[0]",
-        ("tests/unit/data/test_joined.py",),
-    ),
-    Mutant(
-        "what is measured on is joined too",
-        "tasks/translation/run.py",
-        'if joined and part == "train" else examples',
-        "if joined else examples",
-        (SEVERAL,),
-    ),
-)
-
 IN_DOCUMENTS = (
     Mutant(
         "documents: another name is the same document",
@@ -4341,8 +4303,8 @@ IN_DOCUMENTS = (
     Mutant(
         "documents: what is encoded stays for another context",
         "tasks/translation/recipe.py",
-        "*joined, *context]",
-        "*joined]",
+        "*self.languages, *context]",
+        "*self.languages]",
         (IN_ORDER,),
     ),
     Mutant(
@@ -5023,7 +4985,6 @@ MUTANTS = (
     *CAPTIONED,
     *FIRST_HOUR,
     *GOING_ON,
-    *JOINED,
     *TAGGED,
     *IN_DOCUMENTS,
 )

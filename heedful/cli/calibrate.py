@@ -52,15 +52,14 @@ def run(arguments: Sequence[str]) -> int:
     if weights is None:
         raise RunError(f"{given.run}: is not trained to its end, and its model will be another one; train it first")
     data = opened.recipe.data
-    known = data.reader("validation") if reader is None else in_context(reader, sentences=data.sentences)
+    text = data.reader("validation") if reader is None else reader
+    known = text if reader is None else in_context(text, sentences=data.sentences)  # a recipe's have theirs
     pairs = [pair for pair in known if pair.source and pair.target]
     if len(pairs) > given.sentences:  # spread over the text, which may be in an order
         pairs = [pairs[place * len(pairs) // given.sentences] for place in range(given.sentences)]
     keep_pages()
     translator = given.computing.load(Translator, given.run, use="translates")
-    say(
-        f"translating {len(pairs):,} sentences of {' and '.join(map(str, (reader or data.reader('validation')).paths))}"
-    )
+    say(f"translating {len(pairs):,} sentences of {' and '.join(map(str, text.paths))}")
     learned = calibrate(translator, pairs, weights=weights, batch_tokens=given.batch_tokens)
     with writing(given.run / FILE, "run"):
         write_json(given.run / FILE, learned.confidence.model_dump())

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar, final
 
-from heedful.data.chance import Chance
 from heedful.data.readers import Pair, Reader
 from heedful.errors import DataError
 
-_NEAR: Final = 10_000
-"""Pairs among which the second of two that are joined is drawn."""
-_STREAM: Final = 0x6A6F696E
-"""Keeps the numbers of `Joined` apart from others."""
 _MAGIC: Final = re.compile(r"[*?\[]")
 
 T_co = TypeVar("T_co", covariant=True)
@@ -59,47 +52,6 @@ class Tagged(Reader[Pair]):
 
     def __iter__(self) -> Iterator[Pair]:
         return (each._replace(tags=self._tags) for each in self._reader)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Joined(Iterable[Pair]):
-    """Pairs, and longer ones made of two of them, one behind the other (Nguyen et al. 2021, random concatenation).
-
-    Behind a pair come as many joined ones as are due, each of this pair and of one drawn from the last 10,000, the one
-    or the other first; so a text may be of any length.
-
-    Attributes:
-        pairs: to be read as often as one likes; each time the same ones are joined.
-        share: joined ones for each pair, on average.
-    """
-
-    pairs: Iterable[Pair]
-    share: float
-
-    def __iter__(self) -> Iterator[Pair]:
-        chance, seen, due = Chance(_STREAM), deque[Pair](maxlen=_NEAR), 0.0
-        for pair in self.pairs:
-            yield pair
-            if not (pair.source.strip() and pair.target.strip()):
-                continue  # nothing is learned from it, and one side alone must not stand in another pair
-            due += self.share
-            while due >= 1 and seen:
-                other = seen[chance.below(len(seen))]
-                yield _behind(pair, other) if chance.below(2) else _behind(other, pair)
-                due -= 1
-            seen.append(pair)
-
-
-def _behind(one: Pair, other: Pair) -> Pair:
-    """Two pairs as one; the tags are the same, for both are of one text."""
-    source, target = len(one.source.split()), len(one.target.split())
-    return one._replace(
-        source=f"{one.source} {other.source}",
-        target=f"{one.target} {other.target}",
-        place=f"{one.place} and {other.place}",
-        links=(*one.links, *((source + first, target + second) for first, second in other.links)),
-    )
 
 
 @final

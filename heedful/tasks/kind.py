@@ -171,8 +171,8 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
         """What may start from word vectors, by the key of their file: a vocabulary, and what has its embeddings."""
         return {"vectors": (run.tokenizer, model)}
 
-    def prepared(self, run: Run[AnyRecipe, AnyModel], examples: Iterable[Any], *, part: str) -> Iterable[Any]:
-        """What is encoded of the examples of a part that were read; most tasks encode each as it is."""
+    def prepared(self, run: Run[AnyRecipe, AnyModel], examples: Iterable[Any]) -> Iterable[Any]:
+        """What is encoded of the examples that were read; most tasks encode each as it is."""
         return examples
 
     def remarks(self, run: Run[AnyRecipe, AnyModel], corpus: Corpus) -> Sequence[str]:
@@ -269,7 +269,7 @@ class Run(Generic[AnyRecipe, AnyModel]):
     def encode(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
         """Writes a part of the data as ids, one text after the other."""
         texts = (_drawn(self.recipe, part, reader) for reader in self.recipe.data.readers(part).values())
-        first, *more = (self.kind.prepared(self, each, part=part) for each in texts)
+        first, *more = (self.kind.prepared(self, each) for each in texts)
         return write_corpus(folder, first, encoding=self.kind.encoding(self), fingerprint=fingerprint, more=more)
 
     def build(self) -> AnyModel:

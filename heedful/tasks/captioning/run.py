@@ -77,9 +77,7 @@ class CaptioningKind(Kind[CaptioningRecipe, Model]):
         see = seen_by(sight, data.framing)
         return caption_encoding(run.tokenizer, items=sight.items, see=see, longest=data.max_length)
 
-    def prepared(
-        self, run: CaptioningRun, examples: Iterable[Captioned], *, part: str
-    ) -> Iterable[tuple[int, Captioned]]:
+    def prepared(self, run: CaptioningRun, examples: Iterable[Captioned]) -> Iterable[tuple[int, Captioned]]:
         """With their numbers, so that it can be told which were left out."""
         return enumerate(examples)
 

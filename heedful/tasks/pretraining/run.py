@@ -70,9 +70,7 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
         texts = (each.text for each in examples(recipe, "train"))
         return {TEXT: learned(recipe, texts, given=given, masked=True)}
 
-    def prepared(
-        self, run: Run[PretrainingRecipe, Pretrained], examples: Iterable[Document], *, part: str
-    ) -> Iterable[Any]:
+    def prepared(self, run: Run[PretrainingRecipe, Pretrained], examples: Iterable[Document]) -> Iterable[Any]:
         """The sentences of all documents."""
         return sentences_of(examples, run.tokenizer, split)
 

@@ -70,7 +70,7 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
                 context = question.context
                 yield context
 
-    def prepared(self, run: SpansRun, examples: Iterable[Question], *, part: str) -> Iterable[Target]:
+    def prepared(self, run: SpansRun, examples: Iterable[Question]) -> Iterable[Target]:
         """The windows of all questions."""
         return targets(run.tokenizer, examples, cutting=_cutting(run))
 

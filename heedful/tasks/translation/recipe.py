@@ -54,16 +54,13 @@ class TranslationDataConfig(DataConfig):
     max_length: Annotated[int, Field(ge=1), Mark.ENCODES] = 256
     """longest sentence, in tokens with the one that ends it and with tags; pairs with a longer side are left out of
     training"""
-    joined: Annotated[float, Field(ge=0, le=10)] = 0.0
-    """for each pair that is learned from, how many longer ones are learned from too, made of two that are drawn by
-    chance and stand one behind the other"""
     context: ContextConfig | None = None
     """what of its document is read with each source; nothing unless given"""
 
     @classmethod
     def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """No pairs were joined, and each sentence was read by itself."""
-        return {"joined": 0.0, "context": None}
+        """Each sentence was read by itself."""
+        return {"context": None}
 
     @model_validator(mode="after")
     def _told_apart(self) -> Self:
@@ -153,9 +150,8 @@ class TranslationDataConfig(DataConfig):
         the context.
         """
         found = (named_texts(table, key) for key, table in self.tables(part).items())
-        joined = [f"{self.joined} joined"] if self.joined and part == "train" else []
         context = [] if self.context is None else [self.context.model_dump_json()]
-        return [*(settings_of(text) for texts in found for text in texts.values()), *self.languages, *joined, *context]
+        return [*(settings_of(text) for texts in found for text in texts.values()), *self.languages, *context]
 
     @property
     def _between(self) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from torch import nn
 from heedful.architectures.build import build_sequence_to_sequence
 from heedful.architectures.interface import Sizes, TranslationArchitecture
 from heedful.data.batches import collate
-from heedful.data.composed import Joined
 from heedful.data.context import asked
 from heedful.data.corpus import Corpus, Encoding, factored_encoding, pair_encoding
 from heedful.data.factors import Case, Factor, Given, Reading, load_factor, parted
@@ -113,11 +112,6 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         target = source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET)
         factors = {name: load_factor(folder / FACTOR.format(name)) for name in recipe.factors}
         return _vocabularies(source, target, factors)
-
-    def prepared(self, run: TranslationRun, examples: Iterable[Pair], *, part: str) -> Iterable[Pair]:
-        """To learn from, longer ones made of them too, where the recipe asks for that."""
-        joined = run.recipe.data.joined
-        return Joined(examples, joined) if joined and part == "train" else examples
 
     def encoding(self, run: TranslationRun) -> Encoding[Pair]:
         """Both sides, each with its end, the links of their pieces where attention is guided, and their factors."""

@@ -84,9 +84,7 @@ class VideoKind(Kind[VideoRecipe, Model]):
             longest=data.max_length,
         )
 
-    def prepared(
-        self, run: VideoRun, examples: Iterable[CaptionedClip], *, part: str
-    ) -> Iterable[tuple[int, CaptionedClip]]:
+    def prepared(self, run: VideoRun, examples: Iterable[CaptionedClip]) -> Iterable[tuple[int, CaptionedClip]]:
         """With their numbers, so that it can be told which were left out."""
         return enumerate(examples)
 

@@ -231,20 +231,6 @@ def test_a_run_goes_on_with_all_its_texts(folder: Path, told: list[str]) -> None
     assert not [line for line in said if "encoding again" in line]
 
 
-def test_longer_pairs_are_learned_from_and_not_measured_on(folder: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    place = f"--output={tmp_path / 'run'}"
-    plain = open_or_create(changed(folder, place), say=said.append)
-    counts = {part: len(open_corpus(plain, part, say=said.append)) for part in ("train", "validation")}
-    run = open_or_create(changed(folder, f"--output={tmp_path / 'other'}", "--data.joined=0.5"), say=said.append)
-    train, validation = (open_corpus(run, part, say=said.append) for part in ("train", "validation"))
-
-    assert len(train) == counts["train"] + 4 * 32, "half as many again, of each text in each direction"
-    assert max(train["source"].lengths) == 2 * 3 + 2, "both of one text, with one tag and one end"
-    assert len(validation) == counts["validation"]
-    assert run.sizes == plain.sizes, "a vocabulary is learned from what was there"
-
-
 @pytest.mark.parametrize(
     ("settings", "amounts"),
     [

@@ -38,7 +38,7 @@ def test_the_same_text_is_found_and_another_is_not(name: str, tmp_path: Path, mo
     run = open_run(folder / "run", recipe)
     encoding = run.kind.encoding(run)
     assert encoding.identity is not None
-    examples = list(run.kind.prepared(run, run.examples("train"), part="train"))
+    examples = list(run.kind.prepared(run, run.examples("train")))
     keys = {repr(encoding.identity(each)) for each in examples}
     places = [each for each in keys if str(folder) in each or "train." in each]
     assert not places, "where an example stands does not tell it from others"
