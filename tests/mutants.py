@@ -1327,8 +1327,8 @@ TASKS = (
     Mutant(
         "the longest translation is one too short",
         "tasks/translation/face.py",
-        "tokens = len(own_places(self.source, part.read.ids)) + 1",
-        "tokens = len(own_places(self.source, part.read.ids))",
+        "tokens = len(self._reads.own_places(part.read)) + 1",
+        "tokens = len(self._reads.own_places(part.read))",
         (f"{TRANSLATOR}::test_translations_are_no_longer_than_allowed",),
     ),
     Mutant(
@@ -4247,7 +4247,7 @@ IN_DOCUMENTS = (
     Mutant(
         "documents: lengths count what a sentence follows",
         "tasks/translation/face.py",
-        "tokens = len(own_places(self.source, part.read.ids)) + 1",
+        "tokens = len(self._reads.own_places(part.read)) + 1",
         "tokens = len(part.read) + 1",
         (IN_ORDER,),
     ),
@@ -4260,14 +4260,14 @@ IN_DOCUMENTS = (
     ),
     Mutant(
         "documents: parts follow what the sentence follows",
-        "tasks/translation/face.py",
+        "tasks/translation/source.py",
         "readable(seen[at], seen[max(0, at - self.context) : at])",
         "readable(seen[at], before(sentence))",
         (IN_ORDER,),
     ),
     Mutant(
         "documents: more is read than was learned of",
-        "tasks/translation/face.py",
+        "tasks/translation/source.py",
         "lead[-self.context :]",
         "lead",
         (IN_ORDER,),

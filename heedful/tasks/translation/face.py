@@ -17,11 +17,9 @@ from torch import Tensor, nn
 
 from heedful.attention.probe import SOURCE
 from heedful.data.batches import collate_encoded
-from heedful.data.context import Readable, before, following, led, own_places, readable, text_of
-from heedful.data.corpus import CHARACTERS_PER_TOKEN
+from heedful.data.context import Readable, before, following, text_of
 from heedful.data.factors import Encoded, Factor, Reading
-from heedful.data.links import led_numbers, word_numbers
-from heedful.data.parts import parts
+from heedful.data.links import word_numbers
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypotheses, Hypothesis
@@ -38,12 +36,12 @@ from heedful.tasks.faces import Asked, Face, Unread, at_once, in_batches
 from heedful.tasks.inspecting import Scope, widened
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
-from heedful.tasks.translation.annotation import Marks
 from heedful.tasks.translation.confidence import Confidence
 from heedful.tasks.translation.directions import languages_of
 from heedful.tasks.translation.glossary import Term, shared_out
 from heedful.tasks.translation.guidance import Guided, headed
 from heedful.tasks.translation.recipe import GuidedConfig
+from heedful.tasks.translation.source import Part, Source
 from heedful.tasks.translation.translations import (
     Alignment,
     Links,
@@ -57,23 +55,6 @@ from heedful.values import Tokens, move
 _Pair = tuple[Encoded, list[int]]
 _STREAMS: Final = 2**30
 """Between the sources of chance of two parts of a sentence; that of the first is the sentence's own."""
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A sentence, or a part of one, without the `cut` tokens at its end, and what its translation is to hold; among the
-    `ids` are those of what it follows.
-    """
-
-    sentence: Readable
-    read: Encoded
-    cut: int = 0
-    terms: tuple[Term, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """It alone."""
-        return text_of(self.sentence)
 
 
 @dataclass(frozen=True)
@@ -131,13 +112,16 @@ class Translator(Face):
         self.context = context
         self.factors = factors
         self.device = next(self.models[0].parameters()).device
-        self._asked = {number for tag, number in source.tags.items() if languages_of([tag])}
         self._written = Target(target, device=self.device, longest=max_target)
 
     @property
     def reading(self) -> Reading:
         """How sources are read."""
         return Reading(self.source, self.factors)
+
+    @property
+    def _reads(self) -> Source:
+        return Source(self.reading, self.max_source, self.context)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -259,7 +243,7 @@ class Translator(Face):
         found = {}
         for place, (source, target) in enumerate(pairs):
             try:
-                self._encode(source, first + place)
+                self._reads.whole(source, first + place)
                 self._forcible(target, first + place)
             except DataError as error:
                 found[place] = Unread(str(error))
@@ -283,7 +267,8 @@ class Translator(Face):
         if len(self.models) > 1:
             raise RecipeError("several models make different vectors of one text; load one of them")
         encoder = cast(Encoder[Tokens], self.models[0].get_submodule("encoder"))
-        read = [self._fitting(text, number, cut) for number, text in enumerate(texts, first)]
+        reads = self._reads
+        read = [reads.beginning(text, number, cut) for number, text in enumerate(texts, first)]
 
         def means(rows: list[Encoded]) -> Float[np.ndarray, "B d_model"]:
             memory = encoder(self._sources(rows))
@@ -355,13 +340,13 @@ class Translator(Face):
             DataError: no words, or a sentence that is longer than the model can read.
             RecipeError: no such layer or head.
         """
-        scope, read = scope or Scope(), self._encode(source, 1)
+        scope, read = scope or Scope(), self._reads.whole(source, 1)
         if not read.ids:
             raise DataError("no words to look at: give a sentence")
         return self._written.look(
             self.models[0],
             scope.padded(self._sources([read])),
-            self._request(_Part(source, read), self.length) if target is None else self._forcible(target, 1),
+            self._request(Part(source, read), self.length) if target is None else self._forcible(target, 1),
             search=search or self.search,
             scope=scope,
             axes=[Axis(SOURCE, scope.named([*self.source.pieces(read.ids), "</s>"]))],
@@ -379,7 +364,7 @@ class Translator(Face):
         """
         *lead, last = asked.source.strip("\n").split("\n") if self.context else [asked.source]
         *_, sentence = self.following([*lead, last])
-        search, parts = self.search, self._parts(sentence)
+        search, parts = self.search, self._reads.parts(sentence)
         if asked.beam is not None:
             search = widened(search, asked.beam)
         if len(parts) > 1:
@@ -387,17 +372,13 @@ class Translator(Face):
         return self.inspect(parts[0].sentence, asked.target, search=search, scope=asked.scope)
 
     def read_words(self, sentence: Readable) -> list[int]:
-        """For each piece of a sentence as the model reads it the number of the word, between white space, in which it
-        begins; -1 for what the sentence follows, and for tags.
-
-        Raises:
-            DataError: the sentence is longer than the model can read, or its pieces are not found again in it.
-        """
-        return led_numbers(self.source, self.reading.plain(text_of(sentence)), self._encode(sentence, 1).ids)
+        """For each piece of a sentence as the model reads it the number of its word (`Source.words`)."""
+        return self._reads.words(sentence)
 
     def _pairs(self, pairs: Sequence[tuple[Readable, str | Candidate]]) -> list[_Pair]:
+        reads = self._reads
         sources = [
-            self._encode(source, number) if isinstance(target, str) else self._part(source).read
+            reads.whole(source, number) if isinstance(target, str) else reads.part(source).read
             for number, (source, target) in enumerate(pairs, 1)
         ]
         targets = [
@@ -416,7 +397,7 @@ class Translator(Face):
         guided = None if self.guided is None else Guided.of(self.models[0], self.guided)
         taught = None if guided is None else _told(calls[guided.path], guided.head)
         for row, (source, target) in enumerate(pairs):
-            own = own_places(self.source, source.ids)
+            own = self._reads.own_places(source)
             rows, columns = slice(len(target) + 1), [*own, len(source)]
             mine = {name: each[row, rows][:, columns] for name, each in weights.items()}
             tokens = (*self.source.pieces(source.ids[at] for at in own), end), (*self.target.pieces(target), end)
@@ -454,79 +435,34 @@ class Translator(Face):
         # a module that is an Engine; mypy has no type for both
         return self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[return-value, arg-type]
 
-    def _parts(self, sentence: Readable) -> list[_Part]:
-        whole = self._part(sentence)
-        found = parts(text_of(sentence), self._fits, whole=Marks().annotated) if whole.cut else []
-        if len(found) < 2:
-            return [whole]
-        seen = [*before(sentence), *(part.strip() for part in found)]
-        first = len(seen) - len(found)
-        return [self._part(readable(seen[at], seen[max(0, at - self.context) : at])) for at in range(first, len(seen))]
-
-    def _part(self, sentence: Readable) -> _Part:
-        read, room = self._read_whole(sentence), self.max_source - 1
-        return _Part(sentence, read.up_to(room), max(0, len(read) - room))
-
-    def _fits(self, text: str) -> bool:
-        return len(text) <= CHARACTERS_PER_TOKEN * self.max_source and not self._part(text.strip()).cut
-
-    def _read_whole(self, sentence: Readable) -> Encoded:
-        if self._asked and self._asked.isdisjoint(self.source.opening):
-            raise RecipeError(
-                f"this model writes {', '.join(self.languages)}: say which of them, with --to or towards()"
-            )
-        lead = before(sentence)
-        if lead and not self.context:
-            raise RecipeError(
-                "this model reads each sentence by itself: give sentences alone, or train one with data.context"
-            )
-        read = self.reading.encode(text_of(sentence))
-        return led(self.reading, read, lead[-self.context :], longest=self.max_source - 1) if lead else read
-
-    def _encode(self, sentence: Readable, number: int) -> Encoded:
-        read = self._read_whole(sentence)
-        if len(read) >= self.max_source:
-            raise DataError(
-                f"sentence {number}: has {len(read)} tokens, this model reads at most {self.max_source - 1}; split it"
-            )
-        return read
-
-    def _fitting(self, text: str, number: int, cut: Callable[[int], None] | None) -> Encoded:
-        read, room = self.reading.encode(text), self.max_source - 1
-        if len(read) <= room:
-            return read
-        if cut is None:
-            raise DataError(f"text {number}: has {len(read)} tokens, this model reads at most {room}; split it")
-        cut(number)
-        return read.up_to(room)
-
     def _forcible(self, text: str, number: int) -> list[int]:
         return self._written.encode(text, place=f"sentence {number}: its translation")
 
     def _read(
         self, sentences: Sequence[Readable], constraints: Sequence[Sequence[Term | str]] | None
-    ) -> list[list[_Part]]:
-        read = [self._parts(sentence) for sentence in sentences]
+    ) -> list[list[Part]]:
+        reads = self._reads
+        read = [reads.parts(sentence) for sentence in sentences]
         return read if constraints is None else list(map(self._holding, read, constraints))
 
-    def _holding(self, own: list[_Part], terms: Sequence[Term | str]) -> list[_Part]:
+    def _holding(self, own: list[Part], terms: Sequence[Term | str]) -> list[Part]:
         given = dict.fromkeys(Term(each) if isinstance(each, str) else each for each in terms)
         shares = shared_out(list(given), [part.text for part in own])
         return [replace(part, terms=share) for part, share in zip(own, shares, strict=True)]
 
-    def _request(self, part: _Part, length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
-        tokens = len(own_places(self.source, part.read.ids)) + 1
+    def _request(self, part: Part, length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
+        tokens = len(self._reads.own_places(part.read)) + 1
         terms = dict.fromkeys(ids for term in part.terms if (ids := term.ids(self.target)))
         begin, least = prefix or self.target.opening, length.fewest(tokens)
         return Request(length.limit(tokens), stream, begin, least, tuple(terms))
 
-    def _translation(self, part: _Part, hypotheses: list[Hypothesis]) -> Translation:
+    def _translation(self, part: Part, hypotheses: list[Hypothesis]) -> Translation:
         if not part.read.ids:
             nothing = Candidate("", (), (), 0.0, 0.0, finished=True)
             return Translation(part.text, (), (nothing,), (), 0, _texts(part.terms), _texts(part.terms))
         candidates = tuple(map(self._written.candidate, hypotheses))
         unmet = [term for term in part.terms if not term.held(candidates[0].text, self.target)]
-        pieces = tuple(self.source.pieces(part.read.ids[at] for at in own_places(self.source, part.read.ids)))
+        pieces = tuple(self.source.pieces(part.read.ids[at] for at in self._reads.own_places(part.read)))
         lead = before(part.sentence)
         return Translation(part.text, pieces, candidates, (), part.cut, _texts(part.terms), _texts(unmet), lead)
 
