@@ -50,6 +50,9 @@ NEAREST = "tests/unit/data/test_nearest.py"
 ERROR_PAGE = "tests/unit/tasks/test_error_page.py"
 BOOTSTRAP_COUNTS = "tests/unit/metrics/test_bootstrap.py"
 TERMS = "tests/unit/generation/test_terms.py"
+ACCURACY = "tests/unit/tasks/test_accuracy.py"
+ACCURACY_TOLD = "tests/unit/cli/test_accuracy.py"
+NUMERALS = "tests/unit/metrics/test_numerals.py"
 KNESER_NEY = "tests/unit/metrics/test_kneser_ney.py"
 FACES = "tests/unit/tasks/test_faces.py"
 LOOKING = "tests/unit/inspection/test_looking.py"
@@ -4370,6 +4373,85 @@ COLUMNS = (
     ),
 )
 
+COUNTED_RIGHT = (
+    Mutant(
+        "accuracy: a word of a translation counts for several terms",
+        "tasks/translation/accuracy.py",
+        "if left[term] and not any(here.start < other.stop and other.start < here.stop for other in taken):",
+        "if left[term]:",
+        (ACCURACY,),
+    ),
+    Mutant(
+        "accuracy: short terms are counted first",
+        "tasks/translation/accuracy.py",
+        "sorted(left, key=len, reverse=True)",
+        "sorted(left, key=len)",
+        (ACCURACY,),
+    ),
+    Mutant(
+        "accuracy: one of the wrong texts may be more probable",
+        "tasks/translation/accuracy.py",
+        "return all(right.log_probability",
+        "return any(right.log_probability",
+        (ACCURACY,),
+    ),
+    Mutant(
+        "accuracy: rounding tells apart what is cut into the same pieces",
+        "tasks/translation/accuracy.py",
+        " and right.tokens != each.tokens",
+        "",
+        (ACCURACY,),
+    ),
+    Mutant(
+        "accuracy: contrasts that were not read count as wrong",
+        "tasks/translation/accuracy.py",
+        "read = np.array([answer is not None for",
+        "read = np.array([True for",
+        (ACCURACY,),
+    ),
+    Mutant(
+        "accuracy: contrasts get the scores of their neighbours",
+        "tasks/translation/exam.py",
+        "islice(scores, 1 + len(each.wrong))",
+        "islice(scores, 2)",
+        (ACCURACY_TOLD,),
+    ),
+    Mutant(
+        "accuracy: tags do not stand before the sources of contrasts",
+        "cli/options.py",
+        "Contrasts(self.contrasts, self.text.direction.before)",
+        "Contrasts(self.contrasts)",
+        (ACCURACY_TOLD,),
+    ),
+    Mutant(
+        "accuracy: references are counted in the place of translations",
+        "tasks/translation/exam.py",
+        "**self._listed(answers.texts)",
+        "**self._listed(self.references)",
+        (ACCURACY_TOLD,),
+    ),
+    Mutant(
+        "numerals: a number counts for two of the source",
+        "metrics/numerals.py",
+        "            del there[match]\n",
+        "",
+        (NUMERALS,),
+    ),
+    Mutant(
+        "numerals: a fraction may be three digits of a whole number behind a nought",
+        "metrics/numerals.py",
+        '        and not runs[0].startswith("0")\n',
+        "",
+        (NUMERALS,),
+    ),
+    Mutant(
+        "numerals: any run of digits joins the one before it",
+        "metrics/numerals.py",
+        "and len(runs[-1]) == 3",
+        "and len(runs[-1]) >= 2",
+        (NUMERALS,),
+    ),
+)
 WORTH_READING = (
     Mutant(
         "likeness: short and long sources weigh the same",
@@ -4677,8 +4759,8 @@ ANNOTATED = (
     Mutant(
         "annotation: letters that make no spaces are not looked for",
         "tasks/translation/annotation.py",
-        "if any(True for _ in occurrences(term.lower(), text.lower())):",
-        "if False:",
+        "yield from (range(at, at + len(term)) for at in occurrences(lowered(term), lowered(text)))",
+        "yield from ()",
         (ANNOTATION,),
     ),
     Mutant(
@@ -4719,6 +4801,7 @@ MUTANTS = (
     *COLUMNS,
     *CONSTRAINED,
     *CHOSEN,
+    *COUNTED_RIGHT,
     *WORTH_READING,
     *NATIVE,
     *CORPORA,

@@ -21,6 +21,13 @@ class DirectionOptions:
     tags: tuple[str, ...] = ()
     """what else stands before the sources, as data.train.tags of the recipe, such as "<captions>" """
 
+    @property
+    def before(self) -> tuple[str, ...]:
+        """What stands before sources, the tag of the language first."""
+        from heedful.recipes.directed import language_tag
+
+        return (*([] if self.to is None else [language_tag(self.to)]), *self.tags)
+
     def of(self, user: object) -> Translator:
         """A translator that is told so; `RecipeError` where it knows no such language or tag, or translates nothing."""
         from heedful.tasks.translation.face import Translator

@@ -20,6 +20,7 @@ from heedful.metrics.metric import Metric
 from heedful.metrics.report import scored
 from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length
 from heedful.tasks.report import Comparison, Report, number, span
+from heedful.tasks.translation.accuracy import Share
 from heedful.tasks.translation.cases import Cases
 from heedful.tasks.translation.error_page import error_page, shown
 from heedful.tasks.translation.exam import Translated, TranslationExam
@@ -31,7 +32,7 @@ _FEWEST: Final = 10
 @final
 @dataclass(frozen=True, repr=False)
 class TranslationReport(Report):
-    """sacrebleu's scores with signatures; intervals and tests of BLEU, chrF and chrF++."""
+    """sacrebleu's scores with signatures, and what is counted; intervals and tests of that, BLEU, chrF and chrF++."""
 
     digits: ClassVar = 2
 
@@ -40,8 +41,13 @@ class TranslationReport(Report):
 
     @property
     def resampled(self) -> Mapping[str, Metric]:
-        """BLEU, chrF and chrF++."""
-        return {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++")}
+        """BLEU, chrF and chrF++, and what is counted."""
+        return {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++", *self.shares)}
+
+    @cached_property
+    def shares(self) -> Mapping[str, Share]:
+        """Terms, numbers and contrasts that are right; none where there are none."""
+        return self.exam.shares(self.answers)
 
     @property
     def perplexity(self) -> float | None:
@@ -114,6 +120,8 @@ class TranslationReport(Report):
         if self.perplexity is not None:
             lines.append(f"{'perplexity':<{width}}  {self.perplexity:>7.3f}  {'':<16}  of the references, per token")
         lines += [f"{count:,} of {self.exam.size:,} sentences: {note}" for note, count in self.answers.notes.items()]
+        if self.shares:
+            lines += ["", self._accuracy().text().rstrip()]
         if self.by_text:
             lines += ["", "BLEU by text"]
             width = max(map(len, self.by_text))
@@ -131,12 +139,41 @@ class TranslationReport(Report):
             "seconds": self.answers.seconds,
             "perplexity": self.perplexity,
             "scores": [asdict(score) for score in self.scores],
-            "intervals": [asdict(interval) for interval in self.intervals.values()],
+            "intervals": [asdict(found) for name, found in self.intervals.items() if name not in self.shares],
             "error_rates": self.error_rates,
             "bleu_by_length": self.banded(),
+            **({"accuracy": self.accuracy()} if self.shares else {}),
             **({"bleu_by_text": {name: value for name, (_, value) in self.by_text.items()}} if self.by_text else {}),
             "notes": dict(self.answers.notes),
         }
+
+    def accuracy(self) -> list[dict[str, Any]]:
+        """Terms, numbers and contrasts that are right, as JSON has it, beside what the references reach."""
+        return [
+            {
+                **asdict(self.intervals[name]),
+                "right": int(share.found.sum()),
+                "of": int(share.of.sum()),
+                "references": self.exam.attainable[name].metric.value if name in self.exam.attainable else None,
+            }
+            for name, share in self.shares.items()
+        ]
+
+    def _accuracy(self) -> Table:
+        columns = ["accuracy", "percent", "95 % interval", "right", "of", "references"]
+        rows = [
+            [
+                each["name"],
+                f"{each['value']:.2f}",
+                span(self.intervals[each["name"]], 2),
+                f"{each['right']:,}",
+                f"{each['of']:,}",
+                number(each["references"], ".2f"),
+            ]
+            for each in self.accuracy()
+        ]
+        unread = sum(answer is None for answer in self.answers.contrasts)
+        return Table("", columns, rows, [f"contrasts that are longer than the model reads: {unread:,}"] * bool(unread))
 
     def page(self) -> str:
         """The translations that are worth reading, with text for training that resembles their sources."""
@@ -240,10 +277,16 @@ class TranslationComparison(Comparison):
             yield f"{names}: writes lowercase only, and case counts here; compare fairly with --lowercase"
 
     def tables(self) -> list[Table]:
-        """BLEU by length."""
+        """BLEU by length, and what is counted."""
         columns = [f"{_range(band)} ({band.sentences:,})" for band in self.reports[0].bands]
         rows = [[report.system.label, *(f"{b.score.value:.2f}" for b in report.bands)] for report in self.reports]
-        return [Table("BLEU by words in the source (sentences)", ["run", *columns], rows)]
+        tables = [Table("BLEU by words in the source (sentences)", ["run", *columns], rows)]
+        names = list(dict.fromkeys(name for report in self.reports for name in report.shares))
+        if names:
+            counted = [[report.system.label, *_percents(report.shares, names)] for report in self.reports]
+            counted.append(["the references", *_percents(self.reports[0].exam.attainable, names)])
+            tables.append(Table("Accuracy, in percent", ["run", *names], counted))
+        return tables
 
     def pictures(self) -> list[str]:
         """BLEU by length, and how the runs learned."""
@@ -277,6 +320,7 @@ class TranslationComparison(Comparison):
             "seconds_per_sentence": seconds / self.exam.size,
             "tokens_per_second": report.answers.tokens / seconds,
             "perplexity": perplexity if perplexity is not None and math.isfinite(perplexity) else None,
+            **({"accuracy": report.accuracy()} if report.shares else {}),
             "bleu_by_length": [
                 {**band, "interval": None if interval is None else asdict(interval)}
                 for band, interval in zip(report.banded(), report.band_intervals, strict=True)
@@ -309,6 +353,10 @@ class TranslationComparison(Comparison):
 def _seconds(report: TranslationReport) -> float:
     assert report.answers.seconds is not None, f"{report.system.name} was not timed"
     return report.answers.seconds
+
+
+def _percents(shares: Mapping[str, Share], names: Sequence[str]) -> list[str]:
+    return [number(shares[name].metric.value if name in shares else None, ".2f") for name in names]
 
 
 def _range(band: LengthBand) -> str:
