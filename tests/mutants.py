@@ -53,6 +53,8 @@ TERMS = "tests/unit/generation/test_terms.py"
 ACCURACY = "tests/unit/tasks/test_accuracy.py"
 ACCURACY_TOLD = "tests/unit/cli/test_accuracy.py"
 NUMERALS = "tests/unit/metrics/test_numerals.py"
+DETACHMENT = "tests/unit/tasks/test_detachment.py"
+SIGNED = "tests/unit/cli/test_calibrate.py"
 KNESER_NEY = "tests/unit/metrics/test_kneser_ney.py"
 FACES = "tests/unit/tasks/test_faces.py"
 LOOKING = "tests/unit/inspection/test_looking.py"
@@ -4452,6 +4454,64 @@ COUNTED_RIGHT = (
         (NUMERALS,),
     ),
 )
+DETACHED = (
+    Mutant(
+        "detached: long sources look more scattered than short ones",
+        "tasks/translation/detachment.py",
+        " / np.log(weights.shape[1]))",
+        ")",
+        (DETACHMENT,),
+    ),
+    Mutant(
+        "detached: rows that do not sum to 1 count more",
+        "tasks/translation/detachment.py",
+        "shares = shares / np.maximum(shares.sum(1, keepdims=True), np.finfo(np.float64).tiny)",
+        "pass",
+        (DETACHMENT,),
+    ),
+    Mutant(
+        "detached: a model is doubted where it is surer",
+        "tasks/translation/confidence.py",
+        "certainty(found) < self.least",
+        "certainty(found) > self.least",
+        (DETACHMENT,),
+    ),
+    Mutant(
+        "detached: the end of what is rare is the other one",
+        "tasks/translation/calibrated.py",
+        "np.quantile(mine, 1 - _RARE)",
+        "np.quantile(mine, _RARE)",
+        (SIGNED,),
+    ),
+    Mutant(
+        "detached: translations are read beside their own sources",
+        "tasks/translation/calibrated.py",
+        "read[at - step][0].candidates[0]",
+        "part.candidates[0]",
+        (SIGNED,),
+    ),
+    Mutant(
+        "detached: sentences without words take the attention of the next one",
+        "tasks/translation/face.py",
+        "            if not part.source_tokens:\n                return part\n            alignment",
+        "            alignment",
+        (SIGNED,),
+    ),
+    Mutant(
+        "detached: doubts of parts are forgotten",
+        "tasks/translation/translations.py",
+        "        tuple(dict.fromkeys(doubt for part in parts for doubt in part.doubts)),\n",
+        "",
+        (DETACHMENT, SIGNED),
+    ),
+    Mutant(
+        "detached: what others choose is doubted as what the search found first",
+        "tasks/translation/least_risk.py",
+        "candidates=chosen, doubts=())",
+        "candidates=chosen)",
+        ("tests/unit/tasks/test_least_risk.py",),
+    ),
+)
 WORTH_READING = (
     Mutant(
         "likeness: short and long sources weigh the same",
@@ -4802,6 +4862,7 @@ MUTANTS = (
     *CONSTRAINED,
     *CHOSEN,
     *COUNTED_RIGHT,
+    *DETACHED,
     *WORTH_READING,
     *NATIVE,
     *CORPORA,

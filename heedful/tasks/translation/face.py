@@ -203,11 +203,10 @@ class Translator(Face):
             return hypotheses
 
         found = iter(in_batches(filled, say, size=lambda each: len(each.ids) + 1, tokens=batch_tokens, rows=64))
-        translations = []
-        for sentence, own in zip(sentences, read, strict=True):
-            told = [self._translation(part, next(found) if part.ids else []) for part in own]
-            translations.append(told[0] if len(told) == 1 else joined(sentence, told))
-        return translations
+        told = [[self._translation(part, next(found) if part.ids else []) for part in own] for own in read]
+        if self.confidence is not None:
+            told = self._doubted(told, self.confidence, batch_tokens=batch_tokens)
+        return [own[0] if len(own) == 1 else joined(whole, own) for whole, own in zip(sentences, told, strict=True)]
 
     def score(self, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
         """Log-probabilities of given translations, in order.
@@ -451,6 +450,24 @@ class Translator(Face):
         unmet = [term for term in part.terms if not term.held(candidates[0].text, self.target)]
         pieces = tuple(self.source.pieces(part.ids))
         return Translation(part.text, pieces, candidates, (), part.cut, _texts(part.terms), _texts(unmet))
+
+    def _doubted(
+        self, told: list[list[Translation]], confidence: Confidence, *, batch_tokens: int
+    ) -> list[list[Translation]]:
+        """With what is suspicious of each part; where attention tells, they are read once more."""
+        alignments: Iterator[Alignment | None] = repeat(None)
+        if confidence.widest is not None and self.attentive:
+            pairs = [(part.source, part.candidates[0]) for own in told for part in own if part.source_tokens]
+            alignments = iter(self.align_all(pairs, batch_tokens=batch_tokens))
+
+        def doubted(part: Translation) -> Translation:
+            if not part.source_tokens:
+                return part
+            alignment = next(alignments)
+            weights = None if alignment is None else alignment.telling
+            return replace(part, doubts=confidence.doubts(part.candidates[0], weights))
+
+        return [list(map(doubted, own)) for own in told]
 
     def _sources(self, sentences: Sequence[Sequence[int]]) -> Tokens:
         return move(collate_sources(sentences, eos=self.source.special.eos), self.device)

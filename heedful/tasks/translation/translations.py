@@ -78,6 +78,7 @@ class Translation:
         constraints: what it was to hold.
         unmet: of these, what the best translation does not hold: since a piece is unknown or forbidden, or the length
             limit came first.
+        doubts: what a model that was calibrated finds suspicious of the best translation, as it was found.
     """
 
     source: str
@@ -87,6 +88,7 @@ class Translation:
     cut: int = 0
     constraints: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -103,8 +105,8 @@ class Translation:
 
     @property
     def signs(self) -> tuple[str, ...]:
-        """What is suspicious of the best translation; see `signs`."""
-        return signs(self.source, self.candidates[0]) if self.source_tokens else ()
+        """What is suspicious of the best translation; see `signs` and `doubts`."""
+        return (*signs(self.source, self.candidates[0]), *self.doubts) if self.source_tokens else ()
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:
@@ -139,6 +141,7 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
         sum(part.cut for part in parts),
         tuple(term for part in parts for term in part.constraints),
         tuple(term for part in parts for term in part.unmet),
+        tuple(dict.fromkeys(doubt for part in parts for doubt in part.doubts)),
     )
 
 
