@@ -52,6 +52,11 @@ NEAREST = "tests/unit/data/test_nearest.py"
 ERROR_PAGE = "tests/unit/tasks/test_error_page.py"
 BOOTSTRAP_COUNTS = "tests/unit/metrics/test_bootstrap.py"
 TERMS = "tests/unit/generation/test_terms.py"
+ACCURACY = "tests/unit/tasks/test_accuracy.py"
+ACCURACY_TOLD = "tests/unit/cli/test_accuracy.py"
+NUMERALS = "tests/unit/metrics/test_numerals.py"
+DETACHMENT = "tests/unit/tasks/test_detachment.py"
+SIGNED = "tests/unit/cli/test_calibrate.py"
 KNESER_NEY = "tests/unit/metrics/test_kneser_ney.py"
 FACES = "tests/unit/tasks/test_faces.py"
 LOOKING = "tests/unit/inspection/test_looking.py"
@@ -4510,6 +4515,143 @@ COLUMNS = (
     ),
 )
 
+COUNTED_RIGHT = (
+    Mutant(
+        "accuracy: a word of a translation counts for several terms",
+        "tasks/translation/accuracy.py",
+        "if left[term] and not any(here.start < other.stop and other.start < here.stop for other in taken):",
+        "if left[term]:",
+        (ACCURACY,),
+    ),
+    Mutant(
+        "accuracy: short terms are counted first",
+        "tasks/translation/accuracy.py",
+        "sorted(left, key=len, reverse=True)",
+        "sorted(left, key=len)",
+        (ACCURACY,),
+    ),
+    Mutant(
+        "accuracy: one of the wrong texts may be more probable",
+        "tasks/translation/accuracy.py",
+        "return all(right.log_probability",
+        "return any(right.log_probability",
+        (ACCURACY,),
+    ),
+    Mutant(
+        "accuracy: rounding tells apart what is cut into the same pieces",
+        "tasks/translation/accuracy.py",
+        " and right.tokens != each.tokens",
+        "",
+        (ACCURACY,),
+    ),
+    Mutant(
+        "accuracy: contrasts that were not read count as wrong",
+        "tasks/translation/accuracy.py",
+        "read = np.array([answer is not None for",
+        "read = np.array([True for",
+        (ACCURACY,),
+    ),
+    Mutant(
+        "accuracy: contrasts get the scores of their neighbours",
+        "tasks/translation/exam.py",
+        "islice(scores, 1 + len(each.wrong))",
+        "islice(scores, 2)",
+        (ACCURACY_TOLD,),
+    ),
+    Mutant(
+        "accuracy: tags do not stand before the sources of contrasts",
+        "cli/options.py",
+        "Contrasts(self.contrasts, self.text.direction.before)",
+        "Contrasts(self.contrasts)",
+        (ACCURACY_TOLD,),
+    ),
+    Mutant(
+        "accuracy: references are counted in the place of translations",
+        "tasks/translation/exam.py",
+        "**self._listed(answers.texts)",
+        "**self._listed(self.references)",
+        (ACCURACY_TOLD,),
+    ),
+    Mutant(
+        "numerals: a number counts for two of the source",
+        "metrics/numerals.py",
+        "            del there[match]\n",
+        "",
+        (NUMERALS,),
+    ),
+    Mutant(
+        "numerals: a fraction may be three digits of a whole number behind a nought",
+        "metrics/numerals.py",
+        '        and not runs[0].startswith("0")\n',
+        "",
+        (NUMERALS,),
+    ),
+    Mutant(
+        "numerals: any run of digits joins the one before it",
+        "metrics/numerals.py",
+        "and len(runs[-1]) == 3",
+        "and len(runs[-1]) >= 2",
+        (NUMERALS,),
+    ),
+)
+DETACHED = (
+    Mutant(
+        "detached: long sources look more scattered than short ones",
+        "tasks/translation/detachment.py",
+        " / np.log(weights.shape[1]))",
+        ")",
+        (DETACHMENT,),
+    ),
+    Mutant(
+        "detached: rows that do not sum to 1 count more",
+        "tasks/translation/detachment.py",
+        "shares = shares / np.maximum(shares.sum(1, keepdims=True), np.finfo(np.float64).tiny)",
+        "pass",
+        (DETACHMENT,),
+    ),
+    Mutant(
+        "detached: a model is doubted where it is surer",
+        "tasks/translation/confidence.py",
+        "certainty(found) < self.least",
+        "certainty(found) > self.least",
+        (DETACHMENT,),
+    ),
+    Mutant(
+        "detached: the end of what is rare is the other one",
+        "tasks/translation/calibrated.py",
+        "np.quantile(mine, 1 - _RARE)",
+        "np.quantile(mine, _RARE)",
+        (SIGNED,),
+    ),
+    Mutant(
+        "detached: translations are read beside their own sources",
+        "tasks/translation/calibrated.py",
+        "read[at - step][0].candidates[0]",
+        "part.candidates[0]",
+        (SIGNED,),
+    ),
+    Mutant(
+        "detached: sentences without words take the attention of the next one",
+        "tasks/translation/face.py",
+        "            if not part.source_tokens:\n                return part\n            alignment",
+        "            alignment",
+        (SIGNED,),
+    ),
+    Mutant(
+        "detached: doubts of parts are forgotten",
+        "tasks/translation/translations.py",
+        "        tuple(dict.fromkeys(doubt for part in parts for doubt in part.doubts)),\n",
+        "",
+        (DETACHMENT, SIGNED),
+    ),
+    Mutant(
+        "detached: what others choose is doubted as what the search found first",
+        "tasks/translation/least_risk.py",
+        "candidates=chosen, doubts=())",
+        "candidates=chosen)",
+        ("tests/unit/tasks/test_least_risk.py",),
+    ),
+)
 WORTH_READING = (
     Mutant(
         "likeness: short and long sources weigh the same",
@@ -4918,8 +5060,8 @@ ANNOTATED = (
     Mutant(
         "annotation: letters that make no spaces are not looked for",
         "tasks/translation/annotation.py",
-        "if any(True for _ in occurrences(term.lower(), text.lower())):",
-        "if False:",
+        "yield from (range(at, at + len(term)) for at in occurrences(lowered(term), lowered(text)))",
+        "yield from ()",
         (ANNOTATION,),
     ),
     Mutant(
@@ -4961,6 +5103,8 @@ MUTANTS = (
     *CONSTRAINED,
     *REMEMBERED,
     *CHOSEN,
+    *COUNTED_RIGHT,
+    *DETACHED,
     *WORTH_READING,
     *NATIVE,
     *CORPORA,

@@ -30,6 +30,13 @@ class DirectionOptions:
             if asked := languages_of(self.tags):
                 raise RecipeError(f"--tags: <2{asked[0]}> asks for a language; leave it away, and say --to {asked[0]}")
 
+    @property
+    def before(self) -> tuple[str, ...]:
+        """What stands before sources, the tag of the language first."""
+        from heedful.recipes.directed import language_tag
+
+        return (*([] if self.to is None else [language_tag(self.to)]), *self.tags)
+
     def of(self, user: object, *, document: Document | None = None) -> Translator:
         """A translator that is told so, or into the language that a document says it is to be in.
 

@@ -79,6 +79,10 @@ def _examine(given: Arguments, opened: Run[Any, Any] | None) -> None:
     asking, kind = _asking(given), kind_of_files() if opened is None else opened.kind
     if opened is None and asking.text is None:
         raise RecipeError(f"{given.system}: a file of translations needs --source and --target, or --data")
+    if opened is None and asking.contrasts is not None:
+        raise RecipeError(
+            f"--contrasts: {given.system} is a file and finds nothing probable; name a run, or leave it out"
+        )
     exam = kind.exam(None, asking) if opened is None else exam_of(given.system, opened.recipe, asking)
     if given.output is not None:
         if not exam.written:

@@ -11,6 +11,7 @@ from heedful.cli.directions import DirectionOptions
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
+    from heedful.data.contrasts import Contrast
     from heedful.data.readers import Pair, Reader
     from heedful.metrics.bootstrap import Sampling
     from heedful.recipes.generation import ContinuationConfig, GenerationConfig
@@ -164,14 +165,17 @@ class TextOptions:
     fields source and target"""
     direction: DirectionOptions = field(default_factory=DirectionOptions)
 
-    def named_reader(self) -> Reader[Pair] | None:
+    def named_reader(self, *, directed: bool = False) -> Reader[Pair] | None:
         """`reader` where a text was named at all; otherwise None, and the recipe's texts are meant.
+
+        Args:
+            directed: whether there is something else that a direction may be said of.
 
         Raises:
             RecipeError: too much was named, or a direction without a text.
         """
         if self.source is self.target is self.data is None:
-            if self.direction != DirectionOptions():
+            if self.direction != DirectionOptions() and not directed:
                 raise RecipeError(
                     "--to, --tags: belong to --source and --target or --data; the recipe's texts say theirs"
                 )
@@ -185,10 +189,8 @@ class TextOptions:
             RecipeError: nothing was named, or too much.
         """
         from heedful.data.composed import Tagged
-        from heedful.recipes.directed import language_tag
 
-        asked = [] if self.direction.to is None else [language_tag(self.direction.to)]
-        return Tagged(self._reader(), [*asked, *self.direction.tags])
+        return Tagged(self._reader(), self.direction.before)
 
     def _reader(self) -> Reader[Pair]:
         from heedful.data.readers import JsonLines, LineAligned, TabSeparated
@@ -216,6 +218,12 @@ class MeasuringOptions:
     """compare lowercased text"""
     tokenize: str = "13a"
     """how BLEU cuts words (13a, intl, zh, ja-mecab, char, none)"""
+    terms: MaybePath = None
+    """of translations: TSV file of source term, tab, target term; tells how many of those that sources have are in the
+    translations"""
+    contrasts: MaybePath = None
+    """of translation runs: TSV or JSONL file of source, right, wrong and kind; tells how often the right translation is
+    the more probable one"""
     searching: SearchOptions = field(default_factory=SearchOptions)
     samples: int = 1000
     """corpora, or sets of examples, drawn for confidence intervals and the paired bootstrap"""
@@ -230,9 +238,21 @@ class MeasuringOptions:
         """What a user wants of an exam; `further` are those of its parts that one command alone has."""
         from heedful.tasks.exam import Asking
 
-        text = self.text.named_reader()
-        search = None if self.searching == SearchOptions() else self.searching.config
-        return Asking(text=text, lowercase=self.lowercase, tokenize=self.tokenize, search=search, **further)
+        return Asking(
+            text=self.text.named_reader(directed=self.contrasts is not None),
+            lowercase=self.lowercase,
+            tokenize=self.tokenize,
+            search=None if self.searching == SearchOptions() else self.searching.config,
+            terms=self.terms,
+            contrasts=self._contrasts(),
+            **further,
+        )
+
+    def _contrasts(self) -> Reader[Contrast] | None:
+        """Those that were named, with what stands before their sources."""
+        from heedful.data.contrasts import Contrasts
+
+        return None if self.contrasts is None else Contrasts(self.contrasts, self.text.direction.before)
 
     def sampling(self) -> Sampling:
         """What is drawn for intervals and tests."""

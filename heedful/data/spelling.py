@@ -64,6 +64,12 @@ def occurrences(term: str, text: str) -> Iterator[int]:
         at = text.find(term, at + 1)
 
 
+def lowered(text: str) -> str:
+    """The same text in lower case, as long as it was: what would become two characters stays as it is."""
+    low = text.lower()
+    return low if len(low) == len(text) else "".join(low if len(low := each.lower()) == 1 else each for each in text)
+
+
 def word_places(text: str) -> list[range]:
     """Where the words of a text are: letters, marks and digits, and each character of writing without spaces."""
     return [range(*found.span()) for found in _word().finditer(text)]

@@ -130,7 +130,7 @@ def _own_exam(run: Candidate, asking: Asking) -> Exam:
     try:
         return exam_of(run.folder, run.recipe, asking)
     except DataError as error:
-        if asking.text is not None:
+        if asking.given & {"text", "terms", "contrasts"}:  # it may be about what the user named
             raise
         raise DataError(f"{run.folder}: {error}{_or_name_one(run, '; or name the text')}") from None
 

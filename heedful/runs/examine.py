@@ -36,6 +36,8 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "search": "what says how to search",
     "context": "--context",
     "stride": "--stride",
+    "terms": "--terms",
+    "contrasts": "--contrasts",
     "paged": "--page",
 }
 """How a user gives each part of an `Asking`."""

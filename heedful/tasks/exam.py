@@ -27,6 +27,8 @@ class Asking:
         context: tokens that are read at a time.
         stride: of them, how many are predicted at a time.
         task: of several the one that is asked alone.
+        terms: file of a glossary, whose terms answers must have.
+        contrasts: texts with right and wrong answers, of which the right ones must be more probable.
         paged: whether there is to be a page of the answers (`Report.page`), for which more of them is kept.
     """
 
@@ -37,6 +39,8 @@ class Asking:
     context: int | None = None
     stride: int | None = None
     task: str | None = None
+    terms: Path | None = None
+    contrasts: Reader[Any] | None = None
     paged: bool = False
 
     @property

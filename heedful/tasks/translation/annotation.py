@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias, final
 
 from heedful.data.normalisation import letters_and_marks
-from heedful.data.spelling import occurrences
+from heedful.data.spelling import lowered, occurrences
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.tasks.translation.glossary import Glossary
@@ -98,17 +99,23 @@ class Annotation:
 
 
 def has(text: str, term: str) -> bool:
-    """Whether a term stands in a text as words of its own, in any case, and perhaps with other endings.
+    """Whether a term stands in a text; see `standing`."""
+    return any(True for _ in standing(text, term))
+
+
+def standing(text: str, term: str) -> Iterator[range]:
+    """Where a term stands in a text as words of its own, in any case, and perhaps with other endings.
 
     Two words are one but for their endings if both go on for at most three letters behind what they begin with alike,
-    which is at least three letters; accents do not count, so that `Häuser` has `Haus`.
+    which is at least three letters; accents do not count, so that `Häuser` has `Haus`. Where it stands as it is comes
+    first.
     """
-    if any(True for _ in occurrences(term.lower(), text.lower())):
-        return True
-    wanted, words = _words(term), _words(text)
-    return bool(wanted) and any(
-        all(map(_alike, wanted, words[first : first + len(wanted)])) for first in range(len(words) - len(wanted) + 1)
-    )
+    yield from (range(at, at + len(term)) for at in occurrences(lowered(term), lowered(text)))
+    wanted, words = [word for _, word in _words(term)], _words(text)
+    for first in range(len(words) - len(wanted) + 1 if wanted else 0):
+        here = words[first : first + len(wanted)]
+        if all(_alike(one, other) for one, (_, other) in zip(wanted, here, strict=True)):
+            yield range(here[0][0].start, here[-1][0].stop)
 
 
 def _alike(one: str, other: str) -> bool:
@@ -124,8 +131,11 @@ def _word() -> re.Pattern[str]:
     return re.compile(rf"[{letters_and_marks()}]+")
 
 
-def _words(text: str) -> list[str]:
-    """In lower case, without accents."""
-    letters = (letter for letter in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(letter))
-    found: list[str] = _word().findall("".join(letters))
-    return found
+def _words(text: str) -> list[tuple[range, str]]:
+    """Each with its place, in lower case and without accents."""
+    return [(range(*found.span()), _plain(found[0])) for found in _word().finditer(text)]
+
+
+def _plain(word: str) -> str:
+    letters = unicodedata.normalize("NFKD", word.lower())
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -135,7 +135,8 @@ def ranked(judged: Sequence[Judged], weights: Weights) -> list[Judged]:
 
 
 def _chosen(own: Translation, order: Sequence[Judged], weights: Weights) -> Translation:
-    return replace(own, candidates=tuple(replace(each.candidate, score=each.score(weights)) for each in order))
+    chosen = tuple(replace(each.candidate, score=each.score(weights)) for each in order)
+    return replace(own, candidates=chosen, doubts=())
 
 
 def read_candidates(lines: Iterable[str], *, name: str) -> Iterator[Translation]:

@@ -6,6 +6,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final, final
@@ -13,6 +14,7 @@ from typing import ClassVar, Final, final
 import numpy as np
 
 from heedful.data.context import asked, documents, in_context
+from heedful.data.contrasts import Contrast
 from heedful.data.readers import Pair, read_lines
 from heedful.errors import DataError
 from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
@@ -25,9 +27,11 @@ from heedful.tasks.exam import PLAIN, Asking, Exam
 from heedful.tasks.faces import Unread, despite
 from heedful.tasks.searches import build_length, build_search
 from heedful.tasks.target import ForcedScore
+from heedful.tasks.translation.accuracy import Share, contrasted, shares, tells_apart
 from heedful.tasks.translation.confidence import certainty
 from heedful.tasks.translation.directions import by_tags
 from heedful.tasks.translation.face import Translator
+from heedful.tasks.translation.glossary import Glossary
 from heedful.tasks.translation.translations import Alignment, Translation
 
 DOCUMENTS: Final = "document BLEU"
@@ -66,6 +70,7 @@ class Translated:
         folds: whether the system writes lowercase alone.
         notes: how sentences were read otherwise than given (`Lines.notes`), and how many.
         seen: what is known of each besides its text, where a page is to tell it.
+        contrasts: whether a model tells each contrast apart; None of what it cannot read.
     """
 
     texts: tuple[str, ...]
@@ -75,6 +80,7 @@ class Translated:
     folds: bool = False
     notes: Mapping[str, int] = field(default_factory=dict)
     seen: Sequence[Seen] = ()
+    contrasts: Sequence[bool | None] = ()
 
 
 @final
@@ -92,7 +98,7 @@ class TranslationExam(Exam):
         documents: the number of the document of each pair that is not left out.
 
     Raises:
-        DataError: there are no pairs.
+        DataError: there are no pairs, none of the terms stands in their sources, or there are no contrasts.
         MissingExtraError: the Japanese or Korean tokenizer is not installed.
         RecipeError: there is no such BLEU tokenizer.
     """
@@ -124,6 +130,12 @@ class TranslationExam(Exam):
         self.size = len(self.pairs)
         self.doing = f"translating {self.size:,} sentences"
         self.asking = asking
+        self.glossary = None if asking.terms is None else Glossary.read(asking.terms)
+        if self.glossary is not None and not any(map(self.glossary.terms, self.sources)):
+            raise DataError(f"{asking.terms}: none of its source terms stands in {text}; check both files")
+        self.contrasts: list[Contrast] = [] if asking.contrasts is None else list(asking.contrasts)
+        if asking.contrasts is not None and not self.contrasts:
+            raise DataError(f"{asking.contrasts.paths[0]}: no contrasts; write source, right and wrong, tabs between")
 
     def answers(self, user: Translator, recipe: Recipe) -> Translated:
         """One pass over the text, after a first batch that does not count."""
@@ -149,7 +161,13 @@ class TranslationExam(Exam):
             folds=bool(getattr(recipe.tokenizer, "lowercase", False)),
             notes=notes + Counter({_UNREAD: unread}),
             seen=self._seen(user, found) if self.asking.paged else (),
+            contrasts=self._told_apart(user),
         )
+
+    def _told_apart(self, user: Translator) -> Sequence[bool | None]:
+        asked = [Pair(c.source, text, c.place, c.tags) for c in self.contrasts for text in (c.right, *c.wrong)]
+        scores = iter(by_tags(user, asked, tags=_tags, ask=_scores))
+        return [tells_apart(list(islice(scores, 1 + len(each.wrong)))) for each in self.contrasts]
 
     def _seen(self, user: Translator, found: Sequence[Translation]) -> Sequence[Seen]:
         told = list(zip(self.pairs, found, strict=True))
@@ -192,7 +210,20 @@ class TranslationExam(Exam):
             metrics[DOCUMENTS] = CorpusBLEU(*joined, lowercase=lowercase, tokenize=self.asking.tokenize)
         if answers.perplexity is not None:
             metrics["perplexity"] = answers.perplexity
-        return metrics
+        return metrics | {name: share.metric for name, share in self.shares(answers).items()}
+
+    def shares(self, answers: Translated) -> Mapping[str, Share]:
+        """What of terms, numbers and contrasts is right; what there is none of is left out."""
+        contrasts = contrasted(self.contrasts, answers.contrasts) if answers.contrasts else {}
+        return {**self._listed(answers.texts), **contrasts}
+
+    @cached_property
+    def attainable(self) -> Mapping[str, Share]:
+        """The same of terms and numbers in the references."""
+        return self._listed(self.references)
+
+    def _listed(self, texts: Sequence[str]) -> Mapping[str, Share]:
+        return shares(self.sources, texts, glossary=self.glossary, lowercase=self.asking.lowercase)
 
     def _joined(self, texts: Sequence[str]) -> list[str]:
         """The sentences of each document as one."""

@@ -217,12 +217,10 @@ class Translator(Face):
             return hypotheses
 
         found = iter(in_batches(filled, say, size=lambda each: len(each.read) + 1, tokens=batch_tokens, rows=64))
-        translations = []
-        for sentence, own in zip(sentences, read, strict=True):
-            told = [self._translation(part, next(found) if part.read.ids else []) for part in own]
-            whole = told[0] if len(told) == 1 else joined(text_of(sentence), told)
-            translations.append(replace(whole, before=before(sentence)))
-        return translations
+        told = [[self._translation(part, next(found) if part.read.ids else []) for part in own] for own in read]
+        if self.confidence is not None:
+            told = self._doubted(told, self.confidence, batch_tokens=batch_tokens)
+        return [_whole(sentence, own) for sentence, own in zip(sentences, told, strict=True)]
 
     def score(self, pairs: Sequence[tuple[Readable, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
         """Log-probabilities of given translations, in order.
@@ -466,8 +464,32 @@ class Translator(Face):
         lead = before(part.sentence)
         return Translation(part.text, pieces, candidates, (), part.cut, _texts(part.terms), _texts(unmet), lead)
 
+    def _doubted(
+        self, told: list[list[Translation]], confidence: Confidence, *, batch_tokens: int
+    ) -> list[list[Translation]]:
+        """With what is suspicious of each part; where attention tells, they are read once more."""
+        alignments: Iterator[Alignment | None] = repeat(None)
+        if confidence.widest is not None and self.attentive:
+            pairs = [(part.asked, part.candidates[0]) for own in told for part in own if part.source_tokens]
+            alignments = iter(self.align_all(pairs, batch_tokens=batch_tokens))
+
+        def doubted(part: Translation) -> Translation:
+            if not part.source_tokens:
+                return part
+            alignment = next(alignments)
+            weights = None if alignment is None else alignment.telling
+            return replace(part, doubts=confidence.doubts(part.candidates[0], weights))
+
+        return [list(map(doubted, own)) for own in told]
+
     def _sources(self, sentences: Sequence[Encoded]) -> Tokens:
         return move(collate_encoded(sentences, eos=self.source.special.eos), self.device)
+
+
+def _whole(sentence: Readable, told: list[Translation]) -> Translation:
+    """The translation of a sentence, of which there may be parts."""
+    found = told[0] if len(told) == 1 else joined(text_of(sentence), told)
+    return replace(found, before=before(sentence))
 
 
 def _texts(terms: Iterable[Term]) -> tuple[str, ...]:

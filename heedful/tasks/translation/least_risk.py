@@ -18,6 +18,5 @@ def least_risk(translation: Translation, *, utility: Utility, keep: int = 1) -> 
         parts = [least_risk(part, utility=utility, keep=keep) for part in translation.parts]
         return joined(translation.source, parts)
     best = by_risk([each.text for each in translation.candidates], utility)[:keep]
-    return replace(
-        translation, candidates=tuple(replace(translation.candidates[at], score=score) for at, score in best)
-    )
+    chosen = tuple(replace(translation.candidates[at], score=score) for at, score in best)
+    return replace(translation, candidates=chosen, doubts=())

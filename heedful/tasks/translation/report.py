@@ -20,6 +20,7 @@ from heedful.metrics.metric import Metric
 from heedful.metrics.report import scored
 from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length
 from heedful.tasks.report import Comparison, Report, number, span
+from heedful.tasks.translation.accuracy import Share
 from heedful.tasks.translation.cases import Cases
 from heedful.tasks.translation.error_page import error_page, shown
 from heedful.tasks.translation.exam import DOCUMENTS, Translated, TranslationExam
@@ -31,7 +32,7 @@ _FEWEST: Final = 10
 @final
 @dataclass(frozen=True, repr=False)
 class TranslationReport(Report):
-    """sacrebleu's scores with signatures; intervals and tests of BLEU, chrF and chrF++."""
+    """sacrebleu's scores with signatures, and what is counted; intervals and tests of that, BLEU, chrF and chrF++."""
 
     digits: ClassVar = 2
 
@@ -40,16 +41,21 @@ class TranslationReport(Report):
 
     @property
     def resampled(self) -> Mapping[str, Metric]:
-        """BLEU, chrF and chrF++; BLEU of documents, where there are some."""
+        """BLEU, chrF and chrF++; BLEU of documents, where there are some; and what is counted."""
         metrics = {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++")}
         if self.documents is not None and self.documents.examples >= _FEWEST:
             metrics[DOCUMENTS] = self.documents
-        return metrics
+        return metrics | {name: self.metrics[name] for name in self.shares}
 
     @property
     def documents(self) -> Metric | None:
         """BLEU of documents; None where nothing tells these from sentences, or from each other."""
         return self.metrics.get(DOCUMENTS)
+
+    @cached_property
+    def shares(self) -> Mapping[str, Share]:
+        """Terms, numbers and contrasts that are right; none where there are none."""
+        return self.exam.shares(self.answers)
 
     @property
     def perplexity(self) -> float | None:
@@ -126,6 +132,8 @@ class TranslationReport(Report):
             told = f"of {self.documents.examples:,} documents, their sentences joined"
             lines.append(f"{DOCUMENTS:<{width}}  {self.documents.value:>7.2f}  {shown:<16}  {told}")
         lines += [f"{count:,} of {self.exam.size:,} sentences: {note}" for note, count in self.answers.notes.items()]
+        if self.shares:
+            lines += ["", self._accuracy().text().rstrip()]
         if self.by_text:
             lines += ["", "BLEU by text"]
             width = max(map(len, self.by_text))
@@ -143,9 +151,10 @@ class TranslationReport(Report):
             "seconds": self.answers.seconds,
             "perplexity": self.perplexity,
             "scores": [asdict(score) for score in self.scores],
-            "intervals": [asdict(interval) for interval in self.intervals.values()],
+            "intervals": [asdict(found) for name, found in self.intervals.items() if name not in self.shares],
             "error_rates": self.error_rates,
             "bleu_by_length": self.banded(),
+            **({"accuracy": self.accuracy()} if self.shares else {}),
             **({"bleu_by_text": {name: value for name, (_, value) in self.by_text.items()}} if self.by_text else {}),
             **({"document_bleu": self.of_documents()} if self.documents is not None else {}),
             "notes": dict(self.answers.notes),
@@ -155,6 +164,34 @@ class TranslationReport(Report):
         """BLEU of documents, as JSON has it."""
         assert self.documents is not None, "there are documents"
         return {"documents": self.documents.examples, "bleu": self.documents.value}
+
+    def accuracy(self) -> list[dict[str, Any]]:
+        """Terms, numbers and contrasts that are right, as JSON has it, beside what the references reach."""
+        return [
+            {
+                **asdict(self.intervals[name]),
+                "right": int(share.found.sum()),
+                "of": int(share.of.sum()),
+                "references": self.exam.attainable[name].metric.value if name in self.exam.attainable else None,
+            }
+            for name, share in self.shares.items()
+        ]
+
+    def _accuracy(self) -> Table:
+        columns = ["accuracy", "percent", "95 % interval", "right", "of", "references"]
+        rows = [
+            [
+                each["name"],
+                f"{each['value']:.2f}",
+                span(self.intervals[each["name"]], 2),
+                f"{each['right']:,}",
+                f"{each['of']:,}",
+                number(each["references"], ".2f"),
+            ]
+            for each in self.accuracy()
+        ]
+        unread = sum(answer is None for answer in self.answers.contrasts)
+        return Table("", columns, rows, [f"contrasts that are longer than the model reads: {unread:,}"] * bool(unread))
 
     def page(self, tick: Tick = lambda _, __: None) -> str:
         """The translations that are worth reading, with text for training that resembles their sources."""
@@ -258,11 +295,17 @@ class TranslationComparison(Comparison):
             yield f"{names}: writes lowercase only, and case counts here; compare fairly with --lowercase"
 
     def tables(self) -> list[Table]:
-        """BLEU by length."""
+        """BLEU by length, and what is counted."""
         columns = [f"{_range(band)} ({band.sentences:,})" for band in self.reports[0].bands]
         rows = [[report.system.label, *(f"{b.score.value:.2f}" for b in report.bands)] for report in self.reports]
         lengths = Table("BLEU by words in the source (sentences)", ["run", *columns], rows)
-        return [lengths, *self._of_documents()]
+        tables = [lengths, *self._of_documents()]
+        names = list(dict.fromkeys(name for report in self.reports for name in report.shares))
+        if names:
+            counted = [[report.system.label, *_percents(report.shares, names)] for report in self.reports]
+            counted.append(["the references", *_percents(self.reports[0].exam.attainable, names)])
+            tables.append(Table("Accuracy, in percent", ["run", *names], counted))
+        return tables
 
     def pictures(self) -> list[str]:
         """BLEU by length, and how the runs learned."""
@@ -297,6 +340,7 @@ class TranslationComparison(Comparison):
             "tokens_per_second": report.answers.tokens / seconds,
             "perplexity": perplexity if perplexity is not None and math.isfinite(perplexity) else None,
             **({"document_bleu": report.of_documents()} if report.documents is not None else {}),
+            **({"accuracy": report.accuracy()} if report.shares else {}),
             "bleu_by_length": [
                 {**band, "interval": None if interval is None else asdict(interval)}
                 for band, interval in zip(report.banded(), report.band_intervals, strict=True)
@@ -345,6 +389,10 @@ class TranslationComparison(Comparison):
 def _seconds(report: TranslationReport) -> float:
     assert report.answers.seconds is not None, f"{report.system.name} was not timed"
     return report.answers.seconds
+
+
+def _percents(shares: Mapping[str, Share], names: Sequence[str]) -> list[str]:
+    return [number(shares[name].metric.value if name in shares else None, ".2f") for name in names]
 
 
 def _range(band: LengthBand) -> str:

@@ -1,4 +1,4 @@
-"""Signs that a translation has left its source: seen in the texts alone, without a reference."""
+"""Signs that a translation has left its source, seen without a reference: in the texts, or by what a model knows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from heedful.tasks.target import Candidate
 REPEATS: Final = "the translation repeats itself"
 UNFINISHED: Final = "the translation was cut at its longest"
 COPIED: Final = "the translation is the source"
+UNSURE: Final = "the model is less sure of it than of 99 in 100 that it was calibrated by"
+SCATTERED: Final = "its attention is more scattered than that of 99 in 100 that it was calibrated by"
 
 _NGRAM: Final = 4
 _MORE: Final = 2

@@ -89,6 +89,7 @@ class Translation:
         unmet: of these, what the best translation does not hold: since a piece is unknown or forbidden, or the length
             limit came first.
         before: sentences that the source follows, with which it was read.
+        doubts: what a model that was calibrated finds suspicious of the best translation, as it was found.
     """
 
     source: str
@@ -99,6 +100,7 @@ class Translation:
     constraints: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def asked(self) -> Readable:
@@ -120,8 +122,8 @@ class Translation:
 
     @property
     def signs(self) -> tuple[str, ...]:
-        """What is suspicious of the best translation; see `signs`."""
-        return signs(self.source, self.candidates[0]) if self.source_tokens else ()
+        """What is suspicious of the best translation; see `signs` and `doubts`."""
+        return (*signs(self.source, self.candidates[0]), *self.doubts) if self.source_tokens else ()
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:
@@ -156,6 +158,7 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
         sum(part.cut for part in parts),
         tuple(term for part in parts for term in part.constraints),
         tuple(term for part in parts for term in part.unmet),
+        doubts=tuple(dict.fromkeys(doubt for part in parts for doubt in part.doubts)),
     )
 
 

@@ -15,8 +15,10 @@ from sacrebleu.metrics.chrf import CHRF
 import heedful
 from heedful.data.readers import Pair, TabSeparated
 from heedful.metrics.calibration import isotonic
-from heedful.tasks.translation.calibrated import Calibrated, calibrate
+from heedful.tasks.translation.calibrated import Calibrated, _scattered, calibrate
 from heedful.tasks.translation.confidence import Confidence, certainty
+from heedful.tasks.translation.detachment import scatter
+from heedful.tasks.translation.signs import SCATTERED, UNSURE
 
 Say = Callable[..., Any]
 NUMBERS = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
@@ -64,6 +66,69 @@ def test_folds_do_not_see_what_they_are_asked(run: Path) -> None:
     curve = isotonic([xs[place] for place in others], [learned.actual[place] for place in others])
     mine = list(range(3, 100, 5))
     assert [learned.expected[place] for place in mine] == pytest.approx([curve(xs[place]) for place in mine], abs=1e-9)
+
+
+def test_signs_stand_at_one_in_a_hundred(run: Path, say: Say) -> None:
+    """By longhand, with the attention of each sentence alone."""
+    translator = heedful.load(run, kind=heedful.Translator, device="cpu")
+    learned = calibrate(translator, [Pair(*pair, "") for pair in PAIRS], weights="x")
+    sources = [source for source, _ in PAIRS]
+    found = translator.translate(sources)
+    best = [each.candidates[0] for each in found]
+    own = [scatter(translator.align(*pair).telling) for pair in zip(sources, best, strict=True)]
+    other = [scatter(translator.align(source, best[at - 1]).telling) for at, source in enumerate(sources)]
+    told = _scattered(translator, [(Pair(each.source, "", ""), each) for each in found])
+    assert [each[0] for each in told] == [pytest.approx([value], abs=1e-5) for value in own]
+    assert [each[1] for each in told] == [pytest.approx([value], abs=1e-5) for value in other]
+    assert own != pytest.approx(other, abs=1e-4)
+    assert learned.confidence.widest == pytest.approx(np.quantile(own, 0.99), abs=1e-5)
+    assert learned.confidence.least == pytest.approx(np.quantile([certainty(each) for each in best], 0.01), abs=1e-5)
+    assert learned.strange == pytest.approx(np.mean(np.array(other) > np.quantile(own, 0.99)), abs=0.02)
+    assert f"{100 * learned.strange:.0f} in 100 that are read beside the source" in learned.table().text()
+
+
+def test_a_calibrated_run_signs_its_translations(run: Path, say: Say) -> None:
+    assert say("calibrate", run, "--data", "pairs.tsv", "--device", "cpu").code == 0
+    kept = json.loads((run / "confidence.json").read_text())
+    Path("s.txt").write_text("1 2\n\n" + "3 " * 60 + "\n")
+    words = ("translate", run, "--input", "s.txt", "--format", "jsonl", "--device", "cpu")
+
+    def signs(**changes: float | None) -> list[set[str]]:
+        (run / "confidence.json").write_text(json.dumps({**kept, **changes}))
+        return [set(json.loads(line).get("signs", ())) & {UNSURE, SCATTERED} for line in say(*words).lines]
+
+    assert signs(least=-1e9, widest=1) == [set(), set(), set()]
+    assert signs(least=1, widest=1) == [{UNSURE}, set(), {UNSURE}]
+    assert signs(least=-1e9, widest=0) == [{SCATTERED}, set(), {SCATTERED}], "an empty line has no attention"
+    assert signs(least=None, widest=None) == [set(), set(), set()]
+    (run / "confidence.json").write_text(json.dumps({**kept, "widest": 0}))
+    said = say(*words)
+    assert f"2 of 3 texts: {SCATTERED}" in said.err
+    assert all(SCATTERED in part["signs"] for part in json.loads(said.lines[2])["parts"])
+    assert say("evaluate", run, "--samples", "20", "--page", "page.html", "--device", "cpu").code == 0
+    assert SCATTERED in Path("page.html").read_text()
+    del kept["least"], kept["widest"]
+    assert signs() == [set(), set(), set()], "what was calibrated before there were signs"
+
+
+def test_models_that_look_nowhere_are_calibrated_too(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heedful.Translator, "attentive", False)
+    translator = heedful.load(run, kind=heedful.Translator, device="cpu")
+    learned = calibrate(translator, [Pair(*pair, "") for pair in PAIRS], weights="x")
+    assert (learned.confidence.widest, learned.strange) == (None, None)
+    assert learned.confidence.least is not None
+    assert len(learned.table().notes) == 1
+
+
+def test_a_translation_that_fills_all_positions_is_looked_at(run: Path, say: Say) -> None:
+    (run / "confidence.json").unlink(missing_ok=True)
+    assert say("calibrate", run, "--data", "pairs.tsv", "--device", "cpu").code == 0
+    words = ("--min-length", "200", "--max-extra", "300", "--format", "jsonl", "--align", "--device", "cpu")
+    said = say("translate", run, "1 2", *words)
+    assert said.code == 0, said.err
+    record = json.loads(said.out)
+    assert len(record["candidates"][0]["tokens"]) >= 46, "the model has 48 positions"
+    assert len(record["alignment"]["weights"]) == len(record["alignment"]["target"])
 
 
 def test_the_table_has_all_sentences_and_honest_errors() -> None:

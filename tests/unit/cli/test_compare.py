@@ -139,7 +139,9 @@ def test_table_and_page_say_the_same_as_json(say: Say, trained: Path, second: Pa
     assert (first[7], other[7]) == ("-", f"{runs[1]['against_first'][0]['p_value']:.3f}")
     assert cells(page, 1)[0] == ["run", "0 to 5 (16)", "6 to 10 (4)"]
     assert cells(page, 1)[2] == [str(second), *(f"{band['bleu']:.2f}" for band in runs[1]["bleu_by_length"])]
-    assert cells(page, 2) == [["key", str(trained), str(second)], ["seed", "3", "4"]]
+    assert [row[0] for row in cells(page, 2)] == ["run", str(trained), str(second), "the references"]
+    assert cells(page, 2)[0][1:] == ["numbers"], "sources are of digits"
+    assert cells(page, 3) == [["key", str(trained), str(second)], ["seed", "3", "4"]]
     assert "besides the model, the recipes differ in seed" in said.lines
     assert said.err.splitlines()[-3:] == ["written: all.html", "written: all.svg", "written: all.json"]
     figure = Path("all.svg").read_text(encoding="utf-8")

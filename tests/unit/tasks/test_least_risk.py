@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sacrebleu import sentence_chrf
 
@@ -40,6 +42,10 @@ def test_sentences_in_parts_are_chosen_part_by_part() -> None:
     parts = [translation(["x", "ein Hund", "ein Hund"], "a dog"), translation(["bellt", "bellt", "y"], "barks")]
     found = least_risk(joined("a dog barks", parts), utility=ChrF())
     assert (found.text, len(found.parts), len(found.candidates)) == ("ein Hund bellt", 2, 1)
+
+
+def test_what_was_suspicious_of_another_candidate_is_forgotten() -> None:
+    assert least_risk(replace(translation(TEXTS), doubts=("odd",)), utility=ChrF()).doubts == ()
 
 
 def test_nothing_stays_nothing() -> None:
