@@ -4258,14 +4258,14 @@ IN_DOCUMENTS = (
     ),
     Mutant(
         "documents: parts follow what the sentence follows",
-        "tasks/translation/face.py",
+        "tasks/translation/reading.py",
         "readable(part, seen[max(0, at - self.context) : at])",
         "readable(part, before(sentence))",
         (IN_ORDER,),
     ),
     Mutant(
         "documents: more is read than was learned of",
-        "tasks/translation/face.py",
+        "tasks/translation/reading.py",
         "lead[-self.context :]",
         "lead",
         (IN_ORDER,),

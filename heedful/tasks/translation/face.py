@@ -16,10 +16,8 @@ from torch import Tensor, nn
 
 from heedful.attention.probe import SOURCE
 from heedful.data.batches import collate_sources
-from heedful.data.context import Readable, before, following, led, own_places, readable, text_of
-from heedful.data.corpus import CHARACTERS_PER_TOKEN
+from heedful.data.context import Readable, before, following, own_places, text_of
 from heedful.data.links import led_numbers, word_numbers
-from heedful.data.parts import parts
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypotheses, Hypothesis
@@ -40,6 +38,7 @@ from heedful.tasks.translation.confidence import Confidence
 from heedful.tasks.translation.directions import languages_of
 from heedful.tasks.translation.glossary import Term, shared_out
 from heedful.tasks.translation.guidance import Guided, headed
+from heedful.tasks.translation.reading import Part, Reading
 from heedful.tasks.translation.recipe import GuidedConfig
 from heedful.tasks.translation.translations import (
     Alignment,
@@ -54,23 +53,6 @@ from heedful.values import Tokens, move
 _Pair = tuple[list[int], list[int]]
 _STREAMS: Final = 2**30
 """Between the sources of chance of two parts of a sentence; that of the first is the sentence's own."""
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A sentence, or a part of one, without the `cut` tokens at its end, and what its translation is to hold; among the
-    `ids` are those of what it follows.
-    """
-
-    sentence: Readable
-    ids: list[int]
-    cut: int = 0
-    terms: tuple[Term, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """It alone."""
-        return text_of(self.sentence)
 
 
 @dataclass(frozen=True)
@@ -125,7 +107,7 @@ class Translator(Face):
         self.guided = guided
         self.context = context
         self.device = next(self.models[0].parameters()).device
-        self._asked = {number for tag, number in source.tags.items() if languages_of([tag])}
+        self._asked = frozenset(number for tag, number in source.tags.items() if languages_of([tag]))
         self._written = Target(target, device=self.device, longest=max_target)
 
     @property
@@ -247,7 +229,7 @@ class Translator(Face):
         found = {}
         for place, (source, target) in enumerate(pairs):
             try:
-                self._encode(source, first + place)
+                self._reading.encode(source, first + place)
                 self._forcible(target, first + place)
             except DataError as error:
                 found[place] = Unread(str(error))
@@ -336,13 +318,13 @@ class Translator(Face):
             DataError: no words, or a sentence that is longer than the model can read.
             RecipeError: no such layer or head.
         """
-        scope, ids = scope or Scope(), self._encode(source, 1)
+        scope, ids = scope or Scope(), self._reading.encode(source, 1)
         if not ids:
             raise DataError("no words to look at: give a sentence")
         return self._written.look(
             self.models[0],
             scope.padded(self._sources([ids])),
-            self._request(_Part(source, ids), self.length) if target is None else self._forcible(target, 1),
+            self._request(Part(source, ids), self.length) if target is None else self._forcible(target, 1),
             search=search or self.search,
             scope=scope,
             axes=[Axis(SOURCE, scope.named([*self.source.pieces(ids), "</s>"]))],
@@ -360,7 +342,7 @@ class Translator(Face):
         """
         *lead, last = asked.source.strip("\n").split("\n") if self.context else [asked.source]
         *_, sentence = self.following([*lead, last])
-        search, parts = self.search, self._parts(sentence)
+        search, parts = self.search, self._reading.parts(sentence)
         if asked.beam is not None:
             if not isinstance(search, Beam):
                 raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
@@ -376,11 +358,11 @@ class Translator(Face):
         Raises:
             DataError: the sentence is longer than the model can read, or its pieces are not found again in it.
         """
-        return led_numbers(self.source, text_of(sentence), self._encode(sentence, 1))
+        return led_numbers(self.source, text_of(sentence), self._reading.encode(sentence, 1))
 
     def _pairs(self, pairs: Sequence[tuple[Readable, str | Candidate]]) -> list[_Pair]:
         sources = [
-            self._encode(source, number) if isinstance(target, str) else self._part(source).ids
+            self._reading.encode(source, number) if isinstance(target, str) else self._reading.part(source).ids
             for number, (source, target) in enumerate(pairs, 1)
         ]
         targets = [
@@ -436,66 +418,31 @@ class Translator(Face):
         # a module that is an Engine; mypy has no type for both
         return self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[return-value, arg-type]
 
-    def _parts(self, sentence: Readable) -> list[_Part]:
-        whole = self._part(sentence)
-        found = [part.strip() for part in parts(text_of(sentence), self._fits)] if whole.cut else []
-        if len(found) < 2:
-            return [whole]
-        seen = [*before(sentence), *found]
-        first = len(seen) - len(found)
-        return [
-            self._part(readable(part, seen[max(0, at - self.context) : at])) for at, part in enumerate(found, first)
-        ]
-
-    def _part(self, sentence: Readable) -> _Part:
-        ids, room = self._ids(sentence), self.max_source - 1
-        return _Part(sentence, ids[:room], max(0, len(ids) - room))
-
-    def _fits(self, text: str) -> bool:
-        return len(text) <= CHARACTERS_PER_TOKEN * self.max_source and not self._part(text.strip()).cut
-
-    def _ids(self, sentence: Readable) -> list[int]:
-        if self._asked and self._asked.isdisjoint(self.source.opening):
-            raise RecipeError(
-                f"this model writes {', '.join(self.languages)}: say which of them, with --to or towards()"
-            )
-        lead = before(sentence)
-        if lead and not self.context:
-            raise RecipeError(
-                "this model reads each sentence by itself: give sentences alone, or train one with data.context"
-            )
-        ids = self.source.encode(text_of(sentence))
-        return led(self.source, ids, lead[-self.context :], longest=self.max_source - 1) if lead else ids
-
-    def _encode(self, sentence: Readable, number: int) -> list[int]:
-        ids = self._ids(sentence)
-        if len(ids) >= self.max_source:
-            raise DataError(
-                f"sentence {number}: has {len(ids)} tokens, this model reads at most {self.max_source - 1}; split it"
-            )
-        return ids
+    @property
+    def _reading(self) -> Reading:
+        return Reading(self.source, self.max_source, self.context, self._asked)
 
     def _forcible(self, text: str, number: int) -> list[int]:
         return self._written.encode(text, place=f"sentence {number}: its translation")
 
     def _read(
         self, sentences: Sequence[Readable], constraints: Sequence[Sequence[Term | str]] | None
-    ) -> list[list[_Part]]:
-        read = [self._parts(sentence) for sentence in sentences]
+    ) -> list[list[Part]]:
+        read = [self._reading.parts(sentence) for sentence in sentences]
         return read if constraints is None else list(map(self._holding, read, constraints))
 
-    def _holding(self, own: list[_Part], terms: Sequence[Term | str]) -> list[_Part]:
+    def _holding(self, own: list[Part], terms: Sequence[Term | str]) -> list[Part]:
         given = dict.fromkeys(Term(each) if isinstance(each, str) else each for each in terms)
         shares = shared_out(list(given), [part.text for part in own])
         return [replace(part, terms=share) for part, share in zip(own, shares, strict=True)]
 
-    def _request(self, part: _Part, length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
+    def _request(self, part: Part, length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
         tokens = len(own_places(self.source, part.ids)) + 1
         terms = dict.fromkeys(ids for term in part.terms if (ids := term.ids(self.target)))
         begin, least = prefix or self.target.opening, length.fewest(tokens)
         return Request(length.limit(tokens), stream, begin, least, tuple(terms))
 
-    def _translation(self, part: _Part, hypotheses: list[Hypothesis]) -> Translation:
+    def _translation(self, part: Part, hypotheses: list[Hypothesis]) -> Translation:
         if not part.ids:
             nothing = Candidate("", (), (), 0.0, 0.0, finished=True)
             return Translation(part.text, (), (nothing,), (), 0, _texts(part.terms), _texts(part.terms))
