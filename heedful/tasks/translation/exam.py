@@ -242,8 +242,9 @@ class TranslationExam(Exam):
         return Translated(tuple(line for line, real in zip(lines, self._real, strict=True) if real))
 
     def lines(self, answers: Translated) -> Iterator[str]:
-        """The translations."""
-        return iter(answers.texts)
+        """The translations; a line that is empty for each pair that is left out, as `read` has it."""
+        texts = iter(answers.texts)
+        return (next(texts) if real else "" for real in self._real)
 
     def unlike(self, first: Exam) -> str | None:
         """Names the text."""

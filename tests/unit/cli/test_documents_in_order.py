@@ -287,7 +287,7 @@ def test_protected_lines_follow_each_other(say: Say, run: Path) -> None:
     assert say("translate", run, "--protect", "--text", *SOURCES).lines == plain
 
 
-def test_documents_are_measured(say: Say, folder: Path, run: Path, model: Translator) -> None:
+def test_documents_are_measured(say: Say, folder: Path, run: Path, model: Translator, here: Path) -> None:
     """By BLEU of joined sentences; perplexity is that of sentences in their places."""
     sides = ("--source", folder / "text.en", "--target", folder / "text.de")
     said = json.loads(say("evaluate", run, *sides, "--format", "json").out)
@@ -297,7 +297,10 @@ def test_documents_are_measured(say: Say, folder: Path, run: Path, model: Transl
     own = json.loads(say("evaluate", run, "--format", "json").out)
     assert own["document_bleu"] == said["document_bleu"]
     assert own["perplexity"] == said["perplexity"]
-    assert "of 2 documents, their sentences joined" in say("evaluate", run, *sides).out
+    assert "of 2 documents, their sentences joined" in say("evaluate", run, *sides, "--output", here / "out.de").out
+    assert (here / "out.de").read_text().splitlines() == texts
+    again = json.loads(say("evaluate", here / "out.de", *sides, "--format", "json").out)
+    assert again["document_bleu"] == said["document_bleu"]
 
 
 def test_text_without_documents_has_no_such_measure(say: Say, folder: Path, run: Path) -> None:
