@@ -56,7 +56,8 @@ def _translating(origin: Origin, files: Mapping[str, str]) -> dict[str, Any]:
     source, target = origin.tokenizer
     special = target.special
     return {
-        "source": _read(source, files["source"], before=source.opening),
+        "source": _read(source, files["source"], before=source.opening)
+        | ({"tags": dict(source.tags)} if source.tags else {}),
         "target": _written(
             target, files["target"], start=(special.bos, *target.opening), never=set(special.unspeakable)
         ),

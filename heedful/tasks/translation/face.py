@@ -38,10 +38,10 @@ from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
 from heedful.tasks.translation.confidence import Confidence
 from heedful.tasks.translation.directions import languages_of
-from heedful.tasks.translation.glossary import Term, shared_out
+from heedful.tasks.translation.glossary import Term
 from heedful.tasks.translation.guidance import Guided, headed
 from heedful.tasks.translation.recipe import GuidedConfig
-from heedful.tasks.translation.source import Part, Source
+from heedful.tasks.translation.source import Part, Source, holding
 from heedful.tasks.translation.translations import (
     Alignment,
     Links,
@@ -441,12 +441,7 @@ class Translator(Face):
     ) -> list[list[Part]]:
         reads = self._reads
         read = [reads.parts(sentence) for sentence in sentences]
-        return read if constraints is None else list(map(self._holding, read, constraints))
-
-    def _holding(self, own: list[Part], terms: Sequence[Term | str]) -> list[Part]:
-        given = dict.fromkeys(Term(each) if isinstance(each, str) else each for each in terms)
-        shares = shared_out(list(given), [part.text for part in own])
-        return [replace(part, terms=share) for part, share in zip(own, shares, strict=True)]
+        return read if constraints is None else list(map(holding, read, constraints))
 
     def _request(self, part: Part, length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
         tokens = len(self._reads.own_places(part.read)) + 1

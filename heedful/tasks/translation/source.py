@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
@@ -15,7 +15,7 @@ from heedful.data.parts import parts
 from heedful.errors import DataError, RecipeError
 from heedful.tasks.translation.annotation import Marks
 from heedful.tasks.translation.directions import languages_of
-from heedful.tasks.translation.glossary import Term
+from heedful.tasks.translation.glossary import Term, shared_out
 
 
 @final
@@ -121,3 +121,10 @@ class Source:
         tokenizer = self.reading.tokenizer
         asked = {number for tag, number in tokenizer.tags.items() if languages_of([tag])}
         return languages_of(tokenizer.tags) if asked.isdisjoint(tokenizer.opening) else ()
+
+
+def holding(own: Sequence[Part], terms: Sequence[Term | str]) -> list[Part]:
+    """Parts of a sentence with what its translation is to hold, each term in the part where it belongs (`shared_out`)."""
+    given = dict.fromkeys(Term(each) if isinstance(each, str) else each for each in terms)
+    shares = shared_out(list(given), [part.text for part in own])
+    return [replace(part, terms=share) for part, share in zip(own, shares, strict=True)]

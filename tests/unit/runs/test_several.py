@@ -216,6 +216,14 @@ def test_a_direction_that_means_nothing_is_told(
     assert "--tags: <2fr> asks for a language; leave it away, and say --to fr" in capsys.readouterr().err
 
 
+def test_an_export_tells_of_tags(folder: Path, translator: Translator, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    assert main(["export", str(folder / "run"), str(tmp_path / "graphs"), "--format", "onnx"]) == 0
+    source = json.loads((tmp_path / "graphs" / "heedful.json").read_text())["source"]
+    assert (source["before"], source["tags"]) == ([], translator.source.tags)
+    assert translator.towards("de").source.encode("one")[0] == source["tags"]["<2de>"]
+
+
 def test_each_text_is_scored_by_itself(folder: Path, told: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(folder / "run"), "--samples", "10"]) == 0
     out = capsys.readouterr().out
