@@ -124,7 +124,7 @@ class Source:
 
 
 def holding(own: Sequence[Part], terms: Sequence[Term | str]) -> list[Part]:
-    """Parts of a sentence with what its translation is to hold, each term in the part where it belongs (`shared_out`)."""
+    """Parts of a sentence with what its translation is to hold, each term where it belongs (`shared_out`)."""
     given = dict.fromkeys(Term(each) if isinstance(each, str) else each for each in terms)
     shares = shared_out(list(given), [part.text for part in own])
     return [replace(part, terms=share) for part, share in zip(own, shares, strict=True)]
