@@ -122,13 +122,12 @@ class Directed(Section):
             context: sentences before a source that are read with it.
         """
         from heedful.data.composed import Tagged, Turned
-        from heedful.data.context import InContext
 
         there = self._labelled()
         found: dict[str, Reader[Pair]] = {}
         for number, (source, target) in enumerate(self.directions):
             reader = Turned(there) if number else there
-            reader = InContext(reader, sentences=context) if context else reader
+            reader = _in_context(reader, context) if context else reader
             tags = [*([language_tag(target)] if asked and target else []), *self.tags]
             name = f"{key} ({source} to {target})" if self.both_ways else key
             found[name] = Tagged(reader, tags) if tags else reader
@@ -317,3 +316,9 @@ def mixed(table: Directed | SeveralConfig, tokens: Sequence[int]) -> Sequence[fl
     weights = [table.weights.get(name, 1.0) for name, text in table.texts.items() for _ in text.directions]
     found = [weight * count ** (1 / table.temperature) for weight, count in zip(weights, tokens, strict=True)]
     return [sum(tokens) * each / math.fsum(found) for each in found]
+
+
+def _in_context(reader: Reader[Pair], sentences: int) -> Reader[Pair]:
+    from heedful.data.context import InContext  # it waits for torch, which recipes without documents need not
+
+    return InContext(reader, sentences=sentences)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from heedful.data.readers import Pair, Reader
 
 
-class ContextConfig(Section):
+class DocumentContextConfig(Section):
     """Sentences before a source in its document are read with it (Tiedemann and Scherrer 2017); an empty line ends a
     document, in both files where there are two, and so does another name in `document_column` or `document_field`."""
 
@@ -54,7 +54,7 @@ class TranslationDataConfig(DataConfig):
     max_length: Annotated[int, Field(ge=1), Mark.ENCODES] = 256
     """longest sentence, in tokens with the one that ends it and with tags; pairs with a longer side are left out of
     training"""
-    context: ContextConfig | None = None
+    context: DocumentContextConfig | None = None
     """what of its document is read with each source; nothing unless given"""
 
     @classmethod

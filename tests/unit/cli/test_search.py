@@ -15,6 +15,7 @@ from outside import outside
 
 import heedful
 from heedful.cli.found import Found, Shown, found, page, snippet
+from heedful.data.batches import collate_encoded
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.orders import Hit
 from heedful.tasks.spans.face import Answered, Span
@@ -60,8 +61,8 @@ def test_a_translation_run_indexes_and_searches(say, index: Path, trained: Path)
 
 def test_the_encoder_of_a_translation_reads_its_source_as_in_training(trained: Path) -> None:
     translator = heedful.load(trained)
-    (ids,) = [translator.source.encode("1 2 3")]
-    memory = translator.models[0].encoder(translator._sources([ids]))
+    source = collate_encoded([translator.reading.encode("1 2 3")], eos=translator.source.special.eos)
+    memory = translator.models[0].encoder(source)
     assert translator.embed(["1 2 3"])[0] == pytest.approx(memory.values[0].mean(0).detach().numpy(), abs=1e-5)
     together = translator.embed(["1", "1 2 3 4 5 6", ""])
     for row, text in enumerate(["1", "1 2 3 4 5 6", ""]):
