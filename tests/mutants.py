@@ -54,6 +54,10 @@ BOOTSTRAP_COUNTS = "tests/unit/metrics/test_bootstrap.py"
 TERMS = "tests/unit/generation/test_terms.py"
 ACCURACY = "tests/unit/tasks/test_accuracy.py"
 ACCURACY_TOLD = "tests/unit/cli/test_accuracy.py"
+JUDGES = "tests/unit/foreign/test_judges.py"
+JUDGED_EXAM = "tests/unit/metrics/test_judge.py"
+JUDGED_TOLD = "tests/unit/cli/test_judge.py"
+JUDGES_OF_OTHERS = "tests/reference/test_judges.py"
 NUMERALS = "tests/unit/metrics/test_numerals.py"
 DETACHMENT = "tests/unit/tasks/test_detachment.py"
 SIGNED = "tests/unit/cli/test_calibrate.py"
@@ -4652,6 +4656,79 @@ DETACHED = (
         ("tests/unit/tasks/test_least_risk.py",),
     ),
 )
+JUDGED = (
+    Mutant(
+        "judges: the candidate is read before its reference",
+        "foreign/judges.py",
+        "sides = zip(references, candidates, strict=True)",
+        "sides = zip(candidates, references, strict=True)",
+        (JUDGES_OF_OTHERS,),
+    ),
+    Mutant(
+        "judges: tokens that are cut are counted, not sentences",
+        "foreign/judges.py",
+        "sum(row.cut > 0 for row in rows)",
+        "sum(row.cut for row in rows)",
+        (JUDGES,),
+    ),
+    Mutant(
+        "judges: a shorter length of the tokenizer counts for nothing",
+        "foreign/judges.py",
+        "return int(min(told, opened.longest))",
+        "return opened.longest",
+        (JUDGES,),
+    ),
+    Mutant(
+        "judges: of weights in several files one is signed",
+        "foreign/judges.py",
+        "if len(files) == 1:",
+        "if files:",
+        (JUDGES,),
+    ),
+    Mutant(
+        "judges: what is no number is a score",
+        "foreign/judges.py",
+        "if not math.isfinite(score):",
+        "if math.isinf(score):",
+        (JUDGES,),
+    ),
+    Mutant(
+        "judges: both texts are one segment",
+        "foreign/judges.py",
+        "[row.segments.count(0) for row in rows]",
+        "[len(row.ids) for row in rows]",
+        (JUDGES_OF_OTHERS,),
+    ),
+    Mutant(
+        "judges: case counts where it should be left aside",
+        "tasks/translation/exam.py",
+        "([*map(fold, side)] for side in (self.sources, texts, self.references))",
+        "([*side] for side in (self.sources, texts, self.references))",
+        (JUDGED_EXAM,),
+    ),
+    Mutant(
+        "judges: pairs that are left out have the scores of the next ones",
+        "tasks/translation/exam.py",
+        "return [next(scores) if real else None for real in self._real]",
+        "return [*scores]",
+        (JUDGED_EXAM,),
+    ),
+    Mutant(
+        "judges: what they say is rounded as percents are",
+        "tasks/translation/report.py",
+        "return _FINE if name in self._judged else self.digits",
+        "return self.digits",
+        (JUDGED_TOLD,),
+    ),
+    Mutant(
+        "judges: what they say is not tested",
+        "tasks/translation/report.py",
+        '("BLEU", "chrF2", "chrF2++", *self._judged)',
+        '("BLEU", "chrF2", "chrF2++")',
+        (JUDGED_TOLD,),
+    ),
+)
+
 WORTH_READING = (
     Mutant(
         "likeness: short and long sources weigh the same",
@@ -5176,6 +5253,7 @@ MUTANTS = (
     *REMEMBERED,
     *CHOSEN,
     *COUNTED_RIGHT,
+    *JUDGED,
     *DETACHED,
     *WORTH_READING,
     *NATIVE,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from heedful.data.contrasts import Contrast
     from heedful.data.readers import Pair, Reader
     from heedful.metrics.bootstrap import Sampling
+    from heedful.metrics.judge import Judge
     from heedful.recipes.generation import ContinuationConfig, GenerationConfig
     from heedful.tasks.exam import Asking
 
@@ -224,6 +225,9 @@ class MeasuringOptions:
     contrasts: MaybePath = None
     """of translation runs: TSV or JSONL file of source, right, wrong and kind; tells how often the right translation is
     the more probable one"""
+    judge: MaybePath = None
+    """of translations: folder of a learned metric, a BERT that says of a reference and a translation what the latter is
+    worth"""
     searching: SearchOptions = field(default_factory=SearchOptions)
     samples: int = 1000
     """corpora, or sets of examples, drawn for confidence intervals and the paired bootstrap"""
@@ -245,6 +249,7 @@ class MeasuringOptions:
             search=None if self.searching == SearchOptions() else self.searching.config,
             terms=self.terms,
             contrasts=self._contrasts(),
+            judge=self._judge(),
             **further,
         )
 
@@ -253,6 +258,15 @@ class MeasuringOptions:
         from heedful.data.contrasts import Contrasts
 
         return None if self.contrasts is None else Contrasts(self.contrasts, self.text.direction.before)
+
+    def _judge(self) -> Judge | None:
+        """The one that was named, where systems compute too."""
+        if self.judge is None:
+            return None
+        from heedful.foreign.judges import open_judge
+        from heedful.runs.device import find_device
+
+        return open_judge(self.judge, device=find_device(self.computing.device))
 
     def sampling(self) -> Sampling:
         """What is drawn for intervals and tests."""

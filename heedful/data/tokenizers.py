@@ -5,6 +5,7 @@ All three read text as `normalisation` leaves it. What has no piece becomes `UNK
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
@@ -173,6 +174,11 @@ class Tokenizer(ABC):
     def save(self, path: Path) -> None:
         """One file that `load_tokenizer` reads, written whole or not at all; `RunError` where it cannot."""
         write_whole(path, self._contents())
+
+    @property
+    def sha256(self) -> str:
+        """Of that file."""
+        return hashlib.sha256(self._contents()).hexdigest()
 
     @abstractmethod
     def _normalise(self, text: str) -> str: ...

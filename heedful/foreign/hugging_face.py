@@ -91,8 +91,11 @@ class HuggingFaceFolder:
             RunError: something is missing, damaged, or has no counterpart in heedful.
             MissingExtraError: the vocabulary needs a package that is not installed.
         """
+        return self.made_of(read_tensors(self.folder))
+
+    def made_of(self, tensors: Mapping[str, Tensor]) -> Origin:
+        """The same of tensors of the folder that are read already; raises as `origin` does."""
         place = str(self.folder)
-        tensors = read_tensors(self.folder)
         config = self.family.read(self.content, frozenset(tensors), str(self.folder / CONFIG))
         ours = self.family.table(config).read(tensors, place=place)
         return Origin(self.folder, config, self._tokenizer(ours), ours, self.longest)
@@ -264,36 +267,57 @@ def _encoder(config: EncoderConfig, origin: Origin) -> nn.Module:
     return model
 
 
-def read_tensors(folder: Path) -> dict[str, Tensor]:
+def weight_files(folder: Path) -> list[Path]:
+    """The files that a folder's tensors are in, in the order of their names.
+
+    Raises:
+        RunError: the list of them is damaged.
+    """
+    names = _indexed(folder)
+    if names is None:
+        return [folder / _WEIGHTS]
+    for file in names.values():
+        if Path(file).name != file:
+            raise RunError(f"{folder / _INDEX}: names {file!r}, which is no file beside it; take another copy")
+    return [folder / file for file in sorted(set(names.values()))]
+
+
+def _indexed(folder: Path) -> dict[str, str] | None:
+    """The file of each tensor, where a list says it."""
+    if not (folder / _INDEX).exists():
+        return None
+    names = read_json(folder / _INDEX).get("weight_map")
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        raise RunError(f"{folder / _INDEX}: does not say where tensors are; take another copy of this file")
+    return names
+
+
+def read_tensors(folder: Path, *, auto: str = "AutoModel") -> dict[str, Tensor]:
     """All tensors of a folder, in single precision.
+
+    Args:
+        folder: where.
+        auto: the class of transformers that reads all of such a model, for messages.
 
     Raises:
         RunError: there are none, they are pickled, or a file is missing or damaged.
     """
-    if (folder / _INDEX).exists():
-        names = read_json(folder / _INDEX).get("weight_map")
-        if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-            raise RunError(f"{folder / _INDEX}: does not say where tensors are; take another copy of this file")
-        files = sorted(set(names.values()))
-    else:
-        names, files = None, [_WEIGHTS]
+    names, files = _indexed(folder), weight_files(folder)
     if names is None and not (folder / _WEIGHTS).exists():
         pickled = next((name for name in _PICKLED if (folder / name).exists()), None)
         if pickled is not None:
             raise RunError(
                 f"{folder / pickled}: heedful reads no pickled weights, because opening them may run a program; save "
                 "the model as safetensors, with transformers: "
-                "AutoModel.from_pretrained(FOLDER).save_pretrained(NEW, safe_serialization=True)"
+                f"{auto}.from_pretrained(FOLDER).save_pretrained(NEW, safe_serialization=True)"
             )
         raise RunError(f"{folder}: holds no {_WEIGHTS}; take a complete copy of this model")
     tensors: dict[str, Tensor] = {}
     for file in files:
-        if Path(file).name != file:
-            raise RunError(f"{folder / _INDEX}: names {file!r}, which is no file beside it; take another copy")
         try:
-            tensors |= load_file(folder / file)
+            tensors |= load_file(file)
         except (OSError, SafetensorError) as error:
-            raise RunError(f"{folder / file}: cannot be read ({error}); take a complete copy of this model") from None
+            raise RunError(f"{file}: cannot be read ({error}); take a complete copy of this model") from None
     if names is not None and (lost := sorted(names.keys() - tensors.keys())):
         raise RunError(f"{folder}: {lost[0]} is in none of its files; take a complete copy of this model")
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}

@@ -22,7 +22,7 @@ class Score:
 
     Attributes:
         name: the metric, such as "BLEU" or "chrF2".
-        value: percent, 0 to 100 (TER can exceed 100, and is better when lower).
+        value: percent, 0 to 100 (TER can exceed 100, and is better when lower); of a judge, on its own scale.
         signature: everything somebody else needs to compute the same number.
         parts: what the value was made of.
     """

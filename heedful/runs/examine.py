@@ -38,6 +38,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "stride": "--stride",
     "terms": "--terms",
     "contrasts": "--contrasts",
+    "judge": "--judge",
     "paged": "--page",
 }
 """How a user gives each part of an `Asking`."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 from heedful.data.readers import Reader
 from heedful.errors import DataError
+from heedful.metrics.judge import Judge
 from heedful.metrics.metric import Metric
 from heedful.recipes.generation import GenerationConfig
 from heedful.recipes.recipe import Recipe
@@ -29,6 +30,7 @@ class Asking:
         task: of several the one that is asked alone.
         terms: file of a glossary, whose terms answers must have.
         contrasts: texts with right and wrong answers, of which the right ones must be more probable.
+        judge: a model that says what each answer is worth.
         paged: whether there is to be a page of the answers (`Report.page`), for which more of them is kept.
     """
 
@@ -41,6 +43,7 @@ class Asking:
     task: str | None = None
     terms: Path | None = None
     contrasts: Reader[Any] | None = None
+    judge: Judge | None = None
     paged: bool = False
 
     @property

@@ -93,6 +93,10 @@ class Report(ABC):
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.text())}</pre>"
 
+    def places(self, _name: str) -> int:
+        """Digits behind the point that a metric is told with."""
+        return self.digits
+
     @abstractmethod
     def text(self) -> str:
         """Alone, for a terminal: plain lines, for what a signature says must never be cut to its width."""
@@ -115,7 +119,7 @@ class Report(ABC):
         width = max(6, *map(len, self.tests))
         lines = [f"against {self.system.name} (paired bootstrap)"]
         for each in self.tests.values():
-            found, form = each.difference, f".{self.digits}f"
+            found, form = each.difference, f".{self.places(each.name)}f"
             lines.append(
                 f"  {each.name:<{width}} {each.first.value:{form}} and {each.second.value:{form}}: difference "
                 f"{found.value:+{form}} ({found.low:+{form}} to {found.high:+{form}}), p = {each.p_value:.3f}"

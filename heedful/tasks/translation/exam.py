@@ -19,6 +19,7 @@ from heedful.data.readers import Pair, read_lines
 from heedful.errors import DataError
 from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
 from heedful.metrics.deck_bleu import DeckBLEU
+from heedful.metrics.judge import Judgement
 from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, mean
 from heedful.metrics.translation import bleu_metric, equals
@@ -37,6 +38,7 @@ from heedful.tasks.translation.translations import Alignment, Translation
 DOCUMENTS: Final = "document BLEU"
 """The metric of documents, each read as one long sentence."""
 _UNREAD: Final = "longer than the model reads, themselves or their references, not in the perplexity"
+_CUT: Final = "longer than the judge reads, themselves or their references, the end not read"
 _WARM: Final = 8
 """Sentences that are translated before the clock runs."""
 
@@ -71,6 +73,7 @@ class Translated:
         notes: how sentences were read otherwise than given (`Lines.notes`), and how many.
         seen: what is known of each besides its text, where a page is to tell it.
         contrasts: whether a model tells each contrast apart; None of what it cannot read.
+        judgement: what the judge says of each, where there is one.
     """
 
     texts: tuple[str, ...]
@@ -81,6 +84,12 @@ class Translated:
     notes: Mapping[str, int] = field(default_factory=dict)
     seen: Sequence[Seen] = ()
     contrasts: Sequence[bool | None] = ()
+    judgement: Judgement | None = None
+
+    @property
+    def told(self) -> Mapping[str, int]:
+        """The notes, and what the judge did not read."""
+        return {**self.notes, **({_CUT: self.judgement.cut} if self.judgement and self.judgement.cut else {})}
 
 
 @final
@@ -162,7 +171,15 @@ class TranslationExam(Exam):
             notes=notes + Counter({_UNREAD: unread}),
             seen=self._seen(user, found) if self.asking.paged else (),
             contrasts=self._told_apart(user),
+            judgement=self._judged([candidate.text for candidate in best]),
         )
+
+    def _judged(self, texts: Sequence[str]) -> Judgement | None:
+        if self.asking.judge is None:
+            return None
+        fold = str.lower if self.asking.lowercase else str
+        sources, candidates, references = ([*map(fold, side)] for side in (self.sources, texts, self.references))
+        return self.asking.judge.judge(sources=sources, candidates=candidates, references=references)
 
     def _told_apart(self, user: Translator) -> Sequence[bool | None]:
         asked = [Pair(c.source, text, c.place, c.tags) for c in self.contrasts for text in (c.right, *c.wrong)]
@@ -210,6 +227,8 @@ class TranslationExam(Exam):
             metrics[DOCUMENTS] = CorpusBLEU(*joined, lowercase=lowercase, tokenize=self.asking.tokenize)
         if answers.perplexity is not None:
             metrics["perplexity"] = answers.perplexity
+        if self.asking.judge is not None and answers.judgement is not None:
+            metrics[self.asking.judge.title] = answers.judgement.metric
         return metrics | {name: share.metric for name, share in self.shares(answers).items()}
 
     def shares(self, answers: Translated) -> Mapping[str, Share]:
@@ -239,12 +258,19 @@ class TranslationExam(Exam):
             raise DataError(
                 f"{path}: has {len(lines)} lines, but there are {len(self._real)} references; give one for each"
             )
-        return Translated(tuple(line for line, real in zip(lines, self._real, strict=True) if real))
+        texts = tuple(line for line, real in zip(lines, self._real, strict=True) if real)
+        return Translated(texts, judgement=self._judged(texts))
 
     def lines(self, answers: Translated) -> Iterator[str]:
         """The translations; a line that is empty for each pair that is left out, as `read` has it."""
         texts = iter(answers.texts)
         return (next(texts) if real else "" for real in self._real)
+
+    def judged(self, answers: Translated) -> list[float | None]:
+        """What the judge says of each of these lines; None for each pair that is left out."""
+        assert answers.judgement is not None, "there is a judge"
+        scores = iter(answers.judgement.scores)
+        return [next(scores) if real else None for real in self._real]
 
     def unlike(self, first: Exam) -> str | None:
         """Names the text."""

@@ -24,7 +24,10 @@ from heedful.tasks.translation.accuracy import Share
 from heedful.tasks.translation.cases import Cases
 from heedful.tasks.translation.error_page import error_page, shown
 from heedful.tasks.translation.exam import DOCUMENTS, Translated, TranslationExam
+from heedful.version import __version__
 
+_FINE: Final = 4
+"""Digits behind the point of what a judge says: some judges' scores are all from 0 to 1."""
 _FEWEST: Final = 10
 """Sentences that an interval of BLEU needs at the least to mean anything."""
 
@@ -32,7 +35,9 @@ _FEWEST: Final = 10
 @final
 @dataclass(frozen=True, repr=False)
 class TranslationReport(Report):
-    """sacrebleu's scores with signatures, and what is counted; intervals and tests of that, BLEU, chrF and chrF++."""
+    """sacrebleu's scores with signatures, a judge's, and what is counted; intervals and tests of that, BLEU, chrF and
+    chrF++.
+    """
 
     digits: ClassVar = 2
 
@@ -41,8 +46,8 @@ class TranslationReport(Report):
 
     @property
     def resampled(self) -> Mapping[str, Metric]:
-        """BLEU, chrF and chrF++; BLEU of documents, where there are some; and what is counted."""
-        metrics = {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++")}
+        """BLEU, chrF and chrF++; what a judge says; BLEU of documents, where there are some; what is counted."""
+        metrics = {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++", *self._judged)}
         if self.documents is not None and self.documents.examples >= _FEWEST:
             metrics[DOCUMENTS] = self.documents
         return metrics | {name: self.metrics[name] for name in self.shares}
@@ -64,18 +69,33 @@ class TranslationReport(Report):
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
-        """As sacrebleu says it."""
+        """As sacrebleu says it; what a judge says."""
         asking = self.exam.asking
-        return scored(self.answers.texts, self.exam.references, lowercase=asking.lowercase, tokenize=asking.tokenize)
+        found = scored(self.answers.texts, self.exam.references, lowercase=asking.lowercase, tokenize=asking.tokenize)
+        return (*found, *self._judged.values())
+
+    @cached_property
+    def _judged(self) -> Mapping[str, Score]:
+        """What a judge says, by its title; none where there is none."""
+        asking = self.exam.asking
+        if asking.judge is None:
+            return {}
+        title, case = asking.judge.title, "lc" if asking.lowercase else "mixed"
+        signature = f"{asking.judge.signature}|case:{case}|version:{__version__}"
+        return {title: Score(title, self.metrics[title].value, signature)}
+
+    def places(self, name: str) -> int:
+        """Of percents fewer than of what a judge says."""
+        return _FINE if name in self._judged else self.digits
 
     @cached_property
     def signatures(self) -> list[str]:
-        """Of BLEU, chrF and chrF++, as sacrebleu writes them."""
+        """Of BLEU, chrF and chrF++, as sacrebleu writes them, and of a judge."""
         asking = self.exam.asking
         found = scored(
             self.answers.texts[:1], self.exam.references[:1], lowercase=asking.lowercase, tokenize=asking.tokenize
         )
-        return [score.signature for score in found if score.name in self.resampled]
+        return [score.signature for score in (*found, *self._judged.values()) if score.name in self.resampled]
 
     @cached_property
     def error_rates(self) -> dict[str, float]:
@@ -119,8 +139,8 @@ class TranslationReport(Report):
         lines = [f"{self.system.name}: {self.exam.size:,} sentences{took}", ""]
         lines.append(f"{'metric':<{width}}  {'value':>7}  {'95 % interval':<16}  signature")
         for score in self.scores:
-            shown = span(self.intervals[score.name], 2) if score.name in self.intervals else ""
-            lines.append(f"{score.name:<{width}}  {score.value:>7.2f}  {shown:<16}  {score.signature}")
+            value, interval = self._cells(score)
+            lines.append(f"{score.name:<{width}}  {value:>7}  {interval:<16}  {score.signature}")
         for name, what in (("WER", "words"), ("CER", "characters")):
             lines.append(
                 f"{name:<{width}}  {self.error_rates[name]:>7.2f}  {'':<16}  edits per 100 {what} of the references"
@@ -131,7 +151,7 @@ class TranslationReport(Report):
             shown = span(self.intervals[DOCUMENTS], 2) if DOCUMENTS in self.intervals else ""
             told = f"of {self.documents.examples:,} documents, their sentences joined"
             lines.append(f"{DOCUMENTS:<{width}}  {self.documents.value:>7.2f}  {shown:<16}  {told}")
-        lines += [f"{count:,} of {self.exam.size:,} sentences: {note}" for note, count in self.answers.notes.items()]
+        lines += [f"{count:,} of {self.exam.size:,} sentences: {note}" for note, count in self.answers.told.items()]
         if self.shares:
             lines += ["", self._accuracy().text().rstrip()]
         if self.by_text:
@@ -154,11 +174,17 @@ class TranslationReport(Report):
             "intervals": [asdict(found) for name, found in self.intervals.items() if name not in self.shares],
             "error_rates": self.error_rates,
             "bleu_by_length": self.banded(),
+            **({"judge": self.judged() | {"scores": self.exam.judged(self.answers)}} if self._judged else {}),
             **({"accuracy": self.accuracy()} if self.shares else {}),
             **({"bleu_by_text": {name: value for name, (_, value) in self.by_text.items()}} if self.by_text else {}),
             **({"document_bleu": self.of_documents()} if self.documents is not None else {}),
-            "notes": dict(self.answers.notes),
+            "notes": dict(self.answers.told),
         }
+
+    def judged(self) -> dict[str, Any]:
+        """What the judge says of all sentences, with its signature, as JSON has it; there must be one."""
+        (score,) = self._judged.values()
+        return {**asdict(self.intervals[score.name]), "signature": score.signature}
 
     def of_documents(self) -> dict[str, Any]:
         """BLEU of documents, as JSON has it."""
@@ -196,10 +222,7 @@ class TranslationReport(Report):
     def page(self, tick: Tick = lambda _, __: None) -> str:
         """The translations that are worth reading, with text for training that resembles their sources."""
         cases = Cases(self.exam, self.answers)
-        rows = [
-            [each.name, f"{each.value:.2f}", span(self.intervals[each.name], 2) if each.name in self.intervals else ""]
-            for each in self.scores
-        ]
+        rows = [[each.name, *self._cells(each)] for each in self.scores]
         training, notes = self._training([each.pair.source for each in shown(cases)], tick)
         return error_page(
             cases,
@@ -218,6 +241,11 @@ class TranslationReport(Report):
             return resemblance(sentences, lambda: chain(*data.readers("train").values()), tick=tick), ()
         except DataError as error:
             return None, [page_text(f"No text for training is shown beside the sentences: {error}.")]
+
+    def _cells(self, score: Score) -> tuple[str, str]:
+        """Value and interval, as a table shows them."""
+        places, found = self.places(score.name), self.intervals.get(score.name)
+        return f"{score.value:.{places}f}", "" if found is None else span(found, places)
 
     def banded(self) -> list[dict[str, Any]]:
         """BLEU by words in the source, as JSON has it."""
@@ -287,7 +315,7 @@ class TranslationComparison(Comparison):
                 "tok/s too counts tokens of each run's own vocabulary"
             )
         for report in self.reports:
-            for note, count in report.answers.notes.items():
+            for note, count in report.answers.told.items():
                 yield f"{report.system.name}, {count:,} of {self.exam.size:,} sentences: {note}"
         folding = [report.system.name for report in self.reports if report.answers.folds]
         if folding and len(folding) < len(self.reports) and not first.exam.asking.lowercase:
@@ -295,11 +323,11 @@ class TranslationComparison(Comparison):
             yield f"{names}: writes lowercase only, and case counts here; compare fairly with --lowercase"
 
     def tables(self) -> list[Table]:
-        """BLEU by length, and what is counted."""
+        """BLEU by length and of documents, what a judge says, and what is counted."""
         columns = [f"{_range(band)} ({band.sentences:,})" for band in self.reports[0].bands]
         rows = [[report.system.label, *(f"{b.score.value:.2f}" for b in report.bands)] for report in self.reports]
         lengths = Table("BLEU by words in the source (sentences)", ["run", *columns], rows)
-        tables = [lengths, *self._of_documents()]
+        tables = [lengths, *self._of_documents(), *self._judged()]
         names = list(dict.fromkeys(name for report in self.reports for name in report.shares))
         if names:
             counted = [[report.system.label, *_percents(report.shares, names)] for report in self.reports]
@@ -340,6 +368,7 @@ class TranslationComparison(Comparison):
             "tokens_per_second": report.answers.tokens / seconds,
             "perplexity": perplexity if perplexity is not None and math.isfinite(perplexity) else None,
             **({"document_bleu": report.of_documents()} if report.documents is not None else {}),
+            **({"judge": report.judged()} if report.exam.asking.judge is not None else {}),
             **({"accuracy": report.accuracy()} if report.shares else {}),
             "bleu_by_length": [
                 {**band, "interval": None if interval is None else asdict(interval)}
@@ -349,19 +378,26 @@ class TranslationComparison(Comparison):
 
     def _of_documents(self) -> Iterator[Table]:
         """BLEU of documents, where there are some."""
-        metric = self.reports[0].documents
-        if metric is None:
-            return
+        if (metric := self.reports[0].documents) is not None:
+            yield self._tested(DOCUMENTS, title=f"BLEU of {metric.examples:,} documents", column="BLEU")
+
+    def _judged(self) -> Iterator[Table]:
+        """What a judge says, where there is one."""
+        if (judge := self.reports[0].exam.asking.judge) is not None:
+            yield self._tested(judge.title, title=judge.title, column="mean")
+
+    def _tested(self, name: str, *, title: str, column: str) -> Table:
+        """One metric of each run, beside that of the first."""
         rows = [
             [
                 report.system.label,
-                f"{report.metrics[DOCUMENTS].value:.2f}",
-                span(report.intervals[DOCUMENTS], 2) if DOCUMENTS in report.intervals else "",
-                number(report.tests[DOCUMENTS].p_value if DOCUMENTS in report.tests else None, ".3f"),
+                f"{report.metrics[name].value:.{report.places(name)}f}",
+                span(report.intervals[name], report.places(name)) if name in report.intervals else "",
+                number(report.tests[name].p_value if name in report.tests else None, ".3f"),
             ]
             for report in self.reports
         ]
-        yield Table(f"BLEU of {metric.examples:,} documents", ["run", "BLEU", "95 % interval", "p"], rows)
+        return Table(title, ["run", column, "95 % interval", "p"], rows)
 
     def _by_length(self) -> str:
         """Bands that are too small for an interval are left out if two others stay."""

@@ -60,7 +60,9 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
     words: ClassVar = (SOURCE, TARGET)
     counted: ClassVar = Counted(examples="sentences", side="target")
     trial: ClassVar = 'translate RUN --text "..."'
-    understood: ClassVar = frozenset({"text", "lowercase", "tokenize", "search", "terms", "contrasts", "paged"})
+    understood: ClassVar = frozenset(
+        {"text", "lowercase", "tokenize", "search", "terms", "contrasts", "judge", "paged"}
+    )
     reported: ClassVar = TranslationReport
     compared: ClassVar = TranslationComparison
 
