@@ -5165,7 +5165,43 @@ LOOSE_ENDS = (
         ("tests/unit/cli/test_evaluate.py::test_a_page_tells_how_far_it_is",),
     ),
 )
+ALSO = "tests/unit/cli/test_also.py"
+BESIDE = (
+    Mutant(
+        "new --also: a translation that is held out is learned from beside another source",
+        "recipes/beside.py",
+        "for side, text in enumerate(texts) if text.strip())",
+        "for side, text in enumerate(texts[:1]) if text.strip())",
+        (f"{ALSO}::test_what_is_held_out_is_left_out_of_the_other_text",),
+    ),
+    Mutant(
+        "new --also: parts that there are already may be learned from",
+        "recipes/beside.py",
+        'if part != "train" or (split',
+        'if part == "train" and (split',
+        (f"{ALSO}::test_parts_that_there_are_are_held_out_too",),
+    ),
+    Mutant(
+        "new --also: a text keeps its own direction",
+        "recipes/beside.py",
+        "return found.turned(), ()",
+        "return found, ()",
+        (
+            f"{ALSO}::test_every_form_is_taken_in_the_direction_of_the_main_text",
+            f"{ALSO}::test_the_other_direction",
+        ),
+    ),
+    Mutant(
+        "new --also: regions make languages that nobody asked for",
+        "recipes/beside.py",
+        "said[0] if len(said) == 1 else wider[0]",
+        "said[0]",
+        (f"{ALSO}::test_the_other_direction",),
+    ),
+)
+
 MUTANTS = (
+    *BESIDE,
     *ADAPTED,
     *ANNOTATED,
     *ALIGNED,

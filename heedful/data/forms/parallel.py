@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from math import log
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 from zlib import crc32
 
 from heedful.data.forms.faults import Empty, Fault, Garbled, Leaked, Repeated, show, tokens_in
@@ -28,7 +29,10 @@ _GUESSED: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelFound(Found):
-    """Pairs of texts."""
+    """Pairs of texts.
+
+    Abstract: each form knows how its sides are exchanged.
+    """
 
     noun: str = "pairs"
     together: bool = False
@@ -38,6 +42,10 @@ class ParallelFound(Found):
     def sides(self, part: Part) -> Sequence[str]:
         """What both sides of a part are called in messages."""
         return [str(path) for path in self.files[part]]
+
+    @abstractmethod
+    def turned(self) -> Self:
+        """Translations as sources, and sources as their translations, where both languages are known."""
 
     def faults(self) -> Sequence[Fault]:
         """Those of translations."""
@@ -85,6 +93,11 @@ class LinesFound(ParallelFound):
     def table(self, files: Sequence[str]) -> Mapping[str, Any]:
         """The two files."""
         return {"source": files[0], "target": files[1]}
+
+    def turned(self) -> Self:
+        """The files in the other order."""
+        files = {part: both[::-1] for part, both in self.files.items()}
+        return replace(self, files=files, languages=self.languages[::-1])
 
     def saver(self, folder: Path, part: Part, *, zipped: bool) -> Saver:
         """Two files, called by their languages where these are known."""
@@ -142,6 +155,10 @@ class ColumnsFound(ParallelFound):
         numbers = [table.number(column) for column in self.columns]
         own = {} if numbers == [0, 1] else {"source_column": numbers[0], "target_column": numbers[1]}
         return {"path": files[0], **own}
+
+    def turned(self) -> Self:
+        """The columns in the other order."""
+        return replace(self, columns=self.columns[::-1], languages=self.languages[::-1])
 
     def saver(self, folder: Path, part: Part, *, zipped: bool) -> Saver:
         """The same table; lines of JSON instead of a CSV file."""

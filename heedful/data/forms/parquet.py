@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Self, final
 
 from heedful.data.forms.form import Example, Form, Found, by_part
 from heedful.data.forms.glance import Columnar, Glance
@@ -55,6 +55,10 @@ class ParquetFound(ParallelFound):
     def table(self, files: Sequence[str]) -> Mapping[str, Any]:
         """The file, and the names of both columns, which its parts keep."""
         return {"path": files[0], "source_field": self.columns[0], "target_field": self.columns[1]}
+
+    def turned(self) -> Self:
+        """The columns in the other order."""
+        return replace(self, columns=self.columns[::-1], languages=self.languages[::-1])
 
     def saver(self, folder: Path, part: Part, *, zipped: bool) -> Saver:
         """Lines of JSON."""
