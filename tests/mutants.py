@@ -5200,7 +5200,41 @@ BESIDE = (
     ),
 )
 
+LEAST_RISK = "tests/unit/tasks/test_least_risk.py"
+WEIGHED = "tests/unit/cli/test_weighed.py"
+RISKED = (
+    Mutant(
+        "risk of a beam: what was found counts alike",
+        "tasks/least_risk.py",
+        "None if isinstance(self.search, Sampling) else [each.score for each in hypotheses]",
+        "None",
+        (f"{WEIGHED}::test_risk_of_a_beam_is_among_what_it_holds",),
+    ),
+    Mutant(
+        "risk of a beam: samples count by their probability, too",
+        "tasks/least_risk.py",
+        "None if isinstance(self.search, Sampling) else [each.score",
+        "[each.score",
+        ("tests/unit/cli/test_mbr.py::test_it_chooses_among_samples",),
+    ),
+    Mutant(
+        "risk of a beam: small probabilities are nothing",
+        "tasks/least_risk.py",
+        "np.exp(np.array(scores) - max(scores))",
+        "np.exp(np.array(scores))",
+        (f"{LEAST_RISK}::test_what_a_beam_found_counts_by_its_probability",),
+    ),
+    Mutant(
+        "risk of a beam: equal texts count as the last of them",
+        "tasks/least_risk.py",
+        "counted.get(text, 0.0) + share",
+        "share",
+        (f"{LEAST_RISK}::test_what_a_beam_found_counts_by_its_probability",),
+    ),
+)
+
 MUTANTS = (
+    *RISKED,
     *BESIDE,
     *ADAPTED,
     *ANNOTATED,

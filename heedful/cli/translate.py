@@ -64,7 +64,8 @@ class Arguments(FileOptions):
     replace_unknown: bool = False
     """put the source's word in the place of what the model has no piece for, by attention"""
     mbr: MaybeInt = None
-    """draw so many samples, and take that which is most like all of them (minimum Bayes risk)"""
+    """draw so many samples, and take that which is most like all of them (minimum Bayes risk); of a beam so many are
+    found, and each counts by its score"""
     utility: Literal["chrf", "bleu"] = "chrf"
     """what that is measured by, sentence by sentence"""
     seed: int = 1
