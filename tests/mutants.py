@@ -5233,7 +5233,40 @@ RISKED = (
     ),
 )
 
+THEIR_LANGUAGES = "tests/unit/cli/test_languages_of_others.py"
+OTHERS_ASKED = (
+    Mutant(
+        "languages of others: a sentence that asks by itself is asked for a language",
+        "tasks/translation/source.py",
+        "and not opened and not own:",
+        "and not opened:",
+        (f"{THEIR_LANGUAGES}::test_a_language_is_asked_for_as_a_text_asks",),
+    ),
+    Mutant(
+        "languages of others: two languages are asked for at once",
+        "tasks/translation/source.py",
+        "        if opened and own:\n",
+        "        if False:\n",
+        (f"{THEIR_LANGUAGES}::test_on_a_command_line",),
+    ),
+    Mutant(
+        "languages of others: who goes on with one language is asked for it",
+        "tasks/translation/run.py",
+        "source = source.untold()",
+        "pass",
+        (f"{THEIR_LANGUAGES}::test_who_goes_on_may_ask_or_have_it_forgotten",),
+    ),
+    Mutant(
+        "languages of others: a run forgets that it is asked",
+        "data/tokenizer_files.py",
+        'asks=bool(record.get("asks"))',
+        "asks=False",
+        (f"{THEIR_LANGUAGES}::test_a_vocabulary_keeps_whether_it_is_asked",),
+    ),
+)
+
 MUTANTS = (
+    *OTHERS_ASKED,
     *RISKED,
     *BESIDE,
     *ADAPTED,
