@@ -5265,7 +5265,28 @@ OTHERS_ASKED = (
     ),
 )
 
+PROTECTED_TERMS = (
+    Mutant(
+        "annotated: terms stand in a line before it is protected",
+        "cli/translate.py",
+        "sentences if given.protect else map(",
+        "map(",
+        (f"{ANNOTATE}::test_protected_lines_are_annotated_once_as_files_are",),
+    ),
+    Mutant(
+        "annotated: what is protected has no terms",
+        "cli/translate.py",
+        "sentences = [add(Sentence(text_of(each), before=before(each))) for each in texts]",
+        "sentences = [Sentence(text_of(each), before=before(each)) for each in texts]",
+        (
+            f"{ANNOTATE}::test_protected_lines_are_annotated_once_as_files_are",
+            f"{ANNOTATE}::test_protected_lines_hold_terms_as_files_do",
+        ),
+    ),
+)
+
 MUTANTS = (
+    *PROTECTED_TERMS,
     *OTHERS_ASKED,
     *RISKED,
     *BESIDE,

@@ -234,7 +234,8 @@ def _inputs(given: Arguments) -> Iterator[Sentence]:
         sentences = _paired(sentences, read_lines(given.prefixes), name=given.prefixes)
     elif given.prefix is not None:
         sentences = (replace(each, prefix=given.prefix) for each in sentences)
-    whole = map(_adding_terms(given), sentences)
+    # protected lines stay as they are: what is read of them gets its terms where it is cut out
+    whole = sentences if given.protect else map(_adding_terms(given), sentences)
     return whole if given.factors is None else _labelled(whole, given.factors)
 
 
