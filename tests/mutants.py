@@ -5285,7 +5285,33 @@ PROTECTED_TERMS = (
     ),
 )
 
+WHOLE_DOCUMENTS = "tests/unit/cli/test_whole_documents.py"
+HELD_WHOLE = (
+    Mutant(
+        "whole documents: the line that ends one goes elsewhere",
+        "data/forms/parallel.py",
+        "if example is None or not example.texts[0].strip():",
+        "if example is None or not own[:-1] or not own[-2].texts[0].strip():",
+        (f"{WHOLE_DOCUMENTS}::test_two_files_keep_their_documents",),
+    ),
+    Mutant(
+        "whole documents: empty lines are pairs of a part",
+        "data/forms/split.py",
+        "counts[goal] += not found.parts_documents(example)",
+        "counts[goal] += 1",
+        (f"{WHOLE_DOCUMENTS}::test_two_files_keep_their_documents",),
+    ),
+    Mutant(
+        "whole documents: pairs of a table go by their sources",
+        "data/forms/parallel.py",
+        "(*document[:1],) or (source,)",
+        "(source,)",
+        (f"{WHOLE_DOCUMENTS}::test_tables_name_their_documents",),
+    ),
+)
+
 MUTANTS = (
+    *HELD_WHOLE,
     *PROTECTED_TERMS,
     *OTHERS_ASKED,
     *RISKED,

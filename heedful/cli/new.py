@@ -45,6 +45,10 @@ class Arguments:
     """what is to be learned, where it is not what the files look like"""
     columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
     """of a table, by name or counted from 0: source and target, one text or two and then the label, or word and tag"""
+    documents: bool = False
+    """of two files: lines that are empty in both end documents, and these stay whole"""
+    document_column: MaybeText = None
+    """of a table, by name or counted from 0: says of which document a pair is, and documents stay whole"""
     also: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = ()
     """more parallel text to learn from, such as heedful backtranslate makes, in any form, of two plain files the source
     first; validation and test are held out of the main text alone, and what they hold is left out of these"""
@@ -65,6 +69,7 @@ def run(arguments: Sequence[str]) -> int:
     files = given.files or _asked_files()
     from heedful.data.forms.glance import glance
     from heedful.recipes.proposals import proposals
+    from heedful.recipes.whole import by_documents
 
     named = [*files, *given.also]
     if any(str(file) == "-" for file in named):
@@ -73,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
         raise RecipeError(f"{twice[0]}: is named twice; name each file once")
     found = proposals([glance(file) for file in files], task=given.task, columns=given.columns)
     chosen = _decided(found, asked=not given.task and not given.columns)
-    _write(given, files, chosen)
+    _write(given, files, by_documents(chosen, ended=given.documents, column=given.document_column))
     return 0
 
 
@@ -154,7 +159,7 @@ def _write(given: Arguments, files: Sequence[Path], chosen: Proposal) -> None:
         counts = carry_out(todo, chosen.found, seen.splitter, seen.counts)
         for each in beside:
             each.carry_out()
-        _tell_parts(todo.split, chosen, counts, data, more=sum(each.size for each in beside))
+        _tell_parts(given, todo.split, chosen, counts, data, more=sum(each.size for each in beside))
         also = ["--also", *map(str, given.also)] if given.also else []
         draft = Draft(
             shlex.join(["heedful", "new", *map(str, files), *also]),
@@ -162,7 +167,7 @@ def _write(given: Arguments, files: Sequence[Path], chosen: Proposal) -> None:
             [
                 *described(chosen.found, seen),
                 *chosen.found.notes,
-                *_parts_told(todo.split, chosen, counts, data),
+                *_parts_told(given, todo.split, chosen, counts, data),
                 *(line for each in beside for line in each.described),
             ],
             tables,
@@ -260,8 +265,10 @@ def _tell_remark(remark: Remark, *, again: bool) -> None:
         say(f"  {_plain(remark.remedy)}")
 
 
-def _tell_parts(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path, *, more: int) -> None:
-    for line in _parts_told(split, chosen, counts, data):
+def _tell_parts(
+    given: Arguments, split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path, *, more: int
+) -> None:
+    for line in _parts_told(given, split, chosen, counts, data):
         say(line)
     train = counts.get("train", 0) + more
     if train < chosen.found.few:
@@ -271,7 +278,9 @@ def _tell_parts(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, i
         )
 
 
-def _parts_told(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path) -> list[str]:
+def _parts_told(
+    given: Arguments, split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path
+) -> list[str]:
     """What was written beside the recipe, and how texts were chosen."""
     from heedful.data.forms.glance import is_zipped
 
@@ -280,8 +289,9 @@ def _parts_told(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, i
     if split:
         zipped = ", gzipped as before" if is_zipped(found.first("train")) else ""
         sizes = ", ".join(f"{counts[part]:,} for {part}" for part in split)
+        what = "documents" if given.documents or given.document_column is not None else "texts themselves"
         told.append(
-            f"split by the texts themselves, so that none is in two parts: {sizes}, {counts['train']:,} {found.noun} "
+            f"split by the {what}, so that none is in two parts: {sizes}, {counts['train']:,} {found.noun} "
             f"for training stay (in {data}{zipped})"
         )
     return told

@@ -102,5 +102,5 @@ def carry_out(
                 number = split.part(example.keys) if split is not None and part == "train" else None
                 goal = part if number is None else todo.split[number]
                 savers[goal].add(example.raw)
-                counts[goal] += 1
+                counts[goal] += not found.parts_documents(example)
     return {part: counts[part] for part in PARTS if part in counts}
