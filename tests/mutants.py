@@ -4640,7 +4640,7 @@ DETACHED = (
     Mutant(
         "detached: doubts of parts are forgotten",
         "tasks/translation/translations.py",
-        "        tuple(dict.fromkeys(doubt for part in parts for doubt in part.doubts)),\n",
+        "        doubts=tuple(dict.fromkeys(doubt for part in parts for doubt in part.doubts)),\n",
         "",
         (DETACHMENT, SIGNED),
     ),
@@ -5124,9 +5124,9 @@ LOOSE_ENDS = (
     ),
     Mutant(
         "loose: annotated terms are torn",
-        "tasks/translation/face.py",
-        "parts(sentence, self._fits, whole=Marks().annotated)",
-        "parts(sentence, self._fits)",
+        "tasks/translation/source.py",
+        "parts(text_of(sentence), self._fits, whole=Marks().annotated)",
+        "parts(text_of(sentence), self._fits)",
         (ANNOTATE,),
     ),
     Mutant(
