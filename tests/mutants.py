@@ -5242,7 +5242,157 @@ LOOSE_ENDS = (
         ("tests/unit/cli/test_evaluate.py::test_a_page_tells_how_far_it_is",),
     ),
 )
+ALSO = "tests/unit/cli/test_also.py"
+BESIDE = (
+    Mutant(
+        "new --also: a translation that is held out is learned from beside another source",
+        "recipes/beside.py",
+        "for side, text in enumerate(texts) if text.strip())",
+        "for side, text in enumerate(texts[:1]) if text.strip())",
+        (f"{ALSO}::test_what_is_held_out_is_left_out_of_the_other_text",),
+    ),
+    Mutant(
+        "new --also: parts that there are already may be learned from",
+        "recipes/beside.py",
+        'if part != "train" or (split',
+        'if part == "train" and (split',
+        (f"{ALSO}::test_parts_that_there_are_are_held_out_too",),
+    ),
+    Mutant(
+        "new --also: a text keeps its own direction",
+        "recipes/beside.py",
+        "return found.turned(), ()",
+        "return found, ()",
+        (
+            f"{ALSO}::test_every_form_is_taken_in_the_direction_of_the_main_text",
+            f"{ALSO}::test_the_other_direction",
+        ),
+    ),
+    Mutant(
+        "new --also: regions make languages that nobody asked for",
+        "recipes/beside.py",
+        "said[0] if len(said) == 1 else wider[0]",
+        "said[0]",
+        (f"{ALSO}::test_the_other_direction",),
+    ),
+)
+
+LEAST_RISK = "tests/unit/tasks/test_least_risk.py"
+WEIGHED = "tests/unit/cli/test_weighed.py"
+RISKED = (
+    Mutant(
+        "risk of a beam: what was found counts alike",
+        "tasks/least_risk.py",
+        "None if isinstance(self.search, Sampling) else [each.score for each in hypotheses]",
+        "None",
+        (f"{WEIGHED}::test_risk_of_a_beam_is_among_what_it_holds",),
+    ),
+    Mutant(
+        "risk of a beam: samples count by their probability, too",
+        "tasks/least_risk.py",
+        "None if isinstance(self.search, Sampling) else [each.score",
+        "[each.score",
+        ("tests/unit/cli/test_mbr.py::test_it_chooses_among_samples",),
+    ),
+    Mutant(
+        "risk of a beam: small probabilities are nothing",
+        "tasks/least_risk.py",
+        "np.exp(np.array(scores) - max(scores))",
+        "np.exp(np.array(scores))",
+        (f"{LEAST_RISK}::test_what_a_beam_found_counts_by_its_probability",),
+    ),
+    Mutant(
+        "risk of a beam: equal texts count as the last of them",
+        "tasks/least_risk.py",
+        "counted.get(text, 0.0) + share",
+        "share",
+        (f"{LEAST_RISK}::test_what_a_beam_found_counts_by_its_probability",),
+    ),
+)
+
+THEIR_LANGUAGES = "tests/unit/cli/test_languages_of_others.py"
+OTHERS_ASKED = (
+    Mutant(
+        "languages of others: a sentence that asks by itself is asked for a language",
+        "tasks/translation/source.py",
+        "and not opened and not own:",
+        "and not opened:",
+        (f"{THEIR_LANGUAGES}::test_a_language_is_asked_for_as_a_text_asks",),
+    ),
+    Mutant(
+        "languages of others: two languages are asked for at once",
+        "tasks/translation/source.py",
+        "        if opened and own:\n",
+        "        if False:\n",
+        (f"{THEIR_LANGUAGES}::test_on_a_command_line",),
+    ),
+    Mutant(
+        "languages of others: who goes on with one language is asked for it",
+        "tasks/translation/run.py",
+        "source = source.untold()",
+        "pass",
+        (f"{THEIR_LANGUAGES}::test_who_goes_on_may_ask_or_have_it_forgotten",),
+    ),
+    Mutant(
+        "languages of others: a run forgets that it is asked",
+        "data/tokenizer_files.py",
+        'asks=bool(record.get("asks"))',
+        "asks=False",
+        (f"{THEIR_LANGUAGES}::test_a_vocabulary_keeps_whether_it_is_asked",),
+    ),
+)
+
+PROTECTED_TERMS = (
+    Mutant(
+        "annotated: terms stand in a line before it is protected",
+        "cli/translate.py",
+        "sentences if given.protect else map(",
+        "map(",
+        (f"{ANNOTATE}::test_protected_lines_are_annotated_once_as_files_are",),
+    ),
+    Mutant(
+        "annotated: what is protected has no terms",
+        "cli/translate.py",
+        "sentences = [add(Sentence(text_of(each), before=before(each))) for each in texts]",
+        "sentences = [Sentence(text_of(each), before=before(each)) for each in texts]",
+        (
+            f"{ANNOTATE}::test_protected_lines_are_annotated_once_as_files_are",
+            f"{ANNOTATE}::test_protected_lines_hold_terms_as_files_do",
+        ),
+    ),
+)
+
+WHOLE_DOCUMENTS = "tests/unit/cli/test_whole_documents.py"
+HELD_WHOLE = (
+    Mutant(
+        "whole documents: the line that ends one goes elsewhere",
+        "data/forms/parallel.py",
+        "if example is None or not example.texts[0].strip():",
+        "if example is None or not own[:-1] or not own[-2].texts[0].strip():",
+        (f"{WHOLE_DOCUMENTS}::test_two_files_keep_their_documents",),
+    ),
+    Mutant(
+        "whole documents: empty lines are pairs of a part",
+        "data/forms/split.py",
+        "counts[goal] += not found.parts_documents(example)",
+        "counts[goal] += 1",
+        (f"{WHOLE_DOCUMENTS}::test_two_files_keep_their_documents",),
+    ),
+    Mutant(
+        "whole documents: pairs of a table go by their sources",
+        "data/forms/parallel.py",
+        "(*document[:1],) or (source,)",
+        "(source,)",
+        (f"{WHOLE_DOCUMENTS}::test_tables_name_their_documents",),
+    ),
+)
+
 MUTANTS = (
+    *HELD_WHOLE,
+    *PROTECTED_TERMS,
+    *OTHERS_ASKED,
+    *RISKED,
+    *BESIDE,
     *ADAPTED,
     *ANNOTATED,
     *ALIGNED,

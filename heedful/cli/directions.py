@@ -25,10 +25,11 @@ class DirectionOptions:
 
     def __post_init__(self) -> None:
         if self.tags:
-            from heedful.tasks.translation.directions import languages_of
+            from heedful.tasks.translation.directions import language_in
 
-            if asked := languages_of(self.tags):
-                raise RecipeError(f"--tags: <2{asked[0]}> asks for a language; leave it away, and say --to {asked[0]}")
+            for tag in self.tags:
+                if asked := language_in(tag):
+                    raise RecipeError(f"--tags: {tag} asks for a language; leave it away, and say --to {asked}")
 
     @property
     def before(self) -> tuple[str, ...]:

@@ -18,7 +18,9 @@ from heedful.errors import RecipeError
 if TYPE_CHECKING:
     from heedful.data.forms.faults import Remark
     from heedful.data.forms.naming import Part
+    from heedful.data.forms.split import Plan
     from heedful.data.forms.survey import Survey
+    from heedful.recipes.beside import Beside, Looked
     from heedful.recipes.proposals import Proposal
 
 _PRINTED: Final = Path("-")
@@ -43,6 +45,13 @@ class Arguments:
     """what is to be learned, where it is not what the files look like"""
     columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
     """of a table, by name or counted from 0: source and target, one text or two and then the label, or word and tag"""
+    documents: bool = False
+    """of two files: lines that are empty in both end documents, and these stay whole"""
+    document_column: MaybeText = None
+    """of a table, by name or counted from 0: says of which document a pair is, and documents stay whole"""
+    also: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = ()
+    """more parallel text to learn from, such as heedful backtranslate makes, in any form, of two plain files the source
+    first; validation and test are held out of the main text alone, and what they hold is left out of these"""
     minutes: float = 15.0
     """time that training takes"""
     init: MaybePath = None
@@ -60,14 +69,16 @@ def run(arguments: Sequence[str]) -> int:
     files = given.files or _asked_files()
     from heedful.data.forms.glance import glance
     from heedful.recipes.proposals import proposals
+    from heedful.recipes.whole import by_documents
 
-    if any(str(file) == "-" for file in files):
+    named = [*files, *given.also]
+    if any(str(file) == "-" for file in named):
         raise RecipeError("-: files are read more than once, and standard input cannot be; save it to a file first")
-    if twice := [file for number, file in enumerate(files) if file.resolve() in [f.resolve() for f in files[:number]]]:
+    if twice := [file for number, file in enumerate(named) if file.resolve() in [f.resolve() for f in named[:number]]]:
         raise RecipeError(f"{twice[0]}: is named twice; name each file once")
     found = proposals([glance(file) for file in files], task=given.task, columns=given.columns)
     chosen = _decided(found, asked=not given.task and not given.columns)
-    _write(given, files, chosen)
+    _write(given, files, by_documents(chosen, ended=given.documents, column=given.document_column))
     return 0
 
 
@@ -121,66 +132,124 @@ def _decided(found: Sequence[Proposal], *, asked: bool) -> Proposal:
 def _write(given: Arguments, files: Sequence[Path], chosen: Proposal) -> None:
     from heedful.data.forms.split import carry_out, plan
     from heedful.data.forms.survey import described, survey
-    from heedful.recipes.draft import Draft, can_begin_with_another, checked, told, usual_length
+    from heedful.recipes.beside import in_tables, name_of, texts_beside
+    from heedful.recipes.draft import Draft, told
+
+    _require_origin(given, chosen)
+    printed = given.output == _PRINTED
+    folder = Path() if printed else given.output.parent
+    data = given.data_folder or folder / f"{'recipe' if printed else given.output.stem}-data"
+    todo = plan(chosen.found, data)
+    others = texts_beside(given.also, chosen, data, columns=given.columns) if given.also else []
+    possible = [*todo.paths, *(path for each in others for path in each.saver.paths)]
+    _require_free(possible, overwrite=given.overwrite, option="--data-folder", sources=[*files, *given.also])
+    seen = survey(chosen.found)
+    beside = _looked(others, chosen, todo, seen)
+    longer = _longer(chosen, [seen, *(each.seen for each in beside)])
+    _tell(chosen, seen, beside, longer)
+    tables = {
+        part: chosen.found.table([told(path, folder) for path in paths])
+        for part, paths in todo.files(chosen.found).items()
+    }
+    texts = in_tables(tables.pop("train"), name_of(chosen.found), beside, folder) if beside else {}
+    written = [*todo.paths, *(path for each in beside for path in each.paths)]
+    with writing(data if written else given.output, "--data-folder" if written else "--output"):
+        for place in {folder, *(path.parent for path in written)}:
+            place.mkdir(parents=True, exist_ok=True)
+        counts = carry_out(todo, chosen.found, seen.splitter, seen.counts)
+        for each in beside:
+            each.carry_out()
+        _tell_parts(given, todo.split, chosen, counts, data, more=sum(each.size for each in beside))
+        also = ["--also", *map(str, given.also)] if given.also else []
+        draft = Draft(
+            shlex.join(["heedful", "new", *map(str, files), *also]),
+            chosen.task,
+            [
+                *described(chosen.found, seen),
+                *chosen.found.notes,
+                *_parts_told(given, todo.split, chosen, counts, data),
+                *(line for each in beside for line in each.described),
+            ],
+            tables,
+            chosen.found.keys,
+            longer,
+            given.minutes,
+            None if given.init is None else told(given.init, folder),
+            texts,
+        )
+        _save(draft.text(), given.output, folder, written)
+    _tell_next(given)
+
+
+def _require_origin(given: Arguments, chosen: Proposal) -> None:
+    """`RecipeError` where --init names nothing that can be begun with."""
+    from heedful.recipes.draft import can_begin_with_another
 
     if given.init is not None and not can_begin_with_another(chosen.task):
         raise RecipeError(f'--init: models of task = "{chosen.task}" begin with no other one; leave it away')
     if given.init is not None and not given.init.is_dir():
         raise RecipeError(f"--init: {given.init} is no folder; give that of a trained model")
-    printed = given.output == _PRINTED
-    folder = Path() if printed else given.output.parent
-    data = given.data_folder or folder / f"{'recipe' if printed else given.output.stem}-data"
-    todo = plan(chosen.found, data)
-    _require_free(todo.paths, overwrite=given.overwrite, option="--data-folder", sources=files)
-    seen = survey(chosen.found)
-    usual = usual_length(chosen.task) if chosen.found.bounded else None
-    longer = None if usual is None else seen.max_length(usual, together=chosen.found.together)
-    _tell(chosen, seen, None if usual is None else longer or usual)
-    with writing(data if todo.paths else given.output, "--data-folder" if todo.paths else "--output"):
-        folder.mkdir(parents=True, exist_ok=True)
-        if todo.paths:
-            data.mkdir(parents=True, exist_ok=True)
-        counts = carry_out(todo, chosen.found, seen.splitter, seen.counts)
-        _tell_parts(todo.split, chosen, counts, data)
-        command = shlex.join(["heedful", "new", *map(str, files)])
-        draft = Draft(
-            command,
-            chosen.task,
-            [*described(chosen.found, seen), *chosen.found.notes, *_parts_told(todo.split, chosen, counts, data)],
-            {
-                part: chosen.found.table([told(path, folder) for path in paths])
-                for part, paths in todo.files(chosen.found).items()
-            },
-            chosen.found.keys,
-            longer,
-            given.minutes,
-            None if given.init is None else told(given.init, folder),
-        )
-        text = draft.text()
-        try:
-            checked(text, folder)
-        except BaseException:
-            for path in todo.paths:
-                path.unlink(missing_ok=True)
-            raise
-        if printed:
-            sys.stdout.write(text)
-        else:
-            beside = given.output.with_name(f".{given.output.name}.new")
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(given.output)
-    _tell_next(given)
 
 
-def _tell(chosen: Proposal, seen: Survey, longest: int | None) -> None:
+def _save(text: str, output: Path, folder: Path, written: Sequence[Path]) -> None:
+    """The recipe, once it is read with its data; where that fails nothing stays of what was written for it."""
+    from heedful.recipes.draft import checked
+
+    try:
+        checked(text, folder)
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+    if output == _PRINTED:
+        sys.stdout.write(text)
+        return
+    beside = output.with_name(f".{output.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(output)
+
+
+def _looked(others: Sequence[Beside], chosen: Proposal, todo: Plan, seen: Survey) -> Sequence[Looked]:
+    """The texts beside the main one, read, without what is held out of that."""
+    if not others:
+        return ()
+    from heedful.data.forms.split import division
+    from heedful.recipes.beside import held_out
+
+    held = held_out(chosen.found, division(todo, chosen.found, seen.splitter))
+    return [each.look(held) for each in others]
+
+
+def _longer(chosen: Proposal, seen: Sequence[Survey]) -> int | None:
+    """How many tokens must be read of an example, where that is more than the usual number."""
+    usual = _usual_length(chosen)
+    if usual is None:
+        return None
+    needed = [each.max_length(usual, together=chosen.found.together) for each in seen]
+    return max((each for each in needed if each is not None), default=None)
+
+
+def _usual_length(chosen: Proposal) -> int | None:
+    """How many tokens are read of an example, where longer ones lose something."""
+    from heedful.recipes.draft import usual_length
+
+    return usual_length(chosen.task) if chosen.found.bounded else None
+
+
+def _tell(chosen: Proposal, seen: Survey, beside: Sequence[Looked], longer: int | None) -> None:
     """What was seen, and what may spoil training."""
     from heedful.data.forms.survey import described
 
     say(f"task: {chosen.task}")
     for line in [*described(chosen.found, seen), *(f"note: {note}" for note in chosen.found.notes)]:
         say(_plain(line))
-    long = None if longest is None else seen.too_long(longest, noun=chosen.found.noun)
-    remarks = [*seen.faults, *([long] if long else [])]
+    for line in (line for each in beside for line in each.described):
+        say(_plain(line))
+    longest = longer or _usual_length(chosen)
+    remarks: list[Remark] = []
+    for each in (seen, *(other.seen for other in beside)):
+        long = None if longest is None else each.too_long(longest, noun=chosen.found.noun)
+        remarks += [*each.faults, *([long] if long else [])]
     say("\nWhat may spoil training:" if remarks else "\nNothing was found that spoils training.")
     for before, remark in zip([None, *remarks], remarks, strict=False):
         _tell_remark(remark, again=before is not None and before.remedy == remark.remedy)
@@ -196,10 +265,12 @@ def _tell_remark(remark: Remark, *, again: bool) -> None:
         say(f"  {_plain(remark.remedy)}")
 
 
-def _tell_parts(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path) -> None:
-    for line in _parts_told(split, chosen, counts, data):
+def _tell_parts(
+    given: Arguments, split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path, *, more: int
+) -> None:
+    for line in _parts_told(given, split, chosen, counts, data):
         say(line)
-    train = counts.get("train", 0)
+    train = counts.get("train", 0) + more
     if train < chosen.found.few:
         say(
             f"{train:,} {chosen.found.noun} are few to learn from: expect little, and begin with a pre-trained model "
@@ -207,7 +278,9 @@ def _tell_parts(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, i
         )
 
 
-def _parts_told(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path) -> list[str]:
+def _parts_told(
+    given: Arguments, split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path
+) -> list[str]:
     """What was written beside the recipe, and how texts were chosen."""
     from heedful.data.forms.glance import is_zipped
 
@@ -216,8 +289,9 @@ def _parts_told(split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, i
     if split:
         zipped = ", gzipped as before" if is_zipped(found.first("train")) else ""
         sizes = ", ".join(f"{counts[part]:,} for {part}" for part in split)
+        what = "documents" if given.documents or given.document_column is not None else "texts themselves"
         told.append(
-            f"split by the texts themselves, so that none is in two parts: {sizes}, {counts['train']:,} {found.noun} "
+            f"split by the {what}, so that none is in two parts: {sizes}, {counts['train']:,} {found.noun} "
             f"for training stay (in {data}{zipped})"
         )
     return told

@@ -38,6 +38,10 @@ class Arguments:
     """what is to be learned, where it is not what the files look like"""
     columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
     """of a table, by name or counted from 0; see heedful new"""
+    documents: bool = False
+    """of two files: lines that are empty in both end documents, and these stay whole"""
+    document_column: MaybeText = None
+    """of a table, by name or counted from 0: says of which document a pair is, and documents stay whole"""
     overwrite: bool = False
     """replace parts that are there already"""
 
@@ -55,11 +59,12 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.data.forms.sketch import Splitter
     from heedful.data.forms.split import carry_out, planned
     from heedful.recipes.proposals import proposals
+    from heedful.recipes.whole import asked_again, by_documents
 
     if any(str(file) == "-" for file in given.files):
         raise RecipeError("-: files are read more than once, and standard input cannot be; save it to a file first")
     chosen = proposals([glance(file) for file in given.files], task=given.task, columns=given.columns)[0]
-    found = chosen.found
+    found = by_documents(chosen, ended=given.documents, column=given.document_column).found
     if found.present != ("train",):
         raise RecipeError(
             f"{', '.join(map(str, given.files))}: are parts already, by their names ({', '.join(found.present)}); name "
@@ -77,8 +82,8 @@ def run(arguments: Sequence[str]) -> int:
             raise RecipeError(f"{path}: is there already; choose another --output, or add --overwrite")
     splitter, whole = Splitter(), 0
     for example in found.examples("train"):
-        whole += 1
-        if found.usable(example):
+        whole += not found.parts_documents(example)
+        if found.usable(example) and not found.parts_documents(example):
             splitter.add(example.keys)
     if sum(sizes.values()) > whole // 2:
         raise DataError(
@@ -90,5 +95,5 @@ def run(arguments: Sequence[str]) -> int:
         counts = carry_out(todo, found, splitter, {"train": whole}, sizes=sizes)
     for part, saver in todo.savers.items():
         print(f"{part}: {counts[part]:,} {found.noun} in {' '.join(map(str, saver.paths))}")
-    print(f"next: {shlex.join(['heedful', 'new', *map(str, todo.paths)])}")
+    print(f"next: {shlex.join(['heedful', 'new', *map(str, todo.paths), *asked_again(found)])}")
     return 0

@@ -64,7 +64,8 @@ class Arguments(FileOptions):
     replace_unknown: bool = False
     """put the source's word in the place of what the model has no piece for, by attention"""
     mbr: MaybeInt = None
-    """draw so many samples, and take that which is most like all of them (minimum Bayes risk)"""
+    """draw so many samples, and take that which is most like all of them (minimum Bayes risk); of a beam so many are
+    found, and each counts by its score"""
     utility: Literal["chrf", "bleu"] = "chrf"
     """what that is measured by, sentence by sentence"""
     seed: int = 1
@@ -233,7 +234,8 @@ def _inputs(given: Arguments) -> Iterator[Sentence]:
         sentences = _paired(sentences, read_lines(given.prefixes), name=given.prefixes)
     elif given.prefix is not None:
         sentences = (replace(each, prefix=given.prefix) for each in sentences)
-    whole = map(_adding_terms(given), sentences)
+    # protected lines stay as they are: what is read of them gets its terms where it is cut out
+    whole = sentences if given.protect else map(_adding_terms(given), sentences)
     return whole if given.factors is None else _labelled(whole, given.factors)
 
 

@@ -6,9 +6,10 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final, Self, final
 
 import sentencepiece
 
@@ -17,7 +18,7 @@ from heedful.data.tokenizers import FORMAT, UNKNOWN, Special, Tokenizer
 from heedful.errors import DataError, MissingExtraError
 
 _SPACE: Final = "▁"
-_LANGUAGE: Final = re.compile(r">>[^<>]+<<")
+_LANGUAGE: Final = re.compile(r">>([^<>]+)<<")
 _SPOKEN: Final = {" ": _SPACE, "\n": "↵", "\t": "⇥"}
 
 
@@ -202,17 +203,29 @@ class MarianPieces(_Foreign):
 
     `DataError` where sentencepiece cannot read the model.
 
+    A model of several languages has pieces such as `>>fra<<`, with one of which a source begins. They are its tags for
+    languages, here called as ours are, `<2fra>`; a text may also begin with one by itself.
+
     Args:
         model: a sentencepiece model.
         ids: of its pieces.
         special: their ids; `unk` is what a piece without an id becomes.
         size: entries of the model's tables; as many as there are ids unless given.
+        asks: whether pieces that name languages are tags.
     """
 
     _carries_space = True
     _padding = ("<pad>",)
 
-    def __init__(self, model: bytes, ids: Mapping[str, int], *, special: Special, size: int | None = None) -> None:
+    def __init__(
+        self,
+        model: bytes,
+        ids: Mapping[str, int],
+        *,
+        special: Special,
+        size: int | None = None,
+        asks: bool = False,
+    ) -> None:
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, OSError, ValueError):
@@ -222,6 +235,15 @@ class MarianPieces(_Foreign):
         self.model = model
         self._unk = special.unk
         self._pieces = {number: piece for piece, number in ids.items()}
+        if asks:
+            named = ((_LANGUAGE.fullmatch(piece), number) for piece, number in ids.items())
+            self.tags = {f"<2{found[1]}>": number for found, number in named if found is not None}
+
+    def untold(self) -> Self:
+        """The same without tags: of a model that is asked for no language any more."""
+        other = copy(self)
+        other.tags = {}
+        return other
 
     def _normalise(self, text: str) -> str:
         language, text = self._language(text)
@@ -255,7 +277,8 @@ class MarianPieces(_Foreign):
         return number in self._pieces and not self._pieces[number].startswith(_SPACE)
 
     def _contents(self) -> bytes:
-        return self._record("marian", model=base64.b64encode(self.model).decode("ascii"), ids=self.ids)
+        asks = {"asks": True} if self.tags else {}
+        return self._record("marian", model=base64.b64encode(self.model).decode("ascii"), ids=self.ids, **asks)
 
 
 def word_piece(

@@ -74,4 +74,4 @@ def _foreign(record: Mapping[str, Any]) -> Tokenizer:
     if record["kind"] == "hugging_face":
         return HuggingFace(record["tokenizer"], special=special, size=size, opening=opening)
     model = base64.b64decode(record["model"], validate=True)
-    return MarianPieces(model, record["ids"], special=special, size=size)
+    return MarianPieces(model, record["ids"], special=special, size=size, asks=bool(record.get("asks")))

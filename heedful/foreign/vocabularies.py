@@ -150,7 +150,8 @@ def read_marian(
         special = Special(start, eos, unk, others=others - {eos})
         path = folder / f"{side}.spm"
         try:
-            made.append(MarianPieces(path.read_bytes(), ids, special=special, size=size))
+            asks = side == "source"
+            made.append(MarianPieces(path.read_bytes(), ids, special=special, size=size, asks=asks))
         except OSError as error:
             raise RunError(f"{path}: cannot be read ({error.strerror}); take a complete copy of this folder") from None
         except DataError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +44,7 @@ class Draft:
         max_length: tokens that are read, where it is not the usual number.
         minutes: time for training.
         init: the model that training begins with.
+        texts: the tables of all texts for training by their names, where there are several; `data` then has none.
     """
 
     command: str
@@ -54,6 +55,7 @@ class Draft:
     max_length: int | None
     minutes: float
     init: str | None
+    texts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def text(self) -> str:
         """The file."""
@@ -81,6 +83,7 @@ class Draft:
         if self.max_length is not None:
             yield f"max_length = {self.max_length}  # too many are longer than the default, {self._usual} tokens"
         yield ""
+        yield from self._texts()
         yield "[training]"
         minutes = int(self.minutes) if float(self.minutes).is_integer() else self.minutes
         yield f"minutes = {minutes}  # time on the clock; a model is better for more of it, or say steps or epochs"
@@ -94,6 +97,20 @@ class Draft:
         for name in (name for name in _NEXT if name in abouts and not (name == "init" and self.init)):
             about = textwrap.shorten(abouts[name].split(";")[0].split(":")[0], _WIDTH - width - 5, placeholder=" ...")
             yield from _comment(f"  {name:<{width}}  {about}")
+
+    def _texts(self) -> Iterator[str]:
+        if not self.texts:
+            return
+        yield "[data.train]"
+        yield from _comment(
+            f"weights = {{ {list(self.texts)[-1]} = 0.5 }}  reads that text half as often",
+            'tags = ["<made>"] in the table of a text tells the model which one it reads',
+        )
+        yield ""
+        for name, table in self.texts.items():
+            yield f"[data.train.texts.{name}]"
+            yield from (f"{key} = {toml.value(value)}" for key, value in table.items())
+            yield ""
 
 
 def _about(key: Key) -> str:

@@ -50,7 +50,8 @@ class Weighed(Limited):
     """What is found is compared before one of it is the answer; abstract."""
 
     risk: Literal["chrf", "bleu"] | None = None
-    """the answer is what is most like all that was found, by this measure: minimum Bayes risk (Eikema and Aziz 2020)"""
+    """the answer is what is most like all that was found, by this measure: minimum Bayes risk (Eikema and Aziz 2020);
+    samples count alike, and what a beam found by its score"""
     candidates: Annotated[int, Field(ge=1)] | None = None
     """with risk: how many are found and compared; 32 samples, or all that a beam holds, unless given"""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -10,22 +9,33 @@ from typing import final
 import numpy as np
 
 from heedful.data.tokenizers import Tokenizer
-from heedful.generation.hypotheses import Found
-from heedful.generation.search import Search
+from heedful.generation.hypotheses import Found, Hypothesis
+from heedful.generation.search import Sampling, Search
 from heedful.generation.start import Request
 from heedful.metrics.utility import Utility
 from heedful.models.interface import State, Step
 
 
-def by_risk(texts: Sequence[str], utility: Utility) -> list[tuple[int, float]]:
+def by_risk(
+    texts: Sequence[str], utility: Utility, *, scores: Sequence[float] | None = None
+) -> list[tuple[int, float]]:
     """Each different text, by the place where it came first, and its expected utility, which falls.
 
     All texts together stand for what a model expects (Eikema and Aziz 2020, section 5): each is compared with all, and
-    those that came several times count as often, so they should be samples.
+    those that came several times count as often, which is right for samples. What a beam finds is there once, however
+    probable it is, so that each counts by its probability among them (Kumar and Byrne 2004, section 4).
+
+    Args:
+        texts: the most probable of equal ones first.
+        utility: of each text beside each.
+        scores: logarithms of what each counts, up to a constant; none for samples.
     """
-    times = Counter(texts)
-    different = list(times)
-    weights = np.array([times[text] for text in different]) / times.total()
+    shares = np.exp(np.array(scores) - max(scores)) if scores else np.ones(len(texts))
+    counted: dict[str, float] = {}
+    for text, share in zip(texts, shares.tolist(), strict=True):
+        counted[text] = counted.get(text, 0.0) + share
+    different = list(counted)
+    weights = np.array(list(counted.values())) / shares.sum()
     expected = (utility(different) @ weights).tolist()
     first = {text: place for place, text in reversed(list(enumerate(texts)))}
     found = [(first[text], value) for text, value in zip(different, expected, strict=True)]
@@ -35,7 +45,11 @@ def by_risk(texts: Sequence[str], utility: Utility) -> list[tuple[int, float]]:
 @final
 @dataclass(frozen=True)
 class LeastRisk(Search):
-    """The `n_best` of what another search finds that have the greatest expected utility, their score then."""
+    """The `n_best` of what another search finds that have the greatest expected utility, their score then.
+
+    Samples count alike; what a beam found counts as exp(score) says, of which each has a share: probabilities where
+    scores are log-probabilities, and with a length penalty what is left of these when lengths are made comparable.
+    """
 
     search: Search
     tokenizer: Tokenizer
@@ -45,5 +59,9 @@ class LeastRisk(Search):
     def answer(self, step: Step, state: State, request: Request) -> Found:
         """At most `n_best` hypotheses for each row, whose texts differ."""
         found = self.search.answer(step, state, request)
-        texts = ([self.tokenizer.decode(each.ids) for each in own] for own in found.hypotheses)
-        return found.ranked([by_risk(own, self.utility)[: self.n_best] for own in texts])
+        return found.ranked([self._best(own) for own in found.hypotheses])
+
+    def _best(self, hypotheses: Sequence[Hypothesis]) -> list[tuple[int, float]]:
+        texts = [self.tokenizer.decode(each.ids) for each in hypotheses]
+        scores = None if isinstance(self.search, Sampling) else [each.score for each in hypotheses]
+        return by_risk(texts, self.utility, scores=scores)[: self.n_best]

@@ -105,6 +105,10 @@ class Found(ABC):
         """Whether an example can be learned from; what cannot is left out of files that are written."""
         return all(label.strip() for label in example.labels)
 
+    def parts_documents(self, example: Example) -> bool:
+        """Whether an example is none, but ends a document."""
+        return False
+
     @property
     def keys(self) -> Mapping[str, Any]:
         """Other keys of the table [data]."""

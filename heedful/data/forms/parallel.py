@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 from math import log
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 from zlib import crc32
 
 from heedful.data.forms.faults import Empty, Fault, Garbled, Leaked, Repeated, show, tokens_in
@@ -28,7 +29,10 @@ _GUESSED: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelFound(Found):
-    """Pairs of texts."""
+    """Pairs of texts.
+
+    Abstract: each form knows how its sides are exchanged.
+    """
 
     noun: str = "pairs"
     together: bool = False
@@ -38,6 +42,10 @@ class ParallelFound(Found):
     def sides(self, part: Part) -> Sequence[str]:
         """What both sides of a part are called in messages."""
         return [str(path) for path in self.files[part]]
+
+    @abstractmethod
+    def turned(self) -> Self:
+        """Translations as sources, and sources as their translations, where both languages are known."""
 
     def faults(self) -> Sequence[Fault]:
         """Those of translations."""
@@ -59,7 +67,13 @@ class ParallelFound(Found):
 @final
 @dataclass(frozen=True, kw_only=True)
 class LinesFound(ParallelFound):
-    """Two files for each part."""
+    """Two files for each part.
+
+    Attributes:
+        documents: whether lines whose source is empty end documents, each of which is in one part.
+    """
+
+    documents: bool = False
 
     @property
     def seen(self) -> str:
@@ -76,6 +90,14 @@ class LinesFound(ParallelFound):
 
     def examples(self, part: Part) -> Iterator[Example]:
         """Line by line."""
+        lines = self._lines(part)
+        return _by_document(lines) if self.documents else lines
+
+    def parts_documents(self, example: Example) -> bool:
+        """Where both lines are empty."""
+        return self.documents and not any(map(str.strip, example.texts))
+
+    def _lines(self, part: Part) -> Iterator[Example]:
         source, target = self.files[part]
         for number, (left, right) in enumerate(zip_longest(read_lines(source), read_lines(target)), 1):
             if left is None or right is None:
@@ -85,6 +107,11 @@ class LinesFound(ParallelFound):
     def table(self, files: Sequence[str]) -> Mapping[str, Any]:
         """The two files."""
         return {"source": files[0], "target": files[1]}
+
+    def turned(self) -> Self:
+        """The files in the other order."""
+        files = {part: both[::-1] for part, both in self.files.items()}
+        return replace(self, files=files, languages=self.languages[::-1])
 
     def saver(self, folder: Path, part: Part, *, zipped: bool) -> Saver:
         """Two files, called by their languages where these are known."""
@@ -102,11 +129,13 @@ class ColumnsFound(ParallelFound):
         tables: that of each part.
         columns: the names of both.
         as_json: whether its parts are written as lines of JSON.
+        document: name of the column that says of which document a row is, each of which is in one part.
     """
 
     tables: Mapping[Part, Table]
     columns: tuple[str, str]
     as_json: bool = False
+    document: str | None = None
 
     def sides(self, part: Part) -> Sequence[str]:
         """A file and a column."""
@@ -127,21 +156,31 @@ class ColumnsFound(ParallelFound):
 
     def examples(self, part: Part) -> Iterator[Example]:
         """Row by row."""
-        for row in self.tables[part].rows(self.columns):
-            source, target = row.values
-            raw = {"source": source, "target": target} if self.as_json else row.raw
-            yield Example((source, target), (), row.line, raw, (source,))
+        columns = self.columns if self.document is None else (*self.columns, self.document)
+        for row in self.tables[part].rows(columns):
+            source, target, *document = row.values
+            names = ("source", "target", "document")
+            raw = dict(zip(names, row.values, strict=False)) if self.as_json else row.raw
+            yield Example((source, target), (), row.line, raw, (*document[:1],) or (source,))
 
     def table(self, files: Sequence[str]) -> Mapping[str, Any]:
         """Its columns by number, fields of JSON by name."""
         if self.as_json:
-            return {"path": files[0], "source_field": "source", "target_field": "target"}
+            own = {} if self.document is None else {"document_field": "document"}
+            return {"path": files[0], "source_field": "source", "target_field": "target", **own}
         table = self.tables[self.present[0]]
         if table.fields:
-            return {"path": files[0], "source_field": self.columns[0], "target_field": self.columns[1]}
+            own = {} if self.document is None else {"document_field": self.document}
+            return {"path": files[0], "source_field": self.columns[0], "target_field": self.columns[1], **own}
         numbers = [table.number(column) for column in self.columns]
-        own = {} if numbers == [0, 1] else {"source_column": numbers[0], "target_column": numbers[1]}
-        return {"path": files[0], **own}
+        said = {} if numbers == [0, 1] else {"source_column": numbers[0], "target_column": numbers[1]}
+        if self.document is not None:
+            said["document_column"] = table.number(self.document)
+        return {"path": files[0], **said}
+
+    def turned(self) -> Self:
+        """The columns in the other order."""
+        return replace(self, columns=self.columns[::-1], languages=self.languages[::-1])
 
     def saver(self, folder: Path, part: Part, *, zipped: bool) -> Saver:
         """The same table; lines of JSON instead of a CSV file."""
@@ -233,6 +272,18 @@ class ParallelColumns(Form):
                     converted=_why_converted(table),
                 )
                 return
+
+
+def _by_document(examples: Iterator[Example]) -> Iterator[Example]:
+    """Each with the sources of its document as what decides its part, and so the empty line that ends it."""
+    own: list[Example] = []
+    for example in chain(examples, [None]):
+        if example is not None:
+            own.append(example)
+        if example is None or not example.texts[0].strip():
+            whole = "\n".join(each.texts[0] for each in own)
+            yield from (replace(each, keys=(whole,)) for each in own)
+            own = []
 
 
 def _why_converted(table: Table) -> str:

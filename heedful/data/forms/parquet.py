@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Self, final
 
 from heedful.data.forms.form import Example, Form, Found, by_part
 from heedful.data.forms.glance import Columnar, Glance
@@ -24,9 +24,11 @@ class ParquetFound(ParallelFound):
 
     Attributes:
         columns: the one that is read, and the one that is written.
+        document: name of the column that says of which document a row is, each of which is in one part.
     """
 
     columns: tuple[str, str]
+    document: str | None = None
 
     def sides(self, part: Part) -> Sequence[str]:
         """A file and a column."""
@@ -47,14 +49,24 @@ class ParquetFound(ParallelFound):
     def examples(self, part: Part) -> Iterator[Example]:
         """Row by row."""
         source_field, target_field = self.columns
-        reader = ParquetColumns(self.first(part), source_field=source_field, target_field=target_field)
+        reader = ParquetColumns(
+            self.first(part), source_field=source_field, target_field=target_field, document_field=self.document
+        )
         for number, pair in enumerate(reader, 1):
             source, target = pair.source, pair.target
-            yield Example((source, target), (), number, {source_field: source, target_field: target}, (source,))
+            raw = {source_field: source, target_field: target}
+            if self.document is not None:
+                raw[self.document] = pair.document
+            yield Example((source, target), (), number, raw, (source if self.document is None else pair.document,))
 
     def table(self, files: Sequence[str]) -> Mapping[str, Any]:
         """The file, and the names of both columns, which its parts keep."""
-        return {"path": files[0], "source_field": self.columns[0], "target_field": self.columns[1]}
+        own = {} if self.document is None else {"document_field": self.document}
+        return {"path": files[0], "source_field": self.columns[0], "target_field": self.columns[1], **own}
+
+    def turned(self) -> Self:
+        """The columns in the other order."""
+        return replace(self, columns=self.columns[::-1], languages=self.languages[::-1])
 
     def saver(self, folder: Path, part: Part, *, zipped: bool) -> Saver:
         """Lines of JSON."""

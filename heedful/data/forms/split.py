@@ -12,7 +12,7 @@ from heedful.data.forms.form import Found
 from heedful.data.forms.glance import is_zipped
 from heedful.data.forms.naming import PARTS, Part
 from heedful.data.forms.saving import Saver
-from heedful.data.forms.sketch import Splitter
+from heedful.data.forms.sketch import Split, Splitter
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,13 @@ def planned(found: Found, folder: Path, missing: Sequence[Part]) -> Plan:
     return Plan(missing, savers)
 
 
+def division(
+    todo: Plan, found: Found, splitter: Splitter, sizes: Mapping[Part, int] = MappingProxyType({})
+) -> Split | None:
+    """Which texts are split off, None where none are; `DataError` where there are too few different ones."""
+    return splitter.split([sizes.get(part) for part in todo.split], noun=found.noun) if todo.split else None
+
+
 def carry_out(
     todo: Plan,
     found: Found,
@@ -81,7 +88,7 @@ def carry_out(
     counts = dict(counts)
     if not todo.savers:
         return counts
-    split = splitter.split([sizes.get(part) for part in todo.split], noun=found.noun) if todo.split else None
+    split = division(todo, found, splitter, sizes)
     for part in todo.savers:
         counts[part] = 0
     with ExitStack() as stack:
@@ -95,5 +102,5 @@ def carry_out(
                 number = split.part(example.keys) if split is not None and part == "train" else None
                 goal = part if number is None else todo.split[number]
                 savers[goal].add(example.raw)
-                counts[goal] += 1
+                counts[goal] += not found.parts_documents(example)
     return {part: counts[part] for part in PARTS if part in counts}

@@ -86,6 +86,8 @@ def survey(found: Found) -> Survey:
         if part not in found.files:
             continue
         for example in found.examples(part):
+            if found.parts_documents(example):
+                continue
             place = found.place(part, example)
             counts[part] = counts.get(part, 0) + 1
             lengths.add(example, place)

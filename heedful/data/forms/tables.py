@@ -84,8 +84,8 @@ class Table:
         """A column in words."""
         return f"{'field' if self.fields else 'column'} {name}"
 
-    def column(self, name: str) -> Profile:
-        """A column by its name or number.
+    def column(self, name: str, *, option: str = "--columns") -> Profile:
+        """A column by its name or number, as an option says it.
 
         Raises:
             RecipeError: there is none.
@@ -96,7 +96,7 @@ class Table:
         names = [each.name for each in self.columns]
         meant = near(name, names)
         remedy = f"did you mean {meant!r}?" if meant else f"there are {', '.join(map(repr, names))}"
-        raise RecipeError(f"--columns: {self.path} has no {self.called(repr(name))}; {remedy}")
+        raise RecipeError(f"{option}: {self.path} has no {self.called(repr(name))}; {remedy}")
 
     def number(self, name: str) -> int:
         """Where a column stands, counted from 0."""

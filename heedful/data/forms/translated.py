@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Self, final
 
 from heedful.data.forms.form import Example, Form, Found, by_part
 from heedful.data.forms.glance import Glance, Translated
@@ -53,6 +53,11 @@ class TranslatedFound(ParallelFound):
         if files[0].removesuffix(".gz").endswith(".jsonl"):
             return {"path": files[0], "source_field": "source", "target_field": "target"}
         return {"path": files[0], **self._languages}
+
+    def turned(self) -> Self:
+        """From the other language; only a TMX is known to have both."""
+        assert self.between is not None, "no other file says its languages"
+        return replace(self, between=self.between[::-1], languages=self.languages[::-1])
 
     def saver(self, folder: Path, part: Part, *, zipped: bool) -> Saver:
         """Lines of JSON."""

@@ -11,9 +11,16 @@ if TYPE_CHECKING:
     from heedful.tasks.translation.face import Translator
 
 _LANGUAGE: Final = re.compile(r"<2(.+)>")
+_THEIRS: Final = re.compile(r">>(.+)<<")
 
 Example = TypeVar("Example")
 Answer = TypeVar("Answer")
+
+
+def language_in(word: str) -> str | None:
+    """The language that a tag asks for, or a piece of somebody else's model that is read as one, `>>fra<<`."""
+    found = _LANGUAGE.fullmatch(word) or _THEIRS.fullmatch(word)
+    return None if found is None else found[1]
 
 
 def languages_of(tags: Iterable[str]) -> tuple[str, ...]:

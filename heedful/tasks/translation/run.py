@@ -17,6 +17,7 @@ from heedful.data.batches import collate
 from heedful.data.context import asked
 from heedful.data.corpus import Corpus, Encoding, factored_encoding, pair_encoding
 from heedful.data.factors import Case, Factor, Given, Reading, load_factor, parted
+from heedful.data.foreign_tokenizers import MarianPieces
 from heedful.data.labels import Labels
 from heedful.data.links import collate_linked, linked_encoding
 from heedful.data.readers import Pair
@@ -91,14 +92,22 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         return _vocabularies(source, config.written.learn(pair.target for pair in _texts(recipe)), factors)
 
     def take(self, recipe: TranslationRecipe, given: Sequence[Tokenizer]) -> Vocabularies:
-        """One for each language, which may be the same; `RecipeError` where it has no piece for a tag of the data."""
+        """One for each language, which may be the same; `RecipeError` where it has no piece for a tag of the data.
+
+        What the model of others can be asked for is forgotten where the recipe asks for nothing: it goes on with one
+        language.
+        """
+        source, target = given
         for tag in recipe.data.tags:
-            if tag not in given[0].tags:
+            if tag not in source.tags:
+                known = f" (it has {', '.join(source.tags)})" if source.tags else ""
                 raise RecipeError(
-                    f"data: {tag} stands before sources, and the vocabulary of init has no such piece; give the table "
-                    "[tokenizer], so that one is learned"
+                    f"data: {tag} stands before sources, and the vocabulary of init has no such piece{known}; give the "
+                    "table [tokenizer], so that one is learned"
                 )
-        return dict(zip(self.words, given, strict=True))
+        if isinstance(source, MarianPieces) and not recipe.data.tags:
+            source = source.untold()
+        return {SOURCE: source, TARGET: target}
 
     def likened(self, recipe: TranslationRecipe, origin: Predecessor) -> Settings:
         """Whether both languages share a vocabulary, and whether that folds case."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import final
+from typing import Final, final
 
 from heedful.data.context import Readable, before, led, own_places, readable, text_of
 from heedful.data.corpus import CHARACTERS_PER_TOKEN
@@ -16,6 +16,9 @@ from heedful.errors import DataError, RecipeError
 from heedful.tasks.translation.annotation import Marks
 from heedful.tasks.translation.directions import languages_of
 from heedful.tasks.translation.glossary import Term, shared_out
+
+_BEGINNING: Final = 40
+"""Letters in which a text names a language, if it does."""
 
 
 @final
@@ -54,6 +57,7 @@ class Source:
     def parts(self, sentence: Readable) -> list[Part]:
         """The sentence, or what it is split into where it is too long (`heedful.data.parts`), each part behind those
         before it."""
+        self._require_language(sentence)
         whole = self.part(sentence)
         found = parts(text_of(sentence), self._fits, whole=Marks().annotated) if whole.cut else []
         if len(found) < 2:
@@ -69,6 +73,7 @@ class Source:
 
     def whole(self, sentence: Readable, number: int) -> Encoded:
         """All of it; `DataError` with its number where it is too long."""
+        self._require_language(sentence)
         read = self._whole(sentence)
         if len(read) >= self.longest:
             raise DataError(
@@ -105,8 +110,6 @@ class Source:
         return len(text) <= CHARACTERS_PER_TOKEN * self.longest and not self.part(text.strip()).cut
 
     def _whole(self, sentence: Readable) -> Encoded:
-        if self._unsaid:
-            raise RecipeError(f"this model writes {', '.join(self._unsaid)}: say which of them, with --to or towards()")
         lead = before(sentence)
         if lead and not self.context:
             raise RecipeError(
@@ -115,12 +118,27 @@ class Source:
         read = self.reading.encode(text_of(sentence))
         return led(self.reading, read, lead[-self.context :], longest=self.longest - 1) if lead else read
 
-    @cached_property
-    def _unsaid(self) -> tuple[str, ...]:
-        """The languages that might be written, where none was asked for."""
+    def _require_language(self, sentence: Readable) -> None:
+        """`RecipeError` where a model of several languages is asked for none of them, or for two."""
+        if not self._asking:
+            return
         tokenizer = self.reading.tokenizer
-        asked = {number for tag, number in tokenizer.tags.items() if languages_of([tag])}
-        return languages_of(tokenizer.tags) if asked.isdisjoint(tokenizer.opening) else ()
+        opened = [self._asking[number] for number in tokenizer.opening if number in self._asking]
+        begun = tokenizer.encode(text_of(sentence)[:_BEGINNING])[len(tokenizer.opening) :][:1]
+        own = [self._asking[number] for number in begun if number in self._asking]
+        if opened and own:
+            raise RecipeError(
+                f"a sentence begins with >>{own[0]}<<, and {opened[0]} is asked for already: leave one of them away"
+            )
+        if begun and len(self._asking) > 1 and not opened and not own:
+            known = ", ".join(self._asking.values())
+            raise RecipeError(f"this model writes {known}: say which of them, with --to or towards()")
+
+    @cached_property
+    def _asking(self) -> Mapping[int, str]:
+        """The languages that can be asked for, by the pieces that do so."""
+        tags = self.reading.tokenizer.tags
+        return {number: language for tag, number in tags.items() for language in languages_of([tag])}
 
 
 def holding(own: Sequence[Part], terms: Sequence[Term | str]) -> list[Part]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from heedful import load_recipe, train
+from heedful import Translator, load_recipe, train
+from heedful.data.context import text_of
 
 Say = Callable[..., Any]
 PAIRS = [("a cat", "eine Katze"), ("the dog", "den Wolf"), ("a\\b cats", "Katzen"), ("", "nichts"), ("Cat!", "Katzen!")]
@@ -132,6 +133,39 @@ def test_terms_stay_whole_in_sentences_that_are_read_in_parts(say: Say, taught: 
         assert len(own) > 3 and " ".join(own) == record["source"]
         assert [part.count("⟦") for part in own] == [part.count("⟧") for part in own]
         assert sum(part.count(term) for part in own) == 5
+
+
+def test_protected_lines_are_annotated_once_as_files_are(
+    say: Say, taught: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is protected is the line itself; terms stand in what the model reads, and in nothing that is written."""
+    (here / "terms.tsv").write_text("plus\tzwei 7\n2\tzwei\n")
+    lines = ["1 2 3", "plus %s 2", "1 plus {name} . Plus 2"]
+    options = ("--glossary", "terms.tsv", "--annotate", "append")
+    read: list[str] = []
+    translate = Translator.translate
+
+    def listening(self: Translator, sentences: Sequence[Any], **how: Any) -> Any:
+        read.extend(map(text_of, sentences))
+        return translate(self, sentences, **how)
+
+    monkeypatch.setattr(Translator, "translate", listening)
+    said = say("translate", taught, *options, "--protect", "--format", "jsonl", "--text", *lines)
+    records = [json.loads(line) for line in said.lines]
+    assert [record["source"] for record in records] == lines
+    assert records[0]["translation"] == "1 2 3", "numbers alone, which nobody translates"
+    assert not any(mark in record["translation"] for record in records for mark in "⟦⟶⟧")
+    own, _ = list(read), read.clear()
+    (here / "app.po").write_text("".join(f'msgid "{line}"\nmsgstr ""\n\n' for line in lines))
+    assert say("translate", taught, *options, "app.po", "-o", "filled.po").code == 0
+    assert own == read
+    assert any(text.startswith("⟦ plus ⟶ zwei 7 ⟧") for text in own)
+
+
+def test_protected_lines_hold_terms_as_files_do(say: Say, taught: Path, here: Path) -> None:
+    (here / "terms.tsv").write_text("plus\tneun\n")
+    said = say("translate", taught, "--glossary", "terms.tsv", "--protect", "--text", "plus %s", "--max-extra", 20)
+    assert "neun" in said.out
 
 
 def test_what_annotation_needs_is_told(say: Say, trained: Path, here: Path) -> None:

@@ -43,6 +43,7 @@ COMMANDS: list[tuple[tuple[str, ...], int]] = [
     (("new", "--help"), 0),
     (("new",), 2),
     (("new", "{lines}", "{lines}.de", "-o", "-", "--data-folder", "{lines}-data", "--overwrite"), 0),
+    (("new", "{lines}", "{lines}.de", "--also", "{lines}.tsv", "-o", "{lines}-also.toml"), 0),
     (("new", "{tags}", "-o", "-", "--data-folder", "{tags}-data", "--overwrite"), 0),
     (("new", "{lines}", "-o", "-", "--data-folder", "{lines}-data", "--overwrite"), 0),
     (("train", "{small}", "--print-config"), 0),
@@ -60,6 +61,7 @@ def test_what_need_not_wait_for_torch_does_not(small: Path, tmp_path: Path) -> N
     lines, tags = tmp_path / "lines", tmp_path / "tags"
     lines.write_text("".join(f"sentence number {number} is here.\n" for number in range(50)))
     Path(f"{lines}.de").write_text("".join(f"Satz Nummer {number} ist da.\n" for number in range(50)))
+    Path(f"{lines}.tsv").write_text("".join(f"text number {number}\tText Nummer {number}\n" for number in range(50)))
     tags.write_text("".join(f"word{number}\tA\nmore\tB\nend\tC\n\n" for number in range(50)))
     places = {"small": small, "lines": lines, "tags": tags}
     answers = loaded([[word.format(**places) for word in words] for words, _ in COMMANDS])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -154,9 +155,11 @@ def test_risk_of_a_beam_is_among_what_it_holds(trained: Path) -> None:
         found = translator.translate(SOURCES, search=build_search(config, translator.target, n_best=2))
         for own, others in zip(found, beam, strict=True):
             texts = [each.text for each in others.candidates]
-            worth = sorted((ChrF()(texts).mean(1)), reverse=True)
+            shares = np.exp([each.score for each in others.candidates])  # of length-normalised log-probabilities
+            worth = sorted(ChrF()(texts) @ (shares / shares.sum()), reverse=True)
             if own.source:
                 assert [each.score for each in own.candidates] == pytest.approx(worth[:2])
+                assert worth[:2] != pytest.approx(sorted(ChrF()(texts).mean(1), reverse=True)[:2]), "not alike"
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 from sacrebleu import sentence_chrf
 
 from heedful.metrics.utility import ChrF
+from heedful.tasks.least_risk import by_risk
 from heedful.tasks.target import Candidate
 from heedful.tasks.translation.least_risk import least_risk
 from heedful.tasks.translation.translations import Translation, joined
@@ -36,6 +38,31 @@ def test_how_often_a_sample_comes_counts() -> None:
     one, other = "ein Hund", "die Katzen dort"
     assert least_risk(translation([one, other, other]), utility=ChrF()).text == other
     assert least_risk(translation([one, one, other]), utility=ChrF()).text == one
+
+
+def test_what_a_beam_found_counts_by_its_probability() -> None:
+    """Kumar and Byrne 2004: the sum of p(reference) times utility, p made to sum to 1; written out here."""
+    texts, scores = ["ein Hund bellt", "ein Hund", "ein Hund", "eine Katze"], [-800.2, -800.9, -802.0, -801.0]
+    chances = [math.exp(score - scores[0]) / sum(math.exp(each - scores[0]) for each in scores) for score in scores]
+    wanted = {
+        one: sum(chance * sentence_chrf(one, [other]).score for chance, other in zip(chances, texts, strict=True))
+        for one in texts
+    }
+    found = by_risk(texts, ChrF(), scores=scores)
+    assert [texts[place] for place, _ in found] == sorted(wanted, key=wanted.__getitem__, reverse=True)
+    assert [value for _, value in found] == pytest.approx(sorted(wanted.values(), reverse=True))
+    assert {place for place, _ in found} == {0, 1, 3}, "the first of equal ones"
+
+
+def test_one_that_is_far_more_probable_than_all_others_is_the_answer() -> None:
+    texts = ["das ist ganz anders", "ein Hund", "ein Hund bellt", "ein Hund bellte"]
+    assert texts[by_risk(texts, ChrF(), scores=[-1.0, -9.0, -9.1, -9.2])[0][0]] == texts[0]
+    assert texts[by_risk(texts, ChrF(), scores=[-1.0, -1.0, -1.0, -1.0])[0][0]] != texts[0]
+    found = translation(texts)  # whose scores are 0, -1, -2, -3
+    assert least_risk(found, utility=ChrF()).text != texts[0]
+    assert least_risk(found, utility=ChrF(), weighed=True).text == texts[0]
+    parts = joined("a dog a dog", [found, found])
+    assert least_risk(parts, utility=ChrF(), weighed=True).text == f"{texts[0]} {texts[0]}"
 
 
 def test_sentences_in_parts_are_chosen_part_by_part() -> None:
