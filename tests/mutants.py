@@ -59,6 +59,8 @@ JUDGED_EXAM = "tests/unit/metrics/test_judge.py"
 JUDGED_TOLD = "tests/unit/cli/test_judge.py"
 JUDGES_OF_OTHERS = "tests/reference/test_judges.py"
 NUMERALS = "tests/unit/metrics/test_numerals.py"
+IDENTIFICATION = "tests/unit/data/test_identification.py"
+IDENTIFY = "tests/unit/cli/test_identify.py"
 DETACHMENT = "tests/unit/tasks/test_detachment.py"
 SIGNED = "tests/unit/cli/test_calibrate.py"
 KNESER_NEY = "tests/unit/metrics/test_kneser_ney.py"
@@ -5387,7 +5389,59 @@ HELD_WHOLE = (
     ),
 )
 
+IDENTIFIED = (
+    Mutant(
+        "identified: runs of one length are not told from those of another",
+        "data/identification.py",
+        "run = (run[: len(behind)] + behind + np.uint64(1)) * _MULTIPLIER",
+        "run = (run[: len(behind)] * np.uint64(0) + behind + np.uint64(1)) * _MULTIPLIER",
+        (IDENTIFICATION,),
+    ),
+    Mutant(
+        "identified: languages keep the order in which they came, and a file gives them in another",
+        "data/identification.py",
+        "names = sorted(known)",
+        "names = list(known)",
+        (IDENTIFICATION,),
+    ),
+    Mutant(
+        "identified: runs of a letter count as often as there are lengths",
+        "data/identification.py",
+        "scores = self._logarithms[:, runs].sum(1, dtype=np.float64) / _LONGEST",
+        "scores = self._logarithms[:, runs].sum(1, dtype=np.float64)",
+        (IDENTIFICATION,),
+    ),
+    Mutant(
+        "identified: digits count",
+        "data/identification.py",
+        're.compile(r"[\\W\\d_]+")',
+        're.compile(r"[\\W_]+")',
+        (IDENTIFICATION,),
+    ),
+    Mutant(
+        "identified: a target is of the source's language",
+        "tasks/translation/identified.py",
+        "yield direction.target, pair.target",
+        "yield direction.source, pair.target",
+        (IDENTIFY,),
+    ),
+    Mutant(
+        "identified: only the first text is known",
+        "tasks/translation/run.py",
+        "for direction, pairs in recipe.data.spoken])",
+        "for direction, pairs in recipe.data.spoken[:1]])",
+        (IDENTIFY,),
+    ),
+    Mutant(
+        "identified: a run that goes on knows nothing",
+        "tasks/translation/run.py",
+        "return _vocabularies(source, target, {}, _profiles(recipe))",
+        "return _vocabularies(source, target, {}, None)",
+        (IDENTIFY,),
+    ),
+)
 MUTANTS = (
+    *IDENTIFIED,
     *HELD_WHOLE,
     *PROTECTED_TERMS,
     *OTHERS_ASKED,

@@ -76,6 +76,7 @@ GROUPS: Sequence[Group] = (
             "backtranslate": Command(
                 "heedful.cli.backtranslate", "make parallel text of text in one language, to train on"
             ),
+            "identify": Command("heedful.cli.identify", "tell which of a translation model's languages texts are in"),
             "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
             "chat": Command("heedful.cli.chat", "talk to a model of conversation in the terminal"),
             "fill": Command("heedful.cli.fill", "fill the gaps of texts with a pre-trained encoder"),

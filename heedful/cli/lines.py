@@ -34,14 +34,13 @@ AnyFace = TypeVar("AnyFace", bound="Face")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileOptions:
+class LineOptions:
     """Where lines come from, and where answers go."""
 
     input: MaybePath = None
     """file with a text on each line, plain or gzipped; standard input if not given, or if it is -"""
     output: MaybeOutput = None
     """file for the results; standard output if not given"""
-    computing: Computing = field(default_factory=Computing)
 
     inline: ClassVar[str] = "text"
     """The option that may be given instead of a file."""
@@ -72,6 +71,13 @@ class FileOptions:
     def answer(self, lines: Lines[Input, Any], inputs: Iterable[Input], *, as_json: bool) -> int:
         """`answer`, to where the options say, and one at a time where somebody types; the exit code."""
         return answer(lines, inputs, output=self.output, as_json=as_json, chunk=1 if self.typed else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(LineOptions):
+    """The same, where a model answers."""
+
+    computing: Computing = field(default_factory=Computing)
 
 
 @dataclass(frozen=True, kw_only=True)

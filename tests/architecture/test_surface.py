@@ -73,6 +73,7 @@ def test_commands_are_frozen() -> None:
                 "translate",
                 "rerank",
                 "backtranslate",
+                "identify",
                 "generate",
                 "chat",
                 "fill",

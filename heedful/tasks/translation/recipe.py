@@ -15,6 +15,7 @@ from heedful.recipes import toml
 from heedful.recipes.directed import (
     Directed,
     DirectedTextConfig,
+    Direction,
     MixedTextConfig,
     SeveralConfig,
     language_tag,
@@ -101,6 +102,12 @@ class TranslationDataConfig(DataConfig):
         """Those that a model is asked for by a tag; none where there is at most one to be written."""
         written = _written(self._learned.values())
         return written if len(written) > 1 else ()
+
+    @property
+    def spoken(self) -> Sequence[tuple[Direction, Reader[Pair]]]:
+        """What is learned from of which both languages are named."""
+        texts = [(text.directions[0], text.pairs(key, asked=False)) for key, text in self._learned.items()]
+        return [(first, next(iter(pairs.values()))) for first, pairs in texts if first.source and first.target]
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from heedful.data.context import asked
 from heedful.data.corpus import Corpus, Encoding, factored_encoding, pair_encoding
 from heedful.data.factors import Case, Factor, Given, Reading, load_factor, parted
 from heedful.data.foreign_tokenizers import MarianPieces
+from heedful.data.identification import Profiles
 from heedful.data.labels import Labels
 from heedful.data.links import collate_linked, linked_encoding
 from heedful.data.readers import Pair
@@ -41,6 +42,8 @@ from heedful.tasks.translation.exam import TranslationExam
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.fitting import Amount, chosen, going_on
 from heedful.tasks.translation.guidance import Guided, GuidedCriterion
+from heedful.tasks.translation.identified import FILE as LANGUAGES
+from heedful.tasks.translation.identified import learn_profiles
 from heedful.tasks.translation.recipe import CaseFactorConfig, GivenFactorConfig, PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
 from heedful.tasks.translation.translations import Translation
@@ -84,12 +87,13 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         assert given is None, "what is given to a translation run is taken"
         config = recipe.tokenizer
         assert isinstance(config, PairTokenizerConfig)
-        tags, factors = recipe.data.tags, _learned(recipe)
+        tags, factors, profiles = recipe.data.tags, _learned(recipe), _profiles(recipe)
         if config.joint:
             joint = config.learn((text for pair in _read(recipe) for text in (pair.source, pair.target)), tags=tags)
-            return _vocabularies(joint, joint, factors)
+            return _vocabularies(joint, joint, factors, profiles)
         source = config.learn((pair.source for pair in _read(recipe)), tags=tags)
-        return _vocabularies(source, config.written.learn(pair.target for pair in _texts(recipe)), factors)
+        target = config.written.learn(pair.target for pair in _texts(recipe))
+        return _vocabularies(source, target, factors, profiles)
 
     def take(self, recipe: TranslationRecipe, given: Sequence[Tokenizer]) -> Vocabularies:
         """One for each language, which may be the same; `RecipeError` where it has no piece for a tag of the data.
@@ -107,7 +111,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
                 )
         if isinstance(source, MarianPieces) and not recipe.data.tags:
             source = source.untold()
-        return {SOURCE: source, TARGET: target}
+        return _vocabularies(source, target, {}, _profiles(recipe))
 
     def likened(self, recipe: TranslationRecipe, origin: Predecessor) -> Settings:
         """Whether both languages share a vocabulary, and whether that folds case."""
@@ -122,7 +126,8 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         source = load_tokenizer(folder / SOURCE)
         target = source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET)
         factors = {name: load_factor(folder / FACTOR.format(name)) for name in recipe.factors}
-        return _vocabularies(source, target, factors)
+        known = folder / LANGUAGES
+        return _vocabularies(source, target, factors, Profiles.load(known) if known.exists() else None)
 
     def encoding(self, run: TranslationRun) -> Encoding[Pair]:
         """Both sides, each with its end, the links of their pieces where attention is guided, and their factors."""
@@ -228,10 +233,18 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
 KIND: Final = TranslationKind()
 
 
-def _vocabularies(source: Tokenizer, target: Tokenizer, factors: Mapping[str, Factor]) -> Vocabularies:
+def _vocabularies(
+    source: Tokenizer, target: Tokenizer, factors: Mapping[str, Factor], profiles: Profiles | None
+) -> Vocabularies:
     """By their files; a source is folded where a factor knows its case."""
     folded = source.folded() if any(factor.folds for factor in factors.values()) else source
-    return {SOURCE: folded, TARGET: target, **{FACTOR.format(name): each for name, each in factors.items()}}
+    languages = {} if profiles is None else {LANGUAGES: profiles}
+    return {
+        SOURCE: folded,
+        TARGET: target,
+        **{FACTOR.format(name): each for name, each in factors.items()},
+        **languages,
+    }
 
 
 def _learned(recipe: TranslationRecipe) -> Mapping[str, Factor]:
@@ -246,6 +259,11 @@ def _learned(recipe: TranslationRecipe) -> Mapping[str, Factor]:
                 labels = (parted(pair.source, given)[1] for pair in _texts(recipe))
                 found[name] = Given(Labels.learn(word[column] for words in labels for word in words))
     return found
+
+
+def _profiles(recipe: TranslationRecipe) -> Profiles | None:
+    """Of the languages that the recipe names; None where it names none."""
+    return learn_profiles([(direction, _plain(recipe, pairs)) for direction, pairs in recipe.data.spoken])
 
 
 def _factors(run: TranslationRun) -> Mapping[str, Factor]:
