@@ -28,6 +28,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.translate": ("translation",),
     "cli.filled": ("translation",),
     "cli.annotate": ("translation",),
+    "cli.identify": ("translation",),
     "cli.backtranslate": ("translation",),
     "cli.calibrate": ("translation",),
     "cli.filter": ("translation",),
