@@ -17,7 +17,7 @@ from heedful.models.interface import State, Step
 
 
 def by_risk(
-    texts: Sequence[str], utility: Utility, *, scores: Sequence[float] | None = None
+    texts: Sequence[str], utility: Utility, *, log_probabilities: Sequence[float] | None = None
 ) -> list[tuple[int, float]]:
     """Each different text, by the place where it came first, and its expected utility, which falls.
 
@@ -28,9 +28,9 @@ def by_risk(
     Args:
         texts: the most probable of equal ones first.
         utility: of each text beside each.
-        scores: logarithms of what each counts, up to a constant; none for samples.
+        log_probabilities: of the model, up to a constant; none for samples.
     """
-    shares = np.exp(np.array(scores) - max(scores)) if scores else np.ones(len(texts))
+    shares = np.exp(np.array(log_probabilities) - max(log_probabilities)) if log_probabilities else np.ones(len(texts))
     counted: dict[str, float] = {}
     for text, share in zip(texts, shares.tolist(), strict=True):
         counted[text] = counted.get(text, 0.0) + share
@@ -47,8 +47,7 @@ def by_risk(
 class LeastRisk(Search):
     """The `n_best` of what another search finds that have the greatest expected utility, their score then.
 
-    Samples count alike; what a beam found counts as exp(score) says, of which each has a share: probabilities where
-    scores are log-probabilities, and with a length penalty what is left of these when lengths are made comparable.
+    Samples count alike; what a beam found counts by its probability, whatever penalties ranked it.
     """
 
     search: Search
@@ -63,5 +62,5 @@ class LeastRisk(Search):
 
     def _best(self, hypotheses: Sequence[Hypothesis]) -> list[tuple[int, float]]:
         texts = [self.tokenizer.decode(each.ids) for each in hypotheses]
-        scores = None if isinstance(self.search, Sampling) else [each.score for each in hypotheses]
-        return by_risk(texts, self.utility, scores=scores)[: self.n_best]
+        chances = None if isinstance(self.search, Sampling) else [each.log_probability for each in hypotheses]
+        return by_risk(texts, self.utility, log_probabilities=chances)[: self.n_best]

@@ -18,12 +18,12 @@ def least_risk(translation: Translation, *, utility: Utility, keep: int = 1, wei
         translation: with all its candidates.
         utility: what they are compared by.
         keep: how many stay.
-        weighed: whether each counts by its score, as what a beam found must; samples count alike.
+        weighed: whether each counts by its probability, as what a beam found must; samples count alike.
     """
     if translation.parts:
         parts = [least_risk(part, utility=utility, keep=keep, weighed=weighed) for part in translation.parts]
         return joined(translation.source, parts)
-    scores = [each.score for each in translation.candidates] if weighed else None
-    best = by_risk([each.text for each in translation.candidates], utility, scores=scores)[:keep]
+    chances = [each.log_probability for each in translation.candidates] if weighed else None
+    best = by_risk([each.text for each in translation.candidates], utility, log_probabilities=chances)[:keep]
     chosen = tuple(replace(translation.candidates[at], score=score) for at, score in best)
     return replace(translation, candidates=chosen, doubts=())

@@ -155,7 +155,7 @@ def test_risk_of_a_beam_is_among_what_it_holds(trained: Path) -> None:
         found = translator.translate(SOURCES, search=build_search(config, translator.target, n_best=2))
         for own, others in zip(found, beam, strict=True):
             texts = [each.text for each in others.candidates]
-            shares = np.exp([each.score for each in others.candidates])  # of length-normalised log-probabilities
+            shares = np.exp([each.log_probability for each in others.candidates])
             worth = sorted(ChrF()(texts) @ (shares / shares.sum()), reverse=True)
             if own.source:
                 assert [each.score for each in own.candidates] == pytest.approx(worth[:2])

@@ -19,7 +19,7 @@ TEXTS = ["ein Hund", "ein Hund", "ein Hund bellt", "eine Katze", "ein Hund bellt
 
 def translation(texts: list[str], source: str = "a dog") -> Translation:
     return Translation(
-        source, (), tuple(Candidate(text, (n,), (), -float(n), -float(n), True) for n, text in enumerate(texts))
+        source, (), tuple(Candidate(text, (n,), (), -float(n), -float(n) / 99, True) for n, text in enumerate(texts))
     )
 
 
@@ -48,7 +48,7 @@ def test_what_a_beam_found_counts_by_its_probability() -> None:
         one: sum(chance * sentence_chrf(one, [other]).score for chance, other in zip(chances, texts, strict=True))
         for one in texts
     }
-    found = by_risk(texts, ChrF(), scores=scores)
+    found = by_risk(texts, ChrF(), log_probabilities=scores)
     assert [texts[place] for place, _ in found] == sorted(wanted, key=wanted.__getitem__, reverse=True)
     assert [value for _, value in found] == pytest.approx(sorted(wanted.values(), reverse=True))
     assert {place for place, _ in found} == {0, 1, 3}, "the first of equal ones"
@@ -56,9 +56,9 @@ def test_what_a_beam_found_counts_by_its_probability() -> None:
 
 def test_one_that_is_far_more_probable_than_all_others_is_the_answer() -> None:
     texts = ["das ist ganz anders", "ein Hund", "ein Hund bellt", "ein Hund bellte"]
-    assert texts[by_risk(texts, ChrF(), scores=[-1.0, -9.0, -9.1, -9.2])[0][0]] == texts[0]
-    assert texts[by_risk(texts, ChrF(), scores=[-1.0, -1.0, -1.0, -1.0])[0][0]] != texts[0]
-    found = translation(texts)  # whose scores are 0, -1, -2, -3
+    assert texts[by_risk(texts, ChrF(), log_probabilities=[-1.0, -9.0, -9.1, -9.2])[0][0]] == texts[0]
+    assert texts[by_risk(texts, ChrF(), log_probabilities=[-1.0, -1.0, -1.0, -1.0])[0][0]] != texts[0]
+    found = translation(texts)  # whose log-probabilities are 0, -1, -2, -3, and whose scores hardly differ
     assert least_risk(found, utility=ChrF()).text != texts[0]
     assert least_risk(found, utility=ChrF(), weighed=True).text == texts[0]
     parts = joined("a dog a dog", [found, found])
