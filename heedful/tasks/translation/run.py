@@ -174,7 +174,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         assert recipe is not None, "a file of translations is read beside a text"
         part = recipe.data.measured
         texts = {
-            name.removeprefix(f"{part}.texts."): [pair._replace(document=f"{name}\t{pair.document}") for pair in each]
+            name.removeprefix(f"{part}.texts."): [pair._replace(document=_document(name, pair)) for pair in each]
             for name, each in recipe.data.readers(part).items()
         }
         return TranslationExam(
@@ -264,6 +264,11 @@ def _learned(recipe: TranslationRecipe) -> Mapping[str, Factor]:
 def _profiles(recipe: TranslationRecipe) -> Profiles | None:
     """Of the languages that the recipe names; None where it names none."""
     return learn_profiles([(direction, _plain(recipe, pairs)) for direction, pairs in recipe.data.spoken])
+
+
+def _document(text: str, pair: Pair) -> str:
+    """Which document of which text a pair is of; none where the text has none."""
+    return f"{text}\t{pair.document}" if pair.document else ""
 
 
 def _factors(run: TranslationRun) -> Mapping[str, Factor]:

@@ -228,6 +228,7 @@ def test_each_text_is_scored_by_itself(folder: Path, told: list[str], capsys: py
     assert main(["evaluate", str(folder / "run"), "--samples", "10"]) == 0
     out = capsys.readouterr().out
     assert "64 sentences" in out
+    assert "document BLEU" not in out, "a text is no document"
     for name in ("en-de (en to de)", "en-de (de to en)", "en-fr (en to fr)", "en-fr (fr to en)"):
         assert name in out
 
