@@ -52,7 +52,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "engines": ("blocks", "attention", "values", "store", "native", "recipes.recipe"),  # where the names of engines are
     "runs": BELOW_RUNS,
     "retrieval": ("runs", *BELOW_RUNS),
-    "cli": ("retrieval", "runs", "shelf", "words", *BELOW_RUNS),
+    "serving": ("retrieval", "runs", "shelf", "words", *BELOW_RUNS),
+    "cli": ("serving", "retrieval", "runs", "shelf", "words", *BELOW_RUNS),
     # The modules of its lazy names, which type checkers see as imports.
     "__init__": (
         "inspection.record_files",

@@ -1,0 +1,1 @@
+"""Trained models behind HTTP: what programs and people ask, batched as it comes, within limits."""

@@ -1,0 +1,196 @@
+"""The models that are served, by their names, and what all requests share."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar, final
+
+from heedful.serving.refusal import Refusal, closed, full, late, missing, wrong
+from heedful.serving.settings import Settings
+from heedful.tasks.heads import Heads
+
+T = TypeVar("T")
+Event = TypeVar("Event")
+Kind = TypeVar("Kind")
+
+_END: Final = object()
+
+
+class Gone(Exception):  # noqa: N818 - nothing failed
+    """Nobody waits for the answer any more: raised in the thread that works for a request."""
+
+
+@final
+@dataclass(frozen=True)
+class Term:
+    """How long somebody waits for an answer, and whether still.
+
+    Attributes:
+        seconds: that were granted.
+        at: when they end, by `time.monotonic`.
+        left: set when whoever asked has left.
+    """
+
+    seconds: float
+    at: float
+    left: threading.Event = field(default_factory=threading.Event)
+
+    @classmethod
+    def of(cls, seconds: float) -> Term:
+        """So long from now."""
+        return cls(seconds, time.monotonic() + seconds)
+
+    @property
+    def over(self) -> bool:
+        """Whether the work may stop: `Until` of a search."""
+        return self.left.is_set() or time.monotonic() >= self.at
+
+    def check(self) -> None:
+        """Raises where it is over."""
+        if self.left.is_set():
+            raise Gone
+        if time.monotonic() >= self.at:
+            raise late(self.seconds)
+
+
+@final
+class Model(Generic[Kind]):
+    """One face, which answers many at a time.
+
+    Args:
+        name: under which it is asked for.
+        face: that answers.
+        settings: the limits.
+        languages: what it reads and what it writes, where that is known.
+    """
+
+    def __init__(
+        self, name: str, face: Kind, settings: Settings, *, languages: tuple[str | None, str | None] = (None, None)
+    ) -> None:
+        self.name = name
+        self.face = face
+        self.languages = languages
+        self.created = int(time.time())
+        self._limits = settings.limits
+        self._count = 0
+        self._threads = ThreadPoolExecutor(settings.limits.queue, thread_name_prefix=f"heedful {name}")
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for an answer or are being answered."""
+        return self._count
+
+    async def ask(self, term: Term, work: Callable[[], T]) -> T:
+        """What `work` gives, which asks the face; it runs in a thread, and what it has computed is batched with what
+        others ask at the same time.
+
+        Raises:
+            Refusal: too much is waiting, or the term ended.
+            Gone: whoever asked has left.
+        """
+        with self._place():
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._within(term, work))
+
+    async def hear(self, term: Term, work: Callable[[Callable[[Event], None]], object]) -> AsyncIterator[Event]:
+        """What `work` says while it goes on, to the function that it is given."""
+        loop = asyncio.get_running_loop()
+        said: asyncio.Queue[Any] = asyncio.Queue()
+
+        def say(event: Event) -> None:
+            loop.call_soon_threadsafe(said.put_nowait, event)
+
+        def whole() -> None:
+            try:
+                work(say)
+            finally:
+                loop.call_soon_threadsafe(said.put_nowait, _END)
+
+        with self._place():
+            working = loop.run_in_executor(self._threads, self._within(term, whole))
+            try:
+                while (event := await said.get()) is not _END:
+                    yield event
+                await working
+            finally:
+                term.left.set()
+
+    def _within(self, term: Term, work: Callable[[], T]) -> Callable[[], T]:
+        def run() -> T:
+            term.check()
+            return work()
+
+        return run
+
+    def _place(self) -> Any:
+        from contextlib import contextmanager
+
+        @contextmanager
+        def taken() -> Iterator[None]:
+            if self._count >= self._limits.queue:
+                raise full()
+            self._count += 1
+            try:
+                yield
+            finally:
+                self._count -= 1
+
+        return taken()
+
+
+@final
+class House:
+    """All that is served.
+
+    Attributes:
+        settings: within which.
+        models: by their names, in the order in which they were given.
+        indices: of passages, likewise.
+        state: of the whole.
+    """
+
+    def __init__(self, settings: Settings, models: Mapping[str, Model[Any]], indices: Mapping[str, Any]) -> None:
+        self.settings = settings
+        self.models = dict(models)
+        self.indices = dict(indices)
+        self.state: str = "loading"
+
+    def of(self, kind: type[Kind]) -> list[Model[Kind]]:
+        """The models of a kind."""
+        return [model for model in self.models.values() if isinstance(model.face, kind)]
+
+    def model(self, kind: type[Kind] | tuple[type[Any], ...], name: str | None, *, use: str) -> Model[Any]:
+        """The model of this name, or the only one of a kind.
+
+        Args:
+            kind: of face.
+            name: under which it is served; none where there is one of the kind.
+            use: what it does, in words.
+
+        Raises:
+            Refusal: there is none, or there are several and none is named.
+        """
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        able = [each for each in self.models.values() if isinstance(each.face, kinds)]
+        names = ", ".join(each.name for each in able) or "none"
+        if name is None:
+            if len(able) == 1:
+                return able[0]
+            raise wrong(f"model: several models {use}: {names}; name one" if able else f"no model here {use}", param="model")
+        if name not in self.models:
+            raise missing(f"model: {name!r} is not served here; those that {use}: {names}", param="model")
+        if self.models[name] not in able:
+            raise wrong(f"model: {name!r} is none that {use}; those that do: {names}", param="model")
+        return self.models[name]
+
+    def require_open(self) -> None:
+        """`Refusal` while models are loaded, and when the server is about to end."""
+        if self.state != "ready":
+            raise closed(self.state)
+
+
+

@@ -1,0 +1,157 @@
+"""What is served, where, and within which limits: a TOML file, and options that change it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from heedful.errors import RecipeError
+from heedful.recipes import broken, toml
+from heedful.recipes.overrides import anchored, merge, read_overrides
+from heedful.recipes.problems import sentences
+from heedful.recipes.recipe import EngineName
+from heedful.recipes.section import Count, InputPath, Section
+
+Seconds = Annotated[float, Field(gt=0)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class ModelSettings(Section):
+    """One model, and what computes it."""
+
+    run: InputPath
+    """run folder, or a folder of Hugging Face"""
+    task: Name | None = None
+    """of runs with several tasks: which one"""
+    engine: EngineName | None = None
+    """what computes, as --engine of other commands"""
+    adapter: InputPath | None = None
+    """what is put on the model, as --adapter"""
+    source_language: Name | None = None
+    """of a translation model whose recipe does not say it: what it reads, as `en`"""
+    target_language: Name | None = None
+    """likewise, what it writes"""
+
+
+class IndexSettings(Section):
+    """An index of passages."""
+
+    folder: InputPath
+    """that `heedful index` has written"""
+
+
+class Limits(Section):
+    """How much is done for anybody."""
+
+    body: Count = 2_000_000
+    """bytes of a request"""
+    file: Count = 20_000_000
+    """bytes of a file that is to be translated or looked at"""
+    characters: Count = 20_000
+    """of all texts of a request"""
+    batch: Count = 256
+    """texts of a request"""
+    alternatives: Annotated[int, Field(ge=0)] = 10
+    """answers to a text, besides the best"""
+    tokens: Count = 2_048
+    """that are written for a text"""
+    header_bytes: Count = 32_768
+    """of all headers"""
+    headers: Count = 100
+    """of a request"""
+    connections: Count = 1_000
+    """that are open at one time"""
+    queue: Count = 512
+    """requests that wait for a model, or are being answered by it"""
+    rows: Count = 64
+    """texts that a model answers at one time"""
+    deadline: Seconds = 60.0
+    """seconds for an answer; a request may ask for less"""
+    arrival: Seconds = 20.0
+    """seconds in which a request must have arrived"""
+    idle: Seconds = 15.0
+    """seconds that a connection without a request stays open"""
+    drain: Seconds = 30.0
+    """seconds in which what is under way is finished when the server ends"""
+    rate: Annotated[int, Field(ge=0)] = 0
+    """requests a minute of one key, or of one address where there are no keys; 0 is any number"""
+
+
+class Access(Section):
+    """Who may ask."""
+
+    keys: InputPath | None = None
+    """file of API keys, as `heedful serve --new-key` writes it; without one, everybody may ask"""
+    hosts: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    """names by which the server may be asked for, as in translate.example.org; without any, its own address, and what
+    this machine calls itself"""
+    origins: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    """pages that may ask from a browser (CORS), as in https://example.org; * is all"""
+
+
+class Settings(Section):
+    """All of it."""
+
+    models: dict[Name, ModelSettings] = Field(default_factory=dict)
+    """what is served, by the names under which it is asked for"""
+    indices: dict[Name, IndexSettings] = Field(default_factory=dict)
+    """indices of passages, likewise"""
+    host: Name = "127.0.0.1"
+    """address on which the server listens; 0.0.0.0 is every one"""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 5000
+    """0 takes a free one"""
+    device: Name | None = None
+    """where to compute (cpu, cuda, cuda:1); a GPU where there is one"""
+    threads: Count | None = None
+    """CPU threads"""
+    page: bool = True
+    """show the page at /"""
+    log: Literal["text", "json", "none"] = "text"
+    """a line for each request, on standard error"""
+    log_texts: bool = False
+    """tell in the log what was asked, which may be private"""
+    limits: Limits = Limits()
+    """how much is done for anybody"""
+    access: Access = Access()
+    """who may ask"""
+
+
+def load_settings(path: Path | None, overrides: Sequence[str], given: Mapping[str, Any]) -> Settings:
+    """The settings of a TOML file, if there is one, with models that were `given` and what the command line says.
+
+    Raises:
+        RecipeError: what is wrong, a sentence each.
+    """
+    place = "command line" if path is None else str(path)
+    table = {} if path is None else anchored(_read(path), Settings, path.parent)
+    for name, value in given.items():
+        table[name] = {**table.get(name, {}), **value}
+    changes = read_overrides(overrides)
+    merged = merge(table, changes, Settings)
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        flags = [".".join(change.path) for change in changes]
+        raise RecipeError("\n".join(sentences(error, root=Settings, content=merged, place=place, flags=flags))) from None
+
+
+def shown(settings: Settings) -> str:
+    """As a TOML file has them, defaults included."""
+    return toml.document(settings.model_dump(mode="json", exclude_none=True))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    text = ""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return tomllib.loads(text)
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be read ({error.strerror}); give the path of a TOML file") from None
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
+    except ValueError as error:
+        raise RecipeError(f"{path}: is no valid TOML: {error}{broken.remedy(text, str(error))}") from None

@@ -1,0 +1,84 @@
+"""A live server on this machine, for tests that ask it as clients do."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heedful.serving.house import House
+from heedful.serving.opening import open_house
+from heedful.serving.server import port_of, server_of
+from heedful.serving.settings import Settings
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Live:
+    """A server that runs."""
+
+    house: House
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(
+        self, path: str, body: Any = None, *, method: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """One request: an object is sent as JSON, bytes as they are."""
+        sent = {"Content-Type": "application/json"} if body is not None else {}
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(
+                method or ("GET" if body is None else "POST"), path, content, {**sent, **(headers or {})}
+            )
+            answer = connection.getresponse()
+            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+
+@contextmanager
+def serving(house: House) -> Iterator[Live]:
+    """A house that is served while the block runs."""
+    server = server_of(house)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until = time.monotonic() + 20
+    while not server.started:
+        assert thread.is_alive() and time.monotonic() < until, "the server did not start"
+        time.sleep(0.01)
+    try:
+        yield Live(house, port_of(server))
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def opened(models: Mapping[str, Path | Mapping[str, Any]], **settings: Any) -> House:
+    """A house of runs, by their names, on a free port."""
+    given = {name: {"run": str(each)} if isinstance(each, Path) else dict(each) for name, each in models.items()}
+    table: dict[str, Any] = {"models": given, "port": 0, "device": "cpu", "log": "none", **settings}
+    return open_house(Settings.model_validate(table))
