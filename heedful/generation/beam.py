@@ -12,7 +12,7 @@ from torch import Tensor
 
 from heedful.errors import RecipeError
 from heedful.generation import native
-from heedful.generation.front import Candidates, Front, Growth, Trellis
+from heedful.generation.front import Candidates, Front, Growth, Traced, Trellis
 from heedful.generation.history import History, Manner, followed
 from heedful.generation.hypotheses import After, Ended, Found
 from heedful.generation.penalties import LengthPenalty
@@ -217,7 +217,7 @@ def _step(step: Step, state: State, front: Front, ids: Int[Tensor, "G width"]) -
 
 
 def best_of(
-    front: Front, trellis: Trellis, *, divisors: Float[Tensor, " lengths"], start: Start, search: Beam | Diverse
+    front: Front, trellis: Traced, *, divisors: Float[Tensor, " lengths"], start: Start, search: Beam | Diverse
 ) -> tuple[Ended, Bool[Tensor, "B n"]]:
     """The best ended hypotheses and, where they are too few, the best live ones behind them; and which had ended."""
     width, n_best = front.live.size(1), front.places.size(1)

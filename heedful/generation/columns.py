@@ -120,7 +120,7 @@ def _grown(
         manner: how rows are changed and ended.
         ahead: several tokens may be found before the first of them comes.
     """
-    live, history = _begun(start, streams=request.streams), manner.begin(request.prompt, start)
+    live, history = begun(start, streams=request.streams), manner.begin(request.prompt, start)
     strider = _strider(step, request, pick=pick, manner=manner) if ahead and copies == 1 else None
     logits, parted, until = start.logits, [], request.until
     if copies > 1:
@@ -131,7 +131,7 @@ def _grown(
     running, strode = not bool(live.done.all()) and not until(), None
     while running:
         if strode is None:
-            live, column, history, (done, failed) = _advance(
+            live, column, history, (done, failed) = grown_by_one(
                 live, at_least_single(logits), history, pick=pick, manner=manner, copies=copies
             )
             columns = [column]
@@ -157,7 +157,7 @@ def _grown(
     return Rest((*parted, (live.rows, read)), live.rows[~live.done])
 
 
-def _begun(start: Start, *, streams: Int[Tensor, " B"] | None) -> Live:
+def begun(start: Start, *, streams: Int[Tensor, " B"] | None) -> Live:
     """A row of each sentence behind its prompt; a sentence without a stream of chance has its number."""
     rows = torch.arange(len(start.lengths), device=start.lengths.device)
     # far apart, so that the samples of one sentence are not the first ones of the next
@@ -206,7 +206,7 @@ def _next(live: Live, column: Column) -> Tokens:
     return Tokens(column.ids.unsqueeze(1), positions, live.segments)
 
 
-def _advance(
+def grown_by_one(
     live: Live, logits: Float[Tensor, "N V"], history: History, *, pick: Pick, manner: Manner, copies: int
 ) -> tuple[Live, Column, History, list[int]]:
     """The rows after one more token, that token, the history with it, and the news that `native.grown` gives."""

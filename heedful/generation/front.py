@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -137,6 +138,17 @@ class Growth:
     totals: Float[Tensor, "G k"]
     scores: Float[Tensor, "G k"]
     group: int = 0
+
+
+@runtime_checkable
+class Traced(Protocol):
+    """Knows how each beam came about."""
+
+    def trace(
+        self, beams: Int[Tensor, "B n"], counts: Int[Tensor, "B n"], *, dtype: torch.dtype
+    ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n T"]]:
+        """The ids that led to these beams, which have so many tokens, and their log-probabilities; a column is free."""
+        ...
 
 
 class Trellis:

@@ -1,0 +1,244 @@
+"""Sentences that join and leave a search at any step get what they get alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from heedful.errors import RunError
+from heedful.generation import (
+    AtToken,
+    Forbid,
+    Hypothesis,
+    Multinomial,
+    NoRepeat,
+    NotBefore,
+    RepetitionPenalty,
+    TopK,
+    Wu,
+)
+from heedful.generation.party import Growable
+from heedful.generation.running import Left, Running
+from heedful.generation.search import Beam, Greedy, Sampling
+from heedful.generation.start import Request
+from heedful.values import Tokens
+
+EOS = 1
+VOCABULARY = 9
+SEARCHES: dict[str, tuple[Growable, ...]] = {
+    "greedy": (Greedy(EOS), Greedy(EOS, (Forbid((3, 4)),))),
+    "sampling": (
+        Sampling(EOS, Multinomial(seed=3)),
+        Sampling(EOS, Multinomial(0.7, (TopK(4),), seed=5)),
+        Greedy(EOS, penalties=(RepetitionPenalty(1.4),)),
+    ),
+    "samples": (Sampling(EOS, Multinomial(seed=3), 3), Beam(EOS, 3, Wu(0.6), 2)),
+    "beams": (
+        Beam(EOS, 4, Wu(0.6), 3),
+        Beam(EOS, 4, Wu(1.0), 1, bans=(NoRepeat(2),)),
+        Beam(EOS, 4, Wu(0.0), 4, penalties=(RepetitionPenalty(1.2),)),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """What is asked for one sentence, and when."""
+
+    key: int
+    at: int
+    search: Growable
+    limit: int
+    stream: int
+    prefix: tuple[int, ...]
+    bans: bool = False
+    stop: bool = False
+
+
+def request(sentences: Sequence[Sentence]) -> Request:
+    count = len(sentences)
+    longest = max(len(each.prefix) for each in sentences)
+    prefix = [[*each.prefix, *[-1] * (longest - len(each.prefix))] for each in sentences]
+    return Request(
+        Tokens(torch.zeros(count, 1, dtype=torch.long), torch.zeros(count, 1, dtype=torch.long)),
+        torch.tensor([each.limit for each in sentences]),
+        torch.tensor(prefix) if longest else None,
+        torch.tensor([each.stream for each in sentences]),
+        AtToken(5) if sentences[0].stop else None,
+        bans=(NotBefore(EOS, (3,) * count),) if sentences[0].bans else (),
+    )
+
+
+def alone(model: Any, sentence: Sentence) -> list[Hypothesis]:
+    return sentence.search.answer(model.step, model.begin([sentence.key]), request([sentence])).hypotheses[0]
+
+
+def drawn(searches: Sequence[Growable], *, seed: int, count: int = 24) -> list[Sentence]:
+    dice = random.Random(seed)
+    made = []
+    for key in range(count):
+        limit = dice.choice((1, 3, 12, 12, 25))
+        prefix = tuple(dice.choices(range(2, VOCABULARY), k=dice.choice((0, 0, 1, min(2, limit)))))
+        extra = dice.random()
+        search = dice.choice(searches)
+        made.append(
+            Sentence(key, dice.randrange(14), search, limit, key + 1, prefix, bans=extra < 0.15, stop=extra > 0.85)
+        )
+    return made
+
+
+def together(model: Any, sentences: Sequence[Sentence], *, width: int) -> dict[int, list[Hypothesis]]:
+    """Each admitted at its step, those that are asked alike as one."""
+    running, owners, found = Running(model.step, width=width), {}, {}
+
+    def leave(left: Sequence[Left]) -> None:
+        for each in left:
+            assert each.error is None
+            found[owners[each.ticket]] = list(each.hypotheses)
+
+    for step in range(200):
+        groups: dict[Any, list[Sentence]] = {}
+        for each in sentences:
+            if each.at == step:
+                groups.setdefault((id(each.search), each.bans, each.stop), []).append(each)
+        for own in groups.values():
+            tickets, left = running.admit(model.begin([each.key for each in own]), request(own), own[0].search)
+            owners.update(zip(tickets, (each.key for each in own), strict=True))
+            leave(left)
+        leave(running.advance())
+        if step > 14 and not len(running):
+            break
+    assert not len(running)
+    return found
+
+
+def same(one: Sequence[Hypothesis], other: Sequence[Hypothesis]) -> bool:
+    return len(one) == len(other) and all(
+        a.ids == b.ids
+        and (a.finished, a.cut) == (b.finished, b.cut)
+        and a.score == pytest.approx(b.score, abs=1e-9)
+        and a.log_probability == pytest.approx(b.log_probability, abs=1e-9)
+        and a.token_log_probabilities == pytest.approx(b.token_log_probabilities, abs=1e-9)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", SEARCHES)
+def test_company_changes_nothing(name: str, seed: int, history_model: Callable[..., Any]) -> None:
+    model = history_model(VOCABULARY, seed=seed, eos=EOS)
+    sentences = drawn(SEARCHES[name], seed=seed)
+    width = 3 if name == "samples" else 4 if name == "beams" else 1
+    found = together(model, sentences, width=width)
+    assert found.keys() == {each.key for each in sentences}
+    for each in sentences:
+        assert same(found[each.key], alone(model, each)), each
+
+
+def test_rows_are_shared(history_model: Callable[..., Any]) -> None:
+    """What is asked at different times is read by the model in one step."""
+    model = history_model(VOCABULARY, seed=1, eos=EOS, bias=-50.0)
+    running = Running(model.step, width=1)
+    for key in range(4):
+        running.admit(model.begin([key]), request([Sentence(key, 0, Greedy(EOS), 20, 1, ())]), Greedy(EOS))
+        running.advance()
+    model.rows_stepped.clear()
+    running.advance()
+    assert model.rows_stepped == [4]
+    running.drop([0, 2])
+    assert len(running) == 2
+    running.advance()
+    assert model.rows_stepped == [4, 2], "those who left take no place any more"
+
+
+def test_who_leaves_harms_nobody(history_model: Callable[..., Any]) -> None:
+    model = history_model(VOCABULARY, seed=2, eos=EOS)
+    sentences = [replace(each, at=0, bans=False, stop=False) for each in drawn([SEARCHES["beams"][0]], seed=9, count=8)]
+    running = Running(model.step, width=4)
+    tickets, left = running.admit(
+        model.begin([each.key for each in sentences]), request(sentences), sentences[0].search
+    )
+    found = {each.ticket: each.hypotheses for each in left}
+    for step in range(60):
+        if step == 2:
+            running.drop(list(tickets)[:3])
+        found.update({each.ticket: each.hypotheses for each in running.advance()})
+    assert not len(running)
+    stayed = [ticket for ticket in tickets if ticket in found]
+    assert set(list(tickets)[3:]) <= set(stayed)
+    for ticket in stayed:
+        assert same(found[ticket], alone(model, sentences[ticket]))
+
+
+def test_a_search_that_is_told_to_end_gives_what_it_has(history_model: Callable[..., Any]) -> None:
+    model = history_model(VOCABULARY, seed=2, eos=EOS, bias=-50.0)
+    over = False
+    asked = replace(request([Sentence(7, 0, Greedy(EOS), 30, 1, ())]), until=lambda: over)
+    running = Running(model.step, width=1)
+    running.admit(model.begin([7]), asked, Greedy(EOS))
+    running.admit(model.begin([8]), request([Sentence(8, 0, Greedy(EOS), 30, 1, ())]), Greedy(EOS))
+    running.advance()
+    over = True
+    (left,) = running.advance()
+    assert (left.ticket, left.hypotheses[0].cut, len(left.hypotheses[0].ids)) == (0, True, 2)
+    assert len(running) == 1
+
+
+@pytest.mark.parametrize("search", [Greedy(EOS), Beam(EOS, 3, Wu(0.6), 1)], ids=["greedy", "beam"])
+def test_the_best_so_far_becomes_the_answer(search: Growable, history_model: Callable[..., Any]) -> None:
+    model = history_model(VOCABULARY, seed=4, eos=EOS, bias=-4.0)
+    running = Running(model.step, width=1 if isinstance(search, Greedy) else 3)
+    tickets, left = running.admit(model.begin([5]), request([Sentence(5, 0, search, 12, 1, (3,))]), search)
+    seen = [running.newest(tickets)]
+    while not left:
+        left = running.advance()
+        seen.append(running.newest(tickets))
+    answer = list(left[0].hypotheses[0].ids)
+    texts = [each[0] for each in seen if each]
+    assert texts and all(text[0] == 3 for text in texts), "a forced prefix is a part of it"
+    assert running.newest(tickets) == {}
+    if isinstance(search, Greedy):
+        assert all(answer[: len(text)] == text for text in texts)
+        assert [len(text) for text in texts] == list(range(2, len(texts) + 2))
+
+
+def test_where_nothing_may_follow_only_that_party_fails(history_model: Callable[..., Any]) -> None:
+    model = history_model(VOCABULARY, seed=4, eos=EOS, bias=-50.0)
+    stuck = Greedy(EOS, (Forbid(tuple(range(VOCABULARY))),))
+    running = Running(model.step, width=1)
+    running.admit(model.begin([1]), request([Sentence(1, 0, Greedy(EOS), 9, 1, ())]), Greedy(EOS))
+    _, left = running.admit(model.begin([2]), request([Sentence(2, 0, stuck, 9, 1, ())]), stuck)
+    assert [(each.ticket, type(each.error)) for each in left] == [(1, RunError)]
+    assert len(running) == 1
+    found: list[Left] = []
+    while len(running):
+        found += running.advance()
+    assert same(found[0].hypotheses, alone(model, Sentence(1, 0, Greedy(EOS), 9, 1, ())))
+
+
+def test_it_does_not_grow(history_model: Callable[..., Any]) -> None:
+    """A search that never ends holds no more than those who are in it."""
+    model = history_model(VOCABULARY, seed=6, eos=EOS)
+    search, running, sizes = SEARCHES["beams"][0], Running(model.step, width=4), []
+    for key in range(120):
+        running.admit(model.begin([key]), request([Sentence(key, 0, search, 12, 1, ())]), search)
+        running.advance()
+        sizes.append(_numbers(running))
+    assert max(sizes[60:]) <= max(sizes[:60]) * 1.5
+
+
+def _numbers(running: Running) -> int:
+    def held(value: Any) -> int:
+        if isinstance(value, Tensor):
+            return value.numel()
+        if isinstance(value, tuple | list):
+            return sum(map(held, value))
+        return sum(map(held, vars(value).values())) if hasattr(value, "__dict__") and not callable(value) else 0
+
+    return sum(held(table.party) for table in running._tables)
