@@ -112,16 +112,31 @@ def complete(text: str) -> str:
     return text[: len(text) - min(broken, _LONGEST_BROKEN)]
 
 
-def growing_text(ids: Iterable[int], *, following: Following, ends: Ends) -> Iterator[str]:
-    """A text as its ids come, in pieces; what may be a part of a stop string or of a character waits."""
-    seen: list[int] = []
-    shown = ""
-    for number in ids:
-        seen.append(number)
-        text = ends.certain(following.text(seen))
-        if len(text) > len(shown):
-            yield text[len(shown) :]
-            shown = text
-    rest = ends.cut(complete(following.text(seen)))[0][len(shown) :]
-    if rest:
-        yield rest
+@final
+class Growing(Iterator[str]):
+    """A text as its ids come, in pieces; what may be a part of a stop string or of a character waits.
+
+    Attributes:
+        ids: those that have come, with the one that ended the text.
+        stop: the stop string that ended the text; None while it grows, and where none did.
+    """
+
+    def __init__(self, ids: Iterable[int], *, following: Following, ends: Ends) -> None:
+        self.ids: list[int] = []
+        self.stop: str | None = None
+        self._pieces = self._grown(ids, following, ends)
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    def _grown(self, ids: Iterable[int], following: Following, ends: Ends) -> Iterator[str]:
+        shown = ""
+        for number in ids:
+            self.ids.append(number)
+            text = ends.certain(following.text(self.ids))
+            if len(text) > len(shown):
+                yield text[len(shown) :]
+                shown = text
+        text, self.stop = ends.cut(complete(following.text(self.ids)))
+        if rest := text[len(shown) :]:
+            yield rest

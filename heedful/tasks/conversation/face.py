@@ -15,6 +15,7 @@ from heedful.data.batches import PairBatch
 from heedful.errors import DataError, RecipeError
 from heedful.generation import AnyOf, AtToken, Hypothesis, Stop, sample, score
 from heedful.generation.search import Greedy, Sampling, Search
+from heedful.generation.stopping import Until, never
 from heedful.inspection.record import Axis, Record
 from heedful.models.conditional import Conditional
 from heedful.recipes.generation import ContinuationConfig
@@ -22,7 +23,7 @@ from heedful.tasks.conversation.data import Exchange, Script, Turn
 from heedful.tasks.faces import Asked, Face, TextLines, in_batches
 from heedful.tasks.inspecting import Scope, attributed, likelihoods, recorded, repeated, written
 from heedful.tasks.searches import build_continuation
-from heedful.tasks.stop_strings import AtString, Ends, Following, complete, growing_text
+from heedful.tasks.stop_strings import AtString, Ends, Following, Growing, complete
 from heedful.values import Tokens, move
 
 
@@ -36,6 +37,7 @@ class Reply:
         tokens: everything that was written as pieces of text.
         log_probability: of the tokens, and of the end if it came, in nats.
         finished: whether the turn ended by itself.
+        stop: the stop string that ended it, if one did.
     """
 
     speaker: str
@@ -43,6 +45,7 @@ class Reply:
     tokens: tuple[str, ...]
     log_probability: float
     finished: bool
+    stop: str | None = None
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,10 @@ class Partner(Face):
         *,
         search: Search | None = None,
         limit: int | None = None,
+        stop: Sequence[str] | None = None,
         batch_tokens: int = 4096,
         first: int = 1,
+        until: Until = never,
     ) -> list[Reply]:
         """What the model says next in each dialogue, in their order; in one without turns it begins.
 
@@ -119,16 +124,19 @@ class Partner(Face):
             dialogues: so far.
             search: instead of its own way; the best of what it finds is said.
             limit: most tokens of a reply, likewise.
+            stop: strings before which a reply ends, likewise.
             batch_tokens: padded tokens of contexts that are read at one time.
             first: number of the first dialogue, which decides its chance when sampling.
+            until: ends all of them early; what was said so far is given back.
 
         Raises:
             DataError: a speaker is unknown.
         """
         asked = [_Asked(self.script.read(turns), number) for number, turns in enumerate(dialogues, first)]
+        ends = Ends(self.stop if stop is None else stop)
 
         def say(batch: list[_Asked]) -> Iterator[Reply]:
-            ends, following = Ends(self.stop), [Following(self.script.tokenizer, ()) for _ in batch]
+            following = [Following(self.script.tokenizer, ()) for _ in batch]
             prompt, most = self._prompt(len(batch), limit=limit)
             found = (search or self.search)(
                 self.model.step,
@@ -138,16 +146,27 @@ class Partner(Face):
                 prefix=None,
                 streams=torch.tensor([each.number for each in batch], device=self.device),
                 stop=AtString(ends, following) if ends.strings else None,
+                until=until,
             )
             return (self._reply(hypotheses[0], ends) for hypotheses in found)
 
         return in_batches(asked, say, size=lambda each: len(each.ids), tokens=batch_tokens, rows=64)
 
-    def stream(self, turns: Sequence[Turn], *, search: Greedy | Sampling, number: int = 1) -> Iterator[str]:
-        """The reply to one dialogue as it is written, in pieces of text; `number` decides its chance."""
-        ends, following = Ends(self.stop), Following(self.script.tokenizer, ())
+    def stream(
+        self,
+        turns: Sequence[Turn],
+        *,
+        search: Greedy | Sampling,
+        limit: int | None = None,
+        stop: Sequence[str] | None = None,
+        number: int = 1,
+        until: Until = never,
+    ) -> Growing:
+        """The reply to one dialogue as it is written, in pieces of text; `number` is that of the dialogue and decides
+        its chance, the other arguments are those of `reply`."""
+        ends, following = Ends(self.stop if stop is None else stop), Following(self.script.tokenizer, ())
         at_end: Stop = AtToken(search.eos)
-        prompt, limit = self._prompt(1, limit=None)
+        prompt, most = self._prompt(1, limit=limit)
         with torch.no_grad():  # whoever asks for columns decides whether gradients are recorded then
             state = self.model.begin(self._sources([self.script.read(turns)]))
         columns = sample(
@@ -156,12 +175,13 @@ class Partner(Face):
             prompt,
             pick=search.pick,
             stop=AnyOf((at_end, AtString(ends, [following]))) if ends.strings else at_end,
-            limit=limit,
+            limit=most,
             penalties=search.penalties,
             bans=search.bans,
             streams=torch.tensor([number], device=self.device),
+            until=until,
         )
-        return growing_text((int(column.ids[0, 0]) for column in columns), following=following, ends=ends)
+        return Growing((int(column.ids[0, 0]) for column in columns), following=following, ends=ends)
 
     def score(self, exchanges: Sequence[Exchange], *, batch_tokens: int = 4096) -> list[ScoredReply]:
         """Log-probabilities of given replies behind given turns, in order.
@@ -246,9 +266,9 @@ class Partner(Face):
             yield ScoredReply(tuple(self.script.pieces(target[1:])), tuple(each[: len(target) - 1]))
 
     def _reply(self, found: Hypothesis, ends: Ends) -> Reply:
-        text, _ = ends.cut(complete(self.script.tokenizer.decode(found.ids)))
+        text, stop = ends.cut(complete(self.script.tokenizer.decode(found.ids)))
         pieces = tuple(self.script.pieces(found.ids))
-        return Reply(self.speaker, text, pieces, found.log_probability, found.finished)
+        return Reply(self.speaker, text, pieces, found.log_probability, found.finished, stop)
 
     def _prompt(self, rows: int, *, limit: int | None) -> tuple[Tokens, Int[Tensor, " B"]]:
         """Who speaks, and how much he may say."""

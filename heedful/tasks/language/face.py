@@ -14,6 +14,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.generation import AnyOf, AtToken, Hypothesis, Stop, Windowed, kept_of, sample, score
 from heedful.generation.search import Greedy, Sampling, Search
+from heedful.generation.stopping import Until, never
 from heedful.inspection.record import Record
 from heedful.inspection.scored import Width
 from heedful.models.interface import Engine
@@ -31,7 +32,7 @@ from heedful.tasks.inspecting import (
     text_axes,
     written,
 )
-from heedful.tasks.stop_strings import AtString, Ends, Following, complete, growing_text
+from heedful.tasks.stop_strings import AtString, Ends, Following, Growing, complete
 from heedful.values import Tokens, move
 
 
@@ -46,6 +47,8 @@ class Continuation:
         log_probability: of the tokens, and of the end if it came, in nats.
         finished: whether the document ended by itself.
         stop: the stop string that ended it, if one did.
+        ids: of the tokens.
+        token_log_probabilities: one for each token, and for the end if it came.
     """
 
     text: str
@@ -53,6 +56,8 @@ class Continuation:
     log_probability: float
     finished: bool
     stop: str | None = None
+    ids: tuple[int, ...] = ()
+    token_log_probabilities: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,7 @@ class Writer(Face):
         limit: int | None = None,
         stop: Sequence[str] | None = None,
         first: int = 0,
+        until: Until = never,
     ) -> list[list[Continuation]]:
         """Continuations of each prompt, best first; an empty prompt begins a document.
 
@@ -127,6 +133,7 @@ class Writer(Face):
             limit: likewise.
             stop: likewise; none of them is in a text, and tokens that follow it are never computed.
             first: the number of the first prompt, if many prompts are handed over in parts: it decides their chance.
+            until: ends all of them early; what they have then is given back.
         """
         if not prompts:
             return []
@@ -143,6 +150,7 @@ class Writer(Face):
                 prefix=None,
                 streams=numbers,
                 stop=AtString(ends, following) if ends.strings else None,
+                until=until,
             )
         return [
             [self._continuation(each, text=own.text(each.ids), ends=ends) for each in hypotheses]
@@ -156,10 +164,13 @@ class Writer(Face):
         search: Greedy | Sampling,
         limit: int | None = None,
         stop: Sequence[str] | None = None,
-    ) -> Iterator[str]:
+        number: int = 0,
+        until: Until = never,
+    ) -> Growing:
         """One continuation as it is written, in pieces of text; what `write` gives for this prompt alone.
 
-        What may yet turn out to be part of a stop string or of a character comes when that is decided.
+        What may yet turn out to be part of a stop string or of a character comes when that is decided. `number` is that
+        of the prompt and decides its chance; the other arguments are those of `write`.
         """
         encoded, ends = self.tokenizer.encode(prompt), Ends(self.stop if stop is None else stop)
         following = Following(self.tokenizer, encoded)
@@ -173,8 +184,10 @@ class Writer(Face):
             limit=limit or self.limit,
             penalties=search.penalties,
             bans=search.bans,
+            streams=torch.tensor([number], device=self.device),
+            until=until,
         )
-        return growing_text((int(column.ids[0, 0]) for column in columns), following=following, ends=ends)
+        return Growing((int(column.ids[0, 0]) for column in columns), following=following, ends=ends)
 
     def lines(self) -> WriteLines:
         """A prompt a line."""
@@ -192,7 +205,8 @@ class Writer(Face):
     def _continuation(self, found: Hypothesis, *, text: str, ends: Ends) -> Continuation:
         kept, stop = ends.cut(complete(text))
         pieces = tuple(self.tokenizer.pieces(found.ids))
-        return Continuation(kept, pieces, found.log_probability, found.finished, stop)
+        each = found.token_log_probabilities
+        return Continuation(kept, pieces, found.log_probability, found.finished, stop, found.ids, each)
 
     def inspect(
         self, prompt: str, *, search: Search | None = None, limit: int | None = None, scope: Scope | None = None
