@@ -2942,7 +2942,7 @@ COMMANDS = (
     ),
     Mutant(
         "a passage is marked where another one has its answer",
-        "cli/found.py",
+        "retrieval/marked.py",
         "Shown(hit, *known[hit.passage.id])",
         "Shown(hit, *next(iter(known.values())))",
         ("tests/unit/cli/test_search.py::test_every_passage_is_marked_where_its_own_answer_stands",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Final, Protocol, runtime_checkable
+from typing import IO, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -13,8 +13,8 @@ from rich.text import Text
 
 from heedful.inspection.page import html_page, page_text
 from heedful.inspection.plots import readable
-from heedful.retrieval.orders import Hit, Ordering, matches
-from heedful.tasks.spans.face import Answered
+from heedful.retrieval.marked import Answers, Mark, Shown, marks_of, record
+from heedful.retrieval.orders import Hit, Ordering
 
 _NAMES: Final[Mapping[Ordering, str]] = {"bm25": "BM25", "encoder": "encoder", "product": "product"}
 _SNIPPET: Final = 240
@@ -26,35 +26,6 @@ _STYLE: Final = (
     "h3{font-size:1rem;margin:.5rem 0}ol{padding-left:1.6rem;margin:0}li{margin-bottom:1rem}li p{margin:.2rem 0}"
     ".passage{white-space:pre-line;overflow-wrap:anywhere}mark{background:#ffe08a;color:#24262d;border-radius:.15rem}"
 )
-
-Mark = tuple[int, int]
-_Told = tuple[tuple[Mark, ...], str | None, float | None]
-
-
-@runtime_checkable
-class Answers(Protocol):
-    """What finds answers in texts, as `Answerer` does."""
-
-    def answer_all(self, questions: Sequence[tuple[str, str]]) -> Sequence[Answered]:
-        """What the text of each pair answers to its question."""
-        ...
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A passage that was found, and what is marked in its text.
-
-    Attributes:
-        hit: the passage.
-        marks: first character and the one behind, in order.
-        answer: what a model answers by this passage, empty where it says that it does not tell; None without a model.
-        probability: of that answer, or of there being none.
-    """
-
-    hit: Hit
-    marks: tuple[Mark, ...]
-    answer: str | None = None
-    probability: float | None = None
 
 
 @dataclass(frozen=True)
@@ -88,29 +59,14 @@ class Found:
 
     def json(self) -> str:
         """On one line."""
-        orders = {ordering: [_record(each) for each in shown] for ordering, shown in self.orders.items()}
-        return json.dumps({"query": self.query, "orders": orders}, ensure_ascii=False, allow_nan=False)
+        return json.dumps(record(self.query, self.orders), ensure_ascii=False, allow_nan=False)
 
 
 def found(
     query: str, orders: Mapping[Ordering, Sequence[Hit]], *, telling: Collection[str], answerer: Answers | None
 ) -> Found:
-    """What is marked in each passage: its answer, where there is a model for that, else the telling terms."""
-    hits = {hit.passage.id: hit for each in orders.values() for hit in each}
-    if answerer is None:
-        told: list[_Told] = [(tuple(matches(telling, hit.passage.text)), None, None) for hit in hits.values()]
-    else:
-        answers = answerer.answer_all([(query, hit.passage.text) for hit in hits.values()]) if hits else ()
-        told = [_told(answer) for answer in answers]
-    known = dict(zip(hits, told, strict=True))
-    return Found(query, {by: [Shown(hit, *known[hit.passage.id]) for hit in each] for by, each in orders.items()})
-
-
-def _told(answer: Answered) -> _Told:
-    if not answer.text:
-        return (), "", answer.none
-    best = answer.spans[0]
-    return ((best.start, best.stop),), answer.text, best.probability
+    """The same as it is shown; see `marks_of`."""
+    return Found(query, marks_of(query, orders, telling=telling, answerer=answerer))
 
 
 def page(results: Sequence[Found], *, name: str) -> str:
@@ -202,20 +158,3 @@ def snippet(text: str, marks: Sequence[Mark], *, length: int = _SNIPPET) -> Mark
     if stop < len(text) and not text[stop].isspace():
         stop = next((at for at in range(stop - 1, max(stop - _BEFORE, start), -1) if text[at].isspace()), stop)
     return start, stop
-
-
-def _record(shown: Shown) -> dict[str, Any]:
-    hit = shown.hit
-    content: dict[str, Any] = {
-        "rank": hit.rank,
-        "id": hit.passage.id,
-        "title": hit.passage.title,
-        "text": hit.passage.text,
-        "score": hit.score,
-        "bm25": hit.bm25,
-        "cosine": hit.cosine,
-        "marks": [list(mark) for mark in shown.marks],
-    }
-    if shown.answer is not None:
-        content |= {"answer": shown.answer, "probability": shown.probability}
-    return content

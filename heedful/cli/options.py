@@ -16,15 +16,11 @@ if TYPE_CHECKING:
     from heedful.metrics.bootstrap import Sampling
     from heedful.metrics.judge import Judge
     from heedful.recipes.generation import ContinuationConfig, GenerationConfig
+    from heedful.recipes.section import Section
     from heedful.tasks.exam import Asking
 
 _KEYS: Final = {"search": "kind", "beam": "width"}
 """Options that are called otherwise in a recipe."""
-_KINDS: Final = {
-    "sampling": frozenset({"temperature", "top_k", "top_p", "min_p"}),
-    "beam": frozenset({"width", "length_penalty", "groups", "diversity", "coverage"}),
-}
-"""Which kind of search is meant where it was not said, by the keys that it alone has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,30 +41,17 @@ class _Options:
     no_repeat_ngram: MaybeInt = None
     """no so many tokens follow each other twice"""
 
-    def _changed(self, recipe: Any, config: Any, *, shared: tuple[str, ...]) -> Any:
-        """A recipe's way with what was given; where the kind changes, nothing of it but what is shared is kept."""
-        from pydantic import TypeAdapter, ValidationError
-
-        from heedful.recipes.problems import out_of_bounds
+    def _changed(self, recipe: Any, config: Any, *, common: type[Section]) -> Any:
+        """See `changed`."""
+        from heedful.recipes.changed import changed
 
         options = {_KEYS.get(field.name, field.name): getattr(self, field.name) for field in fields(self)}
         given = {name: value for name, value in options.items() if value not in (None, ())}
-        meant = (kind for kind, names in _KINDS.items() if not names.isdisjoint(given))
-        kind = given.setdefault("kind", next(meant, recipe.kind))
-        before = recipe.model_dump(exclude_none=True)
-        kept = before if recipe.kind == kind else {name: before[name] for name in shared if name in before}
-        try:
-            return TypeAdapter(config).validate_python({**kept, **given})
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = next(str(part) for part in reversed(first["loc"]) if isinstance(part, str))
-            option = name.replace("_", "-").replace("width", "beam")
-            if wrong := out_of_bounds(first) or first.get("ctx", {}).get("error"):
-                raise RecipeError(f"--{option}: {first['input']} {wrong}") from None
-            owners = " or ".join(f"--search {each}" for each, own in _KINDS.items() if name in own)
-            odd = "is no option of it" if first["type"] == "extra_forbidden" else first["msg"].lower()
-            remedy = f"leave it out, or give {owners}" if owners and kind not in owners else "see --help"
-            raise RecipeError(f"--{option}: does not fit --search {kind} ({odd}); {remedy}") from None
+        return changed(recipe, config, given, common=common, called=_option, listed="see --help")
+
+
+def _option(key: str) -> str:
+    return "--" + next((name for name, other in _KEYS.items() if other == key), key).replace("_", "-")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,19 +90,10 @@ class SearchOptions(_Options):
         Raises:
             RecipeError: an option does not belong to the kind of search, or is out of range.
         """
-        from heedful.recipes.generation import GenerationConfig
+        from heedful.recipes.generation import GenerationConfig, Limited
 
-        shared = (
-            "max_ratio",
-            "max_extra",
-            "min_ratio",
-            "min_length",
-            "forbid",
-            "repetition_penalty",
-            "no_repeat_ngram",
-        )
         given = replace(self, forbid=self.forbid + self._listed(), forbid_file=None)
-        changed: GenerationConfig = given._changed(recipe, GenerationConfig, shared=shared)
+        changed: GenerationConfig = given._changed(recipe, GenerationConfig, common=Limited)
         return changed
 
     def _listed(self) -> tuple[str, ...]:
@@ -146,10 +120,9 @@ class WritingOptions(_Options):
         Raises:
             RecipeError: an option does not belong to the kind of search, or is out of range.
         """
-        from heedful.recipes.generation import ContinuationConfig
+        from heedful.recipes.generation import ContinuationConfig, Continuing
 
-        shared = ("tokens", "repetition_penalty", "no_repeat_ngram", "stop")
-        changed: ContinuationConfig = self._changed(recipe, ContinuationConfig, shared=shared)
+        changed: ContinuationConfig = self._changed(recipe, ContinuationConfig, common=Continuing)
         return changed
 
 

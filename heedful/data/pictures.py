@@ -13,7 +13,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import UInt8
@@ -43,22 +43,33 @@ def read_picture(path: Path) -> Picture:
         DataError: there is no such file, it is damaged or no picture, or has more than `LARGEST` pixels.
         MissingExtraError: Pillow is not installed.
     """
-    opening = require_pillow()
+    require_pillow()
     if not path.is_file():
         raise DataError(f"{path}: there is no such picture; check the path")
+    return decoded_picture(path, name=str(path))
+
+
+def decoded_picture(content: Path | BinaryIO, *, name: str, largest: int = LARGEST) -> Picture:
+    """The picture in a file, or in what a file holds; `name` tells in messages which one.
+
+    Raises:
+        DataError: it is damaged or no picture, or has more than `largest` pixels.
+        MissingExtraError: Pillow is not installed.
+    """
+    opening = require_pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what is mended or refused below
-            with opening.open(path, formats=_FORMATS) as image:
-                if image.width * image.height > LARGEST:
+            with opening.open(content, formats=_FORMATS) as image:
+                if image.width * image.height > largest:
                     raise opening.DecompressionBombError
                 return _colours(image)
     except opening.DecompressionBombError:
-        raise DataError(f"{path}: has more than {LARGEST:,} pixels; make it smaller") from None
+        raise DataError(f"{name}: has more than {largest:,} pixels; make it smaller") from None
     except opening.UnidentifiedImageError:
-        raise DataError(f"{path}: is no picture of the formats {', '.join(_FORMATS)}; convert or remove it") from None
+        raise DataError(f"{name}: is no picture of the formats {', '.join(_FORMATS)}; convert or remove it") from None
     except _DAMAGED as error:
-        raise DataError(f"{path}: damaged picture ({error}); fetch it again or remove it") from None
+        raise DataError(f"{name}: damaged picture ({error}); fetch it again or remove it") from None
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.look": ("glimpses",),
     "cli.ask": ("stories",),
     "cli.search": ("spans",),
-    "cli.found": ("spans",),
+    "retrieval.marked": ("spans",),
     # which of our tasks a model of somebody else's is for
     "foreign": ("translation", "language", "pretraining"),
     "runs.export": ("translation",),
