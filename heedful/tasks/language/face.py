@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, final
 
 import torch
@@ -32,6 +33,7 @@ from heedful.tasks.inspecting import (
     text_axes,
     written,
 )
+from heedful.tasks.language.expected import Place, Reading, expected
 from heedful.tasks.stop_strings import AtString, Ends, Following, Growing, complete
 from heedful.values import Tokens, move
 
@@ -285,6 +287,21 @@ class Writer(Face):
             Surprise(sum(each, 0.0), len(ids), tuple(self.tokenizer.pieces(ids[: len(ids) - ended])), each)
             for ids, each in found
         ]
+
+    def expected(self, documents: Sequence[Sequence[int]], *, most: int, batch_tokens: int = 4096) -> list[list[Place]]:
+        """What the model expects at each place of documents, which are given as ids, without the one before them.
+
+        Args:
+            documents: in any order; none may be empty.
+            most: ids that are told of each place.
+            batch_tokens: that are read at one time, padding included.
+        """
+        say = partial(expected, self._reader, before=self.tokenizer.special.eos, most=most)
+        return in_batches(documents, say, size=len, tokens=batch_tokens, rows=256)
+
+    def reading(self, *, most: int) -> Reading:
+        """The same of one document that is read as it comes."""
+        return Reading(self._reader, before=self.tokenizer.special.eos, most=most)
 
     def _surprising(self, labels: list[list[int]]) -> Iterator[tuple[float, ...]]:
         """Log-probabilities of ids that begin documents."""
