@@ -18,6 +18,7 @@ from heedful.data.labels import Labels
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.inspection.record import Record
+from heedful.tasks.finding import Finder, Heard, Questions, company, overheard
 from heedful.tasks.inspecting import Scope
 
 Example = TypeVar("Example")
@@ -40,10 +41,13 @@ def in_batches(
     size: Callable[[Example], int],
     tokens: int,
     rows: int | None = None,
+    told: Callable[[Sequence[int]], None] = lambda _: None,
+    heard: Heard | None = None,
 ) -> list[Said]:
     """What a model says of each example, in their order; long ones go first, as many at a time as fit.
 
-    An example holds all that its answer depends on, so that those of several callers may stand beside each other.
+    An example holds all that its answer depends on, so that those of several callers may stand beside each other, and
+    do, where the thread has `Company`: those of callers whose `say` is equal.
 
     Args:
         examples: encoded.
@@ -51,13 +55,25 @@ def in_batches(
         size: ids of an example.
         tokens: ids that are read at one time, with padding.
         rows: examples that are, at most; `tokens` unless given.
+        told: told the numbers of examples that have been answered, at least before the end.
+        heard: told how texts grow, where `say` is a `Finder`.
     """
+    if (others := company()) is not None:
+        answers: list[Said] = others.answers(Questions(examples, say, size, tokens, rows or tokens, heard))
+        told(range(len(examples)))
+        return answers
     lengths = np.array([size(example) for example in examples], dtype=np.int64)
     found: dict[int, Said] = {}
     with torch.inference_mode():
         for batch in plan_by_length(lengths, tokens=tokens, rows=rows or tokens):
             places = batch.tolist()
-            found.update(zip(places, say([examples[place] for place in places]), strict=True))
+            part = [examples[place] for place in places]
+            if isinstance(say, Finder) and heard is not None:
+                said: Iterable[Said] = overheard(say, part, heard, numbers=places)
+            else:
+                said = say(part)
+            found.update(zip(places, said, strict=True))
+            told(places)
     return [found[place] for place in range(len(examples))]
 
 

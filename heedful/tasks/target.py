@@ -124,24 +124,28 @@ class Target:
         looked: Looked | None = None,
     ) -> Hypotheses:
         """What a search finds for each row of a source, in inference mode; `looked` says what texts looked at."""
+        wish = self.wish(requests, looked=looked)
+        with torch.inference_mode():
+            return search.answer(model.step, model.begin(source), wish).hypotheses
+
+    def wish(self, requests: Sequence[Request], *, looked: Looked | None = None) -> Wish:
+        """What is asked of a search, for each row of a source."""
         limit = torch.tensor([each.limit for each in requests], device=self.device).clamp(min=1, max=self.longest)
         prefix = torch.from_numpy(padded([each.prefix for each in requests])).to(self.device)
         prompt = Tokens(
             torch.full((len(requests), 1), self.tokenizer.special.bos, device=self.device),
             torch.zeros(len(requests), 1, dtype=torch.long, device=self.device),
         )
-        with torch.inference_mode():
-            limit = torch.maximum(limit, (prefix >= 0).sum(1) + 1)
-            wish = Wish(
-                prompt,
-                limit,
-                prefix if prefix.numel() else None,
-                streams=torch.tensor([each.stream for each in requests], device=self.device),
-                bans=self._bans(requests, limits=limit.tolist()),
-                terms=self._terms(requests),
-                looked=looked,
-            )
-            return search.answer(model.step, model.begin(source), wish).hypotheses
+        limit = torch.maximum(limit, (prefix >= 0).sum(1) + 1)
+        return Wish(
+            prompt,
+            limit,
+            prefix if prefix.numel() else None,
+            streams=torch.tensor([each.stream for each in requests], device=self.device),
+            bans=self._bans(requests, limits=limit.tolist()),
+            terms=self._terms(requests),
+            looked=looked,
+        )
 
     def _bans(self, requests: Sequence[Request], *, limits: Sequence[int]) -> tuple[Ban, ...]:
         missing = tuple(

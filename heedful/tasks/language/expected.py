@@ -33,23 +33,31 @@ class Place:
     likeliest: tuple[tuple[int, float], ...]
 
 
-def expected(engine: Engine[None], documents: Sequence[Sequence[int]], *, before: int, most: int) -> list[list[Place]]:
-    """What an engine expects at the places of documents, which it reads side by side.
+@final
+@dataclass(frozen=True)
+class Expecting:
+    """Tells what an engine expects at the places of documents, which it reads side by side.
 
-    Args:
+    Attributes:
         engine: looks at no source.
-        documents: as ids; none may be empty.
         before: the id that begins every document and is no place.
         most: ids that are told of each place.
     """
-    read = move(tokens_of(padded([[before, *ids[:-1]] for ids in documents])), engine.device)
-    found: list[list[Place]] = [[] for _ in documents]
-    span, state = max(1, _AT_ONCE // len(documents)), engine.begin(None)
-    for start in range(0, read.ids.size(1), span):
-        logits, state = engine.step(read.span(start, start + span), state)
-        for row, ids in enumerate(documents):
-            found[row] += _places(logits[row], ids[start : start + span], most)
-    return found
+
+    engine: Engine[None]
+    before: int
+    most: int
+
+    def __call__(self, documents: Sequence[Sequence[int]]) -> list[list[Place]]:
+        """Of documents that are given as ids; none may be empty."""
+        read = move(tokens_of(padded([[self.before, *ids[:-1]] for ids in documents])), self.engine.device)
+        found: list[list[Place]] = [[] for _ in documents]
+        span, state = max(1, _AT_ONCE // len(documents)), self.engine.begin(None)
+        for start in range(0, read.ids.size(1), span):
+            logits, state = self.engine.step(read.span(start, start + span), state)
+            for row, ids in enumerate(documents):
+                found[row] += _places(logits[row], ids[start : start + span], self.most)
+        return found
 
 
 @final

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, final
 
 import torch
@@ -33,7 +32,7 @@ from heedful.tasks.inspecting import (
     text_axes,
     written,
 )
-from heedful.tasks.language.expected import Place, Reading, expected
+from heedful.tasks.language.expected import Expecting, Place, Reading
 from heedful.tasks.stop_strings import AtString, Ends, Following, Growing, complete
 from heedful.values import Tokens, move
 
@@ -296,7 +295,7 @@ class Writer(Face):
             most: ids that are told of each place.
             batch_tokens: that are read at one time, padding included.
         """
-        say = partial(expected, self._reader, before=self.tokenizer.special.eos, most=most)
+        say = Expecting(self._reader, self.tokenizer.special.eos, most)
         return in_batches(documents, say, size=len, tokens=batch_tokens, rows=256)
 
     def reading(self, *, most: int) -> Reading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, count, repeat
 from types import MappingProxyType
 from typing import Final, cast
@@ -22,7 +22,7 @@ from heedful.data.factors import Encoded, Factor, Reading
 from heedful.data.links import word_numbers
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
-from heedful.generation import Ensemble, Hypotheses, Hypothesis
+from heedful.generation import Ensemble, Hypothesis
 from heedful.generation.search import Search
 from heedful.generation.start import Looked
 from heedful.inspection.capture import places as attentions_of
@@ -38,6 +38,7 @@ from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
 from heedful.tasks.translation.confidence import Confidence
 from heedful.tasks.translation.directions import languages_of
+from heedful.tasks.translation.finding import Finding, Wanted
 from heedful.tasks.translation.glossary import Term
 from heedful.tasks.translation.guidance import Guided, headed
 from heedful.tasks.translation.recipe import GuidedConfig
@@ -55,15 +56,6 @@ from heedful.values import Tokens, move
 _Pair = tuple[Encoded, list[int]]
 _STREAMS: Final = 2**30
 """Between the sources of chance of two parts of a sentence; that of the first is the sentence's own."""
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """The number of a sentence, from 0, what is read of it or of one of its parts, and what is wanted for that."""
-
-    row: int
-    read: Encoded
-    request: Request
 
 
 class Translator(Face):
@@ -113,6 +105,8 @@ class Translator(Face):
         self.factors = factors
         self.device = next(self.models[0].parameters()).device
         self._written = Target(target, device=self.device, longest=max_target)
+        # a module that is an Engine; mypy has no type for both
+        self._engine: Engine[Tokens] = self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[assignment, arg-type]
 
     @property
     def reading(self) -> Reading:
@@ -173,6 +167,7 @@ class Translator(Face):
         batch_tokens: int = 4096,
         tick: Callable[[int], None] | None = None,
         first: int = 1,
+        heard: Callable[[int, Candidate], None] | None = None,
     ) -> list[Translation]:
         """Translates sentences, in their order; inside, long ones first and many at a time.
 
@@ -189,6 +184,8 @@ class Translator(Face):
             batch_tokens: padded source tokens that are translated at one time.
             tick: told how many sentences each batch finished.
             first: number of the first sentence, for messages and as its source of chance when sampling.
+            heard: told of a sentence, by its place from 0, the best text so far, whenever there is more of it; of a
+                sentence in parts the text of one of them.
 
         Raises:
             DataError: a prefix is longer than the model can read; the message names its sentence.
@@ -200,7 +197,7 @@ class Translator(Face):
         if prefixes is not None:
             forced = [self._forcible(text, number) for number, text in enumerate(prefixes, first)]
         filled = [
-            _Wanted(row, part.read, self._request(part, length or self.length, stream=stream, prefix=prefix))
+            Wanted(row, part.read, self._request(part, length or self.length, stream=stream, prefix=prefix))
             for row, (own, begin) in enumerate(zip(read, forced, strict=True))
             for part, stream, prefix in zip(own, count(first + row, _STREAMS), chain([begin], repeat([])), strict=False)
             if part.read.ids
@@ -209,14 +206,28 @@ class Translator(Face):
         if tick is not None and len(waiting) < len(read):
             tick(len(read) - len(waiting))
 
-        def say(batch: list[_Wanted]) -> Hypotheses:
-            hypotheses = self._found(batch, search or self.search)
-            waiting.subtract(each.row for each in batch)
+        def answered(places: Sequence[int]) -> None:
+            waiting.subtract(filled[place].row for place in places)
             if tick is not None:
-                tick(sum(not waiting[row] for row in {each.row for each in batch}))
-            return hypotheses
+                tick(sum(not waiting[row] for row in {filled[place].row for place in places}))
 
-        found = iter(in_batches(filled, say, size=lambda each: len(each.read) + 1, tokens=batch_tokens, rows=64))
+        def grows(place: int, ids: Sequence[int]) -> None:
+            if heard is not None:
+                grown = Hypothesis(tuple(ids), 0.0, 0.0, (), finished=False)
+                heard(filled[place].row, self._written.candidate(grown))
+
+        finding = Finding(self._engine, search or self.search, self._written, self._sources, self._looked)
+        found = iter(
+            in_batches(
+                filled,
+                finding,
+                size=lambda each: len(each.read) + 1,
+                tokens=batch_tokens,
+                rows=64,
+                told=answered,
+                heard=None if heard is None else grows,
+            )
+        )
         told = [[self._translation(part, next(found) if part.read.ids else []) for part in own] for own in read]
         if self.confidence is not None:
             told = self._doubted(told, self.confidence, batch_tokens=batch_tokens)
@@ -387,7 +398,7 @@ class Translator(Face):
 
     def _scores(self, pairs: list[_Pair]) -> Iterator[ForcedScore]:
         source = self._sources([source for source, _ in pairs])
-        return self._written.scores(self._model(), source, [target for _, target in pairs])
+        return self._written.scores(self._engine, source, [target for _, target in pairs])
 
     def _alignments(self, pairs: list[_Pair]) -> Iterator[Alignment]:
         calls, end = self._across(pairs), "</s>"
@@ -400,11 +411,6 @@ class Translator(Face):
             mine = {name: each[row, rows][:, columns] for name, each in weights.items()}
             tokens = (*self.source.pieces(source.ids[at] for at in own), end), (*self.target.pieces(target), end)
             yield Alignment(*tokens, mine, None if taught is None else taught[row, rows][:, columns])
-
-    def _found(self, batch: Sequence[_Wanted], search: Search) -> Hypotheses:
-        read, requests = [each.read for each in batch], [each.request for each in batch]
-        sources, looked = self._sources(read), self._looked(read)
-        return self._written.find(self._model(), sources, requests, search=search, looked=looked)
 
     def _looked(self, sources: Sequence[Encoded]) -> Looked:
         """By the last layer and the mean of its heads, as `align`; an ensemble's first model is asked."""
@@ -428,10 +434,6 @@ class Translator(Face):
 
     def _looking(self) -> list[str]:
         return [path for path, place in attentions_of(self.models[0]).items() if place.look.role == "cross"]
-
-    def _model(self) -> Engine[Tokens]:
-        # a module that is an Engine; mypy has no type for both
-        return self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[return-value, arg-type]
 
     def _forcible(self, text: str, number: int) -> list[int]:
         return self._written.encode(text, place=f"sentence {number}: its translation")
