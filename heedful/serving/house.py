@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar, final
 
-from heedful.serving.refusal import Refusal, closed, full, late, missing, wrong
+from heedful.serving.languages import Languages
+from heedful.serving.refusal import closed, full, late, missing, wrong
 from heedful.serving.settings import Settings
-from heedful.tasks.heads import Heads
 
 T = TypeVar("T")
 Event = TypeVar("Event")
@@ -66,19 +66,29 @@ class Model(Generic[Kind]):
         name: under which it is asked for.
         face: that answers.
         settings: the limits.
-        languages: what it reads and what it writes, where that is known.
+        spoken: what it translates, as far as that is known.
     """
 
     def __init__(
-        self, name: str, face: Kind, settings: Settings, *, languages: tuple[str | None, str | None] = (None, None)
+        self,
+        name: str,
+        face: Kind,
+        settings: Settings,
+        *,
+        spoken: Languages = Languages(),  # noqa: B008 - frozen
     ) -> None:
         self.name = name
         self.face = face
-        self.languages = languages
+        self.spoken = spoken
         self.created = int(time.time())
         self._limits = settings.limits
         self._count = 0
         self._threads = ThreadPoolExecutor(settings.limits.queue, thread_name_prefix=f"heedful {name}")
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """What it reads and what it writes, each where that is known and one language."""
+        return self.spoken.source, self.spoken.target
 
     @property
     def waiting(self) -> int:
@@ -180,7 +190,9 @@ class House:
         if name is None:
             if len(able) == 1:
                 return able[0]
-            raise wrong(f"model: several models {use}: {names}; name one" if able else f"no model here {use}", param="model")
+            raise wrong(
+                f"model: several models {use}: {names}; name one" if able else f"no model here {use}", param="model"
+            )
         if name not in self.models:
             raise missing(f"model: {name!r} is not served here; those that {use}: {names}", param="model")
         if self.models[name] not in able:
@@ -191,6 +203,3 @@ class House:
         """`Refusal` while models are loaded, and when the server is about to end."""
         if self.state != "ready":
             raise closed(self.state)
-
-
-

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from heedful.serving.house import House, Model
+from heedful.serving.languages import languages_of
 from heedful.serving.settings import ModelSettings, Settings
 from heedful.tasks.heads import Heads
 
@@ -20,7 +21,7 @@ def open_house(settings: Settings, say: Callable[[str], None] = lambda _: None) 
     models: dict[str, Model[Any]] = {}
     for name, each in settings.models.items():
         for own, face in _faces(name, each, settings, say):
-            models[own] = Model(own, face, settings, languages=_languages(face, each))
+            models[own] = Model(own, face, settings, spoken=languages_of(face, each, name=own, say=say))
     house = House(settings, models, _indices(settings))
     house.state = "ready"
     return house
@@ -41,10 +42,6 @@ def _faces(name: str, given: ModelSettings, settings: Settings, say: Callable[[s
     if given.task is not None:
         return [(name, face.head(given.task))]
     return [(f"{name}/{each}", face.head(each)) for each in face.names]
-
-
-def _languages(face: Any, given: ModelSettings) -> tuple[str | None, str | None]:
-    return given.source_language, given.target_language
 
 
 def _indices(settings: Settings) -> dict[str, Any]:
