@@ -8,7 +8,7 @@ a text for the language that is most alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, final
 
@@ -83,6 +83,20 @@ class Profiles:
             raise RunError(f"{path}: holds no languages that this heedful reads; restore it or train again")
         return cls([name.removeprefix(_KEY) for name in tables], np.stack(list(tables.values())))
 
+    @classmethod
+    def together(cls, several: Iterable[Profiles], *, languages: Container[str]) -> Profiles | None:
+        """Some of the languages that several know, told apart by one; where more than one knows a language, what these
+        expect of it is averaged. None where nobody knows any of them.
+        """
+        known = dict[str, list[np.ndarray]]()
+        for each in several:
+            for language, own in zip(each.languages, each._logarithms, strict=True):
+                if language in languages:
+                    known.setdefault(language, []).append(own)
+        names = sorted(known)
+        means = [np.logaddexp.reduce(known[name]) - np.log(len(known[name])) for name in names]
+        return cls(names, np.array(means, np.float32)) if names else None
+
     @property
     def size(self) -> int:
         """How many languages there are."""
@@ -95,14 +109,19 @@ class Profiles:
 
     def identify(self, text: str) -> Identified | None:
         """The language of a text that is one of these; None where it has no letters."""
+        return next(iter(self.ranked(text)), None)
+
+    def ranked(self, text: str) -> list[Identified]:
+        """All of these, the most probable for a text first; none where it has no letters."""
         runs = _runs(text)
         if not len(runs):
-            return None
+            return []
         # each letter is in a run of each length, which are no witnesses that know nothing of each other
         scores = self._logarithms[:, runs].sum(1, dtype=np.float64) / _LONGEST
         likelihoods = np.exp(scores - scores.max())
-        best = int(likelihoods.argmax())
-        return Identified(self.languages[best], float(likelihoods[best] / likelihoods.sum()))
+        shares = likelihoods / likelihoods.sum()
+        order = np.argsort(-likelihoods, kind="stable").tolist()
+        return [Identified(self.languages[each], float(shares[each])) for each in order]
 
 
 def _runs(text: str) -> Int[np.ndarray, R]:

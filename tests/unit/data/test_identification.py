@@ -71,6 +71,40 @@ def test_probabilities_are_those_of_bayes() -> None:
         assert found.probability == pytest.approx(expected[found.language], abs=1e-4)  # float32 logarithms
 
 
+def test_all_languages_are_ranked(profiles: Profiles) -> None:
+    ranked = profiles.ranked("der Hund sitzt auf the bench")
+    assert [each.language for each in ranked] == ["de", "en", "el"]
+    assert sum(each.probability for each in ranked) == pytest.approx(1)
+    assert ranked[0] == profiles.identify("der Hund sitzt auf the bench")
+    assert profiles.ranked("12 !?") == []
+
+
+def test_what_several_know_is_known_together(profiles: Profiles) -> None:
+    apart = [
+        Profiles.learn((name, text) for name in names for text in TEXTS[name]) for names in (("en",), ("de", "el"))
+    ]
+    together = Profiles.together(apart, languages=TEXTS)
+    assert together is not None and together.languages == profiles.languages
+    assert together.ranked("der Hund sitzt") == profiles.ranked("der Hund sitzt")
+
+
+def test_of_what_several_know_the_mean_counts() -> None:
+    one, other = (Profiles.learn([("a", text), ("b", "zzz")]) for text in ("mmm", "nnn"))
+    together = Profiles.together([one, other], languages=("a", "b"))
+    assert together is not None and together.languages == ("a", "b")
+    for text in ("mm", "nn"):
+        assert language(together, text) == "a"
+    own = np.exp([each._logarithms[0] for each in (one, other)])
+    assert np.exp(together._logarithms[0]) == pytest.approx(own.mean(0), rel=1e-5)
+
+
+def test_languages_that_nobody_asks_for_are_left_out(profiles: Profiles) -> None:
+    some = Profiles.together([profiles], languages=("de", "fr"))
+    assert some is not None and some.languages == ("de",)
+    assert Profiles.together([profiles], languages=("fr",)) is None
+    assert Profiles.together([], languages=("fr",)) is None
+
+
 def test_what_is_no_letter_says_nothing(profiles: Profiles) -> None:
     for text in ("", " ", "12 !?", "1_2", "\t\n", "😀"):
         assert profiles.identify(text) is None
