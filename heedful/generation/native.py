@@ -67,10 +67,12 @@ def grown(
     positions, lengths, at = torch.empty(3, rows, dtype=torch.long).unbind()
     after, values = (positions, lengths, torch.empty_like(ended)), torch.empty_like(totals)
     told = torch.empty(2, dtype=torch.long)
+    # addresses of copies are good as long as the copies are there
+    taken, before = [each.contiguous() for each in (picked, ended, limits)], tuple(each.contiguous() for each in before)
     library.grow(
         *(logits.data_ptr(), totals.data_ptr(), rows, logits.size(1), copies),
-        *(picked.contiguous().data_ptr(), ended.contiguous().data_ptr(), limits.contiguous().data_ptr()),
-        library.Growing(*(each.contiguous().data_ptr() for each in before)),
+        *(each.data_ptr() for each in taken),
+        library.Growing(*(each.data_ptr() for each in before)),
         library.Growing(*(each.data_ptr() for each in after)),
         *(values.data_ptr(), at.data_ptr(), told.data_ptr()),
     )

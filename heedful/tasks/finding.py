@@ -169,3 +169,15 @@ def grown(finder: Finder[Example], example: Example) -> Iterator[Sequence[int] |
     if left[0].error is not None:
         raise left[0].error
     yield left[0].hypotheses[0]
+
+
+def written(finder: Finder[Example], example: Example) -> Iterator[int]:
+    """The ids of one text as they come, with the one that ends it; by greedy search or sampling, whose ids stay."""
+    assert isinstance(finder.search, Greedy | Sampling), "the ids of other searches change until the end"
+    count = 0
+    for each in grown(finder, example):
+        ids = list(each.ids) if isinstance(each, Hypothesis) else each
+        yield from ids[count:]
+        count = len(ids)
+        if isinstance(each, Hypothesis) and each.finished:
+            yield finder.search.eos

@@ -39,6 +39,7 @@ from heedful.generation import (
     beam_search,
     greedy_search,
 )
+from heedful.generation.running import Running
 from heedful.generation.search import Beam, Diverse, Greedy, Search
 from heedful.generation.start import Request
 from heedful.inspection.capture import capture
@@ -845,6 +846,30 @@ def test_a_conversation_goes_on_from_the_state_behind_an_answer(name: str, searc
             expected, _ = case.model.step(Tokens(whole, torch.arange(whole.size(1)).unsqueeze(0)), alone)
             new = int(real.sum())
             torch.testing.assert_close(logits[at, 1 : 1 + new], expected[0, -new:])
+
+
+@again
+@pytest.mark.parametrize("search", [Greedy(EOS), Beam(EOS, 3, Wu(0.6), 2)], ids=["greedy", "beam"])
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(world, marks=late(*world), id="-".join(world)) for world in WORLDS if world[1] != "gradients"],
+    indirect=True,
+)
+def test_company_law(case: Case, search: Greedy | Beam) -> None:
+    """Sentences that join a search that runs, and leave it before others, find what each finds alone."""
+    prompt = Tokens(torch.full((1, 1), 1), torch.zeros(1, 1, dtype=torch.long))
+    running, found, expected = Running(case.model.step, width=3 if isinstance(search, Beam) else 1), {}, []
+    with torch.inference_mode():
+        for row, limit in enumerate((6, 2, 5)):
+            source = select(case.source, torch.tensor([row]))
+            source = source.span(0, int(source.positions.max()) + 1)
+            wish = Request(prompt, limit, streams=torch.tensor([row]))
+            expected.append(search.answer(case.model.step, case.model.begin(source), wish).hypotheses[0])
+            _, left = running.admit(case.model.begin(source), wish, search)
+            found.update({each.ticket: list(each.hypotheses) for each in [*left, *running.advance()]})
+        while len(running):
+            found.update({each.ticket: list(each.hypotheses) for each in running.advance()})
+    same([found[row] for row in range(3)], expected)
 
 
 def same(found: Hypotheses, expected: Hypotheses) -> None:

@@ -7,23 +7,25 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, final
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from heedful.attention.probe import READ, SOURCE, WRITTEN
 from heedful.data.batches import PairBatch
 from heedful.errors import DataError, RecipeError
-from heedful.generation import AnyOf, AtToken, Hypothesis, Stop, sample, score
+from heedful.generation import Hypothesis, score
 from heedful.generation.search import Greedy, Sampling, Search
 from heedful.generation.stopping import Until, never
 from heedful.inspection.record import Axis, Record
 from heedful.models.conditional import Conditional
 from heedful.recipes.generation import ContinuationConfig
 from heedful.tasks.conversation.data import Exchange, Script, Turn
+from heedful.tasks.conversation.replying import Context, Replying
 from heedful.tasks.faces import Asked, Face, TextLines, in_batches
+from heedful.tasks.finding import company
+from heedful.tasks.finding import written as written_ids
 from heedful.tasks.inspecting import Scope, attributed, likelihoods, recorded, repeated, written
 from heedful.tasks.searches import build_continuation
-from heedful.tasks.stop_strings import AtString, Ends, Following, Growing, complete
+from heedful.tasks.stop_strings import Ends, Following, Growing, complete
 from heedful.values import Tokens, move
 
 
@@ -59,14 +61,6 @@ class ScoredReply:
     def nats(self) -> float:
         """The negative log-likelihood."""
         return -sum(self.token_log_probabilities)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The ids of a context, and its number."""
-
-    ids: list[int]
-    number: int
 
 
 class Partner(Face):
@@ -132,25 +126,16 @@ class Partner(Face):
         Raises:
             DataError: a speaker is unknown.
         """
-        asked = [_Asked(self.script.read(turns), number) for number, turns in enumerate(dialogues, first)]
         ends = Ends(self.stop if stop is None else stop)
-
-        def say(batch: list[_Asked]) -> Iterator[Reply]:
-            following = [Following(self.script.tokenizer, ()) for _ in batch]
-            prompt, most = self._prompt(len(batch), limit=limit)
-            found = (search or self.search)(
-                self.model.step,
-                self.model.begin(self._sources([each.ids for each in batch])),
-                prompt,
-                limit=most,
-                prefix=None,
-                streams=torch.tensor([each.number for each in batch], device=self.device),
-                stop=AtString(ends, following) if ends.strings else None,
-                until=until,
-            )
-            return (self._reply(hypotheses[0], ends) for hypotheses in found)
-
-        return in_batches(asked, say, size=lambda each: len(each.ids), tokens=batch_tokens, rows=64)
+        asked = [Context(self.script.read(turns), number) for number, turns in enumerate(dialogues, first)]
+        found = in_batches(
+            asked,
+            self._replying(search or self.search, ends, until, limit=limit),
+            size=lambda each: len(each.ids),
+            tokens=batch_tokens,
+            rows=64,
+        )
+        return [self._reply(hypotheses[0], ends) for hypotheses in found]
 
     def stream(
         self,
@@ -165,23 +150,8 @@ class Partner(Face):
         """The reply to one dialogue as it is written, in pieces of text; `number` is that of the dialogue and decides
         its chance, the other arguments are those of `reply`."""
         ends, following = Ends(self.stop if stop is None else stop), Following(self.script.tokenizer, ())
-        at_end: Stop = AtToken(search.eos)
-        prompt, most = self._prompt(1, limit=limit)
-        with torch.no_grad():  # whoever asks for columns decides whether gradients are recorded then
-            state = self.model.begin(self._sources([self.script.read(turns)]))
-        columns = sample(
-            self.model.step,
-            state,
-            prompt,
-            pick=search.pick,
-            stop=AnyOf((at_end, AtString(ends, [following]))) if ends.strings else at_end,
-            limit=most,
-            penalties=search.penalties,
-            bans=search.bans,
-            streams=torch.tensor([number], device=self.device),
-            until=until,
-        )
-        return Growing((int(column.ids[0, 0]) for column in columns), following=following, ends=ends)
+        replying = self._replying(search, ends, until, limit=limit)
+        return Growing(written_ids(replying, Context(self.script.read(turns), number)), following=following, ends=ends)
 
     def score(self, exchanges: Sequence[Exchange], *, batch_tokens: int = 4096) -> list[ScoredReply]:
         """Log-probabilities of given replies behind given turns, in order.
@@ -270,14 +240,10 @@ class Partner(Face):
         pieces = tuple(self.script.pieces(found.ids))
         return Reply(self.speaker, text, pieces, found.log_probability, found.finished, stop)
 
-    def _prompt(self, rows: int, *, limit: int | None) -> tuple[Tokens, Int[Tensor, " B"]]:
-        """Who speaks, and how much he may say."""
-        batch = self._batch([[]] * rows, [[self.script.speaker(self.speaker)] * 2] * rows)
+    def _replying(self, search: Search, ends: Ends, until: Until, *, limit: int | None) -> Replying:
+        until = until if company() is None else never  # which ends what nobody waits for by itself
         most = min(limit or self.limit, self.script.max_length - 2)
-        return batch.target, torch.full((rows,), most, device=self.device)
-
-    def _sources(self, contexts: Sequence[Sequence[int]]) -> Tokens:
-        return self._batch(contexts, [[]] * len(contexts)).source
+        return Replying(self.model, search, self.script, self.speaker, most, ends.strings, until)
 
     def _batch(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch[Tokens]:
         return move(self.script.batch(sources, targets), self.device)

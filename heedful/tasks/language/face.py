@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Final, final
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch import Tensor
 from heedful.data.batches import padded, tokens_of
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
-from heedful.generation import AnyOf, AtToken, Hypothesis, Stop, Windowed, kept_of, sample, score
+from heedful.generation import Hypothesis, Windowed, kept_of, score
 from heedful.generation.search import Greedy, Sampling, Search
 from heedful.generation.stopping import Until, never
 from heedful.inspection.record import Record
@@ -21,6 +21,8 @@ from heedful.models.interface import Engine
 from heedful.models.language_model import LanguageModel
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
 from heedful.tasks.faces import Asked, Face, TextLines, in_batches
+from heedful.tasks.finding import company
+from heedful.tasks.finding import written as written_ids
 from heedful.tasks.inspecting import (
     Scope,
     attributed,
@@ -32,9 +34,13 @@ from heedful.tasks.inspecting import (
     text_axes,
     written,
 )
+from heedful.tasks.language.continuing import Continuing, Prompt
 from heedful.tasks.language.expected import Expecting, Place, Reading
-from heedful.tasks.stop_strings import AtString, Ends, Following, Growing, complete
+from heedful.tasks.stop_strings import Ends, Following, Growing, complete
 from heedful.values import Tokens, move
+
+_TOGETHER: Final = 2**16
+"""Tokens of prompts that are read at one time."""
 
 
 @dataclass(frozen=True)
@@ -136,26 +142,18 @@ class Writer(Face):
             first: the number of the first prompt, if many prompts are handed over in parts: it decides their chance.
             until: ends all of them early; what they have then is given back.
         """
-        if not prompts:
-            return []
-        encoded = [self.tokenizer.encode(text) for text in prompts]
-        following = [Following(self.tokenizer, ids) for ids in encoded]
         ends = Ends(self.stop if stop is None else stop)
-        numbers = torch.arange(first, first + len(prompts), device=self.device)
-        with torch.inference_mode():
-            found = (search or self.search)(
-                self._reader.step,
-                self._reader.begin(None),
-                self._tokens(list(map(self._remembered, encoded))),
-                limit=torch.full_like(numbers, limit or self.limit),
-                prefix=None,
-                streams=numbers,
-                stop=AtString(ends, following) if ends.strings else None,
-                until=until,
-            )
+        asked = [self._asked(text, number, limit=limit) for number, text in enumerate(prompts, first)]
+        found = in_batches(
+            asked,
+            self._continuing(search or self.search, ends, until),
+            size=lambda each: len(each.read),
+            tokens=_TOGETHER,
+            rows=64,
+        )
         return [
-            [self._continuation(each, text=own.text(each.ids), ends=ends) for each in hypotheses]
-            for hypotheses, own in zip(found, following, strict=True)
+            [self._continuation(each, text=own.following.text(each.ids), ends=ends) for each in hypotheses]
+            for hypotheses, own in zip(found, asked, strict=True)
         ]
 
     def stream(
@@ -173,22 +171,9 @@ class Writer(Face):
         What may yet turn out to be part of a stop string or of a character comes when that is decided. `number` is that
         of the prompt and decides its chance; the other arguments are those of `write`.
         """
-        encoded, ends = self.tokenizer.encode(prompt), Ends(self.stop if stop is None else stop)
-        following = Following(self.tokenizer, encoded)
-        at_end: Stop = AtToken(search.eos)
-        columns = sample(
-            self._reader.step,
-            self._reader.begin(None),
-            self._tokens([self._remembered(encoded)]),
-            pick=search.pick,
-            stop=AnyOf((at_end, AtString(ends, [following]))) if ends.strings else at_end,
-            limit=limit or self.limit,
-            penalties=search.penalties,
-            bans=search.bans,
-            streams=torch.tensor([number], device=self.device),
-            until=until,
-        )
-        return Growing((int(column.ids[0, 0]) for column in columns), following=following, ends=ends)
+        ends, asked = Ends(self.stop if stop is None else stop), self._asked(prompt, number, limit=limit)
+        ids = written_ids(self._continuing(search, ends, until), asked)
+        return Growing(ids, following=asked.following, ends=ends)
 
     def lines(self) -> WriteLines:
         """A prompt a line."""
@@ -202,6 +187,14 @@ class Writer(Face):
         """How many tokens at the left of a prompt the model's positions are not enough for."""
         ids = self.tokenizer.encode(prompt)
         return len(ids) - min(len(ids), len(self._remembered(ids)))
+
+    def _asked(self, prompt: str, number: int, *, limit: int | None) -> Prompt:
+        ids = self.tokenizer.encode(prompt)
+        return Prompt(self._remembered(ids), number, limit or self.limit, Following(self.tokenizer, ids))
+
+    def _continuing(self, search: Search, ends: Ends, until: Until) -> Continuing:
+        until = until if company() is None else never  # which ends what nobody waits for by itself
+        return Continuing(self._reader, search, ends.strings, until, self._tokens)
 
     def _continuation(self, found: Hypothesis, *, text: str, ends: Ends) -> Continuation:
         kept, stop = ends.cut(complete(text))

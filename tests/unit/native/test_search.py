@@ -151,6 +151,16 @@ def test_hypotheses_are_the_same(library: Any, monkeypatch: pytest.MonkeyPatch, 
             assert each.log_probability == pytest.approx(other.log_probability, rel=1e-5, abs=1e-5)
 
 
+def test_limits_may_be_a_column_of_a_table(library: Any) -> None:
+    """What is not side by side in memory is copied, and the copy is there as long as it is read."""
+    rows = 60
+    prompt = Tokens(torch.ones(rows, 1, dtype=torch.long), torch.zeros(rows, 1, dtype=torch.long))
+    limits, search = torch.tensor([[7, 3], [8, 9], [9, 12]] * 20), Sampling(EOS, Multinomial(seed=2))
+    for limit in limits.unbind(1):
+        found = search(step, torch.arange(rows), prompt, limit=limit, prefix=None, streams=torch.arange(rows))
+        assert all(len(each[0].ids) <= most for each, most in zip(found, limit.tolist(), strict=True))
+
+
 @pytest.mark.parametrize("width", [1, 4])
 def test_terms_and_bans_are_the_same(library: Any, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     prompt = Tokens(torch.ones(20, 1, dtype=torch.long), torch.zeros(20, 1, dtype=torch.long))
