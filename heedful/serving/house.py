@@ -194,7 +194,8 @@ class House:
                 f"model: several models {use}: {names}; name one" if able else f"no model here {use}", param="model"
             )
         if name not in self.models:
-            raise missing(f"model: {name!r} is not served here; those that {use}: {names}", param="model")
+            message = f"model: {name!r} is not served here; those that {use}: {names}"
+            raise missing(message, param="model", code="model_not_found")
         if self.models[name] not in able:
             raise wrong(f"model: {name!r} is none that {use}; those that do: {names}", param="model")
         return self.models[name]

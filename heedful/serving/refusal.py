@@ -38,9 +38,9 @@ def wrong(message: str, *, param: str | None = None) -> Refusal:
     return Refusal(400, message, param=param)
 
 
-def missing(message: str, *, param: str | None = None) -> Refusal:
+def missing(message: str, *, param: str | None = None, code: str = "not_found") -> Refusal:
     """Something is asked for that is not here."""
-    return Refusal(404, message, code="not_found", param=param)
+    return Refusal(404, message, code=code, param=param)
 
 
 def full() -> Refusal:
