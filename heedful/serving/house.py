@@ -10,7 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar, final
 
+from heedful.serving.door import Door
 from heedful.serving.languages import Languages
+from heedful.serving.logs import note
+from heedful.serving.meters import Meters
 from heedful.serving.refusal import closed, full, late, missing, wrong
 from heedful.serving.settings import Settings
 
@@ -141,6 +144,7 @@ class Model(Generic[Kind]):
 
         @contextmanager
         def taken() -> Iterator[None]:
+            note(model=self.name)
             if self._count >= self._limits.queue:
                 raise full()
             self._count += 1
@@ -161,6 +165,11 @@ class House:
         models: by their names, in the order in which they were given.
         indices: of passages, likewise.
         state: of the whole.
+        door: lets requests in.
+        meters: of what is done.
+
+    Raises:
+        RecipeError: there are to be keys, and their file cannot be read.
     """
 
     def __init__(self, settings: Settings, models: Mapping[str, Model[Any]], indices: Mapping[str, Any]) -> None:
@@ -168,6 +177,8 @@ class House:
         self.models = dict(models)
         self.indices = dict(indices)
         self.state: str = "loading"
+        self.door = Door(settings)
+        self.meters = Meters(self.models)
 
     def of(self, kind: type[Kind]) -> list[Model[Kind]]:
         """The models of a kind."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heedful.errors import HeedfulError
 
 
-class Refusal(HeedfulError):
+class Refusal(HeedfulError):  # noqa: N818 - a decision, no failure
     """A request that gets no answer; the message says what would.
 
     Args:
@@ -61,3 +61,35 @@ def closed(why: str) -> Refusal:
 def failed(request_id: str) -> Refusal:
     """Something here went wrong, which the log tells by the number of the request."""
     return Refusal(500, f"the server failed; its log tells more of request {request_id}", code="internal_error")
+
+
+def barred(*, missing: bool) -> Refusal:
+    """A key is asked for; 401 is what routes of other protocols turn into what their clients expect."""
+    what = "this server asks for an API key" if missing else "this API key is not known here"
+    return Refusal(
+        401, f"{what}; send one as Authorization: Bearer KEY, X-Api-Key: KEY or ?api_key=KEY", code="invalid_api_key"
+    )
+
+
+def hurried(seconds: int) -> Refusal:
+    """Somebody asks too often."""
+    message = f"too many requests a minute; ask again in {seconds} second{'s' * (seconds > 1)}"
+    return Refusal(429, message, code="rate_limit_exceeded", retry_after=seconds)
+
+
+def large(most: int) -> Refusal:
+    """A request has more bytes than are read."""
+    return Refusal(413, f"the request has more than {most:,} bytes; send less at a time", code="too_large")
+
+
+def misdirected(host: str) -> Refusal:
+    """A server is asked for that this one is not, as pages do that let a name of theirs stand for our address."""
+    return Refusal(
+        421, f"Host: {host[:100]!r} is no name of this server; its owner may add it to access.hosts", code="misdirected"
+    )
+
+
+def foreign(origin: str) -> Refusal:
+    """A page of another site asks from within a browser."""
+    message = f"Origin: {origin[:100]!r} may not ask here; the server's owner may add it to access.origins"
+    return Refusal(403, message, code="foreign_origin")

@@ -1,0 +1,138 @@
+"""API keys: a file tells which there are, by their names and hashes, and never the keys themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, final
+
+from heedful.errors import RecipeError
+
+_PREFIX: Final = "heedful-"
+"""What programs that look for lost secrets know a key by."""
+_LINE: Final = re.compile(r"sha256:([0-9a-f]{64})[ \t]+([^\s#]+)")
+_NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+_log: Final = logging.getLogger("heedful.serving")
+
+
+def new_key() -> str:
+    """A key that nobody guesses: 256 random bits, so that a plain hash of it tells nothing."""
+    return _PREFIX + secrets.token_urlsafe(32)
+
+
+def line_of(name: str, key: str) -> str:
+    """What a file of keys says of a key.
+
+    Raises:
+        RecipeError: there are no such names.
+    """
+    if not _NAME.fullmatch(name):
+        raise RecipeError(f"--new-key: {name!r} is no name of a key; take up to 64 letters, digits, '.', '_', '@', '-'")
+    return f"sha256:{_digest(key).hex()} {name}\n"
+
+
+def add_key(path: Path, name: str | None) -> tuple[str, str]:
+    """Adds a new key to a file, which only its owner may read where this makes it; the key's name, and the key.
+
+    Args:
+        path: of the file.
+        name: of the key; a number unless given.
+
+    Raises:
+        RecipeError: the file cannot be written, or has a key of this name.
+    """
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    names = set(_parsed(before, path).values())
+    name = name or next(each for number in range(1, len(names) + 2) if (each := f"key-{number}") not in names)
+    if name in names:
+        raise RecipeError(f"{path}: has a key {name!r}; choose another name, or take its line away first")
+    key = new_key()
+    line = line_of(name, key)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "a", encoding="utf-8") as file:
+            file.write(("" if before.endswith("\n") or not before else "\n") + line)
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be written ({error.strerror}); choose another --access.keys") from None
+    return name, key
+
+
+@final
+class Keys:
+    """The keys of a file, which is read again when it changes.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        RecipeError: it cannot be read, or holds no key.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = _stamp(path)
+        self._names = _read(path)
+        if not self._names:
+            raise RecipeError(f"{path}: holds no key; add one with: heedful serve --access.keys {path} --new-key NAME")
+
+    def name_of(self, key: str) -> str | None:
+        """Of a key; None where it is none. It takes as long for any key."""
+        self._renew()
+        given = _digest(key)
+        found = None
+        for known, name in self._names.items():
+            if hmac.compare_digest(known, given):
+                found = name
+        return found
+
+    def _renew(self) -> None:
+        """A file that cannot be read, as while somebody writes it, leaves the keys as they were, and nobody else in."""
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._names = _read(self._path)
+        except RecipeError as error:
+            _log.error("%s; until then the keys that were read last are those that count", error)
+
+
+def _read(path: Path) -> Mapping[bytes, str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be read ({error.strerror}); give the path of a file of keys") from None
+    except UnicodeDecodeError:
+        raise RecipeError(f"{path}: is no text; give the path of a file of keys") from None
+    return _parsed(text, path)
+
+
+def _parsed(text: str, path: Path) -> Mapping[bytes, str]:
+    found: dict[bytes, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        plain = line.partition("#")[0].strip()
+        if not plain:
+            continue
+        match = _LINE.fullmatch(plain)
+        if match is None:  # the line may be a key that somebody wrote down here, so it is not told
+            raise RecipeError(f"{path}:{number}: is no `sha256:HASH NAME`; write it with heedful serve --new-key")
+        found[bytes.fromhex(match[1])] = match[2]
+    return found
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
