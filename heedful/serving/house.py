@@ -3,62 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar, final
 
 from heedful.serving.door import Door
+from heedful.serving.gathering import Gathering
 from heedful.serving.languages import Languages
 from heedful.serving.logs import note
 from heedful.serving.meters import Meters
-from heedful.serving.refusal import closed, full, late, missing, wrong
+from heedful.serving.refusal import closed, full, missing, wrong
 from heedful.serving.settings import Settings
+from heedful.serving.term import Gone, Term
+from heedful.tasks.finding import in_company
 
 T = TypeVar("T")
 Event = TypeVar("Event")
 Kind = TypeVar("Kind")
 
 _END: Final = object()
-
-
-class Gone(Exception):  # noqa: N818 - nothing failed
-    """Nobody waits for the answer any more: raised in the thread that works for a request."""
-
-
-@final
-@dataclass(frozen=True)
-class Term:
-    """How long somebody waits for an answer, and whether still.
-
-    Attributes:
-        seconds: that were granted.
-        at: when they end, by `time.monotonic`.
-        left: set when whoever asked has left.
-    """
-
-    seconds: float
-    at: float
-    left: threading.Event = field(default_factory=threading.Event)
-
-    @classmethod
-    def of(cls, seconds: float) -> Term:
-        """So long from now."""
-        return cls(seconds, time.monotonic() + seconds)
-
-    @property
-    def over(self) -> bool:
-        """Whether the work may stop: `Until` of a search."""
-        return self.left.is_set() or time.monotonic() >= self.at
-
-    def check(self) -> None:
-        """Raises where it is over."""
-        if self.left.is_set():
-            raise Gone
-        if time.monotonic() >= self.at:
-            raise late(self.seconds)
 
 
 @final
@@ -87,6 +51,7 @@ class Model(Generic[Kind]):
         self._limits = settings.limits
         self._count = 0
         self._threads = ThreadPoolExecutor(settings.limits.queue, thread_name_prefix=f"heedful {name}")
+        self.gathering = Gathering(rows=settings.limits.rows)
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
@@ -125,6 +90,9 @@ class Model(Generic[Kind]):
 
         with self._place():
             working = loop.run_in_executor(self._threads, self._within(term, whole))
+            working.add_done_callback(
+                lambda done: done.cancelled() or done.exception()
+            )  # whoever left asks for nothing
             try:
                 while (event := await said.get()) is not _END:
                     yield event
@@ -135,7 +103,8 @@ class Model(Generic[Kind]):
     def _within(self, term: Term, work: Callable[[], T]) -> Callable[[], T]:
         def run() -> T:
             term.check()
-            return work()
+            with in_company(self.gathering.company(term)):
+                return work()
 
         return run
 
@@ -215,3 +184,6 @@ class House:
         """`Refusal` while models are loaded, and when the server is about to end."""
         if self.state != "ready":
             raise closed(self.state)
+
+
+__all__ = ["Gone", "House", "Model", "Term"]

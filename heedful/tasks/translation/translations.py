@@ -183,6 +183,15 @@ class Alignment:
         """What says best which tokens belong together: the attention that was taught to, otherwise the last one."""
         return list(self.weights.values())[-1] if self.guided is None else self.guided
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """As JSON has it: what is most telling."""
+        return {
+            "source": list(self.source_tokens),
+            "target": list(self.target_tokens),
+            "weights": [[round(float(weight), 4) for weight in row] for row in self.telling],
+        }
+
 
 def link_words(weights: Float[np.ndarray, "T S"], *, source_words: Sequence[int], target_words: Sequence[int]) -> Links:
     """Each target word with the source word that it looked at most (Luong et al. 2015, section 4.4: the argmax).
@@ -309,12 +318,7 @@ class TranslationLines(Lines[Sentence, tuple[int, Translation]]):
         if translation.parts:
             record["parts"] = list(map(self._record, translation.parts))
         elif self.align and translation.source_tokens:
-            alignment = self.translator.align(translation.asked, translation.candidates[0])
-            record["alignment"] = {
-                "source": list(alignment.source_tokens),
-                "target": list(alignment.target_tokens),
-                "weights": [[round(float(weight), 4) for weight in row] for row in alignment.telling],
-            }
+            record["alignment"] = self.translator.align(translation.asked, translation.candidates[0]).record
         return record
 
     def text(self, answer: tuple[int, Translation]) -> str:

@@ -1,0 +1,394 @@
+"""What requests ask of one model at the same time, answered together.
+
+One thread computes. What is asked waits in its queue: examples that are searched for join a search that runs, at any
+step, and leave it when they are done, when their term is over, or when nobody waits for them; all others are answered
+in batches of like lengths with those that are asked alike.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, final
+
+import numpy as np
+import torch
+
+from heedful.data.bucketing import plan_by_length
+from heedful.generation import Hypothesis
+from heedful.generation.running import Left, Running
+from heedful.generation.start import Request
+from heedful.models.interface import Engine, State
+from heedful.serving.refusal import Refusal
+from heedful.serving.term import Gone, Term
+from heedful.tasks.finding import Finder, Questions, width_of
+
+_LONGEST_SLEEP: Final = 0.5
+"""Seconds after which a thread that waits looks whether its term is over, though nothing was said."""
+_WIDE: Final = 8
+"""Rows of a sentence from which on fewer sentences are searched for at one time."""
+
+
+@final
+class Waiting:
+    """One caller's questions, on their way to be answers.
+
+    Args:
+        questions: of the caller.
+        term: how long it waits.
+        ended: told when there is an answer to all, or none will come.
+    """
+
+    def __init__(self, questions: Questions[Any, Any], term: Term, *, ended: Callable[[], None] = lambda: None) -> None:
+        self.questions = questions
+        self.term = term
+        self.done = threading.Event()
+        self._found: dict[int, Any] = {}
+        self._error: BaseException | None = None
+        self._ended = ended
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is to be done for it any more."""
+        return self.done.is_set() or self.term.over
+
+    def answers(self) -> list[Any]:
+        """When all is done; raises what went wrong."""
+        if self._error is not None:
+            raise self._error
+        return [self._found[place] for place in range(len(self.questions.examples))]
+
+    def answered(self, place: int, answer: Any) -> None:
+        """One of the examples is answered."""
+        self._found[place] = answer
+        if len(self._found) == len(self.questions.examples) and not self.done.is_set():
+            self.done.set()
+            self._ended()
+
+    def failed(self, error: BaseException) -> None:
+        """No answer will come; nothing changes where there is one already."""
+        if not self.done.is_set():
+            self._error = error
+            self.done.set()
+            self._ended()
+
+    def end(self) -> None:
+        """Its term is over."""
+        try:
+            self.term.check()
+        except (Gone, Refusal) as error:
+            self.failed(error)
+
+    def hear(self, place: int, ids: Sequence[int]) -> None:
+        """More of a text."""
+        if self.questions.heard is not None:
+            try:
+                self.questions.heard(place, ids)
+            except Exception as error:  # whoever listens may break, and others go on
+                self.failed(error)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """An example: the caller that asks, and its number there."""
+
+    waiting: Waiting
+    place: int
+
+    @property
+    def example(self) -> Any:
+        return self.waiting.questions.examples[self.place]
+
+    @property
+    def size(self) -> int:
+        return self.waiting.questions.size(self.example)
+
+
+@final
+class _Caller:
+    """What is left to be begun of a caller's questions; `lane` is that which they may join, if there is one."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        self.waiting = waiting
+        self.places = deque(_Place(waiting, place) for place in range(len(waiting.questions.examples)))
+        self.lane = lane_of(waiting.questions.say)
+
+
+@final
+@dataclass
+class _Lane:
+    """A search that runs, and whose its sentences are, by their tickets."""
+
+    engine: Engine[Any]
+    running: Running
+    places: dict[int, _Place] = field(default_factory=dict)
+
+    def leave(self, left: Sequence[Left]) -> None:
+        """Sentences that have ended."""
+        for each in left:
+            place = self.places.pop(each.ticket, None)
+            if place is None:
+                continue
+            if each.error is not None:
+                place.waiting.failed(each.error)
+            else:
+                place.waiting.answered(place.place, list(each.hypotheses))
+
+    def tell(self) -> None:
+        """Has callers hear what stands there so far."""
+        listening = [ticket for ticket, place in self.places.items() if place.waiting.questions.heard is not None]
+        for ticket, ids in self.running.newest(listening).items():
+            place = self.places[ticket]
+            place.waiting.hear(place.place, ids)
+
+
+@final
+class Gathering:
+    """Answers what several threads ask of one model.
+
+    Args:
+        rows: texts that are searched for at one time, at most.
+        worked: told of each step or batch how many texts it had.
+    """
+
+    def __init__(self, *, rows: int, worked: Callable[[int], None] = lambda _: None) -> None:
+        self._rows = rows
+        self.worked = worked
+        self._coming: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self._callers: deque[_Caller] = deque()
+        self._lanes: dict[tuple[int, int], _Lane] = {}
+        self._thread = threading.Thread(target=self._work, name="heedful model", daemon=True)
+        self._thread.start()
+
+    def company(self, term: Term) -> Companion:
+        """What a thread asks, which waits until a term is over."""
+        return Companion(self, term)
+
+    def submit(self, waiting: Waiting) -> None:
+        """Has questions answered."""
+        self._coming.put(waiting)
+
+    def close(self) -> None:
+        """Ends the thread; what waits fails."""
+        self._coming.put(None)
+        self._thread.join(timeout=10)
+
+    def _work(self) -> None:
+        with torch.inference_mode():
+            while self._taken():
+                try:
+                    self._forget()
+                    self._admit()
+                    self._step()
+                    self._batch()
+                except Exception as error:  # whoever waits is told, and the next are answered
+                    self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        for waiting in self._all():
+            waiting.failed(error)
+        self._callers.clear()
+        self._lanes.clear()
+
+    def _taken(self) -> bool:
+        """Takes in what has come, waiting for it where there is nothing to do; False when all is to end."""
+        idle = not self._callers and not self._lanes
+        while idle or not self._coming.empty():
+            waiting = self._coming.get()
+            if waiting is None:
+                self._fail(Gone())
+                return False
+            idle = False
+            self._callers.append(_Caller(waiting))
+        return True
+
+    def _all(self) -> Iterator[Waiting]:
+        yield from (caller.waiting for caller in self._callers)
+        yield from (place.waiting for lane in self._lanes.values() for place in lane.places.values())
+
+    def _forget(self) -> None:
+        """Whoever waits no longer frees its places."""
+        for waiting in self._all():
+            if waiting.term.over:
+                waiting.end()
+        self._callers = deque(caller for caller in self._callers if caller.places and not caller.waiting.over)
+        for lane in self._lanes.values():
+            gone = [ticket for ticket, place in lane.places.items() if place.waiting.over]
+            for ticket in gone:
+                del lane.places[ticket]
+            lane.running.drop(gone)
+        self._lanes = {key: lane for key, lane in self._lanes.items() if lane.places}
+
+    def _admit(self) -> None:
+        """Lets examples join the searches that run, one of each caller in turn, while there is room."""
+        free: dict[tuple[int, int], int] = {}
+        groups: dict[Finder[Any], list[_Place]] = {}
+        growing = deque(caller for caller in self._callers if caller.lane is not None)
+        while growing:
+            caller = growing.popleft()
+            finder, lane = caller.waiting.questions.say, caller.lane
+            assert isinstance(finder, Finder) and lane is not None
+            if not free.setdefault(lane, self._room(lane)):
+                continue
+            free[lane] -= 1
+            groups.setdefault(finder, []).append(caller.places.popleft())
+            if caller.places:
+                growing.append(caller)
+        for finder, places in groups.items():
+            for part in _planned(places):
+                _apart(part, partial(self._begin, finder))
+
+    def _room(self, lane: tuple[int, int]) -> int:
+        """Sentences that a search has room for; wide beams are fewer."""
+        most = max(1, min(self._rows, _WIDE * self._rows // lane[1]))
+        return most - (len(self._lanes[lane].places) if lane in self._lanes else 0)
+
+    def _begin(self, finder: Finder[Any], places: Sequence[_Place]) -> None:
+        """Has examples join a search, or answers them at once where they need one of their own."""
+        search = finder.growable
+        assert search is not None
+        state, request = finder.begun([place.example for place in places])
+        if request.terms is not None:
+            _answer(places, _searched(finder, state, request, places))
+            return
+        key = lane_of(finder)
+        assert key is not None
+        if key not in self._lanes:
+            self._lanes[key] = _Lane(finder.engine, Running(finder.engine.step, width=key[1]))
+        lane = self._lanes[key]
+        tickets, left = lane.running.admit(state, request, search)
+        lane.places.update(zip(tickets, places, strict=True))
+        lane.leave(left)
+        lane.tell()
+
+    def _step(self) -> None:
+        """One token of every sentence of every search that runs."""
+        for key, lane in [*self._lanes.items()]:
+            self.worked(len(lane.places))
+            try:
+                lane.leave(lane.running.advance())
+            except Exception as error:  # a state that broke is nobody's any more
+                for place in lane.places.values():
+                    place.waiting.failed(error)
+                del self._lanes[key]
+                continue
+            lane.tell()
+
+    def _batch(self) -> None:
+        """One batch of like lengths of what was asked first, with all that is asked alike."""
+        first = next((caller for caller in self._callers if caller.lane is None and caller.places), None)
+        if first is None:
+            return
+        questions = first.waiting.questions
+        alike = [caller for caller in self._callers if caller.waiting.questions.say == questions.say]
+        places = [place for caller in alike for place in caller.places]
+        batch = next(part for part in _planned(places) if first.places[0] in part)
+        taken = set(map(id, batch))
+        for caller in alike:
+            caller.places = deque(place for place in caller.places if id(place) not in taken)
+        self.worked(len(batch))
+        _apart(batch, lambda own: _answer(own, _said(questions.say, own)))
+
+
+@final
+class Companion:
+    """What one thread asks of a gathering.
+
+    Args:
+        gathering: that answers.
+        term: how long the thread waits.
+    """
+
+    def __init__(self, gathering: Gathering, term: Term) -> None:
+        self._gathering = gathering
+        self._term = term
+
+    def answers(self, questions: Questions[Any, Any]) -> list[Any]:
+        """To the examples, in their order.
+
+        Raises:
+            Refusal: the term ended.
+            Gone: whoever asked has left.
+        """
+        if not questions.examples:
+            return []
+        waiting = Waiting(questions, self._term)
+        self._gathering.submit(waiting)
+        while not waiting.done.wait(_LONGEST_SLEEP):
+            self._term.check()
+        return waiting.answers()
+
+    def grown(self, finder: Finder[Any], example: Any) -> Iterator[Sequence[int] | Hypothesis]:
+        """See `heedful.tasks.finding.grown`."""
+        said: queue.SimpleQueue[Sequence[int] | None] = queue.SimpleQueue()
+        questions = Questions[Any, Any]([example], finder, lambda _: 1, 1, 1, lambda _, ids: said.put(list(ids)))
+        waiting = Waiting(questions, self._term, ended=lambda: said.put(None))
+        self._gathering.submit(waiting)
+        try:
+            while True:
+                try:
+                    ids = said.get(timeout=_LONGEST_SLEEP)
+                except queue.Empty:
+                    self._term.check()
+                    continue
+                if ids is None:
+                    break
+                yield ids
+        finally:
+            waiting.failed(Gone())  # whoever closes the stream waits no longer; nothing, where all has come
+        yield waiting.answers()[0][0]
+
+
+def lane_of(say: Any) -> tuple[int, int] | None:
+    """Which search that runs examples may join: that of their engine with as many rows; None where there is none."""
+    search = say.growable if isinstance(say, Finder) else None
+    return None if search is None else (id(say.engine), width_of(search))
+
+
+def _planned(places: Sequence[_Place]) -> list[list[_Place]]:
+    """Batches of like lengths, by the bounds of the first caller."""
+    questions = places[0].waiting.questions
+    lengths = np.array([place.size for place in places], dtype=np.int64)
+    plan = plan_by_length(lengths, tokens=questions.tokens, rows=questions.rows)
+    return [[places[at] for at in batch.tolist()] for batch in plan]
+
+
+def _apart(places: Sequence[_Place], answer: Callable[[Sequence[_Place]], None]) -> None:
+    """Answers examples together; where that fails, each caller's by themselves, so that one's fault is its own."""
+    try:
+        answer(places)
+        return
+    except Exception as error:
+        callers = {id(place.waiting): place.waiting for place in places}
+        if len(callers) == 1:
+            places[0].waiting.failed(error)
+            return
+    for caller in callers.values():
+        own = [place for place in places if place.waiting is caller]
+        try:
+            answer(own)
+        except Exception as error:  # whatever it is, this caller is told, and others go on
+            caller.failed(error)
+
+
+def _said(say: Callable[[list[Any]], Any], places: Sequence[_Place]) -> Sequence[Any]:
+    examples = [place.example for place in places]
+    if isinstance(say, Finder):
+        return _searched(say, *say.begun(examples), places)
+    return list(say(examples))
+
+
+def _searched(finder: Finder[Any], state: State, request: Request, places: Sequence[_Place]) -> Sequence[Any]:
+    """By a search of their own, which ends when nobody waits for it."""
+    request = replace(request, until=lambda: all(place.waiting.over for place in places))
+    return finder.search.answer(finder.engine.step, state, request).hypotheses
+
+
+def _answer(places: Sequence[_Place], answers: Sequence[Any]) -> None:
+    for place, answer in zip(places, answers, strict=True):
+        place.waiting.answered(place.place, answer)

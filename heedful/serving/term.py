@@ -1,0 +1,47 @@
+"""How long somebody waits for an answer, and whether anybody still does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import final
+
+from heedful.serving.refusal import late
+
+
+class Gone(Exception):  # noqa: N818 - nothing failed
+    """Nobody waits for the answer any more: raised in the thread that works for a request."""
+
+
+@final
+@dataclass(frozen=True)
+class Term:
+    """How long somebody waits for an answer, and whether still.
+
+    Attributes:
+        seconds: that were granted.
+        at: when they end, by `time.monotonic`.
+        left: set when whoever asked has left.
+    """
+
+    seconds: float
+    at: float
+    left: threading.Event = field(default_factory=threading.Event)
+
+    @classmethod
+    def of(cls, seconds: float) -> Term:
+        """So long from now."""
+        return cls(seconds, time.monotonic() + seconds)
+
+    @property
+    def over(self) -> bool:
+        """Whether the work may stop: `Until` of a search."""
+        return self.left.is_set() or time.monotonic() >= self.at
+
+    def check(self) -> None:
+        """Raises where it is over."""
+        if self.left.is_set():
+            raise Gone
+        if time.monotonic() >= self.at:
+            raise late(self.seconds)

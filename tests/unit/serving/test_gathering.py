@@ -1,0 +1,312 @@
+"""What many ask of one model at the same time: answers as if each were alone, and nobody harmed by another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import heedful
+from heedful.generation import Multinomial, Wu
+from heedful.generation.search import Beam, Greedy, Sampling, Search
+from heedful.generation.start import Request
+from heedful.models.interface import State
+from heedful.serving.gathering import Gathering
+from heedful.serving.refusal import Refusal
+from heedful.serving.term import Gone, Term
+from heedful.tasks.faces import in_batches
+from heedful.tasks.finding import Finder, grown, in_company
+from heedful.values import Tokens
+
+EOS, VOCABULARY = 1, 11
+
+
+@pytest.fixture(autouse=True)
+def _shapes(unchecked: None) -> None:
+    """Threads call what is checked where it has its units."""
+
+
+@dataclass(eq=False)
+class Gated:
+    """An engine whose steps wait for a gate, and that tells how many rows each had."""
+
+    gate: threading.Event = field(default_factory=threading.Event)
+    rows: list[int] = field(default_factory=list)
+    broken: set[int] = field(default_factory=set)
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    ends: bool = True
+
+    def begin(self, source: Sequence[int]) -> Tensor:
+        if self.broken & set(source):
+            raise ValueError(f"cannot read {sorted(self.broken & set(source))}")
+        return torch.tensor(list(source))
+
+    def step(self, tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
+        self.gate.wait(20)
+        self.rows.append(len(tokens.ids))
+        logits = []
+        for ids, positions in zip(tokens.ids.unbind(1), tokens.positions.unbind(1), strict=True):
+            state = torch.where(positions >= 0, (state * 31 + ids * 7 + 3) % 997, state)
+            each = ((state.unsqueeze(1) * (1 + torch.arange(VOCABULARY)) * 0.37).sin() * 3).double()
+            each[:, EOS] -= 0 if self.ends else 99
+            logits.append(each)
+        return torch.stack(logits, 1), state
+
+
+@dataclass(frozen=True)
+class Numbers(Finder[int]):
+    """Texts of numbers."""
+
+    limit: int = 12
+
+    def begun(self, batch: list[int]) -> tuple[State, Request]:
+        first = torch.zeros(len(batch), 1, dtype=torch.long)
+        streams = torch.tensor(batch)
+        return self.engine.begin(batch), Request(Tokens(first, first), self.limit, streams=streams)
+
+
+@pytest.fixture
+def gathering() -> Iterator[Gathering]:
+    made = Gathering(rows=16)
+    yield made
+    made.close()
+
+
+def texts(finder: Finder[int], numbers: Sequence[int], **given: Any) -> list[tuple[int, ...]]:
+    found = in_batches(numbers, finder, size=lambda _: 1, tokens=64, rows=8, **given)
+    return [hypotheses[0].ids for hypotheses in found]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.002)
+
+
+SEARCHES: list[Search] = [
+    Greedy(EOS),
+    Sampling(EOS, Multinomial(seed=4)),
+    Beam(EOS, 3, Wu(0.6), 2),
+    Sampling(EOS, Multinomial(0.8, seed=5), 2),
+]
+
+
+def test_everybody_gets_what_he_gets_alone(gathering: Gathering) -> None:
+    engine = Gated()
+    engine.gate.set()
+    dice = torch.Generator().manual_seed(1)
+    asked = [
+        (Numbers(engine, SEARCHES[at % 4]), torch.randint(0, 900, (1 + at % 5,), generator=dice).tolist())
+        for at in range(60)
+    ]
+    expected = [texts(*each) for each in asked]
+    engine.rows.clear()
+
+    def ask(each: tuple[Numbers, list[int]]) -> list[tuple[int, ...]]:
+        with in_company(gathering.company(Term.of(60))):
+            return texts(*each)
+
+    with ThreadPoolExecutor(30) as threads:
+        assert list(threads.map(ask, asked)) == expected
+    assert max(engine.rows) > 4, "some were read together"
+
+
+def test_who_comes_later_joins_what_runs(gathering: Gathering) -> None:
+    engine = Gated(ends=False)
+    finder = Numbers(engine, Greedy(EOS), limit=30)
+
+    def ask(number: int) -> list[tuple[int, ...]]:
+        with in_company(gathering.company(Term.of(60))):
+            return texts(finder, [number])
+
+    steps = 0
+
+    def slowly() -> None:
+        nonlocal steps
+        while len(engine.rows) <= steps:
+            engine.gate.set()
+            time.sleep(0.0005)
+        engine.gate.clear()
+        steps = len(engine.rows)
+
+    with ThreadPoolExecutor(4) as threads:
+        first = threads.submit(ask, 5)
+        until(lambda: len(gathering._callers) > 0 or len(gathering._lanes) > 0)
+        slowly()
+        later = [threads.submit(ask, number) for number in (6, 7, 8)]
+        until(lambda: gathering._coming.qsize() == 3 or len(gathering._callers) > 0)
+        engine.gate.set()
+        found = [first.result(20), *(each.result(20) for each in later)]
+    assert max(engine.rows) == 4, engine.rows
+    assert found == [texts(finder, [number]) for number in (5, 6, 7, 8)]
+
+
+def test_a_term_that_ends_stops_the_work_and_frees_the_place(gathering: Gathering) -> None:
+    engine = Gated(ends=False)
+    engine.gate.set()
+    endless = Numbers(engine, Greedy(EOS), limit=10**6)
+    with in_company(gathering.company(Term.of(0.2))), pytest.raises(Refusal) as refused:
+        texts(endless, [1, 2])
+    assert refused.value.status == 504
+    until(lambda: not gathering._lanes or not any(lane.places for lane in gathering._lanes.values()))
+    count = len(engine.rows)
+    time.sleep(0.05)
+    assert len(engine.rows) <= count + 1
+
+
+def test_who_leaves_stops_his_own_work_alone(gathering: Gathering) -> None:
+    engine = Gated(ends=False)
+    engine.gate.set()
+    term, endless = Term.of(60), Numbers(engine, Greedy(EOS), limit=10**6)
+
+    def left() -> None:
+        with in_company(gathering.company(term)), pytest.raises(Gone):
+            texts(endless, [1])
+
+    with ThreadPoolExecutor(2) as threads:
+        gone = threads.submit(left)
+        until(lambda: len(engine.rows) > 3)
+        short = Numbers(engine, Greedy(EOS), limit=9)
+        with in_company(gathering.company(Term.of(60))):
+            found = texts(short, [3])
+        assert max(engine.rows) == 2
+        term.left.set()
+        gone.result(20)
+    assert found == texts(short, [3])
+
+
+def test_what_fails_fails_for_whoever_asked_it(gathering: Gathering) -> None:
+    engine = Gated(broken={13})
+    finder, outcomes = Numbers(engine, Greedy(EOS)), {}
+
+    def ask(number: int) -> None:
+        with in_company(gathering.company(Term.of(60))):
+            try:
+                outcomes[number] = texts(finder, [number])
+            except ValueError as error:
+                outcomes[number] = str(error)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(ask, [0]) if engine.gate.set() else [])
+        list(threads.map(ask, [11, 12, 13, 14]))
+    assert outcomes.pop(13) == "cannot read [13]"
+    assert outcomes == {number: texts(finder, [number]) for number in (11, 12, 14)}
+
+
+def test_a_step_that_fails_ends_those_in_it_and_no_others(gathering: Gathering) -> None:
+    engine = Gated()
+    engine.gate.set()
+    step, failing = engine.step, True
+
+    def fails(tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
+        if failing and len(engine.rows) > 2:
+            raise RuntimeError("out of memory")
+        return step(tokens, state)
+
+    engine.step = fails  # type: ignore[method-assign]
+    finder = Numbers(engine, Greedy(EOS), limit=8)
+    with in_company(gathering.company(Term.of(60))), pytest.raises(RuntimeError, match="out of memory"):
+        texts(Numbers(engine, Greedy(EOS), limit=500), list(range(12)))
+    failing = False
+    with in_company(gathering.company(Term.of(60))):
+        assert texts(finder, [4]) == texts(finder, [4])
+
+
+def test_texts_are_heard_while_they_grow(gathering: Gathering) -> None:
+    engine = Gated()
+    engine.gate.set()
+    heard: list[tuple[int, list[int]]] = []
+    finder = Numbers(engine, Greedy(EOS))
+    with in_company(gathering.company(Term.of(60))):
+        found = texts(finder, [70, 71], heard=lambda place, ids: heard.append((place, list(ids))))
+    alone: list[tuple[int, list[int]]] = []
+    assert texts(finder, [70, 71], heard=lambda place, ids: alone.append((place, list(ids)))) == found
+    assert sorted(heard) == sorted(alone)
+    assert all(list(found[place][: len(ids)]) == ids for place, ids in heard)
+
+
+def test_a_stream_that_is_closed_frees_its_place(gathering: Gathering) -> None:
+    engine = Gated(ends=False)
+    engine.gate.set()
+    with in_company(gathering.company(Term.of(60))):
+        stream = grown(Numbers(engine, Greedy(EOS), limit=10**6), 3)
+        first, second = next(stream), next(stream)
+        assert list(second)[: len(list(first))] == list(first)
+        stream.close()
+    until(lambda: not gathering._lanes)
+
+
+def test_what_is_asked_alike_is_answered_in_one_batch(gathering: Gathering) -> None:
+    sizes, gate = [], threading.Event()
+
+    def say(batch: list[int]) -> list[int]:
+        gate.wait(20)
+        sizes.append(len(batch))
+        if 13 in batch:
+            raise ValueError("unlucky")
+        return [number * 2 for number in batch]
+
+    outcomes: dict[int, Any] = {}
+
+    def ask(number: int) -> None:
+        with in_company(gathering.company(Term.of(60))):
+            try:
+                outcomes[number] = in_batches([number, number + 1], say, size=lambda each: each, tokens=10**6)
+            except ValueError as error:
+                outcomes[number] = str(error)
+
+    with ThreadPoolExecutor(5) as threads:
+        waiting = [threads.submit(ask, 1)]
+        until(
+            lambda: gathering._thread.is_alive() and not gathering._callers[0].places if gathering._callers else False
+        )
+        waiting += [threads.submit(ask, number) for number in (20, 30, 12)]
+        until(lambda: gathering._coming.qsize() == 3)
+        gate.set()
+        for each in waiting:
+            each.result(20)
+    assert outcomes == {1: [2, 4], 20: [40, 42], 30: [60, 62], 12: "unlucky"}
+    assert sizes[:2] == [2, 6], "those that waited together, and then each by itself, since one failed"
+
+
+def test_many_short_questions_do_not_wait_for_a_long_one(gathering: Gathering) -> None:
+    """Who asks for many texts shares the rows with who asks for one."""
+    engine = Gated(ends=False)
+    finder, order = Numbers(engine, Greedy(EOS), limit=6), []
+
+    def ask(name: str, numbers: list[int]) -> None:
+        with in_company(gathering.company(Term.of(60))):
+            texts(finder, numbers)
+        order.append(name)
+
+    with ThreadPoolExecutor(2) as threads:
+        waiting = [threads.submit(ask, "many", list(range(100)))]
+        until(lambda: len(gathering._lanes) > 0 or len(gathering._callers) > 0)
+        waiting.append(threads.submit(ask, "one", [500]))
+        until(lambda: gathering._coming.qsize() == 1 or len(gathering._callers) > 1)
+        engine.gate.set()
+        for each in waiting:
+            each.result(20)
+    assert order == ["one", "many"]
+
+
+def test_a_translator_answers_many_as_it_answers_one(trained: Path, gathering: Gathering) -> None:
+    translator = heedful.load(trained, kind=heedful.Translator, device="cpu")
+    sentences = [" ".join("0123456789"[(at * 7 + k) % 10] for k in range(1 + at % 6)) for at in range(40)]
+    expected = [each.text for each in translator.translate(sentences)]
+
+    def ask(sentence: str) -> str:
+        with in_company(gathering.company(Term.of(60))):
+            return translator.translate([sentence])[0].text
+
+    with ThreadPoolExecutor(20) as threads:
+        assert list(threads.map(ask, sentences)) == expected
