@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route as Path
 
+from heedful.serving.guard import Guard
 from heedful.serving.house import House
 from heedful.serving.routes import Route
 
@@ -33,17 +34,23 @@ def routes_of(house: House) -> Sequence[Route]:
     return tuple(found())
 
 
-def application(house: House) -> Any:
+def application(house: House) -> Guard:
     """An ASGI application that serves a house; loading and draining are its owner's."""
-    from heedful.serving.guard import Guard
+    guard = Guard(house)
+    lead(guard, house)
+    return guard
 
+
+def lead(guard: Guard, house: House) -> None:
+    """Leads who comes past the guard to all that may be asked of a house, whose models are there."""
+    routes = routes_of(house)
     by_path: dict[str, dict[str, Route]] = {}
-    for route in routes_of(house):
+    for route in routes:
         by_path.setdefault(route.path, {})[route.method] = route
     paths = [Path(path, _endpoint(house, methods), methods=[*methods]) for path, methods in by_path.items()]
     app = Starlette(routes=paths, exception_handlers={404: _unknown, 405: _method})
     app.router.redirect_slashes = False
-    return Guard(app, house)
+    guard.lead(app, routes)
 
 
 def _endpoint(house: House, methods: dict[str, Route]) -> Any:

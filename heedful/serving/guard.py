@@ -1,20 +1,184 @@
-"""What stands before every route: hosts, headers, sizes, and what every answer says to browsers."""
+"""What stands before every route: who may ask, how much, and what every answer says to browsers and to the log."""
 
 from __future__ import annotations
 
-from typing import Any, final
+import asyncio
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, final
+from urllib.parse import quote
 
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.routing import compile_path
+
+from heedful.serving.door import KEY, key_of
 from heedful.serving.house import House
+from heedful.serving.logs import Visit, tell, tell_failure, visiting
+from heedful.serving.origins import Origins
+from heedful.serving.refusal import Refusal, closed, failed, large, wrong
+from heedful.serving.routes import ID, Route, refused
+
+_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""Ids of requests that are taken over from whoever asks."""
+_LONGEST: Final = 200
+"""Characters of a path that are told."""
+_METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
+_POLICY: Final = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+_SAID: Final = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Frame-Options", "DENY"),
+)
+
+
+@final
+@dataclass(frozen=True)
+class Place:
+    """What may be asked at a path: the routes by their methods."""
+
+    routes: Mapping[str, Route]
+
+    def route(self, method: str) -> Route | None:
+        """That of a method; HEAD is GET without what it gives."""
+        return self.routes.get("GET" if method == "HEAD" else method)
+
+    @property
+    def any(self) -> Route:
+        """Whose words are spoken here."""
+        return next(iter(self.routes.values()))
 
 
 @final
 class Guard:
-    """An application behind its limits."""
+    """An application behind its limits; before it `leads` anywhere every request is told to come again.
 
-    def __init__(self, app: Any, house: House) -> None:
-        self._app = app
+    Whoever has no key gets nowhere but to routes that are free, whatever the path: it is not asked whether a path is
+    guarded, but whether it is free, of the same expressions that the application goes by.
+    """
+
+    def __init__(self, house: House) -> None:
         self._house = house
+        self._origins = Origins(house.settings)
+        self._app: Any = None
+        self._places: list[tuple[re.Pattern[str], Place]] = []
+
+    def lead(self, app: Any, routes: Sequence[Route]) -> None:
+        """From now on requests get to an application, which has these routes."""
+        places: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            places.setdefault(route.path, {})[route.method] = route
+        self._places = [(compile_path(path)[0], Place(methods)) for path, methods in places.items()]
+        self._app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """ASGI."""
-        await self._app(scope, receive, send)
+        """ASGI; of its protocols HTTP alone is spoken."""
+        assert scope["type"] == "http", scope["type"]
+        headers, place = Headers(scope=scope), self._place(scope["path"], scope["method"])
+        visit = Visit(_id(headers), scope["method"], quote(scope["path"])[:_LONGEST])
+        scope[ID] = visit.id
+
+        async def sending(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                visit.status = message["status"]
+                given = list(message.get("headers", ()))
+                message = {**message, "headers": [*given, *self._said(visit, headers, dict(given))]}
+            await send(message)
+
+        with visiting(visit):
+            try:
+                await self._answered(scope, receive, sending, headers=headers, place=place, visit=visit)
+            finally:
+                self._done(scope, place, visit)
+
+    async def _answered(
+        self, scope: Any, receive: Any, send: Any, *, headers: Headers, place: Place | None, visit: Visit
+    ) -> None:
+        def refuse(refusal: Refusal) -> Response:
+            return refused(refusal) if place is None else place.any.refused(refusal)
+
+        try:
+            route = None if place is None else place.route(scope["method"])
+            most = self._most(route, headers)
+            app = self._entered(scope, headers, route)
+            await app(scope, _counted(receive, most), send)
+        except Refusal as refusal:
+            await refuse(refusal)(scope, receive, send)
+        except asyncio.CancelledError:
+            if visit.status is None:  # no time is left for an answer
+                await refuse(closed("ending"))(scope, receive, send)
+            raise
+        except Exception:
+            tell_failure(visit.id)
+            if visit.status is not None:
+                raise  # which cuts an answer that has begun
+            await refuse(failed(visit.id))(scope, receive, send)
+
+    def _entered(self, scope: Any, headers: Headers, route: Route | None) -> Any:
+        """Where a request is answered, if it is; `Refusal` otherwise."""
+        self._origins.require_host(scope, headers)
+        if self._house.state != "ready":
+            raise closed(self._house.state)
+        permitted = self._origins.preflight(scope, headers)
+        if permitted is not None:
+            return Response(status_code=204, headers=permitted)
+        self._origins.require_page(scope, headers)
+        if route is None or not route.free:
+            key = key_of(headers, scope["query_string"])
+            held = key is None and self._house.door.locked and route is not None and route.reads is not None
+            if not held:  # of others the key may be in what they send, which `Route` reads
+                self._house.door.admit(scope, key)
+        return self._app
+
+    def _most(self, route: Route | None, headers: Headers) -> int:
+        """Bytes that a request may have; `Refusal` where it says that it has more."""
+        limits = self._house.settings.limits
+        most = max(limits.file, limits.body) if route is not None and route.files else limits.body
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
+            raise wrong("Content-Length: is no number of bytes")
+        if int(length) > most:
+            raise large(most)
+        return most
+
+    def _place(self, path: str, method: str) -> Place | None:
+        """The first that answers the method, as the application chooses, or the first."""
+        found = [place for pattern, place in self._places if pattern.match(path)]
+        return next((place for place in found if place.route(method)), found[0] if found else None)
+
+    def _said(self, visit: Visit, headers: Headers, given: Mapping[bytes, bytes]) -> Iterator[tuple[bytes, bytes]]:
+        said = [("X-Request-Id", visit.id), *_SAID, *self._origins.shared(headers)]
+        if b"content-security-policy" not in given:
+            said.append(("Content-Security-Policy", _POLICY))
+        if self._house.state == "ending":
+            said.append(("Connection", "close"))
+        yield from ((name.lower().encode(), value.encode("latin-1")) for name, value in said)
+
+    def _done(self, scope: Any, place: Place | None, visit: Visit) -> None:
+        visit.key = scope.get(KEY)
+        route = "other" if place is None else place.any.path
+        method = visit.method if visit.method in _METHODS else "other"
+        self._house.meters.answered(route, method=method, status=visit.status or 499, seconds=visit.seconds)
+        tell(visit)
+
+
+def _id(headers: Headers) -> str:
+    given = headers.get("x-request-id", "")
+    return given if _ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _counted(receive: Callable[[], Any], most: int) -> Callable[[], Any]:
+    """The parts of a request as they come; `Refusal` where they are too many."""
+    seen = 0
+
+    async def counted() -> Any:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > most:
+            raise large(most)
+        return message
+
+    return counted

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from heedful.errors import HeedfulError
+
+_FOLDERS: Final = re.compile(r"(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\](?:[\w.+@~-]+[/\\])+")
+"""Of complete paths, all but the last name."""
 
 
 class Refusal(HeedfulError):  # noqa: N818 - a decision, no failure
@@ -36,6 +42,11 @@ class Refusal(HeedfulError):  # noqa: N818 - a decision, no failure
 def wrong(message: str, *, param: str | None = None) -> Refusal:
     """A request that cannot be answered as it is."""
     return Refusal(400, message, param=param)
+
+
+def unanswerable(error: HeedfulError) -> Refusal:
+    """What a model says is wrong with what it was asked, without where on this machine anything is."""
+    return wrong(_FOLDERS.sub("", str(error)))
 
 
 def missing(message: str, *, param: str | None = None, code: str = "not_found") -> Refusal:

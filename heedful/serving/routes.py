@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from heedful.errors import HeedfulError
+from heedful.errors import HeedfulError, MissingExtraError, RunError
+from heedful.serving.door import KEY, key_in
 from heedful.serving.house import Gone, House, Term
-from heedful.serving.refusal import Refusal, failed, wrong
+from heedful.serving.logs import note, tell_failure
+from heedful.serving.refusal import Refusal, failed, unanswerable, wrong
 
 DEADLINE: Final = "heedful-deadline"
 """The header with the seconds that whoever asks is ready to wait."""
-log: Final = logging.getLogger("heedful.serving")
+ID: Final = "heedful.id"
+"""Where a request says by which id the log knows it."""
 
 
 class Message(BaseModel):
@@ -83,8 +85,9 @@ class Route:
         takes: what a request must hold, if anything.
         gives: what an answer holds; None where that is no JSON.
         many: the answer is a list of these.
-        reads: a request's table, before it is checked.
+        reads: a request's table, before it is checked; where that may hold a key, `request.state.table` is it, too.
         dialect: how refusals read.
+        barred: the status of who has no key.
         free: who has no key may ask as well.
         files: a request may hold a file, and be as large as one.
         group: under which it is listed.
@@ -101,6 +104,7 @@ class Route:
     many: bool = False
     reads: Callable[[Request], Awaitable[Mapping[str, Any]]] | None = None
     dialect: Dialect = ours
+    barred: Literal[401, 403] = 401
     free: bool = False
     files: bool = False
     group: str = "heedful"
@@ -109,36 +113,34 @@ class Route:
 
     async def respond(self, house: House, request: Request) -> Response:
         """The answer to a request, or why there is none; whoever leaves stops the work."""
-        number = request.scope.get("heedful.id") or uuid.uuid4().hex
+        number = request.scope.get(ID) or uuid.uuid4().hex
         try:
             house.require_open()
             asked = Asked(house, request, number, Term.of(_seconds(house, request)))
             return await self._attended(asked)
         except Refusal as refusal:
             return self.refused(refusal)
-        except ClientDisconnect:
+        except (ClientDisconnect, Gone):
             return Response(status_code=499)
-        except Gone:
-            return Response(status_code=499)
-        except HeedfulError as error:  # a face says what is wrong with a text
-            return self.refused(wrong(str(error)))
-        except Exception:
-            log.exception("request %s failed", number)
+        except Exception as error:
+            if isinstance(error, HeedfulError) and not isinstance(error, RunError | MissingExtraError):
+                return self.refused(unanswerable(error))
+            tell_failure(number)  # not what a face says of a text: we lack something, or have a mistake
             return self.refused(failed(number))
 
     def refused(self, refusal: Refusal) -> Response:
         """A refusal as this protocol has it."""
-        headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
-        return JSONResponse(dict(self.dialect(refusal)), status_code=refusal.status, headers=headers)
+        return refused(refusal, dialect=self.dialect, barred=self.barred)
 
     async def _attended(self, asked: Asked) -> Response:
-        message = await self._read(asked.request)
+        message = await self._read(asked)
         given = (asked,) if self.takes is None else (asked, message)
         answering = asyncio.ensure_future(self.answer(*given))
         leaving = asyncio.ensure_future(_left(asked.request))
         try:
             await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
+                leaving.result()  # which may say that the request is too large
                 raise Gone
             return rendered(answering.result())
         finally:
@@ -147,16 +149,49 @@ class Route:
                 asked.term.left.set()
                 answering.cancel()
 
-    async def _read(self, request: Request) -> BaseModel | None:
+    async def _read(self, asked: Asked) -> BaseModel | None:
+        is_in = self.free or KEY in asked.request.scope
+        if self.takes is None and is_in:
+            return None
+        table = await self._table(asked) if is_in else await self._admitted(asked)
         if self.takes is None:
             return None
-        table = await (self.reads or read_json)(request)
         try:
-            return self.takes.model_validate(dict(table))
+            message = self.takes.model_validate(dict(table))
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise wrong(f"{place or 'request'}: {first['msg'][0].lower()}{first['msg'][1:]}", param=place) from None
+        note(asked=message)
+        return message
+
+    async def _table(self, asked: Asked) -> Mapping[str, Any]:
+        return await (self.reads or read_json)(asked.request)
+
+    async def _admitted(self, asked: Asked) -> Mapping[str, Any]:
+        """The table of a request that may have its key there; nothing else is told of it unless it has."""
+        request = asked.request
+        unread: Refusal | None = None
+        table: Mapping[str, Any] = {}
+        try:
+            table = await self._table(asked)
+        except Refusal as refusal:
+            if refusal.status == 413:
+                raise
+            unread = refusal
+        asked.house.door.admit(request.scope, key_in(getattr(request.state, "table", {})))
+        if unread is not None:
+            raise unread
+        return table
+
+
+def refused(refusal: Refusal, *, dialect: Dialect = ours, barred: int = 401) -> Response:
+    """A refusal in the words of a protocol, which has a status for who has no key."""
+    headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
+    status = barred if refusal.status == 401 else refusal.status
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse(dict(dialect(refusal)), status_code=status, headers=headers)
 
 
 def rendered(answer: Answer) -> Response:
@@ -174,8 +209,13 @@ def rendered(answer: Answer) -> Response:
 
 async def read_json(request: Request) -> Mapping[str, Any]:
     """The object in the body of a request; `Refusal` where it is none."""
+    body = await request.body()
     try:
-        table = json.loads(await request.body())
+        table = json.loads(body)
+        if b"\\u" in body:
+            json.dumps(table, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise wrong("the body of the request holds half a character, as \\ud800 is; send whole ones") from None
     except (ValueError, RecursionError):
         raise wrong("the body of the request is no JSON; send an object") from None
     if not isinstance(table, dict):
