@@ -50,7 +50,7 @@ def routes(house: House) -> Iterator[Route]:
         return
     source, target = next(iter(desk.interpreters.ways))
     both = {"source": source, "target": target}
-    asking: dict[str, Any] = {"reads": read_asked, "dialect": told, "group": _GROUP}
+    asking: dict[str, Any] = {"reads": read_asked, "dialect": told, "barred": 403, "group": _GROUP}
     showing: dict[str, Any] = {"method": "GET", "dialect": told, "group": _GROUP, "free": True}
     yield Route(
         path="/translate",
