@@ -1,4 +1,4 @@
-"""From settings to a house: models are loaded, warmed up, and known by their languages."""
+"""From settings to a house: models are loaded, and known by their languages."""
 
 from __future__ import annotations
 
@@ -12,19 +12,33 @@ from heedful.tasks.heads import Heads
 
 
 def open_house(settings: Settings, say: Callable[[str], None] = lambda _: None) -> House:
-    """All models of the settings, loaded and warmed up; the house is ready then.
+    """All that the settings name, loaded; the house is ready then.
 
     Raises:
-        RecipeError: nothing is to be served, or something cannot be computed where it is to be.
+        RecipeError: something cannot be computed where it is to be.
         RunError: a folder is missing or damaged.
     """
-    models: dict[str, Model[Any]] = {}
-    for name, each in settings.models.items():
-        for own, face in _faces(name, each, settings, say):
-            models[own] = Model(own, face, settings, spoken=languages_of(face, each, name=own, say=say))
-    house = House(settings, models, _indices(settings))
+    house = House(settings, {}, {})
+    furnish(house, say)
     house.state = "ready"
     return house
+
+
+def furnish(house: House, say: Callable[[str], None]) -> None:
+    """Loads what the settings of a house name into it; see `open_house`."""
+    settings = house.settings
+    if settings.threads is not None:
+        import torch
+
+        torch.set_num_threads(settings.threads)
+    for name, each in settings.models.items():
+        for own, face in _faces(name, each, settings, say):
+            house.models[own] = Model(own, face, settings, spoken=languages_of(face, each, name=own, say=say))
+    if settings.indices:
+        from heedful.retrieval.index import load_index
+
+        for name, index in settings.indices.items():
+            house.indices[name] = load_index(index.folder, device=settings.device, say=say)
 
 
 def _faces(name: str, given: ModelSettings, settings: Settings, say: Callable[[str], None]) -> list[tuple[str, Any]]:
@@ -42,7 +56,3 @@ def _faces(name: str, given: ModelSettings, settings: Settings, say: Callable[[s
     if given.task is not None:
         return [(name, face.head(given.task))]
     return [(f"{name}/{each}", face.head(each)) for each in face.names]
-
-
-def _indices(settings: Settings) -> dict[str, Any]:
-    return {}
