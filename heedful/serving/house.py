@@ -100,6 +100,11 @@ class Model(Generic[Kind]):
             finally:
                 term.left.set()
 
+    def close(self) -> None:
+        """Nothing more is asked: threads end as soon as they have nothing to do."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.gathering.close()
+
     def _within(self, term: Term, work: Callable[[], T]) -> Callable[[], T]:
         def run() -> T:
             term.check()
