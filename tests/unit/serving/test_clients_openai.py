@@ -224,9 +224,9 @@ def test_a_stream_tells_tokens_and_prompts_as_the_whole_does(client: openai.Open
         told = [choice.logprobs for choice in own]
         assert all(each is not None for each in told)
         assert expected.logprobs is not None
-        assert [name for each in told for name in each.tokens] == expected.logprobs.tokens  # type: ignore[union-attr]
-        assert [place for each in told for place in each.text_offset] == expected.logprobs.text_offset  # type: ignore[union-attr]
-        assert [value for each in told for value in each.token_logprobs] == pytest.approx(  # type: ignore[union-attr]
+        assert [name for each in told for name in each.tokens] == expected.logprobs.tokens
+        assert [place for each in told for place in each.text_offset] == expected.logprobs.text_offset
+        assert [value for each in told for value in each.token_logprobs] == pytest.approx(
             expected.logprobs.token_logprobs, abs=1e-4
         )
 

@@ -1,0 +1,92 @@
+"""How the tokens of a text read, and where they stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from heedful.data.tokenizers import Characters, SentencePiece, Words, learn_sentencepiece
+from heedful.serving.openai_tokens import Ledger, logprobs_of
+from heedful.tasks.language.expected import Place
+
+TEXTS = ["the cat sat on a mat", "a fine dog, \u201cvery odd\u201d..."] * 5
+NOTHING = Place(-1.0, ())
+
+
+class Bytes(Characters):
+    """Text as its bytes of UTF-8, the way byte-level vocabularies cut it."""
+
+    def __init__(self) -> None:
+        super().__init__("a", lowercase=False, verbatim=True)
+        self.size = 260
+
+    def _encode(self, text: str) -> list[int]:
+        return [number + 4 for number in text.encode()]
+
+    def _decode(self, ids: list[int]) -> str:
+        return bytes(number - 4 for number in ids).decode(errors="replace")
+
+    def _piece(self, number: int) -> str:
+        return f"<{number - 4:02x}>" if number >= 4 else f"<{number}>"
+
+
+def pieces() -> SentencePiece:
+    return learn_sentencepiece(TEXTS, kind="bpe", size=60, lowercase=True)
+
+
+@pytest.mark.parametrize(
+    "prompt", ["the cat", "", " The  CAT ", "a \ufb01ne dog\u2026 \u201codd\u201d", "\nmat\t", "zz\u2603the", "   "]
+)
+def test_the_tokens_of_a_prompt_are_the_prompt(prompt: str) -> None:
+    for tokenizer in (pieces(), Words(["the", "cat", "a", "fine", "dog", "\u201c"], lowercase=True)):
+        ledger = Ledger(tokenizer, prompt)
+        entries = ledger.prompt([NOTHING] * len(ledger.prompt_ids))
+        assert len(entries) == len(ledger.prompt_ids)
+        starts = [each.start for each in entries]
+        assert starts == sorted(starts)
+        edges = [*starts, len(prompt)]
+        for each, start, stop in zip(entries, edges, edges[1:], strict=False):
+            assert each.text == prompt[start:stop] or start == stop
+        assert not entries or starts[0] == 0
+
+
+def test_what_follows_adds_to_the_text_and_to_the_places() -> None:
+    tokenizer = pieces()
+    ledger = Ledger(tokenizer, "the cat")
+    ids = tokenizer.encode("the cat sat on a mat")[len(ledger.prompt_ids) :]
+    entries = [*ledger.more(ids[:3], [NOTHING] * 3), *ledger.more(ids[3:], [NOTHING] * len(ids[3:]))]
+    assert "".join(each.text for each in entries) == " sat on a mat"
+    assert [each.start for each in entries] == [
+        7 + len("".join(each.text for each in entries[:place])) for place in range(len(entries))
+    ]
+
+
+def test_bytes_of_a_character_are_called_by_their_names_until_it_is_whole() -> None:
+    tokenizer = Bytes()
+    ledger = Ledger(tokenizer, "x\u20ac")
+    ids = tokenizer.encode("a\u20acb")
+    others = ((ids[1], -0.5), (ids[0], -2.0), (2, -3.0))
+    entries = ledger.more(ids, [Place(-1.0, others)] * len(ids))
+    assert [each.text for each in entries] == ["a", "<e2>", "<82>", "\u20ac", "b"]
+    assert [each.start for each in entries] == [2, 3, 3, 3, 4]
+    assert entries[0].likeliest == {"<e2>": -0.5, "a": -1.0, "<2>": -3.0}
+    assert entries[4].likeliest == {"<e2>": -0.5, "a": -2.0, "<2>": -3.0, "b": -1.0}
+
+
+def test_what_reads_alike_is_told_once() -> None:
+    class Twins(Bytes):
+        def _decode(self, ids: list[int]) -> str:
+            return "".join(chr(ord("a") + (number - 4) // 2) for number in ids)
+
+    ledger = Ledger(Twins(), "")
+    (entry,) = ledger.more([4], [Place(-3.0, ((6, -1.0), (7, -1.5), (5, -2.0)))])
+    assert entry.likeliest == {"b": -1.0, "a": -3.0}
+
+
+def test_no_more_are_told_than_were_asked_for() -> None:
+    ledger = Ledger(pieces(), "")
+    entries = ledger.more([10], [NOTHING])
+    told: Any = logprobs_of(entries, most=0)
+    assert (told.top_logprobs, told.token_logprobs, told.text_offset) == (None, [-1.0], [0])
+    assert logprobs_of([], most=2).top_logprobs == []
