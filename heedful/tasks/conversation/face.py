@@ -202,7 +202,7 @@ class Partner(Face):
             axes=tuple(axis for axis in axes if axis.name in used),
             written=written(logits, wrote, tokenizer=self.script, alternatives=scope.alternatives),
         )
-        first = len(wrote) - len(target)
+        first = len(wrote) - len(target) + 1  # the speaker was given
 
         def values(rows: int) -> Tensor:
             read = repeated(scope.padded(batch.source), rows), repeated(batch.target, rows)

@@ -104,6 +104,14 @@ def partner(runs: Callable[[str], Path]) -> Callable[[str], Partner]:
     return cache(lambda model: heedful.load(runs(model), device="cpu"))
 
 
+@pytest.mark.parametrize("model", ["transformer", "gpt"])
+def test_what_mattered_is_told_of_each_token_of_the_reply(partner: Callable[[str], Partner], model: str) -> None:
+    talks = partner(model)
+    record = talks.inspect(talks.turns(["red"]), "it was red", scope=Scope(attribution="gradient"))
+    (found,) = record.attributions
+    assert [record.written[place].token for place in found.places] == ["it", "was", "red", "</s>"]
+
+
 def test_what_was_said_two_turns_ago_is_learned(partner: Callable[[str], Partner]) -> None:
     asked = [dialogue(colour, "small")[:3] for colour in WORDS]
     assert [each.text for each in partner("transformer").reply(asked)] == [f"it was {colour}" for colour in WORDS]
