@@ -20,6 +20,8 @@ INTERFACES: Final = (
     "heedful.serving.openai",
     "heedful.serving.own",
     "heedful.serving.about",
+    "heedful.serving.openapi",
+    "heedful.serving.page.page",
 )
 """Modules that have `routes(house)`, the routes of a protocol as far as there are models for them."""
 

@@ -1,0 +1,113 @@
+"""Gaps, classes, tags, answers and vectors in our own interface: what models say of texts that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from heedful.serving.house import House
+from heedful.serving.own_answers import (
+    AnswerRecord,
+    Answers,
+    ClassRecord,
+    FilledRecord,
+    StoryRecord,
+    TagRecord,
+)
+from heedful.serving.own_asking import listed, require_within, told
+from heedful.serving.own_messages import Answer, Ask, Classify, Embed, Fill, Tag
+from heedful.serving.own_uses import is_served, model_for
+from heedful.serving.refusal import wrong
+from heedful.serving.routes import Asked, Route
+from heedful.tasks.classification.face import ChoiceLines
+from heedful.tasks.embedder import EmbedLines
+from heedful.tasks.stories.face import sentences
+
+GROUP = "text"
+
+
+def routes(house: House) -> Iterator[Route]:
+    """Those of models that read, as far as there are any."""
+    for name, answer, about, takes, gives, example in (
+        ("fill", _fill, "fill the gaps of texts", Fill, Answers[FilledRecord], {"texts": "A [MASK] runs."}),
+        ("classify", _classify, "tell the classes of texts", Classify, Answers[ClassRecord], {"texts": "A dog runs."}),
+        ("tag", _tag, "tag the words of sentences", Tag, Answers[list[TagRecord]], {"texts": "A dog runs."}),
+        (
+            "answer",
+            _answer,
+            "find answers in a text",
+            Answer,
+            Answers[AnswerRecord],
+            {"question": "Who runs?", "context": "A dog runs."},
+        ),
+        (
+            "ask",
+            _ask,
+            "answer questions about a story",
+            Ask,
+            Answers[StoryRecord],
+            {"story": "Mary went to the garden.", "question": "Where is Mary?"},
+        ),
+        ("embed", _embed, "make vectors of texts", Embed, Answers[list[float]], {"texts": "A dog runs."}),
+    ):
+        if is_served(house, name):
+            path = f"/v1/heedful/{name}"
+            yield Route(
+                path=path, answer=answer, about=about, takes=takes, gives=gives, group=GROUP, examples=(example,)
+            )
+
+
+async def _fill(asked: Asked, message: Fill) -> Mapping[str, Any]:
+    texts = _within(asked, message, message.texts)
+    model = model_for(asked.house, "fill", message.model)
+    return await told(asked, model, replace(model.face.lines(), top=message.top), texts)
+
+
+async def _classify(asked: Asked, message: Classify) -> Mapping[str, Any]:
+    texts = _within(asked, message, message.texts)
+    model = model_for(asked.house, "classify", message.model)
+    lines = model.face.lines()
+    columns = [(each,) if isinstance(each, str) else tuple(each) for each in texts]
+    for number, each in enumerate(columns):
+        if isinstance(lines, ChoiceLines) and len(each) < 2:
+            raise wrong(
+                f"texts.{number}: {model.name} chooses: give a list of a text and its candidates", param="texts"
+            )
+    if sum(map(len, columns)) > asked.house.settings.limits.batch:
+        raise wrong(f"texts: more than {asked.house.settings.limits.batch:,} with all candidates; send fewer")
+    return await told(asked, model, lines, columns)
+
+
+async def _tag(asked: Asked, message: Tag) -> Mapping[str, Any]:
+    texts = _within(asked, message, message.texts)
+    model = model_for(asked.house, "tag", message.model)
+    words = [each.split() if isinstance(each, str) else each for each in texts]
+    return await told(asked, model, model.face.lines(), words)
+
+
+async def _answer(asked: Asked, message: Answer) -> Mapping[str, Any]:
+    questions = _within(asked, message, message.question)
+    model = model_for(asked.house, "answer", message.model)
+    lines = replace(model.face.lines(), n_best=message.n_best)
+    return await told(asked, model, lines, [(question, message.context) for question in questions])
+
+
+async def _ask(asked: Asked, message: Ask) -> Mapping[str, Any]:
+    questions = _within(asked, message, message.question)
+    model = model_for(asked.house, "ask", message.model)
+    story = sentences(message.story) if isinstance(message.story, str) else message.story
+    return await told(asked, model, model.face.lines(), [(story, question) for question in questions])
+
+
+async def _embed(asked: Asked, message: Embed) -> Mapping[str, Any]:
+    texts = _within(asked, message, message.texts)
+    model = model_for(asked.house, "embed", message.model)
+    return await told(asked, model, EmbedLines(model.face, message.normalise), texts)
+
+
+def _within(asked: Asked, message: Any, texts: str | Sequence[Any]) -> list[Any]:
+    """The texts of a message, if these are no more than are granted."""
+    found = listed(texts)
+    require_within(asked, message, texts=len(found))
+    return found

@@ -1,0 +1,111 @@
+"""Small runs of every task that is served, which nobody trained, for tests of servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from untrained import untrained, untrained_writer
+
+from heedful.tasks.captioning.scenes import coco, scenes
+
+NUMBERS = {"0": "null", "1": "eins", "2": "zwei", "3": "drei", "4": "vier", "5": "fünf"}
+TRAINING = {"steps": 1}
+STACK = {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2}
+READING = {**STACK, "positions": {"kind": "learned", "length": 48}}
+
+
+def runs(folder: Path) -> dict[str, Path]:
+    """A run of each task by what it does, in a folder that is empty."""
+    _write(folder)
+    (folder / "writer").mkdir()
+    return {
+        "translate": untrained(_translation(folder)),
+        "generate": untrained_writer(folder / "writer", ["once upon a time"]),
+        **{
+            name: untrained({"output": str(folder / name), "training": TRAINING, **table})
+            for name, table in _tables(folder).items()
+        },
+    }
+
+
+def picture(folder: Path) -> bytes:
+    """One of the pictures that a captioner was to learn."""
+    return (folder / "pictures/train00000.png").read_bytes()
+
+
+def _write(folder: Path) -> None:
+    numbers = [f"{a} {b} {a}" for a in NUMBERS for b in NUMBERS]
+    words = [" ".join(NUMBERS[each] for each in text.split()) for text in numbers]
+    (folder / "t.en").write_text("\n".join(numbers) + "\n", encoding="utf-8")
+    (folder / "t.de").write_text("\n".join(words) + "\n", encoding="utf-8")
+    (folder / "p.txt").write_text("\n\n".join(f"{each} .\n{each} ." for each in words) + "\n", encoding="utf-8")
+    (folder / "c.tsv").write_text("text\tlabel\n" + "".join(f"{each}\t{each[:4]}\n" for each in words), "utf-8")
+    tagged = ("".join(f"{word}\t{word[0]}\n" for word in each.split()) + "\n" for each in words)
+    (folder / "g.txt").write_text("".join(tagged), encoding="utf-8")
+    _lines(
+        folder / "q.jsonl",
+        [{"question": "eins", "context": each, "answers": [{"text": each[:4], "start": 0}]} for each in words],
+    )
+    turns = [{"speaker": "user", "text": "hello"}, {"speaker": "system", "text": "hello there"}]
+    _lines(folder / "d.jsonl", [{"turns": turns}] * 4)
+    facts = ["Mary went to the garden.", "John went to the office."]
+    _lines(
+        folder / "s.jsonl",
+        [{"facts": facts, "question": "Where is Mary?", "answer": "garden", "supporting": [0]}] * 4,
+    )
+    (folder / "pictures").mkdir()
+    files, table = coco(scenes("train", 4, size=32), stem="train")
+    for name, content in files.items():
+        (folder / "pictures" / name).write_bytes(content)
+    (folder / "train.json").write_text(table)
+
+
+def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def _translation(folder: Path) -> dict[str, Any]:
+    text = {"source": str(folder / "t.en"), "target": str(folder / "t.de")}
+    return {
+        "output": str(folder / "translate"),
+        "data": {"train": text, "validation": text, "max_length": 24},
+        "tokenizer": {"kind": "words"},
+        "model": STACK,
+        "training": TRAINING,
+        "generation": {"width": 2, "max_extra": 6},
+    }
+
+
+def _tables(folder: Path) -> Mapping[str, Mapping[str, Any]]:
+    def both(name: str, **more: Any) -> dict[str, Any]:
+        part = {"path": str(folder / name), **more}
+        return {"train": part, "validation": part}
+
+    words, labelled = {"kind": "words"}, {"tokenizer": {"kind": "words"}, "model": READING}
+    return {
+        "fill": {"task": "pretraining", "data": {**both("p.txt"), "max_length": 24}, **labelled},
+        "classify": {"task": "classification", "data": {**both("c.tsv"), "max_length": 24}, **labelled},
+        "tag": {"task": "tagging", "data": {**both("g.txt"), "max_length": 24}, **labelled},
+        "answer": {"task": "spans", "data": {**both("q.jsonl"), "max_length": 24}, **labelled},
+        "ask": {"task": "stories", "data": both("s.jsonl"), "model": {"d_model": 8}},
+        "chat": {
+            "task": "conversation",
+            "data": {**both("d.jsonl"), "max_length": 24},
+            "tokenizer": words,
+            "model": STACK,
+            "generation": {"tokens": 8},
+        },
+        "caption": {
+            "task": "captioning",
+            "data": {
+                **both("train.json", pictures=str(folder / "pictures")),
+                "picture_size": 32,
+                "max_length": 24,
+            },
+            "model": {"d_model": 16, "pictures": {"widths": [8, 8]}, "decoder": {"kind": "recurrent"}},
+            "generation": {"kind": "greedy", "max_extra": 8},
+        },
+    }
