@@ -9,14 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar, final
 
 from heedful.serving.door import Door
-from heedful.serving.gathering import Gathering
 from heedful.serving.languages import Languages
 from heedful.serving.logs import note
 from heedful.serving.meters import Meters
 from heedful.serving.refusal import closed, full, missing, wrong
 from heedful.serving.settings import Settings
 from heedful.serving.term import Gone, Term
-from heedful.tasks.finding import in_company
 
 T = TypeVar("T")
 Event = TypeVar("Event")
@@ -51,6 +49,8 @@ class Model(Generic[Kind]):
         self._limits = settings.limits
         self._count = 0
         self._threads = ThreadPoolExecutor(settings.limits.queue, thread_name_prefix=f"heedful {name}")
+        from heedful.serving.gathering import Gathering  # which reads torch, and a house answers before it has models
+
         self.gathering = Gathering(rows=settings.limits.rows)
 
     @property
@@ -106,6 +106,8 @@ class Model(Generic[Kind]):
         self.gathering.close()
 
     def _within(self, term: Term, work: Callable[[], T]) -> Callable[[], T]:
+        from heedful.tasks.finding import in_company
+
         def run() -> T:
             term.check()
             with in_company(self.gathering.company(term)):

@@ -1,0 +1,89 @@
+"""How a server begins and ends beside its event loop: a thread loads models, and threads are left in the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, final
+
+from heedful.serving.app import lead
+from heedful.serving.guard import Guard
+from heedful.serving.house import House, Model
+from heedful.serving.opening import furnish
+
+_PARTING: Final = 3.0
+"""Seconds for threads to end in which nothing waits for an answer."""
+
+
+@final
+class Loading:
+    """Models are loaded and warmed up while the server already tells who asks to come again.
+
+    Args:
+        house: that gets them.
+        guard: that leads to them then.
+        address: where they are asked, for whoever started the server.
+        say: told what is served.
+        failed: called when there will be no models.
+
+    Attributes:
+        error: why not.
+    """
+
+    def __init__(
+        self, house: House, guard: Guard, *, address: str, say: Callable[[str], None], failed: Callable[[], None]
+    ) -> None:
+        self.error: Exception | None = None
+        self._house = house
+        self._guard = guard
+        self._address = address
+        self._say = say
+        self._failed = failed
+        self._thread = threading.Thread(target=self._run, name="heedful loading", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        from heedful.serving.warming import warm  # which reads torch
+
+        try:
+            furnish(self._house, self._say)
+            warm(self._house, self._say)
+            lead(self._guard, self._house)
+        except Exception as error:
+            self.error = error
+            self._failed()
+            return
+        if self._house.state == "loading":
+            for name, model in self._house.models.items():
+                self._say(_served(name, model))
+            for name in self._house.indices:
+                self._say(f"{name}: index")
+            self._say(self._address)
+            self._house.state = "ready"
+            self._say("ready")
+
+
+def leave(house: House) -> bool:
+    """Closes models; whether all threads have ended that computed.
+
+    Python would wait for others before it ends, as long as they take to see that nobody waits for them.
+    """
+    for model in house.models.values():
+        threading.Thread(target=model.close, daemon=True).start()
+    until = time.monotonic() + _PARTING
+    while _remain() and time.monotonic() < until:
+        time.sleep(0.01)
+    return not _remain()
+
+
+def _remain() -> bool:
+    return any(each.name.startswith("heedful ") for each in threading.enumerate())
+
+
+def _served(name: str, model: Model[object]) -> str:
+    spoken = " to ".join(each for each in model.languages if each is not None)
+    return f"{name}: {type(model.face).__name__}" + (f", {spoken}" if spoken else "")

@@ -1,0 +1,77 @@
+"""How a connection ends: what was answered still arrives, and nobody waits for who does not take it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, final
+
+LINGERING: Final = 2.0
+"""Seconds that a connection which is to end has to take what was answered."""
+
+
+@final
+class Parting(asyncio.Transport):
+    """A transport whose end is bounded.
+
+    A socket that is closed while something waits to be read is reset, and then an answer may be lost on its way, as
+    that to a request which is too large. So where more of a request is to come only our side ends, and what comes is
+    left aside until the other side ends too, for a while.
+
+    Args:
+        transport: that writes.
+        loop: of events.
+        awaits: whether more of a request is to come.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, awaits: Callable[[], bool]
+    ) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._awaits = awaits
+        self._ends: asyncio.TimerHandle | None = None
+
+    def close(self) -> None:
+        """Ends when what was written is taken, or when that takes too long."""
+        if self.is_closing():
+            return
+        self._ends = self._loop.call_later(LINGERING, self._transport.abort)
+        if self._awaits() and self._transport.can_write_eof():
+            self._transport.resume_reading()
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def lost(self) -> None:
+        """The other side has ended, or all is over."""
+        if self._ends is not None:
+            self._ends.cancel()
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is read or written."""
+        return self._ends is not None or self._transport.is_closing()
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        """Sends, unless this ends."""
+        if not self.is_closing():
+            self._transport.write(data)
+
+    def abort(self) -> None:
+        """Ends at once."""
+        self._transport.abort()
+
+    def pause_reading(self) -> None:
+        """Leaves what comes where it is."""
+        if not self.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Takes what comes."""
+        if not self.is_closing():
+            self._transport.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """What is known of the socket."""
+        return self._transport.get_extra_info(name, default)
