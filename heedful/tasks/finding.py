@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -171,13 +171,18 @@ def grown(finder: Finder[Example], example: Example) -> Iterator[Sequence[int] |
     yield left[0].hypotheses[0]
 
 
-def written(finder: Finder[Example], example: Example) -> Iterator[int]:
-    """The ids of one text as they come, with the one that ends it; by greedy search or sampling, whose ids stay."""
+def written(finder: Finder[Example], example: Example) -> Generator[int, None, Hypothesis]:
+    """The ids of one text as they come, with the one that ends it, and then what was found; by greedy search or
+    sampling, whose ids stay.
+    """
     assert isinstance(finder.search, Greedy | Sampling), "the ids of other searches change until the end"
     count = 0
     for each in grown(finder, example):
         ids = list(each.ids) if isinstance(each, Hypothesis) else each
         yield from ids[count:]
         count = len(ids)
-        if isinstance(each, Hypothesis) and each.finished:
-            yield finder.search.eos
+        if isinstance(each, Hypothesis):
+            if each.finished:
+                yield finder.search.eos
+            return each
+    raise AssertionError("what grows ends with what was found")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
+from heedful.generation.hypotheses import Hypothesis
 
 _BROKEN = "\ufffd"
 _LONGEST_BROKEN = 3
@@ -118,20 +119,26 @@ class Growing(Iterator[str]):
 
     Attributes:
         ids: those that have come, with the one that ended the text.
+        text: all pieces that have come.
         stop: the stop string that ended the text; None while it grows, and where none did.
+        found: what was found, once it has ended.
     """
 
-    def __init__(self, ids: Iterable[int], *, following: Following, ends: Ends) -> None:
+    def __init__(self, ids: Generator[int, None, Hypothesis], *, following: Following, ends: Ends) -> None:
         self.ids: list[int] = []
+        self.text = ""
         self.stop: str | None = None
+        self.found: Hypothesis | None = None
         self._pieces = self._grown(ids, following, ends)
 
     def __next__(self) -> str:
-        return next(self._pieces)
+        piece = next(self._pieces)
+        self.text += piece
+        return piece
 
-    def _grown(self, ids: Iterable[int], following: Following, ends: Ends) -> Iterator[str]:
+    def _grown(self, ids: Generator[int, None, Hypothesis], following: Following, ends: Ends) -> Iterator[str]:
         shown = ""
-        for number in ids:
+        for number in self._noted(ids):
             self.ids.append(number)
             text = ends.certain(following.text(self.ids))
             if len(text) > len(shown):
@@ -140,3 +147,6 @@ class Growing(Iterator[str]):
         text, self.stop = ends.cut(complete(following.text(self.ids)))
         if rest := text[len(shown) :]:
             yield rest
+
+    def _noted(self, ids: Generator[int, None, Hypothesis]) -> Iterator[int]:
+        self.found = yield from ids
