@@ -44,7 +44,7 @@ async def _search(asked: Asked, message: Search, shelves: Mapping[str, Model[Pas
     index, orderings = shelf.face, _orderings(shelf.face, message)
 
     def work() -> list[Mapping[str, Any]]:
-        found = []
+        found: list[Mapping[str, Any]] = []
         for query, orders in zip(queries, index.compare(queries, top=message.top, orderings=orderings), strict=True):
             asked.term.check()
             marked = marks_of(query, orders, telling=index.telling(query), answerer=answerer)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, final
 
+from starlette.responses import Response
+
+from heedful.generation.hypotheses import Hypothesis
+from heedful.generation.search import Search
 from heedful.recipes.generation import ContinuationConfig
-from heedful.serving.house import House
+from heedful.serving.house import House, Model
 from heedful.serving.own_answers import Answers, ContinuationRecord, ReplyRecord
 from heedful.serving.own_asking import listed, require_within
+from heedful.serving.own_events import Event, streamed
 from heedful.serving.own_messages import Chat, Generate, Turn
 from heedful.serving.own_uses import is_served, model_for
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked, Route
 from heedful.tasks.conversation import data
-from heedful.tasks.conversation.face import Partner
-from heedful.tasks.language.face import Writer
+from heedful.tasks.conversation.face import Partner, Reply
+from heedful.tasks.language.face import Continuation, Writer
 from heedful.tasks.searches import build_continuation
+from heedful.tasks.stop_strings import Growing
 
 GROUP = "text"
 
@@ -55,10 +61,14 @@ async def _generate(asked: Asked, message: Generate) -> Any:
     writer: Writer = model.face
     config = message.config(writer.generation)
     search, limit = build_continuation(config, writer.tokenizer.special, n=message.n_best, seed=message.seed)
+    how = _how(asked, search, limit, config)
+    if message.stream:
+        if len(prompts) > 1 or message.n_best > 1:
+            raise wrong("stream: tells one continuation of one prompt; ask for no more", param="stream")
+        return await _streamed(asked, model, lambda: writer.stream(prompts[0], **how), _Written(writer, prompts[0]))
 
     def work() -> list[Mapping[str, Any]]:
-        limit_, until = _most(asked, limit), lambda: asked.term.over
-        found = writer.write(prompts, search=search, limit=limit_, stop=config.stop, until=until)
+        found = writer.write(prompts, **how)
         asked.term.check()
         lines = writer.lines()
         return [lines.record((prompt, each)) for prompt, own in zip(prompts, found, strict=True) for each in own]
@@ -67,20 +77,74 @@ async def _generate(asked: Asked, message: Generate) -> Any:
 
 
 async def _chat(asked: Asked, message: Chat) -> Any:
-    require_within(asked, message, texts=1)
+    require_within(asked, message)
     model = model_for(asked.house, "chat", message.model)
     partner: Partner = model.face
     config: ContinuationConfig = message.config(partner.generation)
     search, limit = build_continuation(config, partner.script.special, seed=message.seed)
-    turns = turns_of(partner, message)
+    turns, how = turns_of(partner, message), _how(asked, search, limit, config)
+    if message.stream:
+        return await _streamed(asked, model, lambda: partner.stream(turns, **how), _Replied(partner))
 
     def work() -> list[Mapping[str, Any]]:
-        until = lambda: asked.term.over  # noqa: E731
-        found = partner.reply([turns], search=search, limit=_most(asked, limit), stop=config.stop, until=until)
+        found = partner.reply([turns], **how)
         asked.term.check()
-        return [asdict(each) for each in found]
+        return [partner.lines().record(each) for each in found]
 
     return {"model": model.name, "answers": await model.ask(asked.term, work)}
+
+
+def _how(asked: Asked, search: Search, limit: int, config: ContinuationConfig) -> dict[str, Any]:
+    """How faces write; they end where nobody waits any more."""
+    most = min(limit, asked.house.settings.limits.tokens)
+    return {"search": search, "limit": most, "stop": config.stop, "until": lambda: asked.term.over}
+
+
+@final
+@dataclass(frozen=True)
+class _Written:
+    """The record of a continuation that has grown."""
+
+    writer: Writer
+    prompt: str
+
+    def __call__(self, growing: Growing, found: Hypothesis) -> Mapping[str, Any]:
+        pieces = tuple(self.writer.tokenizer.pieces(found.ids))
+        each = found.log_probability, found.finished, growing.stop, found.ids, found.token_log_probabilities
+        record: Mapping[str, Any] = self.writer.lines().record((self.prompt, Continuation(growing.text, pieces, *each)))
+        return record
+
+
+@final
+@dataclass(frozen=True)
+class _Replied:
+    """The record of a reply that has grown."""
+
+    partner: Partner
+
+    def __call__(self, growing: Growing, found: Hypothesis) -> Mapping[str, Any]:
+        pieces = tuple(self.partner.script.pieces(found.ids))
+        each = found.log_probability, found.finished, growing.stop
+        reply = Reply(self.partner.speaker, growing.text, pieces, *each)
+        record: Mapping[str, Any] = self.partner.lines().record(reply)
+        return record
+
+
+async def _streamed(
+    asked: Asked, model: Model[Any], begin: Callable[[], Growing], record: _Written | _Replied
+) -> Response:
+    """Tells each piece of a text as it comes, and in the end its record."""
+
+    def work(say: Callable[[Event], None]) -> None:
+        growing = begin()
+        for piece in growing:
+            asked.term.check()
+            say(("growing", {"piece": piece}))
+        asked.term.check()
+        assert growing.found is not None, "it has ended"
+        say(("record", {"model": model.name, "answers": [record(growing, growing.found)]}))
+
+    return await streamed(asked, model, work)
 
 
 def turns_of(partner: Partner, message: Chat) -> tuple[data.Turn, ...]:
@@ -93,8 +157,3 @@ def turns_of(partner: Partner, message: Chat) -> tuple[data.Turn, ...]:
         if turn.speaker not in known:
             raise wrong(f"turns: nobody is called {turn.speaker!r}; the speakers are {', '.join(known)}", param="turns")
     return tuple(data.Turn(turn.speaker, turn.text) for turn in turns)
-
-
-def _most(asked: Asked, limit: int) -> int:
-    """Tokens that are written at most."""
-    return min(limit, asked.house.settings.limits.tokens)

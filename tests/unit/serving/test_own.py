@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -324,3 +326,45 @@ def test_what_is_wrong_with_a_stream_has_a_status(live: Live) -> None:
     )
     assert answer.status == 400
     assert "beam" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("generate", {"prompts": "once", "tokens": 9, "seed": 3}),
+        ("generate", {"prompts": "once", "tokens": 9, "search": "greedy"}),
+        ("chat", {"turns": ["hello"], "search": "greedy"}),
+    ],
+)
+def test_what_is_written_is_told_piece_by_piece(live: Live, name: str, message: dict[str, Any]) -> None:
+    (whole,) = answers(live, name, **message)
+    answer = live.ask(f"/v1/heedful/{name}", {**message, "stream": True})
+    *growing, (last, told) = events(answer.body)
+    assert last == "record"
+    (record,) = told["answers"]
+    assert record["text"] == whole["text"] == "".join(each["piece"] for _, each in growing)
+    assert record["tokens"] == whole["tokens"]
+    assert record["log_probability"] == pytest.approx(whole["log_probability"], abs=1e-3)
+    assert record.keys() == whole.keys()
+    assert len(growing) > 3
+
+
+def test_whoever_leaves_a_stream_stops_its_work(live: Live) -> None:
+    model = live.house.models["a-generate"]
+    asked = {"prompts": "once", "tokens": 2000, "stream": True, "search": "sampling", "model": "a-generate"}
+    connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)
+    connection.request("POST", "/v1/heedful/generate", json.dumps(asked), {"Content-Type": "application/json"})
+    assert connection.getresponse().read(20).startswith(b"event: growing")
+    assert model.waiting == 1
+    connection.sock.close() if connection.sock else None
+    connection.close()
+    until = time.monotonic() + 20
+    while model.waiting:
+        assert time.monotonic() < until, "the work goes on"
+        time.sleep(0.01)
+
+
+def test_a_deadline_ends_the_work(live: Live) -> None:
+    asked = {"prompts": "once", "tokens": 2000, "search": "greedy"}
+    answer = live.ask("/v1/heedful/generate", asked, headers={"heedful-deadline": "0.05"})
+    assert answer.status == 504
