@@ -92,6 +92,7 @@ GROUPS: Sequence[Group] = (
             ),
             "ask": Command("heedful.cli.ask", "answer questions about a story, and tell what was looked at"),
             "predict": Command("heedful.cli.predict", "what the model of any task says of lines"),
+            "serve": Command("heedful.cli.serve", "answer over HTTP, to programs and in browsers"),
         },
     ),
     Group(

@@ -84,7 +84,7 @@ def test_commands_are_frozen() -> None:
                 "answer",
                 "look",
             ),
-            *("caption", "transcribe", "ask", "predict"),
+            *("caption", "transcribe", "ask", "predict", "serve"),
         ],
         "Search": ["index", "search"],
         "Measure": ["evaluate", "compare", "calibrate", "score"],

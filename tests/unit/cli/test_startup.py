@@ -53,6 +53,11 @@ COMMANDS: list[tuple[tuple[str, ...], int]] = [
     (("describe", "{small}"), 2),
     (("translate", "x", "--n-best", "0"), 2),
     (("evaluate", "nowhere"), 2),
+    (("serve", "--help"), 0),
+    (("serve", "nowhere"), 2),
+    (("serve", "here=.", "--limits.queue", "0"), 2),
+    (("serve", "here=.", "--print-config"), 0),
+    (("serve", "--new-key"), 0),
 ]
 """What is said, and the exit code; the first three load nothing heavy at all."""
 

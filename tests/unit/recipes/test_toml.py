@@ -15,13 +15,13 @@ NUMBERS = (0, -1, 2**63, 0.1, 1e-9, 1e16, 5e-324, 1.7976931348623157e308, -0.0, 
 def random_nest(dice: random.Random, depth: int) -> dict[str, Any]:
     nest: dict[str, Any] = {}
     for number in range(dice.randint(0, 4)):
-        draw = dice.random()
+        draw, key = dice.random(), dice.choice((f"k_{number}", f'a "k.{number}" of ä'))
         if draw < 0.3 and depth:
-            nest[f"k_{number}"] = random_nest(dice, depth - 1)
+            nest[key] = random_nest(dice, depth - 1)
         elif draw < 0.6:
-            nest[f"k_{number}"] = "".join(dice.choices(LETTERS, k=dice.randint(0, 12)))
+            nest[key] = "".join(dice.choices(LETTERS, k=dice.randint(0, 12)))
         else:
-            nest[f"k_{number}"] = dice.choice((*NUMBERS, True, False))
+            nest[key] = dice.choice((*NUMBERS, True, False))
     return nest
 
 
