@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from heedful.serving.house import House, Model
@@ -33,7 +34,9 @@ def furnish(house: House, say: Callable[[str], None]) -> None:
         torch.set_num_threads(settings.threads)
     for name, each in settings.models.items():
         for own, face in _faces(name, each, settings, say):
-            house.models[own] = Model(own, face, settings, spoken=languages_of(face, each, name=own, say=say))
+            model = Model(own, face, settings, spoken=languages_of(face, each, name=own, say=say))
+            model.gathering.worked = partial(house.meters.batch, own)
+            house.models[own] = model
     if settings.indices:
         from heedful.retrieval.index import load_index
 

@@ -7,6 +7,7 @@ import errno
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,8 @@ _TICK: Final = 0.02
 _PARTING: Final = 3.0
 """Seconds for what remains when no answer is waited for any more."""
 _BACKLOG: Final = 1_024
+_FILES: Final = 512
+"""That are open besides connections."""
 
 
 @final
@@ -153,6 +156,7 @@ def serve(settings: Settings, say: Callable[[str], None]) -> bool:
     house = House(settings, {}, {})
     guard = Guard(house)
     server = server_of(house, guard)
+    _allow_files(settings.limits.connections)
     with logging_as(settings), listen(settings) as listening:
         loading = Loading(house, guard, address=_address(listening), say=say, failed=server.stop)
         loading.start()
@@ -184,6 +188,18 @@ def listen(settings: Settings) -> socket.socket:
 def port_of(server: Any) -> int:
     """On which it listens."""
     return int(server.servers[0].sockets[0].getsockname()[1])
+
+
+def _allow_files(connections: int) -> None:
+    """Lets the process have a file for each connection, of which some systems allow it few unless it asks."""
+    if sys.platform == "win32":
+        return
+    from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
+
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    wanted = 2 * connections + _FILES
+    if soft != RLIM_INFINITY and soft < wanted:
+        setrlimit(RLIMIT_NOFILE, (wanted if hard == RLIM_INFINITY else min(wanted, hard), hard))
 
 
 def _address(listening: socket.socket) -> str:
