@@ -29,6 +29,8 @@ from heedful.tasks.finding import Finder, Questions, width_of
 
 _LONGEST_SLEEP: Final = 0.5
 """Seconds after which a thread that waits looks whether its term is over, though nothing was said."""
+_FEW, _PATIENCE = 1 / 5, 6
+"""A share of the sentences under way, and the steps that so few wait for others: to join costs about as much as a step."""
 _WIDE: Final = 8
 """Rows of a sentence from which on fewer sentences are searched for at one time."""
 
@@ -127,6 +129,7 @@ class _Lane:
     engine: Engine[Any]
     running: Running
     places: dict[int, _Place] = field(default_factory=dict)
+    patience: int = 0
 
     def leave(self, left: Sequence[Left]) -> None:
         """Sentences that have ended."""
@@ -233,7 +236,9 @@ class Gathering:
             caller = growing.popleft()
             finder, lane = caller.waiting.questions.say, caller.lane
             assert isinstance(finder, Finder) and lane is not None
-            if not free.setdefault(lane, self._room(lane)):
+            if lane not in free:
+                free[lane] = self._room(lane)
+            if not free[lane]:
                 continue
             free[lane] -= 1
             groups.setdefault(finder, []).append(caller.places.popleft())
@@ -243,10 +248,18 @@ class Gathering:
             for part in _planned(places):
                 _apart(part, partial(self._begin, finder))
 
-    def _room(self, lane: tuple[int, int]) -> int:
-        """Sentences that a search has room for; wide beams are fewer."""
-        most = max(1, min(self._rows, _WIDE * self._rows // lane[1]))
-        return most - (len(self._lanes[lane].places) if lane in self._lanes else 0)
+    def _room(self, key: tuple[int, int]) -> int:
+        """Sentences that may join a search now; wide beams are fewer, and few wait a step for others to come along."""
+        most = max(1, min(self._rows, _WIDE * self._rows // key[1]))
+        if (lane := self._lanes.get(key)) is None:
+            return most
+        coming = sum(len(caller.places) for caller in self._callers if caller.lane == key)
+        room = most - len(lane.places)
+        lane.patience -= 1
+        if lane.patience > 0 and min(coming, room) < _FEW * len(lane.places):
+            return 0
+        lane.patience = _PATIENCE
+        return room
 
     def _begin(self, finder: Finder[Any], places: Sequence[_Place]) -> None:
         """Has examples join a search, or answers them at once where they need one of their own."""

@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.probe import anybody_reads
-from heedful.attention.space import Space
 from heedful.blocks.transformer import StackState, TransformerStack
 from heedful.engines.native.plan import Plan, plannable
 from heedful.engines.native.state import Across, NativeState, Pages
@@ -110,6 +109,7 @@ class _Call:
         self._plan, self._before, native = plan, state, plan.library
         self._positions = tokens.positions.contiguous()
         rows, length = self._positions.shape
+        assert state.table is None or len(state.table) == rows, f"{rows} rows of tokens for {len(state.table)} of a state"
         newest = length if steps is None else steps
         self._pages = _pages(plan, state, rows=rows, newest=newest)
         self._table = torch.empty(rows * (state.read + newest) * 2, dtype=torch.int32)
@@ -170,7 +170,7 @@ def _pages(plan: Plan, state: NativeState, *, rows: int, newest: int) -> Pages:
     """Where keys and values of the newest tokens go; those of a text that is read at once serve their layer alone."""
     pages = state.pages
     if pages is None:
-        pages = Pages(torch.empty(1 if plan.whole else plan.depth, rows, 0, 2, plan.width), Space(0, 0))
+        pages = Pages.nothing(1 if plan.whole else plan.depth, rows, plan.width)
     return pages.behind(state.read, rows=rows, newest=newest)
 
 

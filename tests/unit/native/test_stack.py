@@ -17,6 +17,7 @@ from heedful.architectures.frames import FrameEncoderConfig
 from heedful.architectures.model import LanguageModelConfig, ModelConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.blocks.transformer import StackState, TransformerStack
+from heedful.engines.native import state as native_state
 from heedful.engines.native.stack import NativeStack, to_native
 from heedful.engines.native.state import NativeState
 from heedful.inspection.watch import listening, watch
@@ -218,7 +219,9 @@ def test_continuations_of_one_state_and_copies_do_not_disturb_each_other() -> No
 
 
 @torch.inference_mode()
-def test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_is_gone() -> None:
+def test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     native = transformer()
     to_native(native)
     source, target = texts(4, 4), texts(4, 9)
@@ -234,8 +237,39 @@ def test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_i
     across = joined.across["source"]
     assert across.numbers.size(1) == 3
     assert joined.table.shape == (3, 5, 2)
+    monkeypatch.setattr(native_state, "_SPARSE", 0)  # else there are some for a while
     old = join([select(joined, torch.tensor([2])), young])
     assert old.read == 1, "what younger rows have read is all that there is"
+
+
+@torch.inference_mode()
+def test_guests_of_one_state_do_not_disturb_each_other() -> None:
+    """States that join one state have rows of their own in its pages, and it goes on as if there were none."""
+    native = transformer()
+    to_native(native)
+    source, target = texts(4, 4), texts(4, 9)
+    _, first = native.step(target.span(0, 2), native.begin(source))
+    twice = select(target, torch.tensor([0, 1, 2, 3, 0, 1, 2, 3]))
+    _, host = native.step(twice.span(2, 5), join([first, first]))  # in pages with room for guests
+    guests = [
+        select(native.step(target.span(0, size), native.begin(source))[1], torch.tensor(rows))
+        for size, rows in ((1, [0]), (3, [1, 2]), (2, [3]))
+    ]
+    now = Tokens(torch.full((10, 1), 5), torch.tensor([[5]] * 8 + [[3], [3]]))
+    alone = [native.step(select(now, torch.arange(8)), host)[0]]
+    alone += [native.step(select(now, torch.tensor([8] * len(each.table))), each)[0] for each in guests]
+    joined = [join([host, each]) for each in guests]
+    assert all(each.pages is host.pages for each in joined)
+    both = join([joined[0], guests[1]])
+    for each, expected in zip([*joined, both], [*alone[1:], torch.cat((alone[1], alone[2]))], strict=True):
+        count = 8 + len(expected)
+        tokens = Tokens(torch.full((count, 1), 5), torch.tensor([[5]] * 8 + [[3]] * len(expected)))
+        torch.testing.assert_close(native.step(tokens, each)[0], torch.cat((alone[0], expected)))
+    torch.testing.assert_close(native.step(select(now, torch.arange(8)), host)[0], alone[0])
+    crowd = join([host, *[guests[1]] * 20])
+    assert crowd.pages is not host.pages, "there is no room for so many"
+    tokens = Tokens(torch.full((48, 1), 5), torch.tensor([[5]] * 8 + [[3]] * 40))
+    torch.testing.assert_close(native.step(tokens, crowd)[0], torch.cat((alone[0], *[alone[2]] * 20)))
 
 
 @torch.no_grad()
