@@ -195,6 +195,21 @@ def test_tokens_end_where_a_stop_string_ends_the_text(client: openai.OpenAI) -> 
     assert choice.finish_reason == "stop"
 
 
+def test_tokens_that_may_begin_a_stop_string_wait(client: openai.OpenAI, live: Live) -> None:
+    one, two = live.house.models["tales"].face.tokenizer.encode("ad")
+    fields: dict[str, Any] = {"model": "tales", "prompt": "the", "temperature": 0, "max_tokens": 5, "logprobs": 1}
+    fields |= {"frequency_penalty": 2, "logit_bias": {str(one): 100, str(two): 97}}
+    assert client.completions.create(**fields).choices[0].text == "aadad"
+    for stop, text in (("ad", "a"), ("dad", "aa"), ("adadz", "aadad")):
+        whole = client.completions.create(**fields, stop=stop).choices[0]
+        assert whole.text == text
+        with client.completions.create(**fields, stop=stop, stream=True) as stream:
+            parts = [event.choices[0] for event in stream]
+        assert "".join(part.text for part in parts) == text
+        for told in (whole.logprobs and whole.logprobs.tokens, [n for part in parts for n in part.logprobs.tokens]):
+            assert told == list(text)
+
+
 def test_a_prompt_is_scored_without_writing(client: openai.OpenAI, live: Live) -> None:
     texts = ["the cat sat on a mat", ""]
     found = client.completions.create(model="tales", prompt=texts, max_tokens=0, echo=True, logprobs=0)
@@ -283,6 +298,16 @@ def test_a_reply_is_bounded_and_ends_where_it_is_told(client: openai.OpenAI) -> 
         model="talk", messages=messages, temperature=0, logit_bias={"2": -100}, stop=[words[0]]
     )
     assert (stopped.choices[0].message.content, stopped.choices[0].finish_reason) == ("", "stop")
+
+
+def test_a_reply_may_end_at_once(client: openai.OpenAI) -> None:
+    fields: dict[str, Any] = {"model": "talk", "messages": [], "temperature": 0, "logit_bias": {"2": 100}}
+    whole = client.chat.completions.create(**fields)
+    assert (whole.choices[0].message.content, whole.choices[0].finish_reason) == ("", "stop")
+    with client.chat.completions.create(**fields, stream=True, stream_options={"include_usage": True}) as stream:
+        event, last = stream
+    assert (event.choices[0].delta.role, event.choices[0].finish_reason) == ("assistant", "stop")
+    assert last.usage == whole.usage
 
 
 def test_speakers_are_named_where_there_are_several(client: openai.OpenAI, live: Live) -> None:

@@ -28,6 +28,14 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Writer:
     return heedful.load(untrained_writer(tmp_path_factory.mktemp("writes"), TEXTS), kind=Writer, device="cpu")
 
 
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Writer:
+    """Whose positions have no end, and matter."""
+    folder = tmp_path_factory.mktemp("endless")
+    found = heedful.load(untrained_writer(folder, TEXTS, positions={"kind": "rotary"}), kind=Writer, device="cpu")
+    return Writer(found.model, tokenizer=found.tokenizer, search=found.search, limit=found.limit)
+
+
 def test_places_add_up_to_what_a_text_costs(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [*TEXTS, LONG, "a"]
     documents = [writer.tokenizer.encode(text) for text in texts]
@@ -56,7 +64,11 @@ def test_the_likeliest_are_those_that_a_model_would_rather_write(writer: Writer)
     assert [place.likeliest for place in writer.expected([ids], most=0)[0]] == [()] * len(ids)
 
 
-def test_a_document_may_be_read_as_it_comes(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["writer", "endless"])
+def test_a_document_may_be_read_as_it_comes(
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer: Writer = request.getfixturevalue(name)
     ids = writer.tokenizer.encode(LONG)
     (whole,) = writer.expected([ids], most=2)
     for at_once in (1024, 3):
