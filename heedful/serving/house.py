@@ -166,7 +166,7 @@ class House:
         Args:
             kind: of face.
             name: under which it is served; none where there is one of the kind.
-            use: what it does, in words.
+            use: what models of the kind do, in words, as `translate`.
 
         Raises:
             Refusal: there is none, or there are several and none is named.
@@ -177,14 +177,13 @@ class House:
         if name is None:
             if len(able) == 1:
                 return able[0]
-            raise wrong(
-                f"model: several models {use}: {names}; name one" if able else f"no model here {use}", param="model"
-            )
+            several = f"model: several {use}: {names}; name one"
+            raise wrong(several if able else f"model: there are none here that {use}", param="model")
         if name not in self.models:
             message = f"model: {name!r} is not served here; those that {use}: {names}"
             raise missing(message, param="model", code="model_not_found")
         if self.models[name] not in able:
-            raise wrong(f"model: {name!r} is none that {use}; those that do: {names}", param="model")
+            raise wrong(f"model: {name!r} is not among those that {use}: {names}", param="model")
         return self.models[name]
 
     def require_open(self) -> None:

@@ -177,7 +177,7 @@ class ChatChunk(Strict):
 
 async def chat(asked: Asked, message: ChatRequest) -> Answer:
     """The reply to a dialogue."""
-    model = asked.house.model(Partner, message.model, use="talks")
+    model = asked.house.model(Partner, message.model, use="talk")
     partner: Partner = model.face
     own = {"max_tokens": message.max_tokens, "max_completion_tokens": message.max_completion_tokens}
     limits = require_within(asked, message, [each.text for each in message.messages], tokens=own)

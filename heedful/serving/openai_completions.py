@@ -22,7 +22,7 @@ from heedful.tasks.stop_strings import Growing
 
 async def complete(asked: Asked, message: CompletionRequest) -> Answer:
     """The completions of all prompts."""
-    model = asked.house.model(Writer, message.model, use="writes")
+    model = asked.house.model(Writer, message.model, use="write")
     writer: Writer = model.face
     limits = _require(asked, message)
     way = way_of(

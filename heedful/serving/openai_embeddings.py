@@ -76,7 +76,7 @@ class Embeddings(Strict):
 
 async def embed(asked: Asked, message: EmbeddingRequest) -> Answer:
     """A vector for each text."""
-    model = asked.house.model((Embeds,), message.model, use="makes vectors of texts")
+    model = asked.house.model((Embeds,), message.model, use="make vectors of texts")
     limits, texts = asked.house.settings.limits, message.texts
     if len(texts) > limits.batch:
         raise wrong(f"input: {len(texts):,} texts; a request may have {limits.batch:,}: send fewer", param="input")

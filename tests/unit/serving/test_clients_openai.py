@@ -340,7 +340,7 @@ def test_what_is_wrong_is_a_typed_exception(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="vectors of this model have 16") as wrong:
         client.embeddings.create(model="en-de", input="a", dimensions=7)
     assert wrong.value.param == "dimensions"
-    with pytest.raises(openai.BadRequestError, match="none that"):
+    with pytest.raises(openai.BadRequestError, match="not among those that write: tales, odd/pieces"):
         client.completions.create(model="talk", prompt="a")
     with pytest.raises(openai.NotFoundError) as missing:
         client.chat.completions.create(model="gone", messages=[{"role": "user", "content": "a"}])

@@ -108,7 +108,7 @@ FORM = "prompt: must be a text, or a list of one text or several"
         ({"prompt": ["a"] * 3, "n": 3}, "9 completions; a request may have 6"),
         ({"model": 3}, "model: input should be a valid string"),
         ({"model": ""}, "model: string should have at least 1 character"),
-        ({"model": None}, "tales, odd/pieces"),
+        ({"model": None}, "model: several write: tales, odd/pieces; name one"),
         ({"max_tokens": -1}, "max_tokens: input should be greater than or equal to 0"),
         ({"max_tokens": 0}, "max_tokens: 0 writes nothing"),
         ({"max_tokens": 41}, "max_tokens: 41 tokens; at most 40 are written here"),
