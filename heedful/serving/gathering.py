@@ -30,7 +30,7 @@ from heedful.tasks.finding import Finder, Questions, width_of
 _LONGEST_SLEEP: Final = 0.5
 """Seconds after which a thread that waits looks whether its term is over, though nothing was said."""
 _FEW, _PATIENCE = 1 / 5, 6
-"""A share of the sentences under way, and the steps that so few wait for others: to join costs about as much as a step."""
+"""A share of the sentences under way, and the steps that so few wait for others, since to join costs as much as one."""
 _WIDE: Final = 8
 """Rows of a sentence from which on fewer sentences are searched for at one time."""
 

@@ -109,7 +109,7 @@ class _Call:
         self._plan, self._before, native = plan, state, plan.library
         self._positions = tokens.positions.contiguous()
         rows, length = self._positions.shape
-        assert state.table is None or len(state.table) == rows, f"{rows} rows of tokens for {len(state.table)} of a state"
+        assert state.table is None or len(state.table) == rows, f"{rows} rows for {len(state.table)} of a state"
         newest = length if steps is None else steps
         self._pages = _pages(plan, state, rows=rows, newest=newest)
         self._table = torch.empty(rows * (state.read + newest) * 2, dtype=torch.int32)
