@@ -16,6 +16,7 @@ from shapes import unchecked
 from spoken import runs
 
 from heedful.__main__ import main
+from heedful.serving.keys import add_key
 from heedful.serving.refusal import full
 from heedful.tasks.conversation.data import Turn
 
@@ -373,6 +374,18 @@ def test_the_client_asks_again_when_it_is_told_to(live: Live, monkeypatch: pytes
         with once.with_options(max_retries=1) as twice:
             assert len(twice.embeddings.create(model="en-de", input="the").data) == 1
     assert len(asked) == 2
+
+
+def test_a_key_is_what_the_client_sends(folders: dict[str, Path], tmp_path: Path) -> None:
+    _, key = add_key(tmp_path / "keys", "somebody")
+    house = opened({"tales": folders["tales"]}, access={"keys": str(tmp_path / "keys")})
+    with serving(house) as live, openai.OpenAI(base_url=f"{live.url}/v1", api_key="guess", max_retries=0) as client:
+        for ask in (client.models.list, lambda: client.completions.create(model="tales", prompt="a")):
+            with pytest.raises(openai.AuthenticationError) as barred:
+                ask()
+            assert barred.value.code == "invalid_api_key"
+        with client.with_options(api_key=key) as known:
+            assert known.completions.create(model="tales", prompt="a", max_tokens=1, seed=1).choices
 
 
 def test_many_ask_at_the_same_time(live: Live, client: openai.OpenAI) -> None:
