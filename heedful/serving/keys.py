@@ -47,7 +47,7 @@ def add_key(path: Path, name: str | None) -> tuple[str, str]:
     Raises:
         RecipeError: the file cannot be written, or has a key of this name.
     """
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = _text(path) if path.exists() else ""
     names = set(_parsed(before, path).values())
     name = name or next(each for number in range(1, len(names) + 2) if (each := f"key-{number}") not in names)
     if name in names:
@@ -104,13 +104,16 @@ class Keys:
 
 
 def _read(path: Path) -> Mapping[bytes, str]:
+    return _parsed(_text(path), path)
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read ({error.strerror}); give the path of a file of keys") from None
     except UnicodeDecodeError:
         raise RecipeError(f"{path}: is no text; give the path of a file of keys") from None
-    return _parsed(text, path)
 
 
 def _parsed(text: str, path: Path) -> Mapping[bytes, str]:

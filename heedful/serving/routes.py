@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
@@ -166,7 +167,10 @@ class Route:
         return message
 
     async def _table(self, asked: Asked) -> Mapping[str, Any]:
-        return await (self.reads or read_json)(asked.request)
+        try:
+            return await (self.reads or read_json)(asked.request)
+        except HTTPException as error:  # what Starlette says of a form
+            raise wrong(f"the form: {error.detail}") from None
 
     async def _admitted(self, asked: Asked) -> Mapping[str, Any]:
         """The table of a request that may have its key there; nothing else is told of it unless it has."""

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from heedful.serving.rates import Rates, network
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_so_many_a_minute() -> None:
+    clock = Clock()
+    rates = Rates(3, clock=clock)
+    assert [rates.take("a") for _ in range(4)] == [0, 0, 0, pytest.approx(20)]
+    assert rates.take("b") == 0
+    clock.now = 19
+    assert rates.take("a") == pytest.approx(1)
+    clock.now = 20.1
+    assert rates.take("a") == 0
+    assert rates.take("a") > 19, "what was refused cost nothing, and no more came back"
+    clock.now = 10_000
+    assert [rates.take("a") == 0 for _ in range(4)] == [True, True, True, False], "no more than so many are kept"
+
+
+def test_any_number_where_there_is_no_limit() -> None:
+    rates = Rates(0)
+    assert {rates.take("a") for _ in range(100)} == {0.0}
+    assert len(rates) == 0
+
+
+def test_memory_is_bounded_and_the_newest_are_kept() -> None:
+    rates = Rates(1, clock=Clock())
+    for number in range(30_000):
+        rates.take(str(number))
+    assert len(rates) == 10_000
+    assert rates.take("29999") > 0
+    assert rates.take("0") == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("", ""),
+        ("testclient", "testclient"),
+    ],
+)
+def test_households(address: str, found: str) -> None:
+    assert network(address) == found
