@@ -46,7 +46,7 @@ _FIELD: Final[Mapping[str, Kind]] = {"begin": "begin", "separate": "separate", "
 _RUN: Final = "run"
 """The name of a pair of codes around text that looks otherwise than most of its paragraph."""
 _HYPHEN: Final = "\u2011"
-_SPACE: Final = re.compile(r"[ \t\r\n]*[\t\r\n][ \t\r\n]*")
+_SPACE: Final = re.compile(r"(?:(?<! ) ++)?[\t\r\n][ \t\r\n]*+")
 
 
 @final

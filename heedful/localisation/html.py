@@ -6,6 +6,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from html import unescape
 from pathlib import Path
 from typing import Final, Self, final
@@ -18,9 +19,11 @@ from heedful.localisation.segments import Code, Segment, codes
 _CHARSET: Final = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9._-]+)", re.IGNORECASE)
 _TOKEN: Final = re.compile(
     r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[!?][^>]*(?:>|\Z)"
-    r"|<(?P<slash>/?)(?P<tag>[a-zA-Z][^\s/>]*)(?P<attributes>(?:[^>\"']|\"[^\"]*\"|'[^']*')*)>",
+    r"|<(?P<slash>/?)(?P<tag>[a-zA-Z][^\s/<>]*+)(?P<attributes>(?:[^<>\"']|\"[^\"]*\"|'[^']*')*+)>",
     re.DOTALL,
 )
+"""What never ends, or holds a `<` outside quotation marks, is no tag, so that no text is looked through twice."""
+_BORDER: Final = re.compile(r"<(?P<slash>/?)(?P<tag>[a-zA-Z][^\s/<>]*+)(?P<end>[^<>]*+>)?")
 _ATTRIBUTE: Final = re.compile(r"([^\s\"'>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'=<>`]+)))?")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _SPACES: Final = re.compile(r"[ \t\r\n\f]+")
@@ -105,9 +108,12 @@ class Html(TextDocument):
                 texts[number] = target
         text = self.edited(values)[len(self.content.mark) :].decode(self.content.encoding)
         page = Html(replace(self.content, text=text), self.path)
+        # a translated attribute may have no letters any more, and so no place: texts are counted by themselves
+        before, after = ([n for n, place in enumerate(each._places) if place.value is None] for each in (self, page))
+        again = dict(zip(before, after, strict=True))
         edits = []
         for number, target in texts.items():
-            place = page._places[number]
+            place = page._places[again[number]]
             raws: defaultdict[str, deque[str]] = defaultdict(deque)
             for old, new in zip(codes(self._places[number].segment), codes(place.segment), strict=True):
                 raws[old.raw].append(new.raw)
@@ -152,7 +158,7 @@ class _Page:
             values = {} if found["slash"] else _attributes(found)
             verbatim = not found["slash"] and _is_verbatim(tag, values)
             if verbatim:
-                place = self._end(tag, place)
+                place = self._end(tag, found.start(), place)
             else:
                 yield from self._shown(tag, values)
             if tag in _INLINE:
@@ -163,19 +169,29 @@ class _Page:
         self._run.append((place, len(self._text), None))
         yield from self._unit()
 
-    def _end(self, tag: str, place: int) -> int:
-        """Where an element ends that began before `place`; where it is never closed, the end of its tag."""
+    def _end(self, tag: str, start: int, place: int) -> int:
+        """Where an element ends that begins at `start`; where it is never closed, `place`, the end of its tag."""
         if tag in _VOID or self._text[place - 2 : place] == "/>":
             return place
         if tag == "p":  # which the next one ends
             found = re.compile(r"</?p(?=[\s/>])", re.IGNORECASE).search(self._text, place)
             return place if found is None else found.start()
-        deep = 1
-        for each in re.finditer(rf"<(/?){re.escape(tag)}(?=[\s/>])[^>]*>", self._text[place:], re.IGNORECASE):
-            deep += -1 if each[1] else 1
-            if not deep or (tag in ("script", "style") and each[1]):
-                return place + each.end()
-        return place
+        return self._ends.get(start, place)
+
+    @cached_property
+    def _ends(self) -> Mapping[int, int]:
+        """Where elements end that are closed, by where they begin."""
+        ends: dict[int, int] = {}
+        begun: defaultdict[str, list[int]] = defaultdict(list)
+        for found in _BORDER.finditer(self._text):
+            own = begun[tag := found["tag"].lower()]
+            if not found["slash"]:
+                own.append(found.start())
+            elif found["end"] and own:
+                closed = len(own) if tag in ("script", "style") else 1
+                ends |= dict.fromkeys(own[-closed:], found.end())
+                del own[-closed:]
+        return ends
 
     def _shown(self, tag: str, values: Mapping[str, _Value]) -> Iterator[_Place]:
         about = {values[name].text.lower() for name in ("name", "property") if name in values}

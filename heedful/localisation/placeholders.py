@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
 from typing import Final
 
 from heedful.localisation.segments import BREAK, Code, Role, Segment, flat
@@ -15,7 +18,7 @@ _PATTERNS: Final = (
     ("tag", r"</?[a-zA-Z][\w.:-]*(?:\s+[\w:.-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>]+))?)*\s*/?>"),
     ("address", r"(?:https?|ftps?|file|mailto|sftp|ssh|git)://?[^\s<>\"'{}|\\^`]*[^\s<>\"'{}|\\^`.,;:!?)\]]"),
     ("address", r"www\.[\w-]+(?:\.[\w-]+)+(?:/[^\s<>\"']*[\w/])?"),
-    ("address", r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
+    ("address", r"[\w.+-]{1,64}+@[\w-]+(?:\.[\w-]+)+"),
     ("variable", rf"[%$#]\{{{_BRACES}\}}|\{{\{{[^{{}}\n]*\}}\}}|\{{{_BRACES}\}}"),
     ("variable", r"%\([^()\n]*\)[-+#0]*\d*(?:\.\d+)?[a-zA-Z]|%<\w+>[-+#0\d.]*[a-zA-Z]"),
     ("variable", r"\$\([\w.]+\)|\$\[\w+\]|\$[A-Za-z_]\w*\$?"),
@@ -29,6 +32,8 @@ _PATTERNS: Final = (
 _TOKEN: Final = re.compile(
     "|".join(f"(?P<{name}_{number}>{pattern})" for number, (name, pattern) in enumerate(_PATTERNS))
 )
+_BREAK: Final = re.compile(r"(?:(?<! ) ++)?(?:\r?\n|\t)[ \t]*+")
+"""A soft end of a line; spaces are looked at from the first of them alone, however many there are."""
 _MARKING: Final = re.compile("[<&_~]")
 """What every tag and every mark of an accelerator has."""
 _TAG_NAME: Final = re.compile(r"</?([\w.:-]+)")
@@ -58,7 +63,7 @@ def _scan(text: str) -> Iterator[str | Code]:
 def _lines(text: str) -> Iterator[str | Code]:
     """Text with its line ends and tabs, and the spaces around them, as codes."""
     place = 0
-    for found in re.finditer(r" *(?:\r?\n|\t)[ \t]*", text):
+    for found in _BREAK.finditer(text):
         if found.start() > place:
             yield text[place : found.start()]
         yield Code(found[0], "alone", BREAK, spelled=True)
@@ -87,15 +92,12 @@ def without_accelerator(segment: Segment) -> tuple[Segment, str]:
     The mark is `&` (Qt, Windows), `_` (GTK) or `~` (LibreOffice), and the text has exactly one. Inside a word it is
     one in short texts only: `E_xit` is, `max_length` in a sentence is not.
     """
-    found = [
-        (number, each)
-        for number, part in enumerate(segment)
-        if isinstance(part, str)
-        for each in _ACCELERATOR.finditer(part)
-        if not _is_inside(part, each.start())
-    ]
     words = sum(len(part.split()) for part in segment if isinstance(part, str))
-    if len(found) != 1 or words > 3 * _FEW:
+    if words > 3 * _FEW:
+        return segment, ""
+    marks = ((number, each) for number, part in enumerate(segment) if isinstance(part, str) for each in _marks(part))
+    found = list(islice(marks, 2))
+    if len(found) != 1:
         return segment, ""
     number, each = found[0]
     text = segment[number]
@@ -106,10 +108,16 @@ def without_accelerator(segment: Segment) -> tuple[Segment, str]:
     return (*segment[:number], plain, *segment[number + 1 :]), each[0]
 
 
-def _is_inside(text: str, place: int) -> bool:
-    """Whether a sign is part of a placeholder; what looks like the name of a variable may be a word with a mark."""
-    around = next((found for found in _TOKEN.finditer(text) if found.start() <= place < found.end()), None)
-    return around is not None and not (around[0].isidentifier() and around[0].count("_") == 1)
+def _marks(text: str) -> Iterator[re.Match[str]]:
+    """Signs before letters that are no part of a placeholder; what looks like the name of a variable may be a word with
+    a mark.
+    """
+    found = _TOKEN.finditer(text)
+    inside = [each.span() for each in found if not (each[0].isidentifier() and each[0].count("_") == 1)]
+    for mark in _ACCELERATOR.finditer(text):
+        before = bisect_right(inside, mark.start(), key=itemgetter(0))
+        if not before or inside[before - 1][1] <= mark.start():
+            yield mark
 
 
 def _may_mark(text: str, found: re.Match[str], *, words: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Self, final
 
@@ -168,7 +169,7 @@ class Po(TextDocument):
         strings = list(map(_string_of, lines))
         return self._line_end.join(['""', *strings] if len(strings) > 1 else strings)
 
-    @property
+    @cached_property
     def _line_end(self) -> str:
         return "\r\n" if "\r\n" in self.content.text else "\n"
 

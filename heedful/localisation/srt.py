@@ -55,12 +55,12 @@ class Srt(TextDocument):
 
     def filled(self, targets: Mapping[int, Segment], matches: Mapping[int, Match] = NO_MATCHES) -> bytes:
         """Texts are replaced."""
-        edits = []
+        edits, line_end = [], "\r\n" if "\r\n" in self.content.text else "\n"
         for number, target in targets.items():
             start, stop, _ = self._spans[number]
             text = "".join(part if isinstance(part, str) else part.raw for part in target)
             lines = [line for line in text.splitlines() if line.strip()]  # an empty one would end the subtitle
-            edits.append(Edit(start, stop, ("\r\n" if "\r\n" in self.content.text else "\n").join(lines)))
+            edits.append(Edit(start, stop, line_end.join(lines)))
         return self.edited(edits)
 
     def _find(self) -> Iterator[tuple[int, int, str]]:

@@ -25,7 +25,7 @@ _MARKUP: Final = re.compile(
     r"|</(?P<close>[^\s>]+)\s*>|<(?P<open>[^\s/>!?]+)(?P<attributes>(?:[^>\"']|\"[^\"]*\"|'[^']*')*?)(?P<empty>/?)>",
     re.DOTALL,
 )
-_ATTRIBUTE: Final = re.compile(r"\s*([^\s=]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_ATTRIBUTE: Final = re.compile(r"([^\s=]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _REFERENCE: Final = re.compile(r"&#(x[0-9a-fA-F]+|[0-9]+);")
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _DEEPEST: Final = 200
