@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route as Path
@@ -66,5 +67,7 @@ async def _unknown(request: Request, _error: Exception) -> Response:
     return JSONResponse({"error": "there is nothing at this path; GET /spec lists what may be asked"}, status_code=404)
 
 
-async def _method(request: Request, _error: Exception) -> Response:
-    return JSONResponse({"error": f"{request.method}: not for this path; GET /spec lists what may be asked"}, 405)
+async def _method(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException), "the router says which methods there are"
+    message = f"{request.method}: not for this path; GET /spec lists what may be asked"
+    return JSONResponse({"error": message}, 405, headers=error.headers)
