@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from untrained import untrained, untrained_writer
 
 from heedful.tasks.captioning.scenes import coco, scenes
@@ -17,18 +18,20 @@ STACK = {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2}
 READING = {**STACK, "positions": {"kind": "learned", "length": 48}}
 
 
-def runs(folder: Path) -> dict[str, Path]:
-    """A run of each task by what it does, in a folder that is empty."""
+def runs(folder: Path, *, seed: int = 7) -> dict[str, Path]:
+    """A run of each task by what it does, in a folder that is empty; the same seed gives the same weights."""
     _write(folder)
     (folder / "writer").mkdir()
-    return {
-        "translate": untrained(_translation(folder)),
-        "generate": untrained_writer(folder / "writer", ["once upon a time"]),
-        **{
-            name: untrained({"output": str(folder / name), "training": TRAINING, **table})
-            for name, table in _tables(folder).items()
-        },
-    }
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return {
+            "translate": untrained(_translation(folder)),
+            "generate": untrained_writer(folder / "writer", ["once upon a time"]),
+            **{
+                name: untrained({"output": str(folder / name), "training": TRAINING, **table})
+                for name, table in _tables(folder).items()
+            },
+        }
 
 
 def picture(folder: Path) -> bytes:

@@ -15,7 +15,7 @@ from heedful.serving.app import routes_of
 from heedful.serving.house import House
 from heedful.serving.openapi_page import docs_html
 from heedful.serving.own_events import MEDIA
-from heedful.serving.refusal import Refusal
+from heedful.serving.refusal import Refusal, missing
 from heedful.serving.routes import DEADLINE, Asked, Route
 from heedful.version import __version__
 
@@ -34,6 +34,9 @@ ERRORS: Final[Mapping[int, str]] = {
 }
 """Statuses other than 200, and what they mean."""
 _KEYED: Final = frozenset({401, 403})
+_FILES: Final = {"docs.css": "text/css", "icon.svg": "image/svg+xml"}
+_CONVERTER: Final = re.compile(r":\w+}")
+"""What Starlette wants to know of a part of a path."""
 _MODE: Final[JsonSchemaMode] = "validation"
 _DEADLINE: Final[Schema] = {
     "name": DEADLINE,
@@ -57,13 +60,16 @@ def routes(house: House) -> Iterator[Route]:
     async def page(_asked: Asked) -> Response:
         return Response(docs_html(spec()), media_type="text/html")
 
-    async def style(_asked: Asked) -> Response:
-        return Response((resources.files("heedful.serving") / "page/docs.css").read_bytes(), media_type="text/css")
+    async def file(asked: Asked) -> Response:
+        name = asked.request.path_params["name"]
+        if name not in _FILES:
+            raise missing("the page has no such file")
+        return Response((resources.files("heedful.serving") / "page" / name).read_bytes(), media_type=_FILES[name])
 
     for path, told, about, media in (
         ("/spec", answer, "this description, in OpenAPI 3.1", "application/json"),
         ("/docs", page, "this description, as a page", "text/html"),
-        ("/docs/style.css", style, "what that page looks like", "text/css"),
+        ("/docs/{name}", file, "what that page is made of", "text/plain"),
     ):
         yield Route(path=path, method="GET", answer=told, about=about, free=True, group="about", media=media)
 
@@ -75,7 +81,8 @@ def specification(routes: Sequence[Route], *, keyed: bool) -> Schema:
     names, definitions = models_json_schema(inputs, ref_template="#/components/schemas/{model}")
     paths: dict[str, Schema] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, names, keyed=keyed)
+        path = _CONVERTER.sub("}", route.path)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, names, keyed=keyed)
     schemes = {"key": {"type": "http", "scheme": "bearer", "description": "a key of this server"}} if keyed else {}
     return {
         "openapi": "3.1.0",
@@ -93,7 +100,7 @@ def _operation(route: Route, names: Mapping[Any, Schema], *, keyed: bool) -> Sch
         "operationId": "_".join(re.findall(r"\w+", f"{route.method.lower()} {route.path}")),
         "summary": route.about,
         "tags": [route.group],
-        "parameters": [*map(_part, re.findall(r"{(\w+)}", route.path)), _DEADLINE],
+        "parameters": [*map(_part, re.findall(r"{(\w+)", route.path)), _DEADLINE],
         "responses": {"200": _answered(route, names), **{str(each): _refused(route, each) for each in errors}},
     }
     if needs_key:

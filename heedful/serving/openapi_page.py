@@ -33,7 +33,8 @@ def docs_html(spec: Mapping[str, Any]) -> str:
         [
             '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<title>heedful: what may be asked</title><link rel="stylesheet" href="/docs/style.css">',
+            '<title>heedful: what may be asked</title><link rel="stylesheet" href="/docs/docs.css">',
+            '<link rel="icon" href="/docs/icon.svg" type="image/svg+xml">',
             "</head><body><main>",
             f"<h1>heedful {escape(spec['info']['version'])}</h1><p>{_LEDE}</p>",
             *parts,
@@ -58,7 +59,8 @@ def _body(spec: Mapping[str, Any], method: str, path: str, operation: Mapping[st
             yield _example(method, path, each["value"])
     for media, content in operation["responses"]["200"]["content"].items():
         yield f"<h3>Answer <code>{escape(media)}</code></h3>"
-        yield _fields(spec, content["schema"])
+        if media == "application/json" or "description" in content["schema"]:
+            yield _fields(spec, content["schema"])
     statuses = "".join(
         f"<dt>{status}</dt><dd>{escape(told['description'])}</dd>"
         for status, told in operation["responses"].items()

@@ -4,7 +4,7 @@ import { asTable, element, svg, tableOf } from "./dom.js";
 
 /** @typedef {{source: string[], target: string[], weights: number[][]}} Alignment */
 
-const FAINT = 0.06;
+const FAINT = 0.1;
 /** Weights below this draw no line. */
 
 /**

@@ -45,12 +45,14 @@ export async function served() {
  */
 export async function hear(name, message, grown, signal) {
   const answer = await sent(`/v1/heedful/${name}`, { ...message, stream: true }, signal);
+  let record = null;
   for await (const { event, data } of events(answer)) {
     if (event === "growing") grown(data);
-    if (event === "record") return data;
+    if (event === "record") record = data;
     if (event === "error") throw new Refused(500, data.error.message);
   }
-  throw new Refused(0, "the answer broke off; ask again");
+  if (!record) throw new Refused(0, "the answer broke off; ask again");
+  return record;
 }
 
 /**

@@ -22,7 +22,7 @@ export const view = {
 function show(host, served) {
   const { control, model } = modelChoice(served, "generate");
   const text = area({ rows: 5, placeholder: "Once upon a time", maxlength: served.limits.characters });
-  const search = choice([["", "as the model was tuned"], ["greedy", "the most probable token"], ["sampling", "drawn by chance"]]);
+  const search = choice([["", "the model's own"], ["greedy", "most probable"], ["sampling", "by chance"]]);
   const tokens = element("input", { type: "number", min: 1, max: served.limits.tokens, value: Math.min(120, served.limits.tokens) });
   const warmth = element("input", { type: "number", min: 0.05, max: 5, step: 0.05, placeholder: "1" });
   const place = answerPlace("Continuation");
@@ -30,7 +30,7 @@ function show(host, served) {
   const form = asking({
     label: "Go on",
     fields: [control, field("Text", text), element("details", { class: "more" }, element("summary", {}, "Options"),
-      element("div", { class: "options" }, field("Tokens", tokens), field("How", search), field("Temperature, when drawn", warmth)))],
+      element("div", { class: "options" }, field("Tokens", tokens), field("How", search), field("Temperature", warmth)))],
     work: async (signal) => {
       const prompt = text.value;
       const grown = element("span", { class: "written" });

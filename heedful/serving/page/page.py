@@ -23,6 +23,12 @@ _TYPES: Final = {
 _SHARED: Final = ("style.css", "dom.js", "colour.js")
 """Files of the inspector that the page uses too."""
 
+_POLICY: Final = (
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+"""As every answer has it, but for pictures that somebody chose, which the page shows."""
+
 
 def routes(house: House) -> Iterator[Route]:
     """The page and what it is made of, where the settings want it; everybody may have it."""
@@ -41,7 +47,9 @@ def routes(house: House) -> Iterator[Route]:
 
 
 async def _front(asked: Asked) -> Response:
-    return _sent(asked, "index.html")
+    answer = _sent(asked, "index.html")
+    answer.headers["Content-Security-Policy"] = _POLICY
+    return answer
 
 
 async def _file(asked: Asked) -> Response:

@@ -26,10 +26,11 @@ export const view = {
 function show(host, served) {
   const directions = served.models.filter(({ does }) => does.includes("translate")).flatMap(directionsOf);
   const direction = choice(directions.map(({ title }, place) => [String(place), title]));
-  const search = choice([["", "as the model was tuned"], ["greedy", "greedy"], ["beam", "beam"], ["sampling", "sampling"]]);
-  const several = element("input", { type: "number", min: 1, max: served.limits.alternatives + 1, value: 1 });
+  const search = choice([["", "the model's own"], ["greedy", "greedy"], ["beam", "beam"], ["sampling", "sampling"]]);
+  const several = element("input", { type: "number", min: 0, max: served.limits.alternatives, value: 0 });
   const text = area({ rows: 4, placeholder: "What is to be translated?", maxlength: served.limits.characters });
   const place = answerPlace("Translations");
+  const below = element("div", { class: "below" });
   const form = asking({
     label: "Translate",
     fields: [
@@ -41,15 +42,16 @@ function show(host, served) {
     work: async (signal) => {
       const lines = text.value.split("\n").filter((line) => line.trim());
       place.replaceChildren();
+      below.replaceChildren();
       const asked = {
         ...directions[Number(direction.value)].asked,
         ...(search.value ? { search: search.value } : {}),
-        n_best: Number(several.value) || 1,
+        n_best: 1 + (Number(several.value) || 0),
       };
-      for (const line of lines) await translated(place, line, asked, signal, lines.length === 1);
+      for (const line of lines) await translated(place, line, asked, signal, lines.length === 1 ? below : null);
     },
   });
-  host.append(element("div", { class: "two" }, form, place));
+  host.append(element("div", { class: "two" }, form, place), below);
 }
 
 /**
@@ -71,21 +73,24 @@ function directionsOf(model) {
  * @param {string} source
  * @param {Record<string, any>} asked
  * @param {AbortSignal} signal
- * @param {boolean} open whether what it looks at is to be seen at once
+ * @param {HTMLElement | null} below where there is room for what it looks at
  */
-async function translated(place, source, asked, signal, open) {
+async function translated(place, source, asked, signal, below) {
   const said = element("p", { class: "said-text", dir: "auto" });
   const others = element("ol", { class: "others", "aria-label": "Alternatives", hidden: true });
   const notes = element("p", { class: "soft", hidden: true });
   const picture = alignmentPicture();
-  const looks = element("details", { class: "more", open: open, hidden: true }, element("summary", {}, "What it looked at"), picture.node);
+  const looks = below
+    ? element("section", { class: "card", hidden: true, "aria-label": "What it looked at" }, element("h2", {}, "What it looked at"), picture.node)
+    : element("details", { class: "more", hidden: true }, element("summary", {}, "What it looked at"), picture.node);
   const change = element("div", { class: "change", hidden: true });
   const { source: _, ...direction } = asked;
   const acts = element("div", { class: "acts", hidden: true },
     element("button", { type: "button", onclick: () => navigator.clipboard?.writeText(said.textContent ?? "") }, "Copy"),
     looking(() => ({ model: asked.model, ...(asked.to ? { to: asked.to } : {}), text: source, pair: said.textContent ?? "" })));
-  const card = element("article", { class: "card" }, !open && element("p", { class: "soft", dir: "auto" }, source), said, change, acts, others, notes, looks);
+  const card = element("article", { class: "card" }, !below && element("p", { class: "soft", dir: "auto" }, source), said, change, acts, others, notes, !below && looks);
   place.append(card);
+  below?.append(looks);
   await grow(asked, signal);
 
   /**

@@ -1,0 +1,117 @@
+"""The description of all that may be asked: it says what the server does, whatever is sent to it."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from served import runs
+from serving import Live, opened, serving
+
+from heedful.serving.app import routes_of
+from heedful.serving.keys import add_key
+
+EXCLUDED = (
+    "positive_data_acceptance",  # models refuse texts that a schema allows: too long for them, of unknown speakers
+    "not_a_server_error",  # 504 is right for somebody who waits for a nanosecond; the log tells of others below
+)
+
+
+@pytest.fixture(autouse=True)
+def _shapes(unchecked: None) -> None:
+    """Threads of the server call what is checked where it has its units."""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    made = runs(tmp_path_factory.mktemp("described"))
+    limits = {"characters": 400, "batch": 4, "tokens": 12, "deadline": 10}
+    with serving(opened(made, limits=limits)) as running:
+        yield running
+
+
+def examined(live: Live, folder: Path, *options: str) -> str:
+    """What schemathesis says of the live server, by its description; it exits with 0 where nothing is wrong."""
+    words = [sys.executable, "-W", "ignore", "-m", "schemathesis.cli", "run", f"{live.url}/spec", "--no-color"]
+    words += ["--generation-deterministic", "--warnings", "off", "--exclude-checks", ",".join(EXCLUDED), *options]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def described(live: Live) -> int:
+    return sum(len(methods) for methods in live.ask("/spec").json["paths"].values())
+
+
+def test_everything_that_is_served_is_described(live: Live) -> None:
+    spec = live.ask("/spec").json
+    assert spec["openapi"].startswith("3.1")
+    found = {(method.upper(), path) for path, methods in spec["paths"].items() for method in methods}
+    assert found == {(each.method, each.path.replace(":path}", "}")) for each in routes_of(live.house)}
+    translate = spec["paths"]["/v1/heedful/translate"]["post"]
+    assert "text/event-stream" in translate["responses"]["200"]["content"]
+    assert {"400", "404", "413", "429", "500", "503", "504"} <= translate["responses"].keys()
+    assert "security" not in translate
+
+
+def test_what_needs_a_key_is_described_so(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    add_key(keys, "me")
+    with serving(opened({}, access={"keys": str(keys)})) as live:
+        spec = live.ask("/spec").json
+    assert spec["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+    served = spec["paths"]["/v1/heedful"]["get"]
+    assert served["security"] == [{"key": []}]
+    assert {"401", "403"} <= served["responses"].keys()
+    assert "security" not in spec["paths"]["/health"]["get"]
+
+
+def test_the_server_does_what_the_description_says(
+    live: Live, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR, logger="heedful.serving"):
+        said = examined(live, tmp_path, "--phases", "fuzzing", "--max-examples", "2")
+    assert f"Tested: {described(live) - 1}" in said, "but for the description itself"
+    assert not caplog.records
+
+
+@pytest.mark.slow
+def test_the_server_does_so_whatever_is_sent(live: Live, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, logger="heedful.serving"):
+        examined(live, tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "60")
+    assert not caplog.records
+
+
+class Links(HTMLParser):
+    """What a page loads and links to, and the headings and fields that it shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag != "script"
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        assert not [name for name, _ in attrs if name == "style" or name.startswith("on")]
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data.strip())
+
+
+def test_a_page_lists_everything_and_loads_nothing_from_elsewhere(live: Live) -> None:
+    page = Links()
+    page.feed(live.ask("/docs").body.decode())
+    paths = live.ask("/spec").json["paths"]
+    assert set(paths) <= set(page.texts)
+    assert "hypotheses that grow side by side" in page.texts
+    assert page.addresses
+    for address in page.addresses:
+        assert address.startswith("/")
+        assert live.ask(address).status == 200, address
+    assert live.ask("/docs/page.py").status == 404
