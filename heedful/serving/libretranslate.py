@@ -15,7 +15,7 @@ from heedful.data.identification import Identified
 from heedful.serving.house import House
 from heedful.serving.interpreters import AUTO, Interpreter, Interpreters
 from heedful.serving.languages import called
-from heedful.serving.libretranslate_files import FORMATS, MANY, Kept, Shelf, opened, placed, suffix_of
+from heedful.serving.libretranslate_files import FORMATS, MANY, Kept, Shelf, check_size, opened, placed, suffix_of
 from heedful.serving.libretranslate_messages import (
     Detected,
     DetectMessage,
@@ -140,11 +140,8 @@ class _Desk:
 
     async def translate_file(self, asked: Asked, message: FileMessage) -> TranslatedFile:
         """A file, for whose translation there is an address then."""
-        upload, most = message.file, asked.house.settings.limits.file
-        if len(upload.content) > most:
-            raise wrong(
-                f"file: has {len(upload.content):,} bytes, and {most:,} are the most; send it in parts", param="file"
-            )
+        upload = message.file
+        check_size(upload, most=asked.house.settings.limits.file)
         suffix = suffix_of(upload)
         if suffix == MANY and message.source == AUTO:
             raise wrong(f"source: a {MANY} holds many languages; say which one is read", param="source")

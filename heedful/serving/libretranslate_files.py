@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 import secrets
+import struct
 import tempfile
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +34,8 @@ MANY: Final = ".tmx"
 FORMATS: Final = tuple(sorted((*ENDINGS, _PLAIN)))
 """How the names of files end that are translated."""
 _GZIP: Final = b"\x1f\x8b"
+_GROWTH: Final = 5
+"""How many times as large an office document may be when it is unpacked."""
 _TELLING: Final = 20_000
 """Letters of a file that say which language it is in."""
 
@@ -100,6 +105,27 @@ def suffix_of(upload: Upload) -> str:
     if upload.content.startswith(_GZIP):
         raise wrong("file: is gzipped; send it unpacked", param="file")
     return suffix
+
+
+def check_size(upload: Upload, *, most: int) -> None:
+    """`Refusal` where a file has more bytes than `most`, or would have by far, were it unpacked."""
+    size = len(upload.content)
+    if size > most:
+        raise wrong(f"file: has {size:,} bytes, and {most:,} are the most; send it in parts", param="file")
+    unpacked = _unpacked(upload.content)
+    if unpacked > _GROWTH * most:
+        raise wrong(
+            f"file: unpacks to {unpacked:,} bytes, and {_GROWTH * most:,} are the most; send it in parts", param="file"
+        )
+
+
+def _unpacked(content: bytes) -> int:
+    """Bytes of all that an office document holds; none of what is no zip, which its reader refuses."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            return sum(member.file_size for member in file.infolist())
+    except (zipfile.BadZipFile, ValueError, EOFError, struct.error, NotImplementedError):
+        return 0
 
 
 @contextmanager

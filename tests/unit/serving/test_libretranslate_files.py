@@ -1,0 +1,189 @@
+"""Files that are translated and fetched."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from documents import OFFICE, SAMPLES, zipped
+from serving import Live, opened, serving
+
+from heedful.cli import translate as command
+from heedful.localisation.files import ENDINGS
+from heedful.serving.libretranslate_files import FORMATS, Kept, Shelf
+from heedful.serving.refusal import Refusal
+
+PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "one %s two ."\nmsgstr ""\n'
+SRT = "1\n00:00:01,000 --> 00:00:02,000\none two .\n\n2\n00:00:03,000 --> 00:00:04,000\n<i>three</i> four .\n"
+FILES = {**{name: text.encode() for name, text in SAMPLES.items()}, **{n: zipped(each) for n, each in OFFICE.items()}}
+
+
+@pytest.fixture(autouse=True)
+def _shapes(unchecked: None) -> None:
+    """Threads of the server call what is checked where it has its units."""
+
+
+@pytest.fixture(scope="module")
+def live(interpreting: Mapping[str, Path]) -> Iterator[Live]:
+    with serving(opened(interpreting, limits={"file": 50_000})) as found:
+        yield found
+
+
+def sent(live: Live, name: str, content: bytes, source: str = "en", target: str = "de") -> requests.Response:
+    fields = {"source": source, "target": target}
+    return requests.post(f"{live.url}/translate_file", files={"file": (name, content)}, data=fields, timeout=30)
+
+
+def fetched(live: Live, *given: Any) -> bytes:
+    answer = sent(live, *given)
+    assert answer.status_code == 200, answer.text
+    address = answer.json()["translatedFileUrl"]
+    assert address.startswith(f"{live.url}/download_file/") and answer.json().keys() == {"translatedFileUrl"}
+    return requests.get(address, timeout=30).content
+
+
+def swelling(size: int) -> bytes:
+    """A zip that is larger when it is unpacked."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("word/document.xml", " " * size)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_filled_as_the_command_does(
+    live: Live, interpreting: Mapping[str, Path], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_bytes(FILES[name])
+    output = tmp_path / f"filled{Path(name).suffix}"
+    languages = ["--source-language", "en", "--target-language", "de"] if name.endswith("tmx") else []
+    given = [str(tmp_path / name), "--to", "de", "-o", str(output), "--device", "cpu", *languages]
+    command.run([str(interpreting["both"]), *given])
+    assert fetched(live, name, FILES[name]) == output.read_bytes() != FILES[name]
+
+
+def test_a_file_is_in_the_language_that_was_asked_for(live: Live) -> None:
+    assert fetched(live, "a.srt", SRT.encode()).decode() == SRT.replace("one two .", "eins zwei.").replace(
+        "<i>three</i> four .", "<i>drei</i> vier."
+    )
+    assert "source: a .tmx holds many languages" in sent(live, "a.tmx", FILES["a.tmx"], "auto").json()["error"]
+
+
+def test_a_text_is_translated_line_by_line_in_its_encoding(live: Live) -> None:
+    text = "one two .\r\n\r\n  Three. Four.\r\n"
+    assert fetched(live, "a.txt", text.encode("utf-8-sig")) == "eins zwei.\r\n\r\n  drei. vier.\r\n".encode("utf-8-sig")
+    assert fetched(live, "a.TXT", text.encode("utf-16")).decode("utf-16") == "eins zwei.\r\n\r\n  drei. vier.\r\n"
+
+
+def test_the_language_of_a_file_is_found_out(live: Live) -> None:
+    assert fetched(live, "a.po", PO.encode(), "auto") == fetched(live, "a.po", PO.encode())
+    assert fetched(live, "a.txt", b"four five .", "auto") == "vier fünf.".encode()
+    german = b"sieben acht ."
+    assert fetched(live, "a.txt", german, "auto") == german
+    assert fetched(live, "a.srt", SRT.encode(), "de", "de") == SRT.encode()
+
+
+def test_a_file_is_saved_under_its_own_name_and_never_shown(live: Live) -> None:
+    address = sent(live, '../größe \r\n"x".txt', b"one .").json()["translatedFileUrl"]
+    answer = requests.get(address, timeout=30)
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    said = answer.headers["Content-Disposition"]
+    assert said.startswith('attachment; filename="') and "../" not in said and said.endswith("_de.txt")
+    assert "gr%C3%B6%C3%9Fe" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "word"),
+    [
+        ("a.exe", b"one", "file: 'a.exe' is none of .docm, "),
+        ("a", b"one", "is none of"),
+        ("a.po.gz", b"\x1f\x8b", "is none of"),
+        ("a.po", b"\x1f\x8b\x08", "file: is gzipped"),
+        ("a.po", b"", "file: a.po: the file is empty"),
+        ("a.txt", b"", "the file is empty"),
+        ("a.po", b"nonsense", "file: a.po:1: "),
+        ("a.txt", b"one \xff", "file: a.txt:1: byte 0xff is not UTF-8"),
+        ("a.docx", b"nonsense", "file: a.docx: no zip"),
+        ("a.xlf", b"<xliff", "file: a.xlf:1: not well-formed"),
+        ("a.xlf", b'<!DOCTYPE x [<!ENTITY e "e">]><xliff>&e;</xliff>', "entities of a file's own are not read"),
+        ("a.txt", b"a" * 50_001, "file: has 50,001 bytes, and 50,000 are the most"),
+        ("a.docx", swelling(250_001), "file: unpacks to 250,001 bytes, and 250,000 are the most"),
+    ],
+    ids=lambda given: str(given)[:20],
+)
+def test_files_that_cannot_be_translated(live: Live, name: str, content: bytes, word: str) -> None:
+    answer = sent(live, name, content)
+    assert (answer.status_code, answer.json().keys()) == (400, {"error"})
+    assert word in answer.json()["error"] and "/tmp" not in answer.json()["error"]
+    assert "heedful-" not in answer.json()["error"]
+
+
+def test_what_a_form_may_lack(live: Live) -> None:
+    file = {"file": ("a.txt", b"one .")}
+    for fields, files, word in (
+        ({"source": "en", "target": "de"}, {"other": ("a.txt", b"one .")}, "file: field required"),
+        ({"source": "en"}, file, "target: field required"),
+        ({"target": "de"}, file, "source: field required"),
+        ({"source": "xx", "target": "de"}, file, "source: 'xx' is not served"),
+        ({"source": "en", "target": "fr"}, file, "no model here translates en to fr"),
+    ):
+        answer = requests.post(f"{live.url}/translate_file", files=files, data=fields, timeout=30)
+        assert answer.status_code == 400 and word in answer.json()["error"]
+    fields = {"file": "one .", "source": "en", "target": "de"}
+    assert (
+        "file: must be a file" in requests.post(f"{live.url}/translate_file", data=fields, timeout=30).json()["error"]
+    )
+    two = [("file", ("a.txt", b"one .")), ("file", ("b.txt", b"two ."))]
+    answer = requests.post(f"{live.url}/translate_file", files=two, data={"source": "en", "target": "de"}, timeout=30)
+    assert answer.status_code == 400 and "the form: " in answer.json()["error"]
+
+
+def test_what_is_not_there_is_not_found(live: Live) -> None:
+    for name in ("nothing.txt", "..%2f..%2fetc%2fpasswd", "%00"):
+        answer = live.ask(f"/download_file/{name}")
+        assert answer.status == 404 and answer.json.keys() == {"error"}
+
+
+def test_all_formats_are_told() -> None:
+    assert set(FORMATS) == {*ENDINGS, ".txt"}
+
+
+def test_a_shelf_has_an_end() -> None:
+    async def fill() -> None:
+        shelf = Shelf(size=100, most=3, seconds=600)
+        names = [shelf.put(Kept("a.txt", bytes(10))) for _ in range(4)]
+        assert len(shelf) == 3 and len(set(names)) == 4
+        with pytest.raises(Refusal, match="10 minutes"):
+            shelf.get(names[0])
+        last = shelf.put(Kept("a.txt", bytes(85)))
+        assert len(shelf) == 2 and shelf.get(last).content == bytes(85)
+        whole = shelf.put(Kept("a.txt", bytes(1000)))
+        assert len(shelf) == 1 and len(shelf.get(whole).content) == 1000
+
+    asyncio.run(fill())
+
+
+def test_what_nobody_fetches_goes() -> None:
+    async def wait() -> None:
+        shelf = Shelf(size=100, seconds=0.01)
+        shelf.put(Kept("a.txt", b""))
+        until = time.monotonic() + 20
+        while len(shelf) and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+        assert not len(shelf)
+
+    asyncio.run(wait())
+
+
+def test_nothing_of_a_file_stays_on_the_disk(live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert fetched(live, "a.txt", b"one .") == b"eins."
+    assert sent(live, "a.po", b"nonsense").status_code == 400
+    assert list(tmp_path.iterdir()) == []
