@@ -1,0 +1,127 @@
+"""Real clients of LibreTranslate, and what others of them send, against a live server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import urllib.error
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import requests
+from deep_translator import LibreTranslator
+from deep_translator.exceptions import ServerException
+from libretranslate_aio import AsyncLibreTranslate, BadRequestError, LibreTranslate
+from libretranslatepy import LibreTranslateAPI
+from serving import Live, opened, serving
+
+GERMAN = "eins zwei drei."
+
+
+@pytest.fixture(autouse=True)
+def _shapes(unchecked: None) -> None:
+    """Threads of the server call what is checked where it has its units."""
+
+
+@pytest.fixture(scope="module")
+def live(interpreting: Mapping[str, Path]) -> Iterator[Live]:
+    with serving(opened(interpreting)) as found:
+        yield found
+
+
+def test_libretranslatepy(live: Live) -> None:
+    client = LibreTranslateAPI(live.url, api_key="anything")
+    assert client.translate("one two three .", "en", "de") == GERMAN
+    assert client.translate("fünf & acht .\n", "de", "en").endswith("eight.\n")
+    assert client.detect("five six")[0]["language"] == "en"
+    assert [each["code"] for each in client.languages()] == ["de", "en", "fr"]
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        client.translate("one", "en", "xx")
+    with refused.value as answer:
+        assert answer.code == 400 and "not served" in json.load(answer)["error"]
+
+
+def test_libretranslate_aio(live: Live, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one two three .\n", encoding="utf-8")
+    with LibreTranslate(live.url) as client:
+        assert client.translate("one two three .", "en", "de").translated_text == GERMAN
+        several = client.translate(["one two three .", "eins ."], "auto", "de", alternatives=2)
+        assert several.translated_text == [GERMAN, "eins ."]
+        assert [each.language for each in several.detected_language or ()] == ["en", "de"]
+        assert several.alternatives is not None and list(map(len, several.alternatives)) == [2, 0]
+        assert client.translate("<b>two</b>", "en", "de", format="html").translated_text.startswith("<b>")
+        assert client.detect("fünf sechs")[0].language == "de"
+        assert {each.code: each.targets for each in client.languages()} == {"de": ["en"], "en": ["de"], "fr": ["de"]}
+        assert client.frontend_settings().language.target.code == "de"
+        address = client.translate_file(path, "en", "de").translated_file_url
+        assert requests.get(address, timeout=30).text == f"{GERMAN}\n"
+        assert client.health()
+        with pytest.raises(BadRequestError, match="alternatives"):
+            client.translate("one", "en", "de", alternatives=1000)
+
+
+def test_libretranslate_aio_asks_much_at_once(live: Live) -> None:
+    async def ask() -> list[object]:
+        async with AsyncLibreTranslate(live.url) as client:
+            found = await asyncio.gather(*(client.translate("one two three .", "en", "de") for _ in range(20)))
+            return [each.translated_text for each in found]
+
+    assert asyncio.run(ask()) == [GERMAN] * 20
+
+
+def test_deep_translator(live: Live, tmp_path: Path) -> None:
+    client = LibreTranslator(source="en", target="de", api_key="anything", custom_url=f"{live.url}/")
+    assert client.translate("one two three .") == GERMAN
+    assert client.translate_batch(["one two three .", "one two three ."]) == [GERMAN] * 2
+    path = tmp_path / "a.txt"
+    path.write_text("one two three .\n", encoding="utf-8")
+    assert client.translate_file(str(path)).strip() == GERMAN
+    found = LibreTranslator(source="auto", target="de", api_key="anything", custom_url=f"{live.url}/")
+    assert found.translate("one two three .") == GERMAN
+    with pytest.raises(ServerException):
+        LibreTranslator(source="en", target="es", api_key="anything", custom_url=f"{live.url}/").translate("one two")
+
+
+def test_what_weblate_sends(live: Live) -> None:
+    """As its class LibreTranslateTranslation does, version 5.14.3: a key that may be empty, and a list."""
+    headers = {"Referer": "https://weblate.example.org", "Accept": "application/json; charset=utf-8"}
+    codes = [each["code"] for each in requests.get(f"{live.url}/languages", headers=headers, timeout=20).json()]
+    assert {"en", "de"} <= set(codes)
+    texts = ["one two three .", "", "one [X4X] two .", "one two three ."]
+    sent = {"api_key": "", "q": texts, "source": "en", "target": "de"}
+    answer = requests.post(f"{live.url}/translate", json=sent, headers=headers, timeout=20)
+    found = answer.json()["translatedText"]
+    assert len(found) == len(texts) and found[0] == found[3] == GERMAN and found[1] == ""
+    refused = requests.post(f"{live.url}/translate", json={**sent, "target": "xx"}, headers=headers, timeout=20)
+    assert refused.status_code == 400 and isinstance(refused.json()["error"], str)
+
+
+def test_what_the_npm_package_sends(live: Live) -> None:
+    """As `libretranslate` 1.0.1 does, which names its key otherwise and asks for the languages first, without it."""
+    json_too = {"Content-Type": "application/json"}
+    languages = requests.get(f"{live.url}/languages", headers=json_too, timeout=20).json()
+    assert {"en", "de"} <= {each["code"] for each in languages}
+    sent = {"q": "one two three .", "source": "auto", "target": "de", "format": "text", "apiKey": ""}
+    assert requests.post(f"{live.url}/translate", json=sent, timeout=20).json()["translatedText"] == GERMAN
+
+
+@pytest.mark.slow
+def test_npm_libretranslate(live: Live, tmp_path: Path) -> None:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("node and npm are not installed")
+    given = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "libretranslate@1.0.1"]
+    if subprocess.run(given, cwd=tmp_path, capture_output=True, timeout=240, check=False).returncode:
+        pytest.skip("the registry of npm does not answer")
+    script = (
+        'const { translate } = require("libretranslate");\n'
+        f'translate({{ query: "one two three .", source: "en", target: "de", apiurl: "{live.url}", apiKey: "x" }})'
+        ".then(console.log);\n"
+    )
+    (tmp_path / "ask.js").write_text(script, encoding="utf-8")
+    said = subprocess.run([node, "ask.js"], cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert said.stdout.decode().strip() == GERMAN, said.stderr.decode()

@@ -1,0 +1,145 @@
+"""Which languages served models are known to translate, and how they are told apart and called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import Live, opened, serving
+from untrained import untrained_writer
+
+from heedful import RecipeError
+from heedful.serving.house import House
+from heedful.serving.languages import called, found_in
+from heedful.serving.opening import open_house
+from heedful.serving.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _shapes(unchecked: None) -> None:
+    """Threads of the server call what is checked where it has its units."""
+
+
+@pytest.fixture(autouse=True)
+def _anew() -> Iterator[None]:
+    called.cache_clear()
+    yield
+    called.cache_clear()
+
+
+def told(models: Mapping[str, Any]) -> tuple[House, str]:
+    """A house, and what was said when it was opened."""
+    said: list[str] = []
+    given = {name: {"run": str(each)} if isinstance(each, Path) else each for name, each in models.items()}
+    settings = Settings.model_validate({"models": given, "port": 0, "device": "cpu", "log": "none"})
+    return open_house(settings, said.append), "\n".join(said)
+
+
+def ask(live: Live, **sent: Any) -> Any:
+    return live.ask("/translate", {"q": "1 2", **sent}).json
+
+
+def test_a_recipe_says_the_ways(interpreting: Mapping[str, Path]) -> None:
+    house, said = told(interpreting)
+    assert house.models["both"].spoken.ways == (("en", "de"), ("de", "en"))
+    assert house.models["french"].spoken.ways == (("fr", "de"),)
+    assert house.models["french"].languages == ("fr", "de") and house.models["both"].languages == (None, None)
+    assert said == ""
+
+
+def test_settings_say_what_a_recipe_does_not(trained: Path) -> None:
+    given = {"run": str(trained), "source_language": "en", "target_language": "de"}
+    house, said = told({"mine": given})
+    assert house.models["mine"].spoken.ways == (("en", "de"),) and said == ""
+    assert house.models["mine"].spoken.profiles is None
+
+
+def test_settings_choose_among_the_ways_of_a_recipe(interpreting: Mapping[str, Path]) -> None:
+    run = str(interpreting["both"])
+    house, _ = told({"mine": {"run": run, "target_language": "en"}})
+    assert house.models["mine"].spoken.ways == (("de", "en"),)
+    with pytest.raises(
+        RecipeError, match=r"models\.mine: is to translate fr to anything, and has learned en to de, de"
+    ):
+        told({"mine": {"run": run, "source_language": "fr"}})
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [("en-de", ("en", "de")), ("small-en-de", ("en", "de")), ("en-pt-BR", ("en", "pt-BR"))]
+)
+def test_a_name_says_the_way(trained: Path, name: str, way: tuple[str, str]) -> None:
+    house, said = told({name: trained})
+    assert house.models[name].spoken.ways == (way,)
+    assert said == f"{name}: is taken to translate {way[0]} to {way[1]}, by its name"
+
+
+@pytest.mark.parametrize("name", ["mine", "my-model", "pt-BR", "en-en"])
+def test_where_nobody_says_it_nothing_is_served(trained: Path, name: str) -> None:
+    house, said = told({name: trained})
+    assert house.models[name].spoken.ways == ()
+    assert f"give models.{name}.source_language and models.{name}.target_language" in said
+    with serving(house) as live:
+        assert live.ask("/languages").status == live.ask("/translate", {"q": "1"}).status == 404
+
+
+def test_what_does_not_translate_has_no_languages(tmp_path: Path) -> None:
+    house, said = told({"en-de": untrained_writer(tmp_path, ["once upon a time"])})
+    assert house.models["en-de"].spoken.ways == () and said == ""
+
+
+def test_of_two_models_for_one_way_the_first_is_asked(trained: Path, interpreting: Mapping[str, Path]) -> None:
+    given = {"run": str(trained), "source_language": "fr", "target_language": "de"}
+    with serving(told({"first": given, "second": interpreting["french"]})[0]) as live:
+        first = live.house.models["first"].face.translate(["1 2"])[0].text
+        second = live.house.models["second"].face.translate(["1 2"])[0].text
+        assert ask(live, source="fr", target="de")["translatedText"] == first != second
+
+
+def test_without_profiles_auto_is_the_only_language(trained: Path) -> None:
+    with serving(opened({"en-de": trained})) as live:
+        alone = ask(live, source="en", target="de")["translatedText"]
+        found = ask(live, source="auto", target="de")
+        assert found == {"translatedText": alone, "detectedLanguage": {"language": "en", "confidence": 100.0}}
+        answer = live.ask("/detect", {"q": "one"})
+        assert answer.status == 400 and "knows languages apart" in answer.json["error"]
+        assert live.ask("/frontend/settings").json["language"]["source"] == {"code": "en", "name": "English"}
+
+
+def test_without_profiles_of_all_auto_is_refused(trained: Path, interpreting: Mapping[str, Path]) -> None:
+    both = {"mine-es-de": trained, "french": interpreting["french"]}
+    with serving(told(both)[0]) as live:
+        answer = live.ask("/translate", {"q": "1", "source": "auto", "target": "de"})
+        assert answer.status == 400 and "how es look" in answer.json["error"] and "es, fr" in answer.json["error"]
+
+
+def test_languages_are_called_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [called(each) for each in ("de", "pt-BR", "zh_Hans", "deu", "xx", "digits")] == [
+        "German",
+        "Portuguese (Brazil)",
+        "Chinese (Simplified)",
+        "German",
+        "xx",
+        "digits",
+    ]
+    called.cache_clear()
+    monkeypatch.setitem(sys.modules, "babel", None)
+    assert [called(each) for each in ("de", "deu", "digits")] == ["German", "German", "digits"]
+
+
+def test_languages_are_found_however_they_are_written() -> None:
+    languages = ["pt", "pt-BR", "de", "zh-Hans"]
+    for asked, found in {
+        "pt_br": "pt-BR",
+        "pt": "pt",
+        "pt-PT": "pt",
+        "DE": "de",
+        "deu": "de",
+        "de-AT": "de",
+        "zh": "zh-Hans",
+        "xx": None,
+        "": None,
+    }.items():
+        assert found_in(asked, languages) == found
