@@ -68,13 +68,22 @@ class Ledger:
         Raises:
             DataError: the tokenizer reads the prompt so that its tokens are not found in it again.
         """
-        starts = [start for start, _ in offsets(self._tokenizer, self.text)]
-        edges = pairwise([0, *starts[1:], len(self.text)])
-        parts = zip(self.prompt_ids, edges, places, strict=True) if starts else ()
-        return [
-            self._entry(number, self.text[start:stop], start, place, self.prompt_ids[:index])
-            for index, (number, (start, stop), place) in enumerate(parts)
-        ]
+        found: list[Entry] = []
+        start = 0
+        for index, (number, text, place) in enumerate(zip(self.prompt_ids, self._cut(), places, strict=True)):
+            found.append(self._entry(number, text, start, place, self.prompt_ids[max(0, index - _NEAR) : index]))
+            start += len(text)
+        return found
+
+    def _cut(self) -> list[str]:
+        """The part of the prompt that each of its ids stands for, with the spaces before it."""
+        parts = list(_added(self._tokenizer, self.prompt_ids))
+        if "".join(parts) == self.text or not parts:
+            return parts
+        spans = offsets(self._tokenizer, self.text)
+        # a piece that is nothing but a space has all spaces up to the next one
+        stops = [behind[0] if start == stop else stop for (start, stop), behind in pairwise(spans)]
+        return [self.text[start:stop] for start, stop in pairwise([0, *stops, len(self.text)])]
 
     def more(self, ids: Sequence[int], places: Iterable[Place]) -> list[Entry]:
         """The tokens that come next."""
@@ -103,6 +112,19 @@ class Ledger:
         near = before[-_NEAR:]
         text = self._tokenizer.decode([*near, number])[len(self._tokenizer.decode(near)) :]
         return self._tokenizer.pieces([number])[0] if not text or _BROKEN in text else text
+
+
+def _added(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[str]:
+    """What each id adds to the text of those before it, as far as the nearest ones decide that."""
+    first = whole = shown = 0  # behind `whole` a character has begun, of what stands there so much is told
+    for stop in range(1, len(ids) + 1):
+        text = tokenizer.decode(ids[first:stop])
+        sure = complete(text)
+        begun = len(tokenizer.decode(ids[first:whole])) + shown
+        yield sure[begun:]
+        shown += max(0, len(sure) - begun)
+        if sure == text:
+            first, whole, shown = whole, stop, 0
 
 
 def logprobs_of(entries: Sequence[Entry], *, most: int) -> Logprobs:

@@ -15,17 +15,18 @@ NOTHING = Place(-1.0, ())
 
 
 class Bytes(Characters):
-    """Text as its bytes of UTF-8, the way byte-level vocabularies cut it."""
+    """Text as its bytes of UTF-8, the way byte-level vocabularies cut it; one piece is a space and a byte."""
 
     def __init__(self) -> None:
         super().__init__("a", lowercase=False, verbatim=True)
-        self.size = 260
+        self.size = 261
 
     def _encode(self, text: str) -> list[int]:
-        return [number + 4 for number in text.encode()]
+        whole = text.encode().split(b" \xe2")
+        return [number for part in whole for number in (260, *(each + 4 for each in part))][1:]
 
     def _decode(self, ids: list[int]) -> str:
-        return bytes(number - 4 for number in ids).decode(errors="replace")
+        return b"".join(b" \xe2" if each == 260 else bytes([each - 4]) for each in ids).decode(errors="replace")
 
     def _piece(self, number: int) -> str:
         return f"<{number - 4:02x}>" if number >= 4 else f"<{number}>"
@@ -49,6 +50,31 @@ def test_the_tokens_of_a_prompt_are_the_prompt(prompt: str) -> None:
         for each, start, stop in zip(entries, edges, edges[1:], strict=False):
             assert each.text == prompt[start:stop] or start == stop
         assert not entries or starts[0] == 0
+
+
+def read(tokenizer: Any, text: str) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """The tokens of a text as a prompt, and as what follows nothing."""
+    prompt, nothing = Ledger(tokenizer, text), Ledger(tokenizer, "")
+    places = [NOTHING] * len(prompt.prompt_ids)
+    parts = prompt.prompt(places), nothing.more(prompt.prompt_ids, places)
+    return tuple([(each.text, each.start) for each in part] for part in parts)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    "text", ["the cat sat", "a dog", "x\u20ac\u20acb", "a \u20ac \u20acb", "\u20ac", "\U0001f600 \u00e9", ""]
+)
+def test_a_prompt_reads_as_what_follows_would(text: str) -> None:
+    for tokenizer in (pieces(), Bytes(), Characters("theca sxdog", lowercase=False, verbatim=True)):
+        if tokenizer.decode(tokenizer.encode(text)) == text:
+            before, behind = read(tokenizer, text)
+            assert before == behind
+
+
+def test_spaces_belong_to_what_follows_them() -> None:
+    before, _ = read(pieces(), "  the  cat ")
+    assert before == [("  the", 0), ("  cat ", 5)]
+    before, _ = read(Words(["the", "cat"], lowercase=True), " the  CAT!")
+    assert before == [(" the", 0), ("  CAT", 4), ("!", 9)]
 
 
 def test_what_follows_adds_to_the_text_and_to_the_places() -> None:
