@@ -127,7 +127,8 @@ class Tokenizer(ABC):
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, silent about those that stand for none."""
-        return self._decode([number for number in map(int, ids) if number not in self.special.silent])
+        silent = self.special.silent
+        return self._decode([number for number in map(int, ids) if number not in silent])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as something to look at; a space, or the start of a word after one, is `▁`."""
