@@ -14,7 +14,7 @@ from typing import Any
 
 from heedful.serving.house import House
 from heedful.serving.opening import open_house
-from heedful.serving.server import port_of, server_of
+from heedful.serving.server import Server, port_of, server_of
 from heedful.serving.settings import Settings
 
 
@@ -37,6 +37,7 @@ class Live:
 
     house: House
     port: int
+    server: Server
 
     @property
     def url(self) -> str:
@@ -63,7 +64,6 @@ class Live:
 def serving(house: House) -> Iterator[Live]:
     """A house that is served while the block runs."""
     server = server_of(house)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until = time.monotonic() + 20
@@ -71,7 +71,7 @@ def serving(house: House) -> Iterator[Live]:
         assert thread.is_alive() and time.monotonic() < until, "the server did not start"
         time.sleep(0.01)
     try:
-        yield Live(house, port_of(server))
+        yield Live(house, port_of(server), server)
     finally:
         server.should_exit = True
         thread.join(20)

@@ -38,11 +38,14 @@ class Parting(asyncio.Transport):
         if self.is_closing():
             return
         self._ends = self._loop.call_later(LINGERING, self._transport.abort)
-        if self._awaits() and self._transport.can_write_eof():
-            self._transport.resume_reading()
-            self._transport.write_eof()
-        else:
+        if not (self._awaits() and self._transport.can_write_eof()):
             self._transport.close()
+            return
+        self._transport.resume_reading()
+        try:
+            self._transport.write_eof()
+        except OSError:  # the other side has gone already
+            self._transport.abort()
 
     def lost(self) -> None:
         """The other side has ended, or all is over."""

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from heedful.serving.parting import Parting
@@ -16,6 +17,7 @@ LINE: Final = 65_536
 """Bytes of the address of a request, where some clients put a text."""
 _PIPELINED: Final = 16
 """Requests that a connection may send before the first of them is answered."""
+_OFFERS: Final = (b"connection", b"upgrade", b"http2-settings")
 _COLON: Final = len(b": \r\n")
 
 
@@ -81,7 +83,8 @@ class Bounded(HttpToolsProtocol):
             return
         self._begin_arriving()
         self._silent += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._feed(data)
         if self._silent > self._limits.header_bytes + LINE:  # in headers, trailers or between requests
             self._refuse(431, self._too_large)
 
@@ -106,10 +109,10 @@ class Bounded(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """All of them: the request is answered from now on."""
+        if self.parser.should_upgrade():
+            return
         super().on_headers_complete()
         self._silent = 0
-        if self.parser.should_upgrade():  # to HTTP/2, as some clients offer; the parser reads nothing behind that
-            self.cycle.keep_alive = False
         if len(self.pipeline) > _PIPELINED:
             self._exceed(400, f"more than {_PIPELINED} requests wait for an answer on this connection")
 
@@ -120,6 +123,8 @@ class Bounded(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is there."""
+        if self.parser.should_upgrade():
+            return
         super().on_message_complete()
         self._silent = 0
         self._cease_arriving()
@@ -137,10 +142,6 @@ class Bounded(HttpToolsProtocol):
             self._taking.cancel()
             self._taking = None
 
-    def send_400_response(self, msg: str) -> None:
-        """What uvicorn does when the parser stops; here it may have been a limit."""
-        self._refuse(*self._refusal)
-
     def shutdown(self) -> None:
         """The server is about to end, and so are connections on which nothing happens."""
         if not self.is_busy:
@@ -154,6 +155,33 @@ class Bounded(HttpToolsProtocol):
     def _too_large(self) -> str:
         limits = self._limits
         return f"the request has more than {limits.headers} headers, or {limits.header_bytes:,} bytes of them"
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            self._decline(data[offer.args[0] :])
+        except httptools.HttpParserError:  # or a limit
+            self._refuse(*self._refusal)
+
+    def _decline(self, rest: bytes) -> None:
+        """Reads a request anew that offers to go on in another protocol, as Java's clients do, without that offer.
+
+        The parser takes what follows the headers for that protocol, and it is the body of the request.
+
+        Args:
+            rest: what followed, as far as it is there.
+        """
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            self._refuse(*self._refusal)
+            return
+        kept = [header for header in self.headers if header[0] not in _OFFERS]
+        if any(b"close" in value.lower() for name, value in self.headers if name == b"connection"):
+            kept.append((b"connection", b"close"))
+        lines = [b"%b %b HTTP/1.1" % (method, self.url), *(b"%b: %b" % header for header in kept)]
+        self.parser = httptools.HttpRequestParser(self)
+        self._feed(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def _await_request(self) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(self._limits.idle, self.timeout_keep_alive_handler)
@@ -170,7 +198,7 @@ class Bounded(HttpToolsProtocol):
     def _late(self) -> None:
         """A request is not there in time, unless it is we who have not read on, or have yet to answer one before it."""
         self._arriving = None
-        if self.flow.read_paused or (self._is_answering and not self.cycle.more_body):
+        if self.pipeline or self.flow.read_paused or (self._is_answering and not self.cycle.more_body):
             self._begin_arriving()
         elif self.cycle is not None and self.cycle.response_complete and self.cycle.more_body:
             self.transport.close()  # it was answered before all of it was there

@@ -1,0 +1,249 @@
+"""Connections: what they may send, how slowly, and how slowly they may take what is answered."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from contextlib import ExitStack, suppress
+
+import pytest
+from held import WAIT, Held, holding, request, until_closed
+
+FAST = {"arrival": 0.3, "idle": 0.3}
+"""Limits so short that a test need not wait for them."""
+POST = request("/held", method="POST", body=b'{"text": "a"}')
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split()[1])
+
+
+def told(held: Held, content: bytes) -> bytes:
+    """All that comes back before the server ends the connection."""
+    with held.connect() as connection:
+        connection.sendall(content)
+        return until_closed(connection)
+
+
+def test_two_hundred_that_send_a_byte_at_a_time_harm_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch, limits={"arrival": 1.0}) as held, ExitStack() as stack:
+        held.face.go.set()
+        content = request("/held", method="POST", body=b'{"text": "a"}' + b" " * 2_000, X_Padding="a" * 2_000)
+        slow = [(stack.enter_context(held.connect()), 20 if number % 2 else 2_200) for number in range(200)]
+        for each, begun in slow:
+            each.sendall(content[:begun])  # half of them are slow with headers, half with the body
+        answered, lost, statuses, more = 0, 0, 0, 0
+        until = time.monotonic() + WAIT
+        while slow and time.monotonic() < until:
+            assert held.live.ask("/held", {"text": "b"}).json == {"text": "b"}
+            answered += 1
+            readable, _, _ = select.select([each for each, _ in slow], [], [], 0)
+            for each in readable:
+                lost += 1
+                with suppress(ConnectionError):  # of who has not taken it in time
+                    assert status_of(until_closed(each)) == 408
+                    statuses += 1
+            slow = [(each, begun) for each, begun in slow if each not in readable]
+            for each, begun in slow:
+                with suppress(ConnectionError):
+                    each.sendall(content[begun + more : begun + more + 1])
+            more += more < 1_000
+        assert (lost, statuses > 100) == (200, True)
+        assert answered > 3
+        assert held.live.ask("/held", {"text": "b"}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"GET /hea", 408),
+        (b"\r\n\r\n", 408),
+        (request()[:-2], 408),
+        (POST[:-1], 408),
+        (request("/held", method="POST", Transfer_Encoding="chunked") + b"5\r\naaaaa\r\n", 408),
+        (request() + b"GET /hea", 200),
+        (request() + POST[:-1], 200),
+    ],
+    ids=["line", "nothing", "headers", "body", "chunks", "second line", "second body"],
+)
+def test_what_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, content: bytes, status: int) -> None:
+    with holding(monkeypatch, limits=FAST) as held:
+        found = told(held, content)
+        assert status_of(found) == status
+        assert b"connection: close" in found or status == 200
+        assert held.live.ask("/health").status == 200
+
+
+def test_connections_without_a_request_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch, limits=FAST) as held:
+        assert told(held, b"") == b""
+        assert status_of(told(held, request())) == 200  # ends where nothing follows
+
+
+def test_an_answer_that_takes_longer_than_a_request_may_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch, limits=FAST) as held, held.connect() as connection:
+        connection.sendall(POST + POST[:-1])  # and the next one is on its way
+        held.face.await_begun()
+        time.sleep(1.0)  # three times what a request has, while it is we who are slow
+        held.face.go.set()
+        found = until_closed(connection)
+        assert status_of(found) == 200
+        assert b'{"text":"a"}' in found
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (request(X="a" * 40_000), 431),
+        (request(X="a" * 400_000), 431),
+        (request(X="a" * 400_000)[:-4], 431),
+        (request(**{f"X{number}": "a" for number in range(100)}), 431),
+        (request(**{f"X{number}": "a" for number in range(3_000)}), 431),
+        (request("/" + "a" * 70_000), 414),
+        (request("/health?q=" + "a" * 70_000)[:-20], 414),
+        (b"G" * 400_000, 400),
+        (b"\r\n" * 200_000, 431),
+        (request("/held", method="POST", Transfer_Encoding="chunked") + b"1\r\na\r\n0\r\nX: " + b"a" * 400_000, 431),
+        (b"hello\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+        (b"GET / HTTP/9.9\r\n\r\n", 400),
+        (b"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n", 400),
+        (request(Content_Length="5", Transfer_Encoding="chunked"), 400),
+        (request("/\xff"), 400),
+    ],
+    ids=lambda each: "" if isinstance(each, bytes) else str(each),
+)
+def test_what_is_too_much_or_no_request(monkeypatch: pytest.MonkeyPatch, content: bytes, status: int) -> None:
+    with holding(monkeypatch) as held:
+        found = told(held, content)
+        assert status_of(found) == status
+        assert b'{"error": "' in found
+        assert b"connection: close\r\n" in found
+        assert held.live.ask("/health").status == 200
+
+
+def test_headers_within_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch) as held:
+        headers = {f"X-{number}": "a" for number in range(90)}
+        assert held.live.ask("/health", headers=headers).status == 200
+        assert held.live.ask("/health", headers={"X": "a" * 30_000}).status == 200
+        assert held.live.ask("/health?q=" + "a" * 60_000).status == 200
+
+
+def test_an_answer_to_what_is_too_large_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch) as held:
+        assert held.live.ask("/held", b"a" * 30_000_000).status == 413
+        chunk = b"20000\r\n" + b"a" * 0x20000 + b"\r\n"
+        with held.connect() as connection:
+            connection.sendall(request("/held", method="POST", Transfer_Encoding="chunked") + chunk * 40)
+            assert status_of(connection.recv(100)) == 413
+
+
+def test_connections_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch, limits={"connections": 10}) as held, ExitStack() as stack:
+        first = [stack.enter_context(held.connect()) for _ in range(10)]
+        for each in first:
+            each.sendall(request())
+            assert status_of(each.recv(100)) == 200
+        found = told(held, request())
+        assert status_of(found) == 503
+        assert b"retry-after: 5\r\n" in found
+        more = [stack.enter_context(held.connect()) for _ in range(30)]
+        assert any(_is_reset(each) for each in more), "beyond twice as many nobody is told why"
+        for each in (*first, *more):
+            each.close()
+        assert _comes_back(held)
+
+
+def test_who_comes_and_goes_leaves_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    with holding(monkeypatch, limits={"connections": 2}) as held:
+        for _ in range(200):
+            held.connect().close()
+            with held.connect() as connection:
+                connection.sendall(b"GET /hea")
+        assert _comes_back(held)
+    assert caplog.records == []
+
+
+def _is_reset(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(100) == b""
+    except ConnectionError:
+        return True
+
+
+def _comes_back(held: Held) -> bool:
+    until = time.monotonic() + WAIT
+    while time.monotonic() < until:
+        try:
+            if held.live.ask("/health").status == 200:
+                return True
+        except (ConnectionError, OSError):
+            continue
+    return False
+
+
+def test_who_does_not_take_an_answer_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch, limits={"idle": 0.3}) as held:
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.settimeout(WAIT)
+        with connection:
+            connection.connect(("127.0.0.1", held.live.port))
+            connection.sendall(request("/large", method="POST", body=b'{"text": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}'))
+            until = time.monotonic() + WAIT
+            while _connections(held) and time.monotonic() < until:
+                assert held.live.ask("/health", headers={"Connection": "close"}).status == 200
+            assert not _connections(held), "nothing is kept for it"
+
+
+def _connections(held: Held) -> int:
+    return len(held.live.server.server_state.connections)
+
+
+def test_who_takes_it_slowly_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch, limits={"idle": 2.0}) as held, held.connect() as connection:
+        connection.sendall(request("/large", method="POST", body=b'{"text": "abcde"}', Connection="close"))
+        assert len(until_closed(connection)) > 5_000_000
+
+
+def test_many_requests_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch) as held:
+        with held.connect() as connection:
+            connection.sendall(request() * 9 + request(Connection="close"))
+            assert until_closed(connection).count(b" 200 OK\r\n") == 10
+        assert told(held, request() * 1_000).count(b"HTTP/1.1") < 20
+
+
+def test_offers_of_other_protocols_are_left_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch) as held:
+        held.face.go.set()
+        for other in ("h2c", "websocket"):
+            body = b'{"text": "a"}'
+            content = request("/held", method="POST", body=body, Connection="Upgrade, HTTP2-Settings", Upgrade=other)
+            found = told(held, content.replace(b": Upgrade,", b": close, Upgrade,"))
+            assert status_of(found) == 200
+            assert b'{"text":"a"}' in found
+            with held.connect() as connection:
+                head, behind = content.split(b"\r\n\r\n")
+                connection.sendall(head + b"\r\n\r\n")
+                assert held.live.ask("/health").status == 200
+                connection.sendall(behind)
+                assert status_of(connection.recv(100)) == 200
+                connection.sendall(request(Connection="close"))
+                assert b'{"status":"ok"}' in until_closed(connection)
+
+
+def test_a_client_that_waits_for_leave_to_send_gets_it_or_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch) as held:
+        held.face.go.set()
+        with held.connect() as connection:
+            head, body = POST.split(b"\r\n\r\n")
+            connection.sendall(head + b"\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n")
+            assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+            connection.sendall(body)
+            assert status_of(until_closed(connection)) == 200
+        with held.connect() as connection:
+            connection.sendall(request("/held", method="POST", Content_Length="9999999", Expect="100-continue"))
+            assert status_of(connection.recv(100)) == 413
