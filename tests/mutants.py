@@ -5447,7 +5447,75 @@ IDENTIFIED = (
         (IDENTIFY,),
     ),
 )
+CLIENTS_OPENAI = "tests/unit/serving/test_clients_openai.py"
+TOKENS_OPENAI = "tests/unit/serving/test_openai_tokens.py"
+ASKED_AS_OPENAI = (
+    Mutant(
+        "OpenAI: each request without a seed has the same chance",
+        "serving/openai_completions.py",
+        "first=way.first, until=self.over",
+        "first=0, until=self.over",
+        (f"{CLIENTS_OPENAI}::test_a_seed_is_a_text_and_no_seed_is_any",),
+    ),
+    Mutant(
+        "OpenAI: the prompts of a stream have one chance",
+        "serving/openai_completions.py",
+        "number=way.first + self._index",
+        "number=way.first",
+        (f"{CLIENTS_OPENAI}::test_a_stream_tells_tokens_and_prompts_as_the_whole_does",),
+    ),
+    Mutant(
+        "OpenAI: a stream tells tokens before their text is certain",
+        "serving/openai_completions.py",
+        "[each for each in waiting if each.start < shown])",
+        "waiting)",
+        (f"{CLIENTS_OPENAI}::test_tokens_that_may_begin_a_stop_string_wait",),
+    ),
+    Mutant(
+        "OpenAI: tokens of a stop string are told",
+        "serving/openai_completions.py",
+        "written if each.stop is None else (entry for entry in written if entry.start < end)",
+        "written",
+        (f"{CLIENTS_OPENAI}::test_tokens_end_where_a_stop_string_ends_the_text",),
+    ),
+    Mutant(
+        "OpenAI: places of tokens are counted without the prompt",
+        "serving/openai_tokens.py",
+        "start = len(self.text) + self._length",
+        "start = self._length",
+        (f"{CLIENTS_OPENAI}::test_log_probabilities_of_what_was_written_need_no_second_reading", TOKENS_OPENAI),
+    ),
+    Mutant(
+        "OpenAI: vectors are sent with the other end first",
+        "serving/openai_embeddings.py",
+        'dtype="<f4"',
+        'dtype=">f4"',
+        (f"{CLIENTS_OPENAI}::test_vectors_are_those_of_the_model_however_they_are_sent",),
+    ),
+    Mutant(
+        "OpenAI: a stream has no end",
+        "serving/openai_events.py",
+        'yield "data: [DONE]\\n\\n"',
+        "pass",
+        ("tests/unit/serving/test_openai.py::test_events_are_lines_of_json_and_an_end",),
+    ),
+    Mutant(
+        "a bias stays for the next token",
+        "generation/frequencies.py",
+        "return logits.index_add(",
+        "return logits.index_add_(",
+        ("tests/unit/generation/test_frequencies.py::test_a_bias_forbids_and_forces",),
+    ),
+    Mutant(
+        "a document that is read as it comes always begins anew",
+        "tasks/language/expected.py",
+        "self._last, self._count = piece[-1], self._count + len(piece)",
+        "self._last, self._count = piece[-1], 0",
+        ("tests/unit/tasks/test_expected.py::test_a_document_may_be_read_as_it_comes",),
+    ),
+)
 MUTANTS = (
+    *ASKED_AS_OPENAI,
     *IDENTIFIED,
     *HELD_WHOLE,
     *PROTECTED_TERMS,

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from untrained import untrained, untrained_writer
 
 TEXTS = ["the cat sat on a mat", "a dog sat there, and it was an odd day"]
@@ -14,6 +15,7 @@ STACK = {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 1}
 
 def runs(folder: Path) -> dict[str, Path]:
     """Two language models, of letters and of pieces, two of conversation, and one that translates and embeds."""
+    torch.manual_seed(1)  # whatever was drawn before
     (folder / "letters").mkdir()
     return {
         "tales": untrained_writer(folder / "letters", TEXTS),

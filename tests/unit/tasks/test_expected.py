@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import torch
 from untrained import untrained_writer
 
 import heedful
@@ -25,12 +26,14 @@ def _shapes(unchecked: None) -> None:
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Writer:
     """With a context of 16 tokens, fewer than the longest document here has."""
+    torch.manual_seed(1)
     return heedful.load(untrained_writer(tmp_path_factory.mktemp("writes"), TEXTS), kind=Writer, device="cpu")
 
 
 @pytest.fixture(scope="module")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Writer:
     """Whose positions have no end, and matter."""
+    torch.manual_seed(1)
     folder = tmp_path_factory.mktemp("endless")
     found = heedful.load(untrained_writer(folder, TEXTS, positions={"kind": "rotary"}), kind=Writer, device="cpu")
     return Writer(found.model, tokenizer=found.tokenizer, search=found.search, limit=found.limit)
