@@ -41,6 +41,8 @@ class Arguments:
     """show the complete settings and stop"""
     new_key: Annotated[MaybeText, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = None
     """make an API key, print it this once, add its hash to the file of --access.keys, and stop"""
+    ray: bool = False
+    """serve by replicas on a Ray cluster, as many as --ray.replicas and --ray.most say"""
     computing: Computing = field(default_factory=Computing)
 
 
@@ -55,6 +57,12 @@ def run(arguments: Sequence[str]) -> int:
         _make_key(settings, given.new_key or None)
         return 0
     _check(settings)
+
+    if given.ray:
+        from heedful.serving.spread import serve_spread
+
+        serve_spread(settings, say)
+        return 0
 
     from heedful.serving.server import serve
 

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
 
 from heedful.cli import filled
 from heedful.cli.arguments import MaybeInt, MaybePath, MaybeText, PositionalPaths, TextsBehind, parse, require_least
@@ -23,6 +25,7 @@ from heedful.errors import DataError, RecipeError
 if TYPE_CHECKING:
     from heedful.data.context import Readable
     from heedful.recipes.generation import GenerationConfig
+    from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.protecting import ProtectedLines
     from heedful.tasks.translation.translations import Sentence, Translation, TranslationLines
 
@@ -78,6 +81,11 @@ class Arguments(FileOptions):
     """source tokens translated at one time, padding included"""
     step: MaybeInt = None
     """a kept checkpoint instead of the finished model"""
+    ray: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE ...", help_behavior_hint="")] = ()
+    """files of lines, plain or gzipped, that processes of a Ray cluster translate, each into a file of its name in the
+    folder of --output; what was interrupted goes on"""
+    workers: MaybeInt = None
+    """with --ray: processes, each with a model and --threads; as many as the cluster has CPUs for unless given"""
     files = ("input", "prefixes", "glossary", "factors")
 
 
@@ -87,18 +95,48 @@ def run(arguments: Sequence[str]) -> int:
     documents = filled.documents(given)
     _check(given, documents)
     runs = [path for path in given.runs if path not in documents]
+    if given.ray:
+        from heedful.cli.scattered import scatter
+
+        return scatter(given)
 
     from heedful.runs.device import keep_pages
-    from heedful.tasks.searches import build_length, build_search
     from heedful.tasks.translation.face import Translator
     from heedful.tasks.translation.translations import in_order
 
     keep_pages()
     document = given.filling.read(documents[0]) if documents else None
-    inputs = None if document else _inputs(given)
+    inputs = None if document else sentences_of(given)
     memory = given.remembering.read(given.filling.languages(document, to=given.direction.to))
     model = given.computing.load(Translator, *runs, use="translates", step=given.step)
     translator = given.direction.of(model, document=document)
+    with _progress(shown=not given.typed) as tick:
+        lines = translation_lines(translator, given, tick=tick)
+        if document is not None:
+            protecting = protected_lines(lines, given).protecting
+            return given.filling.fill(document, protecting, memory=memory, output=given.output)
+        assert inputs is not None
+        inputs = in_order(inputs, translator)
+        model_lines = protected_lines(lines, given) if given.protect else lines
+        as_json = given.format == "jsonl"
+        if memory is None:
+            return given.answer(model_lines, inputs, as_json=as_json)
+        from heedful.tasks.translation.remembering import RememberedLines
+
+        remembered = RememberedLines(model_lines, memory, accelerators=given.protect)
+        return given.answer(remembered, inputs, as_json=as_json)
+
+
+def translation_lines(
+    translator: Translator, given: Arguments, *, tick: Callable[[int], None] | None = None
+) -> TranslationLines:
+    """How lines are translated, by the options; `tick` is told how many were.
+
+    Raises:
+        RecipeError: an option does not fit the model.
+    """
+    from heedful.tasks.searches import build_length, build_search
+
     if given.annotate != "nothing":
         from heedful.tasks.translation.annotation import Marks
 
@@ -109,31 +147,16 @@ def run(arguments: Sequence[str]) -> int:
     if given.mbr is not None:  # what is drawn stands for what the model means; a recipe's own way is for the best
         searching = replace(searching, search=searching.search or "sampling")
     config = _weighed(searching.config(translator.generation), given)
-    search = build_search(config, translator.target, n_best=given.n_best, seed=given.seed)
-    with _progress(shown=not given.typed) as tick:
-        lines = replace(
-            translator.lines(),
-            search=search,
-            length=build_length(config),
-            several=given.n_best > 1,
-            batch_tokens=given.batch_tokens,
-            align=given.align,
-            unknown=given.replace_unknown,
-            tick=tick,
-        )
-        if document is not None:
-            protecting = _protected(lines, given).protecting
-            return given.filling.fill(document, protecting, memory=memory, output=given.output)
-        assert inputs is not None
-        inputs = in_order(inputs, translator)
-        model_lines = _protected(lines, given) if given.protect else lines
-        as_json = given.format == "jsonl"
-        if memory is None:
-            return given.answer(model_lines, inputs, as_json=as_json)
-        from heedful.tasks.translation.remembering import RememberedLines
-
-        remembered = RememberedLines(model_lines, memory, accelerators=given.protect)
-        return given.answer(remembered, inputs, as_json=as_json)
+    return replace(
+        translator.lines(),
+        search=build_search(config, translator.target, n_best=given.n_best, seed=given.seed),
+        length=build_length(config),
+        several=given.n_best > 1,
+        batch_tokens=given.batch_tokens,
+        align=given.align,
+        unknown=given.replace_unknown,
+        tick=tick,
+    )
 
 
 def _weighed(config: GenerationConfig, given: Arguments) -> GenerationConfig:
@@ -155,7 +178,9 @@ def _check(given: Arguments, documents: Sequence[Path]) -> None:
         raise RecipeError("--prefix and --prefixes: give one of them")
     if given.align and given.format != "jsonl":
         raise RecipeError("--align: only JSON has room for alignments; add --format jsonl")
-    require_least(given, n_best=1, batch_tokens=1, mbr=1)
+    require_least(given, n_best=1, batch_tokens=1, mbr=1, workers=1)
+    if given.workers is not None and not given.ray:
+        raise RecipeError("--workers: are processes of Ray; name files with --ray, or leave it out")
     _check_terms(given)
     if given.protect or documents:
         _check_protected(given, "--protect" if not documents else str(documents[0]))
@@ -209,7 +234,8 @@ def _refuse(given: Arguments, place: str, **others: bool) -> None:
             raise RecipeError(f"--{name.replace('_', '-')}: cannot be together with {place}; leave one of them away")
 
 
-def _protected(lines: TranslationLines, given: Arguments) -> ProtectedLines:
+def protected_lines(lines: TranslationLines, given: Arguments) -> ProtectedLines:
+    """The same, where what must stay as it is does."""
     from heedful.data.context import before, text_of
     from heedful.tasks.translation.protecting import ProtectedLines, Protecting
     from heedful.tasks.translation.translations import Sentence
@@ -223,7 +249,7 @@ def _protected(lines: TranslationLines, given: Arguments) -> ProtectedLines:
     return ProtectedLines(Protecting(lines.translator, translate))
 
 
-def _inputs(given: Arguments) -> Iterator[Sentence]:
+def sentences_of(given: Arguments) -> Iterator[Sentence]:
     """Sentences, how their translations must begin, and what they must hold; files are looked for at once."""
     from heedful.data.readers import read_lines
     from heedful.tasks.translation.translations import Sentence, read_sentences

@@ -68,11 +68,11 @@ def grown(
     after, values = (positions, lengths, torch.empty_like(ended)), torch.empty_like(totals)
     told = torch.empty(2, dtype=torch.long)
     # addresses of copies are good as long as the copies are there
-    taken, before = [each.contiguous() for each in (picked, ended, limits)], tuple(each.contiguous() for each in before)
+    taken, earlier = ([each.contiguous() for each in part] for part in ((picked, ended, limits), before))
     library.grow(
         *(logits.data_ptr(), totals.data_ptr(), rows, logits.size(1), copies),
         *(each.data_ptr() for each in taken),
-        library.Growing(*(each.data_ptr() for each in before)),
+        library.Growing(*(each.data_ptr() for each in earlier)),
         library.Growing(*(each.data_ptr() for each in after)),
         *(values.data_ptr(), at.data_ptr(), told.data_ptr()),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from heedful.errors import RecipeError
 from heedful.recipes import broken, toml
@@ -93,6 +93,28 @@ class Access(Section):
     """pages that may ask from a browser (CORS), as in https://example.org; * is all"""
 
 
+class Spread(Section):
+    """Replicas of Ray Serve (`heedful serve --ray`)."""
+
+    replicas: Count = 1
+    """that there are; with `most`, the fewest"""
+    most: Count | None = None
+    """that there may be; how many there are goes by how much is asked"""
+    ongoing: Count = 32
+    """requests for each replica that are aimed at, where their number changes"""
+    cpus: Annotated[float, Field(gt=0)] = 1.0
+    """of a replica"""
+    gpus: Annotated[float, Field(ge=0)] = 0.0
+    """of a replica"""
+
+    @field_validator("most")
+    @classmethod
+    def _more(cls, most: int | None, info: ValidationInfo) -> int | None:
+        if most is not None and most < info.data.get("replicas", 1):
+            raise ValueError("must be at least ray.replicas")
+        return most
+
+
 class Settings(Section):
     """All of it."""
 
@@ -118,6 +140,8 @@ class Settings(Section):
     """how much is done for anybody"""
     access: Access = Access()
     """who may ask"""
+    ray: Spread = Spread()
+    """on how many machines, with --ray"""
 
 
 def load_settings(path: Path | None, overrides: Sequence[str], given: Mapping[str, Any]) -> Settings:
@@ -136,7 +160,9 @@ def load_settings(path: Path | None, overrides: Sequence[str], given: Mapping[st
         return Settings.model_validate(merged)
     except ValidationError as error:
         flags = [".".join(change.path) for change in changes]
-        raise RecipeError("\n".join(sentences(error, root=Settings, content=merged, place=place, flags=flags))) from None
+        raise RecipeError(
+            "\n".join(sentences(error, root=Settings, content=merged, place=place, flags=flags))
+        ) from None
 
 
 def shown(settings: Settings) -> str:
