@@ -173,15 +173,17 @@ def listen(settings: Settings) -> socket.socket:
         RecipeError: it cannot be had.
     """
     host, port = settings.host.strip("[]"), settings.port
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except socket.gaierror:
-        raise RecipeError(f"host {host!r}: is no address; take 127.0.0.1, or 0.0.0.0 for every one") from None
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except OSError:
+        raise RecipeError(f"host {host!r}: is no address here; take 127.0.0.1, or 0.0.0.0 for every one") from None
+    try:
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except PermissionError:
         raise RecipeError(f"port {port}: only the administrator may listen there; take one above 1023") from None
     except OSError as error:
-        why = "another program listens there" if error.errno == errno.EADDRINUSE else str(error.strerror)
+        code = error.errno or 0
+        why = "another program listens there" if code == errno.EADDRINUSE else os.strerror(code).lower()
         raise RecipeError(f"{host}, port {port}: {why}; choose another --port, as 0, which takes a free one") from None
 
 

@@ -1,0 +1,135 @@
+"""A line for each request, and what must not stand there."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from held import Held, holding
+from pydantic import BaseModel
+
+from heedful.serving.keys import line_of
+from heedful.serving.logs import LOGGER, logging_as, tell_failure
+from heedful.serving.settings import Settings
+
+SECRET = "what nobody may read"
+Told = Callable[[], list[str]]
+
+
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., object]:
+    """A server whose log is written as settings say, and a function that gives its lines so far."""
+
+    @contextmanager
+    def run(**settings: object) -> Iterator[tuple[Held, Told]]:
+        with holding(monkeypatch, **settings) as held, logging_as(held.house.settings):
+            held.face.go.set()
+            capfd.readouterr()
+            yield held, partial(_lines, held, capfd)
+
+    return run
+
+
+def _lines(held: Held, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    held.live.ask("/health")  # an answer is sent before its line is written, and both before the next is
+    return [line for line in capfd.readouterr().err.splitlines() if "/health" not in line]
+
+
+def test_a_line_for_each_request(logged: Callable[..., object]) -> None:
+    with logged(log="text") as (held, told):
+        identity = held.live.ask(f"/held?q={SECRET.replace(' ', '+')}", {"text": SECRET}).headers["x-request-id"]
+        held.live.ask("/nowhere/%0a%1b[31m" + "a" * 500)
+        first, second = told()
+    assert re.fullmatch(
+        rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z {identity} POST /held 200 [\d.]+ ms model=held", first
+    )
+    assert re.search(r" GET /nowhere/%0A%1B%5B31ma+ 404 [\d.]+ ms$", second)
+    assert len(second) < 320
+
+
+def test_lines_as_json(logged: Callable[..., object], tmp_path: Path) -> None:
+    path = tmp_path / "keys.txt"
+    path.write_text(line_of("laptop", "k"))
+    with logged(log="json", access={"keys": path}) as (held, told):
+        held.live.ask("/held", {"text": SECRET}, headers={"X-Api-Key": "k", "X-Request-Id": "mine"})
+        held.live.ask("/held", {"text": SECRET})
+        first, second = map(json.loads, told())
+    assert first.pop("time").endswith("Z")
+    assert first.pop("ms") >= 0
+    assert first == {
+        **{"level": "info", "id": "mine", "method": "POST", "path": "/held", "status": 200},
+        **{"model": "held", "key": "laptop"},
+    }
+    assert (second["status"], "key" in second) == (401, False)
+
+
+def test_none_where_none_are_wanted(logged: Callable[..., object]) -> None:
+    with logged(log="none") as (held, told):
+        held.live.ask("/held", {"text": "a"})
+        assert told() == []
+        held.face.fails = ValueError("a mistake")
+        held.live.ask("/held", {"text": "a"})
+        assert "ValueError: a mistake" in told(), "failures are told in any case"
+
+
+@pytest.mark.parametrize("log", ["text", "json"])
+def test_tracebacks_are_found_by_the_id_of_the_answer(logged: Callable[..., object], log: str) -> None:
+    with logged(log=log) as (held, told):
+        held.face.fails = ValueError(f"cannot do {SECRET!r}, nor {SECRET}")
+        answer = held.live.ask("/held", {"text": SECRET})
+        lines = told()
+    message = answer.json["error"]["message"]
+    assert "Traceback" not in message
+    assert "held.py" not in message
+    found = [line for line in lines if answer.headers["x-request-id"] in line and "failed" in line]
+    assert len(found) == 1
+    assert "ValueError: cannot do '…', nor …" in "\n".join(lines)
+    assert SECRET not in "\n".join(lines)
+    if log == "json":
+        assert "Traceback" in json.loads(found[0])["trace"]
+
+
+def test_texts_where_they_are_wanted_but_never_keys(logged: Callable[..., object]) -> None:
+    with logged(log="text", log_texts=True) as (held, told):
+        held.live.ask("/held", {"text": SECRET})
+        held.live.ask("/held", {"text": "a" * 10_000})
+        held.face.fails = ValueError(SECRET)
+        held.live.ask("/held", {"text": SECRET})
+        lines = told()
+    assert lines[0].endswith(f' asked={{"text": "{SECRET}"}}')
+    assert len(lines[1]) < 2_200
+    assert f"ValueError: {SECRET}" in lines
+
+
+def test_keys_in_messages_are_no_texts() -> None:
+    from heedful.serving.logs import Visit
+
+    class Asked(BaseModel):
+        q: str
+        api_key: str
+
+    visit = Visit("1", "POST", "/translate", asked=Asked(q="a", api_key="a secret"))
+    assert visit.told(texts=True)["asked"] == '{"q": "a"}'
+    assert "asked" not in visit.told(texts=False)
+
+
+def test_a_failure_outside_of_a_request(capfd: pytest.CaptureFixture[str]) -> None:
+    with logging_as(Settings()):
+        try:
+            raise ValueError("a mistake")
+        except ValueError:
+            tell_failure("7")
+    assert "request 7 failed" in capfd.readouterr().err
+
+
+def test_the_log_is_as_before_when_a_server_has_ended() -> None:
+    before = LOGGER.level, LOGGER.propagate, list(LOGGER.handlers)
+    with logging_as(Settings()):
+        assert LOGGER.isEnabledFor(logging.INFO)
+    assert (LOGGER.level, LOGGER.propagate, LOGGER.handlers) == before

@@ -1,0 +1,56 @@
+"""Every kind of model is asked once before anybody else asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from held import Face, house_of
+from served import runs
+from serving import opened
+
+from heedful.errors import DataError, RecipeError
+from heedful.serving import warming
+from heedful.serving.house import Model
+from heedful.serving.warming import warm
+
+
+@pytest.fixture(autouse=True)
+def _shapes(unchecked: None) -> None:
+    """Threads of the server call what is checked where it has its units."""
+
+
+def test_every_kind_that_can_be_asked_is_warmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    house = opened(runs(tmp_path))
+    said: list[str] = []
+    answered: list[str] = []
+    ask = Model.ask
+
+    async def counted(self: Model[Any], *given: Any) -> Any:
+        found = await ask(self, *given)
+        assert len(found) if isinstance(found, list) else found is not None
+        answered.append(self.name)
+        return found
+
+    monkeypatch.setattr(Model, "ask", counted)
+    warm(house, said.append)
+    assert answered == list(house.models)
+    assert said == []
+    for model in house.models.values():
+        model.close()
+
+
+def test_who_cannot_answer_the_first_request_may_answer_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses() -> None:
+        raise DataError("sentence 1: has no labels")
+
+    monkeypatch.setattr(warming, "_first", lambda *_: refuses)
+    said: list[str] = []
+    warm(house_of(Face()), said.append)
+    assert said == ["held: is not warm, its first request will take longer (sentence 1: has no labels)"]
+
+
+def test_what_nobody_can_ask_is_refused() -> None:
+    with pytest.raises(RecipeError, match="held: is a Face, which cannot be asked over HTTP; leave it out"):
+        warm(house_of(Face()), print)
