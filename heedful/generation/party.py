@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -12,12 +13,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from heedful.errors import RunError
 from heedful.generation.beam import advance, best_of, continuations, divisors_of
 from heedful.generation.columns import Live, begun, grown_by_one
 from heedful.generation.front import Front
 from heedful.generation.history import History, Manner, followed
-from heedful.generation.hypotheses import Ended, Hypothesis, no_token
+from heedful.generation.hypotheses import Ended, Hypothesis, NoTokenError
 from heedful.generation.search import Beam, Greedy, Sampling
 from heedful.generation.start import Request, Start
 from heedful.generation.stopping import AtToken
@@ -241,7 +241,11 @@ class Beams(Party):
 
     def newest(self, places: Int[Tensor, " B"]) -> list[list[int]]:
         """The best hypothesis that lives, or that has ended where it is better."""
-        start, best = select(self.start, places), self.best(places)
+        start, front, lattice = select((self.start, self.front, self.lattice), places)
+        live = front.live[:, :1] / self.divisors[front.forced + front.counts].unsqueeze(1)
+        worse = (front.ended[:, :, 0] < live).unsqueeze(2)
+        front = replace(front, ended=front.ended.masked_fill(worse, -math.inf))
+        best, _ = best_of(front, lattice, divisors=self.divisors, start=start, search=self.search)
         return [list(found[0].ids) for found in best.listed(start)]
 
 
@@ -289,7 +293,7 @@ class Columns(Party):
             self.live, logits, self.history, pick=self.search.pick, manner=self.manner, copies=self.width
         )
         if failed >= 0:
-            raise RunError(no_token(failed // self.width))
+            raise NoTokenError(failed // self.width)
         shape = (-1, self.width)
         same = torch.arange(self.width, device=self.steps.device).expand(len(self.steps), -1)
         lattice = self.lattice.grow(
