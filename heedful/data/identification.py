@@ -93,9 +93,9 @@ class Profiles:
             for language, own in zip(each.languages, each._logarithms, strict=True):
                 if language in languages:
                     known.setdefault(language, []).append(own)
-        names = sorted(known)
-        means = [np.logaddexp.reduce(known[name]) - np.log(len(known[name])) for name in names]
-        return cls(names, np.array(means, np.float32)) if names else None
+        all_known = sorted(known)
+        means = [np.logaddexp.reduce(known[name]) - np.log(len(known[name])) for name in all_known]
+        return cls(all_known, np.array(means, np.float32)) if all_known else None
 
     @property
     def size(self) -> int:

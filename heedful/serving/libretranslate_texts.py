@@ -18,8 +18,8 @@ from heedful.localisation.encodings import Content
 from heedful.localisation.html import Html
 from heedful.localisation.placeholders import plain
 from heedful.localisation.segments import Segment
-from heedful.serving.house import Term
 from heedful.serving.interpreters import Interpreter
+from heedful.serving.term import Term
 from heedful.tasks.translation.protecting import Protecting
 from heedful.tasks.translation.translations import Translation
 
