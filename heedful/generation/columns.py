@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.errors import RecipeError, RunError
+from heedful.errors import RecipeError
 from heedful.generation import native
 from heedful.generation.bans import Ban
 from heedful.generation.history import History, Manner
-from heedful.generation.hypotheses import After, Ended, Found, no_token
+from heedful.generation.hypotheses import After, Ended, Found, NoTokenError
 from heedful.generation.penalties import Penalty
 from heedful.generation.pick import Best, Forbid, Pick, Progress
 from heedful.generation.ranking import normalisers
@@ -139,7 +139,7 @@ def _grown(
             live, columns, read, (done, failed) = strode
         yield from columns if failed < 0 else columns[:-1]
         if failed >= 0:
-            raise RunError(no_token(int(live.rows[failed]) // copies))
+            raise NoTokenError(int(live.rows[failed]) // copies)
         column = columns[-1]
         count = len(live.done) // copies
         running = done < count and not until()

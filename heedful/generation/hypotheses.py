@@ -18,6 +18,16 @@ from heedful.models.interface import State
 from heedful.values import Tokens, select
 
 
+class NoTokenError(RunError):
+    """Nothing may follow in a sentence of a batch, which is counted from 0."""
+
+    def __init__(self, sentence: int) -> None:
+        super().__init__(
+            f"sentence {sentence + 1} of the batch: no token may follow, because the filters forbid all of them "
+            "or the model's logits are not numbers; forbid fewer tokens or load an earlier checkpoint"
+        )
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One answer, the forced prefix included, without begin and end of sentence.
@@ -159,13 +169,5 @@ def _one_sentence(index: int, prefix: list[int], forced: list[float], *fields: l
         if score != -math.inf
     ]
     if not found or any(math.isnan(hypothesis.score) for hypothesis in found):
-        raise RunError(no_token(index))
+        raise NoTokenError(index)
     return found
-
-
-def no_token(sentence: int) -> str:
-    """What to say when nothing may follow in a sentence."""
-    return (
-        f"sentence {sentence + 1} of the batch: no token may follow, because the filters forbid all of them "
-        "or the model's logits are not numbers; forbid fewer tokens or load an earlier checkpoint"
-    )

@@ -82,17 +82,13 @@ class Model(Generic[Kind]):
         def say(event: Event) -> None:
             loop.call_soon_threadsafe(said.put_nowait, event)
 
-        def whole() -> None:
-            try:
-                work(say)
-            finally:
-                loop.call_soon_threadsafe(said.put_nowait, _END)
+        def over(done: asyncio.Future[Any]) -> None:
+            said.put_nowait(_END)  # however it ended, and if it never began
+            _ = done.cancelled() or done.exception()  # whoever left asks for nothing
 
         with self._place():
-            working = loop.run_in_executor(self._threads, self._within(term, whole))
-            working.add_done_callback(
-                lambda done: done.cancelled() or done.exception()
-            )  # whoever left asks for nothing
+            working = loop.run_in_executor(self._threads, self._within(term, lambda: work(say)))
+            working.add_done_callback(over)
             try:
                 while (event := await said.get()) is not _END:
                     yield event

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Any, Final, final
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from heedful.errors import HeedfulError
 from heedful.serving.house import Model
-from heedful.serving.refusal import Refusal, failed, wrong
-from heedful.serving.routes import Asked, ours
+from heedful.serving.routes import Asked, ours, refusal_of
 from heedful.serving.term import Gone
 
 MEDIA: Final = "text/event-stream"
-log: Final = logging.getLogger("heedful.serving")
 
 Event = tuple[str, Mapping[str, Any]]
 """Its name, and what it tells: `growing` what there is so far, `record` the whole answer, `error` why there is none."""
@@ -37,11 +33,8 @@ async def _body(asked: Asked, first: Event, events: AsyncIterator[Event]) -> Asy
             yield _written(event)
     except Gone:
         return
-    except HeedfulError as error:
-        yield _written(("error", ours(error if isinstance(error, Refusal) else wrong(str(error)))))
-    except Exception:
-        log.exception("request %s failed", asked.id)
-        yield _written(("error", ours(failed(asked.id))))
+    except Exception as error:
+        yield _written(("error", ours(refusal_of(error, asked.id))))
 
 
 @final

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from heedful.errors import HeedfulError, MissingExtraError, RunError
+from heedful.generation.hypotheses import NoTokenError
 from heedful.serving.door import KEY, key_in
 from heedful.serving.house import Gone, House, Term
 from heedful.serving.logs import note, tell_failure
@@ -119,15 +120,10 @@ class Route:
             house.require_open()
             asked = Asked(house, request, number, Term.of(_seconds(house, request)))
             return await self._attended(asked)
-        except Refusal as refusal:
-            return self.refused(refusal)
         except (ClientDisconnect, Gone):
             return Response(status_code=499)
         except Exception as error:
-            if isinstance(error, HeedfulError) and not isinstance(error, RunError | MissingExtraError):
-                return self.refused(unanswerable(error))
-            tell_failure(number)  # not what a face says of a text: we lack something, or have a mistake
-            return self.refused(failed(number))
+            return self.refused(refusal_of(error, number))
 
     def refused(self, refusal: Refusal) -> Response:
         """A refusal as this protocol has it."""
@@ -196,6 +192,17 @@ def refused(refusal: Refusal, *, dialect: Dialect = ours, barred: int = 401) -> 
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse(dict(dialect(refusal)), status_code=status, headers=headers)
+
+
+def refusal_of(error: Exception, number: str) -> Refusal:
+    """Why there is no answer to a request of this number: what a face says of it, or that something here is wrong."""
+    if isinstance(error, Refusal):
+        return error
+    lacking = isinstance(error, RunError | MissingExtraError) and not isinstance(error, NoTokenError)
+    if isinstance(error, HeedfulError) and not lacking:
+        return unanswerable(error)
+    tell_failure(number)  # we lack something, or have a mistake
+    return failed(number)
 
 
 def rendered(answer: Answer) -> Response:

@@ -16,9 +16,13 @@ from served import picture, runs
 from serving import Live, opened, serving
 
 from heedful import load, load_index
+from heedful.errors import DataError, RunError
+from heedful.generation.hypotheses import NoTokenError
 from heedful.inspection.record_files import load_record
 from heedful.retrieval.collection import PassageLines
 from heedful.retrieval.folder import build_index
+from heedful.serving.refusal import late
+from heedful.serving.routes import refusal_of
 from heedful.tasks.faces import Lines
 
 
@@ -368,3 +372,26 @@ def test_a_deadline_ends_the_work(live: Live) -> None:
     asked = {"prompts": "once", "tokens": 2000, "search": "greedy"}
     answer = live.ask("/v1/heedful/generate", asked, headers={"heedful-deadline": "0.05"})
     assert answer.status == 504
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_deadline_that_is_over_before_the_work_begins(live: Live, stream: bool) -> None:
+    asked = {"texts": "1", "stream": stream}
+    answer = live.ask("/v1/heedful/translate", asked, headers={"heedful-deadline": "1e-9"})
+    assert answer.status == 504
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (NoTokenError(0), 400),
+        (DataError("text 3: is too long"), 400),
+        (RunError("/runs/a: is gone"), 500),
+        (ValueError("a mistake"), 500),
+        (late(1.0), 504),
+    ],
+)
+def test_what_whoever_asked_can_mend_is_told(error: Exception, status: int) -> None:
+    refusal = refusal_of(error, "7")
+    assert refusal.status == status
+    assert ("/runs" in refusal.message, "mistake" in refusal.message) == (False, False)
