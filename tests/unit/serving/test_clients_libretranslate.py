@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 import requests
 from deep_translator import LibreTranslator
-from deep_translator.exceptions import ServerException
-from libretranslate_aio import AsyncLibreTranslate, BadRequestError, LibreTranslate
+from deep_translator.exceptions import AuthorizationException, ServerException
+from libretranslate_aio import AsyncLibreTranslate, BadRequestError, ForbiddenError, LibreTranslate
 from libretranslatepy import LibreTranslateAPI
 from serving import Live, opened, serving
+
+from heedful.serving.keys import add_key
 
 GERMAN = "eins zwei drei."
 
@@ -107,6 +109,25 @@ def test_what_the_npm_package_sends(live: Live) -> None:
     assert {"en", "de"} <= {each["code"] for each in languages}
     sent = {"q": "one two three .", "source": "auto", "target": "de", "format": "text", "apiKey": ""}
     assert requests.post(f"{live.url}/translate", json=sent, timeout=20).json()["translatedText"] == GERMAN
+
+
+def test_keys_are_found_where_clients_put_them(interpreting: Mapping[str, Path], tmp_path: Path) -> None:
+    _, key = add_key(tmp_path / "keys", None)
+    with serving(opened(interpreting, access={"keys": str(tmp_path / "keys")})) as live:
+        assert LibreTranslateAPI(live.url, api_key=key).translate("one two three .", "en", "de") == GERMAN
+        given = {"source": "en", "target": "de", "custom_url": f"{live.url}/"}
+        assert LibreTranslator(api_key=key, **given).translate("one two three .") == GERMAN
+        with pytest.raises(AuthorizationException):
+            LibreTranslator(api_key="another", **given).translate("one two three .")
+        with LibreTranslate(live.url, api_key=key) as client:
+            assert client.translate("one two three .", "en", "de").translated_text == GERMAN
+        with LibreTranslate(live.url) as client:
+            assert len(client.languages()) == 3 and client.frontend_settings().key_required
+            for refused in (lambda: client.translate("one", "en", "de"), lambda: client.detect("one")):
+                with pytest.raises(ForbiddenError):
+                    refused()
+        npm = {"q": "one two three .", "source": "en", "target": "de", "apiKey": key}
+        assert requests.post(f"{live.url}/translate", json=npm, timeout=20).json()["translatedText"] == GERMAN
 
 
 @pytest.mark.slow
