@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +14,9 @@ from heedful.__main__ import main
 from heedful.catalogue import tasks
 from heedful.cli.commands import COMMANDS
 from heedful.recipes.reference import keys_of
+from heedful.recipes.section import Section, members
+from heedful.recipes.section import keys as section_keys
+from heedful.serving.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 FILE = re.compile(r"(recipes|studies|examples|benchmarks|tests|docs)/[\w./-]*")
@@ -35,6 +38,19 @@ def keys() -> Mapping[str, set[str]]:
 
 
 @cache
+def served() -> set[str]:
+    """Keys of a server's settings, which are options of `heedful serve`."""
+
+    def below(section: type[Section], above: str = "") -> Iterator[str]:
+        for name, annotation in section_keys(section).items():
+            yield f"{above}{name}"
+            for inner in members(annotation):
+                yield from below(inner, f"{above}{name}.")
+
+    return set(below(Settings))
+
+
+@cache
 def help_of(command: str) -> str:
     """What --help of a command says; all of it without a command."""
     if not command:
@@ -48,7 +64,8 @@ def help_of(command: str) -> str:
 def is_option(word: str, command: str = "") -> bool:
     """Whether a command, or any, has an option of this name, or it is a key of a recipe."""
     listed = re.search(rf"{re.escape(word)}(?![\w-])", help_of(command)) is not None
-    return listed or (command in ("", *OWN_OPTIONS) and is_key(word.removeprefix("--").replace("-", "_")))
+    key = word.removeprefix("--").replace("-", "_")
+    return listed or (command in ("", *OWN_OPTIONS) and is_key(key)) or (command in ("", "serve") and key in served())
 
 
 def is_command(words: str) -> bool:
