@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -48,7 +49,7 @@ class Arguments:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code; 0 where a signal ended the server, which is how servers end."""
-    given, overrides = parse_apart(Arguments, list(_named(arguments)), program="heedful serve")
+    given, overrides = parse_apart(Arguments, named(arguments), program="heedful serve")
     settings = _settings(given, overrides)
     if given.print_config:
         print(shown(settings), end="")
@@ -73,11 +74,10 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _named(words: Sequence[str]) -> Iterable[str]:
-    """The name behind --new-key may be left out."""
-    for number, word in enumerate(words):
-        is_last = number + 1 == len(words)
-        yield f"{word}=" if word == _NEW_KEY and (is_last or words[number + 1].startswith("-")) else word
+def named(words: Sequence[str]) -> list[str]:
+    """The words of a command line, where the name behind --new-key may be left out."""
+    pairs = pairwise([*words, "-"])
+    return [f"{word}=" if word == _NEW_KEY and behind.startswith("-") else word for word, behind in pairs]
 
 
 def _settings(given: Arguments, overrides: Sequence[str]) -> Settings:

@@ -23,6 +23,7 @@ from heedful.cli.arguments import parse, parse_apart
 from heedful.cli.commands import COMMANDS
 from heedful.cli.quickstart import demonstration
 from heedful.recipes.load import load_recipe
+from heedful.serving.settings import load_settings
 from heedful.shelf import pick, studies
 
 ROOT = Path(__file__).parents[2]
@@ -162,6 +163,7 @@ def _check(words: list[str], stand_in: Path) -> bool:
     others: dict[str, Callable[[], object]] = {
         "study": lambda: pick(words[2], studies(), what="study"),
         "quickstart": lambda: demonstration(words[2:]),
+        "serve": lambda: _check_served(words[2:]),
     }
     if words[1] in others:
         others[words[1]]()
@@ -177,3 +179,10 @@ def _check(words: list[str], stand_in: Path) -> bool:
         return True
     load_recipe(ROOT / given.recipe if (ROOT / given.recipe).is_file() else stand_in, overrides)
     return True
+
+
+def _check_served(words: list[str]) -> None:
+    """A server's settings, its file of settings aside."""
+    command = import_module(COMMANDS["serve"].module)
+    _, overrides = parse_apart(command.Arguments, command.named(words), program="heedful serve")
+    load_settings(None, overrides, {})
