@@ -63,7 +63,7 @@ class ChatMessage(Strict):
             raise PydanticCustomError("content", "must be a text, or a list of pieces of text")
         for part in parts:
             if not (isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)):
-                raise PydanticCustomError("content", 'must be pieces of text: objects whose "type" is "text", with a "text"')
+                raise PydanticCustomError("content", "must be pieces of text: objects whose type is text, with a text")
         return content
 
     @property

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Any, Final, final
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from heedful.errors import HeedfulError
 from heedful.serving.house import Gone, Model
-from heedful.serving.refusal import Refusal, failed, wrong
-from heedful.serving.routes import Asked, ours
+from heedful.serving.routes import Asked, ours, refusal_of
 
 MEDIA: Final = "text/event-stream"
-log: Final = logging.getLogger("heedful.serving")
 
 Said = Mapping[str, Any]
+"""An event."""
 
 
 async def streamed(asked: Asked, model: Model[Any], work: Callable[[Callable[[Said], None]], object]) -> Response:
@@ -40,11 +37,8 @@ async def _told(asked: Asked, first: Said, events: AsyncIterator[Said]) -> Async
         yield "data: [DONE]\n\n"
     except Gone:
         return
-    except HeedfulError as error:
-        yield _event(ours(error if isinstance(error, Refusal) else wrong(str(error))))
-    except Exception:
-        log.exception("request %s failed", asked.id)
-        yield _event(ours(failed(asked.id)))
+    except Exception as error:
+        yield _event(ours(refusal_of(error, asked.id)))
 
 
 def _event(content: Said) -> str:
