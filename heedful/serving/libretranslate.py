@@ -58,7 +58,10 @@ def routes(house: House) -> Iterator[Route]:
         about="translate a text, or several",
         takes=TranslateMessage,
         gives=Translated,
-        examples=({"q": "...", **both}, {"q": ["<p>...</p>", "..."], **both, "format": "html", "alternatives": 2}),
+        examples=(
+            {"q": "A dog runs.", **both},
+            {"q": ["<p>A dog <b>runs</b>.</p>", "Hello!"], **both, "format": "html", "alternatives": 2},
+        ),
         **asking,
     )
     yield Route(
@@ -68,7 +71,7 @@ def routes(house: House) -> Iterator[Route]:
         takes=DetectMessage,
         gives=Detected,
         many=True,
-        examples=({"q": "..."},),
+        examples=({"q": "A dog runs."},),
         **asking,
     )
     yield Route(

@@ -11,12 +11,14 @@ from urllib.parse import urlencode
 
 import pytest
 from serving import Answer, Live, opened, serving
+from untrained import untrained
 
 from heedful import Translator
 from heedful.cli import translate as command
 from heedful.tasks.searches import build_search
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+WAY = {"source_language": "en", "target_language": "de"}
 EN_DE = {"source": "en", "target": "de"}
 
 
@@ -148,6 +150,43 @@ def test_sentences_of_a_text_share_their_rank(live: Live) -> None:
     first, second = (asked(live, text, alternatives=1) for text in ("One two.", "Three four five."))
     assert both["translatedText"] == f"{first['translatedText']} {second['translatedText']}"
     assert both["alternatives"] == [f"{first['alternatives'][0]} {second['alternatives'][0]}"]
+
+
+@pytest.fixture(scope="module")
+def following(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that reads each sentence behind the one before it."""
+    folder = tmp_path_factory.mktemp("following")
+    for language in ("en", "de"):
+        (folder / f"t.{language}").write_text("one two .\nthree .\n\nfour four .\n" * 4, encoding="utf-8")
+    text = {"source": str(folder / "t.en"), "target": str(folder / "t.de"), **WAY}
+    return untrained(
+        {
+            "output": str(folder / "run"),
+            "data": {"train": text, "validation": text, "max_length": 24, "context": {"sentences": 1}},
+            "tokenizer": {"kind": "words"},
+            "model": {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2},
+            "training": {"steps": 1},
+            "generation": {"width": 2, "max_extra": 4},
+        }
+    )
+
+
+def test_sentences_of_a_text_follow_each_other(following: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    original = Translator.translate
+
+    def translate(self: Translator, texts: Any, **how: Any) -> Any:
+        seen.append(list(texts))
+        return original(self, texts, **how)
+
+    monkeypatch.setattr(Translator, "translate", translate)
+    lines = ["one two .", "three .", "", "four ."]
+    with serving(opened({"following": following})) as live:
+        own: Translator = live.house.models["following"].face
+        asked(live, ["\n".join(lines), lines[1]])
+        assert seen.pop() == [*own.following(lines), lines[1]] != [*lines, lines[1]]
+        asked(live, ["<p>one two .</p><p>three .</p>", "<p>three .</p>"], format="html")
+        assert seen[0] == [*own.following(lines[:2]), lines[1]]
 
 
 def test_html_keeps_its_tags(live: Live) -> None:
