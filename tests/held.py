@@ -88,7 +88,7 @@ def house_of(face: Face, **settings: Any) -> House:
 
 
 def routes(house: House) -> Iterator[Route]:
-    """`/held` answers, `/stream` does so in two parts, `/file` takes files."""
+    """`/held` and `/waiting` answer when they may, `/stream` does so in two parts, `/file` takes files."""
 
     async def held(asked: Asked, message: Text) -> Mapping[str, Any]:
         model = house.model(Face, None, use="waits")
@@ -109,7 +109,11 @@ def routes(house: House) -> Iterator[Route]:
     async def large(_asked: Asked, message: Text) -> Mapping[str, Any]:
         return {"text": message.text * 1_000_000}
 
+    async def waiting(asked: Asked) -> Mapping[str, Any]:
+        return await held(asked, Text(text="waited"))
+
     yield Route(path="/held", answer=held, about="", takes=Text)
+    yield Route(path="/waiting", method="GET", answer=waiting, about="")
     yield Route(path="/stream", answer=stream, about="", takes=Text)
     yield Route(path="/size", answer=size, about="", takes=Text)
     yield Route(path="/file", answer=size, about="", takes=Text, files=True)

@@ -69,7 +69,8 @@ def asked(connection: http.client.HTTPConnection, path: str) -> Answer:
 @contextmanager
 def running(folder: Path, *words: str, loaded: bool = True) -> Iterator[Process]:
     script = Path(held.__file__).parent / "held_server.py"
-    environment = {**os.environ, "PYTHONPATH": str(script.parent)}
+    paths = [str(script.parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     command = [sys.executable, str(script), *words]
     with (
         (folder / "log").open("w") as log,
@@ -151,14 +152,13 @@ def test_a_signal_lets_answers_be_finished(folder: Path) -> None:
 
 
 def test_a_second_signal_ends_at_once(folder: Path) -> None:
-    with running(folder) as server:
-        with closing(server.connect()) as connection:
-            connection.request("POST", "/held", b'{"text": "a"}')
-            assert server.hear() == "begun"
-            server.process.send_signal(signal.SIGTERM)
-            assert server.refuses()
-            server.process.send_signal(signal.SIGTERM)
-            assert server.end()[0] == 128 + signal.SIGTERM
+    with running(folder) as server, closing(server.connect()) as connection:
+        connection.request("POST", "/held", b'{"text": "a"}')
+        assert server.hear() == "begun"
+        server.process.send_signal(signal.SIGTERM)
+        assert server.refuses()
+        server.process.send_signal(signal.SIGTERM)
+        assert server.end()[0] == 128 + signal.SIGTERM
 
 
 def test_answers_that_take_too_long_are_not_waited_for(folder: Path) -> None:

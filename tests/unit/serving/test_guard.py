@@ -87,6 +87,8 @@ def test_pages_of_other_sites_may_not_ask(held: Held) -> None:
     assert posted(None) == 200
     assert posted("http://localhost:5000") == 200
     assert posted("https://LOCALHOST:5000") == 200
+    assert posted("http://localhost:5000", host="LocalHost:5000") == 200
+    assert sent(held, Origin="https://evil.example").status == 200, "who only reads cannot read it there"
     for origin in ("http://localhost", "http://localhost:5001", "https://evil.example", "null", "", "localhost:5000"):
         assert posted(origin) == 403, origin
 
@@ -164,6 +166,14 @@ def test_bodies_without_a_length_have_a_size(held: Held, path: str) -> None:
         connection.sendall(request(path, method=method, Transfer_Encoding="chunked", Connection="close") + part * 3)
         found = until_closed(connection)
     assert int(found.split()[1]) == {"/size": 413, "/health": 200, "/nowhere": 404}[path]
+
+
+def test_a_body_that_nobody_reads_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(monkeypatch, limits={"body": 1_000}) as held, held.connect() as connection:
+        connection.sendall(request("/waiting", Transfer_Encoding="chunked", Connection="close") + b"5\r\naaaaa\r\n")
+        held.face.await_begun()
+        connection.sendall(b"400\r\n" + b"a" * 0x400 + b"\r\n")
+        assert int(until_closed(connection).split()[1]) == 413
 
 
 def test_lengths_that_are_none(held: Held) -> None:
