@@ -5514,8 +5514,113 @@ ASKED_AS_OPENAI = (
         ("tests/unit/tasks/test_expected.py::test_a_document_may_be_read_as_it_comes",),
     ),
 )
+RUNNING = "tests/unit/generation/test_running.py"
+GATHERING = "tests/unit/serving/test_gathering.py"
+IN_COMPANY = (
+    Mutant(
+        "running: what ended early hides what lives and is better",
+        "generation/party.py",
+        "front.ended.masked_fill(worse, -math.inf)",
+        "front.ended",
+        (f"{RUNNING}::test_the_best_so_far_becomes_the_answer",),
+    ),
+    Mutant(
+        "running: a step is kept at another place",
+        "generation/party.py",
+        "            whole[rows, steps] = step",
+        "            whole[rows, steps.amax()] = step",
+        (f"{RUNNING}::test_company_changes_nothing",),
+    ),
+    Mutant(
+        "running: parties become one whatever their rows hold",
+        "generation/party.py",
+        "    free = manner.free and isinstance(manner.stop, AtToken)",
+        "    free = True",
+        (f"{RUNNING}::test_company_changes_nothing",),
+    ),
+    Mutant(
+        "running: the newest stand behind another party",
+        "generation/running.py",
+        "        if behind < whole:",
+        "        if behind > whole:",
+        (f"{RUNNING}::test_company_changes_nothing",),
+    ),
+    Mutant(
+        "running: who has left goes on",
+        "generation/running.py",
+        "        self._drop(worth=_WORTH_DROPPING)",
+        "        self._drop(worth=2.0)",
+        (f"{RUNNING}::test_rows_are_shared", f"{RUNNING}::test_it_does_not_grow"),
+    ),
+    Mutant(
+        "running: samples of a sentence share their chance",
+        "generation/party.py",
+        "streams=live.streams + copy",
+        "streams=live.streams",
+        (f"{RUNNING}::test_company_changes_nothing",),
+    ),
+    Mutant(
+        "running: who is told to end goes on",
+        "generation/running.py",
+        "        left = self._told()",
+        "        left = []",
+        (f"{RUNNING}::test_a_search_that_is_told_to_end_gives_what_it_has",),
+    ),
+    Mutant(
+        "native: guests of one state share their rows",
+        "engines/native/state.py",
+        "            self._rows[columns] = first + rows",
+        "            self._rows[columns] = first",
+        (f"{STACK}::test_guests_of_one_state_do_not_disturb_each_other",),
+    ),
+    Mutant(
+        "native: guests write over their host",
+        "engines/native/state.py",
+        "            self.taken.take(slice(read, end), rows)",
+        "            self.taken.take(slice(read, end), 0)",
+        (f"{STACK}::test_guests_of_one_state_do_not_disturb_each_other",),
+    ),
+    Mutant(
+        "gathering: a term that ends stops nothing",
+        "serving/gathering.py",
+        "            if waiting.term.over:\n                waiting.end()",
+        "            if waiting.term.over and waiting.questions is None:\n                waiting.end()",
+        (f"{GATHERING}::test_a_term_that_ends_stops_the_work_and_frees_the_place",),
+    ),
+    Mutant(
+        "gathering: one's fault is everybody's",
+        "serving/gathering.py",
+        "        if len(callers) == 1:\n            places[0].waiting.failed(error)\n            return",
+        "        for caller in callers.values():\n            caller.failed(error)\n        return",
+        (f"{GATHERING}::test_what_is_asked_alike_is_answered_in_one_batch",),
+    ),
+    Mutant(
+        "gathering: who asks for many goes before all others",
+        "serving/gathering.py",
+        "                growing.append(caller)",
+        "                growing.appendleft(caller)",
+        (f"{GATHERING}::test_many_short_questions_do_not_wait_for_a_long_one",),
+    ),
+    Mutant(
+        "gathering: a stream that is closed goes on",
+        "serving/gathering.py",
+        "            waiting.failed(Gone())",
+        "            pass",
+        (f"{GATHERING}::test_a_stream_that_is_closed_frees_its_place",),
+    ),
+    Mutant(
+        "finding: translators of other tags share no search",
+        "tasks/translation/finding.py",
+        "    sources: Callable[[Sequence[Encoded]], Tokens] = field(compare=False)",
+        "    sources: Callable[[Sequence[Encoded]], Tokens] = field()",
+        ("tests/unit/tasks/test_finding.py::test_translators_of_two_languages_ask_alike",),
+    ),
+)
+
+
 MUTANTS = (
     *ASKED_AS_OPENAI,
+    *IN_COMPANY,
     *IDENTIFIED,
     *HELD_WHOLE,
     *PROTECTED_TERMS,

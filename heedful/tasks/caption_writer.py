@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
@@ -16,13 +16,16 @@ from heedful.data.pictures import Picture
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation.search import Search
+from heedful.generation.start import Request as Wish
 from heedful.inspection.capture import places
 from heedful.inspection.record import Axis, Record
 from heedful.inspection.watch import watch
 from heedful.metrics.captions import CaptionBLEU, cider_d
+from heedful.models.interface import State
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GenerationConfig
 from heedful.tasks.faces import Asked, Face, Lines, cell, chunked, in_batches
+from heedful.tasks.finding import Finder
 from heedful.tasks.inspecting import Scope, widened
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
@@ -66,6 +69,27 @@ class Given(Generic[Kept]):
     kept: Kept
     number: int
     ids: tuple[int, ...] = ()
+
+
+@final
+@dataclass(frozen=True)
+class Captioning(Finder[Given[Kept]]):
+    """Captions by one way to search.
+
+    Attributes:
+        target: the side that is written.
+        length: how long they may become.
+        source: a batch of what is seen.
+    """
+
+    target: Target
+    length: Length
+    source: Callable[[Sequence[Given[Kept]]], Any] = field(compare=False)
+
+    def begun(self, batch: list[Given[Kept]]) -> tuple[State, Wish]:
+        """Behind what is seen."""
+        requests = [Request(self.length.limit(1), each.number, least=self.length.fewest(1)) for each in batch]
+        return self.engine.begin(self.source(batch)), self.target.wish(requests)
 
 
 class CaptionWriter(Face, Generic[Kept]):
@@ -146,17 +170,13 @@ class CaptionWriter(Face, Generic[Kept]):
         """
         how, size = search or self.search, length or self.length
 
-        def say(batch: list[Given[Kept]]) -> Iterable[tuple[Candidate, ...]]:
-            requests = [Request(size.limit(1), each.number, least=size.fewest(1)) for each in batch]
-            found = self.target.find(self.model, self._source(batch), requests, search=how)
-            return [tuple(map(self.target.candidate, hypotheses)) for hypotheses in found]
-
+        captioning = Captioning(self.model, how, self.target, size, self._source)
         found: list[Caption] = []
         for part in chunked(shown, together):  # what is seen of more may not fit into the memory
             asked = [Given(self.see(each), number) for number, each in enumerate(part, first + len(found))]
-            said = in_batches(asked, say, size=_one, tokens=together)
+            said = in_batches(asked, captioning, size=_one, tokens=together)
             names = (named(each, given.number) for each, given in zip(part, asked, strict=True))
-            found += map(Caption, names, said)
+            found += map(Caption, names, (tuple(map(self.target.candidate, hypotheses)) for hypotheses in said))
         return found
 
     def score(self, pairs: Sequence[tuple[Shown, str]], *, together: int = 32) -> list[ForcedScore]:
