@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,24 @@ STACK = {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2}
 READING = {**STACK, "positions": {"kind": "learned", "length": 48}}
 
 
-def runs(folder: Path, *, seed: int = 7) -> dict[str, Path]:
-    """A run of each task by what it does, in a folder that is empty; the same seed gives the same weights."""
+def runs(folder: Path) -> dict[str, Path]:
+    """A run of each task by what it does, in a folder that is empty; their weights are always the same."""
     _write(folder)
     (folder / "writer").mkdir()
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return {
-            "translate": untrained(_translation(folder)),
-            "generate": untrained_writer(folder / "writer", ["once upon a time"]),
-            **{
-                name: untrained({"output": str(folder / name), "training": TRAINING, **table})
-                for name, table in _tables(folder).items()
-            },
-        }
+
+    def made(seed: int, build: Callable[[], Path]) -> Path:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return build()
+
+    def run(name: str, table: Mapping[str, Any]) -> Path:
+        return untrained({"output": str(folder / name), "training": TRAINING, **table})
+
+    return {
+        "translate": made(11, lambda: untrained(_translation(folder))),
+        "generate": made(7, lambda: untrained_writer(folder / "writer", ["once upon a time"])),
+        **{name: made(3, partial(run, name, table)) for name, table in _tables(folder).items()},
+    }
 
 
 def picture(folder: Path) -> bytes:

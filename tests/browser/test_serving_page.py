@@ -1,0 +1,348 @@
+"""The page of a live server in a real browser: every view answers, by keys too, on phones, in light and in dark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser.conftest import PATIENCE
+from browser.test_errors import SIDEWAYS
+from browser.test_page import CONTRAST
+from served import runs
+from serving import Live, opened, serving
+
+from heedful import load_index
+from heedful.retrieval.collection import PassageLines
+from heedful.retrieval.folder import build_index
+from heedful.serving.keys import add_key
+
+HOSTILE = '<img src=x onerror="alert(1)"> </script> &amp;'
+ANSWERED = "[role=tabpanel]:not([hidden]) .answer .card:not([aria-busy])"
+Open = Callable[..., Any]
+
+# Controls without a name, and names that are not unique in their tab.
+NAMELESS = """() => [...document.querySelectorAll("input, textarea, select, button, [role=listbox], [role=region]")]
+  .filter((each) => each.getClientRects().length)
+  .filter((each) => !(each.labels?.length || each.getAttribute("aria-label") || each.textContent.trim()))
+  .map((each) => each.outerHTML.slice(0, 80))"""
+
+
+@pytest.fixture(autouse=True)
+def _shapes(unchecked: None) -> None:
+    """Threads of the server call what is checked where it has its units."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("shown")
+
+
+@pytest.fixture(scope="module")
+def live(folder: Path) -> Iterator[Live]:
+    house = opened(runs(folder))
+    (folder / "passages.txt").write_text("a dog runs in the park\nthe cat sleeps\n", encoding="utf-8")
+    build_index(folder / "index", PassageLines(folder / "passages.txt"))
+    house.indices["notes"] = load_index(folder / "index")
+    with serving(house) as running:
+        yield running
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Open]:
+    """Opens the page of a server; at the end nothing may have complained, or been asked of anybody else."""
+    contexts, troubles = [], []
+
+    def open_(live: Live, *, query: str = "", path: str = "/", width: int = 1280, **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        context.on("request", lambda request: _ours(request.url, live, troubles))
+        page.on("console", lambda said: troubles.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("dialog", lambda dialog: pytest.fail(f"a text ran: {dialog.message}"))
+        page.goto(f"{live.url}{path}{query}")
+        if path == "/":
+            page.wait_for_selector("html[data-ready=true]")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    expected = ("status of 401", "status of 403", "status of 400")
+    assert [each for each in troubles if not any(told in each for told in expected)] == []
+
+
+def _ours(url: str, live: Live, troubles: list[str]) -> None:
+    if not url.startswith((live.url, "data:", "blob:")):
+        troubles.append(f"request: {url}")
+
+
+def wait_until(page: Any, holds: Callable[[], bool]) -> None:
+    """The page's policy forbids what Playwright waits with."""
+    for _ in range(PATIENCE // 20):
+        if holds():
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError("it never came")
+
+
+def panel(page: Any) -> Any:
+    return page.locator("[role=tabpanel]:not([hidden])")
+
+
+def ask(page: Any, tab: str, button: str, **fields: str) -> Any:
+    """Fills a view's fields and sends them; the card of the answer."""
+    page.get_by_role("tab", name=tab, exact=True).click()
+    for label, text in fields.items():
+        panel(page).get_by_label(label, exact=True).fill(text)
+    panel(page).get_by_role("button", name=button, exact=True).click()
+    page.wait_for_selector(ANSWERED)
+    return panel(page).locator(".card").first
+
+
+def everything(page: Any, folder: Path, *, text: str = "eins zwei") -> Iterator[str]:
+    """Has every view answer, and tells its name."""
+    for tab, button, fields in (
+        ("Translate", "Translate", {"Text": text}),
+        ("Generate", "Go on", {"Text": text}),
+        ("Answer", "Answer", {"Question": text, "Text that may answer it": text}),
+        ("Search", "Search", {"Question": "dog"}),
+        ("Stories", "Ask", {"Story": "Mary went to the garden.", "Question": text}),
+        ("Fill", "Fill", {"Text": f"{text} [MASK] ."}),
+        ("Classify", "Classify", {"Text": text}),
+        ("Tag", "Tag", {"Text, with spaces between words": text}),
+    ):
+        ask(page, tab, button, **fields)
+        yield tab
+    page.get_by_role("tab", name="Caption").click()
+    panel(page).locator("input[type=file]").set_input_files(folder / "pictures/train00000.png")
+    page.wait_for_selector(ANSWERED)
+    yield "Caption"
+    page.get_by_role("tab", name="Chat").click()
+    panel(page).get_by_label("Your turn").fill(text)
+    panel(page).get_by_label("Your turn").press("Enter")
+    page.wait_for_selector(".bubble.theirs:not([aria-busy])")
+    yield "Chat"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1280])
+def test_every_view_can_be_read(show: Open, live: Live, folder: Path, width: int, scheme: str) -> None:
+    page = show(live, width=width, color_scheme=scheme, reduced_motion="reduce")
+    seen = []
+    for name in everything(page, folder):
+        seen.append(name)
+        assert page.evaluate(SIDEWAYS) == 0, name
+        assert page.evaluate(CONTRAST) == [], name
+        assert page.evaluate(NAMELESS) == [], name
+    assert sorted(seen) == sorted(page.get_by_role("tab").all_text_contents())
+
+
+def test_texts_are_never_html(show: Open, live: Live, folder: Path) -> None:
+    page = show(live)
+    for name in everything(page, folder, text=HOSTILE):
+        assert panel(page).locator("[onerror], script").count() == 0, name
+        assert panel(page).locator("img:not([alt='the picture that you chose'])").count() == 0, name
+
+
+def test_a_translation_grows_with_what_it_looks_at(show: Open, live: Live) -> None:
+    page = show(live)
+    page.evaluate(
+        """() => {
+          window.grown = [];
+          new MutationObserver(() => {
+            const said = document.querySelector(".said-text")?.textContent ?? "";
+            const rows = document.querySelectorAll(".target .piece").length;
+            const lines = document.querySelectorAll(".alignment path").length;
+            window.grown.push([said.length, rows, lines]);
+          }).observe(document.body, {subtree: true, childList: true, characterData: true});
+        }"""
+    )
+    card = ask(page, "Translate", "Translate", Text="1 2 3")
+    (whole,) = live.ask("/v1/heedful/translate", {"texts": "1 2 3", "align": True}).json["answers"]
+    assert card.locator(".said-text").text_content() == whole["translation"]
+    pieces = page.locator(".target .piece").all_text_contents()
+    assert [each if each != "end" else "</s>" for each in pieces] == whole["alignment"]["target"]
+    assert page.locator(".source .piece").all_text_contents()[:3] == ["1", "2", "3"]
+    grown = page.evaluate("window.grown")
+    assert len({said for said, _, _ in grown if 0 < said < len(whole["translation"])}) >= 2, "it is told as it comes"
+    assert len({rows for _, rows, _ in grown}) >= 3
+    assert max(lines for _, _, lines in grown) > 0
+
+
+def test_tokens_are_reached_by_keys(show: Open, live: Live) -> None:
+    page = show(live)
+    ask(page, "Translate", "Translate", Text="1 2 3")
+    row = page.get_by_role("listbox", name="Source, token by token")
+    row.focus()
+    row.press("ArrowRight")
+    row.press("ArrowRight")
+    chosen = page.locator(".source .piece[aria-selected=true]")
+    assert chosen.text_content() == "2"
+    assert row.get_attribute("aria-activedescendant") == chosen.get_attribute("id")
+    weights = page.locator(".target .piece").evaluate_all(
+        "all => all.map((each) => each.style.getPropertyValue('--weight'))"
+    )
+    assert any(float(weight) > 0 for weight in weights)
+    row.press("Escape")
+    assert page.locator(".piece[aria-selected=true]").count() == 0
+
+
+def test_another_word_can_be_had_in_a_translation(show: Open, live: Live) -> None:
+    page = show(live)
+    card = ask(page, "Translate", "Translate", Text="1 2 3")
+    words = card.locator("button.word")
+    first = words.first.text_content()
+    words.nth(1).click()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Another word"
+    page.keyboard.press("Escape")
+    assert words.nth(1).evaluate("each => each === document.activeElement")
+    words.nth(1).press("Enter")
+    page.get_by_label("Another word").fill("fünf")
+    page.keyboard.press("Enter")
+    said = card.locator(".said-text")
+    wait_until(page, lambda: said.text_content().startswith(f"{first} fünf"))
+    page.wait_for_selector(ANSWERED)
+    assert card.locator(".said-text").text_content().startswith(f"{first} fünf")
+    card.locator("button.word").nth(1).click()
+    offered = page.locator(".change .chip")
+    offered.first.wait_for()
+    other = offered.first.text_content()
+    assert other != "fünf"
+    offered.first.click()
+    wait_until(page, lambda: said.text_content().startswith(f"{first} {other}"))
+
+
+def test_alternatives_are_told_and_taken(show: Open, live: Live) -> None:
+    page = show(live)
+    page.get_by_text("Options").first.click()
+    panel(page).get_by_label("Alternatives").fill("5")
+    card = ask(page, "Translate", "Translate", Text="1 2 3")
+    others = card.locator(".others button")
+    assert others.count() == 5
+    texts = others.all_text_contents()
+    place = next(place for place, text in enumerate(texts) if "⁇" not in text)
+    others.nth(place).click()
+    wait_until(page, lambda: card.locator(".said-text").text_content().startswith(texts[place]))
+
+
+def test_several_lines_are_several_translations(show: Open, live: Live) -> None:
+    page = show(live)
+    page.get_by_label("Text", exact=True).fill("1 2\n\n3")
+    page.get_by_label("Text", exact=True).press("Control+Enter")
+    wait_until(page, lambda: page.locator(".answer .card:not([aria-busy])").count() == 2)
+    told = live.ask("/v1/heedful/translate", {"texts": ["1 2", "3"]}).json["answers"]
+    assert page.locator(".said-text").all_text_contents() == [each["translation"] for each in told]
+
+
+def test_writing_can_be_stopped(show: Open, live: Live) -> None:
+    page = show(live, query="#generate")
+    page.get_by_text("Options").last.click()
+    panel(page).get_by_label("Tokens").fill("2000")
+    panel(page).get_by_label("How").select_option("greedy")
+    panel(page).get_by_label("Text").fill("once")
+    panel(page).get_by_role("button", name="Go on").click()
+    page.locator(".written").wait_for()
+    wait_until(page, lambda: len(page.locator(".written").text_content()) > 20)
+    panel(page).get_by_role("button", name="Stop").click()
+    page.wait_for_selector(ANSWERED)
+    kept = panel(page).locator(".written").text_content()
+    assert 20 < len(kept) < 2000
+    assert panel(page).get_by_role("button", name="Show me how").is_visible()
+
+
+def test_how_an_answer_came_about_opens_in_a_tab(show: Open, live: Live) -> None:
+    page = show(live)
+    card = ask(page, "Translate", "Translate", Text="1 2 3")
+    with page.context.expect_page() as opening:
+        card.get_by_role("button", name="Show me how").click()
+    inspector = opening.value
+    inspector.wait_for_selector("html[data-ready=true]")
+    assert inspector.locator(".said").text_content() == card.locator(".said-text").text_content()
+    assert "/v1/heedful/inspected/" in inspector.url
+    assert inspector.evaluate("window.opener") is None
+
+
+def test_views_say_what_the_server_answers(show: Open, live: Live) -> None:
+    page = show(live)
+    card = ask(page, "Answer", "Answer", **{"Question": "eins", "Text that may answer it": "eins 😀 zwei drei"})
+    (told,) = live.ask("/v1/heedful/answer", {"question": "eins", "context": "eins 😀 zwei drei"}).json["answers"]
+    assert card.locator("mark").all_text_contents() == ([told["answer"]] if told["answer"] else [])
+    card = ask(page, "Search", "Search", Question="the dog")
+    assert card.locator("mark").all_text_contents() == ["dog"]
+    card = ask(page, "Tag", "Tag", **{"Text, with spaces between words": "eins zwei"})
+    (tags,) = live.ask("/v1/heedful/tag", {"texts": "eins zwei"}).json["answers"]
+    assert card.locator(".tag-of").all_text_contents() == [each["name"] for each in tags]
+    card = ask(page, "Classify", "Classify", Text="eins")
+    (found,) = live.ask("/v1/heedful/classify", {"texts": "eins"}).json["answers"]
+    assert card.locator(".said-text").text_content() == found["label"]
+
+
+def test_what_is_wrong_is_said(show: Open, live: Live) -> None:
+    page = show(live, query="#fill")
+    panel(page).get_by_label("Text").fill("no gap")
+    panel(page).get_by_role("button", name="Fill", exact=True).click()
+    alert = panel(page).get_by_role("alert")
+    alert.wait_for()
+    assert "[MASK]" in alert.text_content()
+    panel(page).get_by_role("button", name="Insert a gap").click()
+    panel(page).get_by_role("button", name="Fill", exact=True).click()
+    page.wait_for_selector(ANSWERED)
+    assert not alert.is_visible()
+
+
+def test_tabs_follow_the_arrows(show: Open, live: Live) -> None:
+    page = show(live)
+    page.get_by_role("tab").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.id") == "tab-generate"
+    assert page.url.endswith("#generate")
+    page.keyboard.press("End")
+    assert page.get_by_role("tab", selected=True).text_content() == "Tag"
+    assert page.locator("[role=tab][tabindex='0']").count() == 1
+    assert panel(page).get_attribute("aria-labelledby") == "tab-tag"
+
+
+def test_a_key_is_asked_for_and_forgotten_with_the_tab(show: Open, folder: Path) -> None:
+    keys = folder / "keys"
+    _, key = add_key(keys, "me")
+    with serving(opened({"t": folder / "tag"}, access={"keys": str(keys)})) as locked:
+        page = show(locked)
+        page.get_by_label("API key").fill("wrong")
+        page.get_by_role("button", name="Go on").click()
+        page.wait_for_selector("#why[role=alert]")
+        page.get_by_label("API key").fill(key)
+        page.get_by_role("button", name="Go on").click()
+        ask_for = page.get_by_label("Text, with spaces between words")
+        ask_for.fill("eins")
+        panel(page).get_by_role("button", name="Tag", exact=True).click()
+        page.wait_for_selector(ANSWERED)
+        assert key not in page.evaluate("JSON.stringify(localStorage) + document.cookie + location.href")
+        with page.context.expect_page() as opening:
+            panel(page).get_by_role("button", name="Show me how").click()
+        opening.value.wait_for_selector("html[data-ready=true]")
+
+
+def test_the_page_can_be_left_out(live: Live, folder: Path) -> None:
+    with serving(opened({"t": folder / "tag"}, page=False)) as without:
+        assert without.ask("/").status == 404
+        assert without.ask("/page/main.js").status == 404
+        assert without.ask("/docs").status == 200
+    assert live.ask("/").status == 200
+    etag = live.ask("/page/main.js").headers["etag"]
+    assert live.ask("/page/main.js", headers={"If-None-Match": etag}).status == 304
+    for name in ("page.py", "__init__.py", "..%2fpage.py", "%2e%2e/own.py"):
+        assert live.ask(f"/page/{name}").status == 404, name
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1280])
+def test_the_description_can_be_read(show: Open, live: Live, width: int, scheme: str) -> None:
+    page = show(live, path="/docs", width=width, color_scheme=scheme)
+    for each in page.locator("summary").all():
+        each.click()
+    assert page.evaluate(SIDEWAYS) == 0
+    assert page.evaluate(CONTRAST) == []
