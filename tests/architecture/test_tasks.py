@@ -26,6 +26,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     # commands that belong to one task
     "cli.translate": ("translation",),
+    "cli.translated": ("translation",),
+    "cli.scattered": ("translation",),
     "cli.filled": ("translation",),
     "cli.annotate": ("translation",),
     "cli.identify": ("translation",),
@@ -50,6 +52,11 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.ask": ("stories",),
     "cli.search": ("spans",),
     "retrieval.marked": ("spans",),
+    # protocols have words for each thing that models do
+    "serving": (
+        *("captioning", "classification", "conversation", "language", "pretraining", "spans", "stories", "tagging"),
+        "translation",
+    ),
     # which of our tasks a model of somebody else's is for
     "foreign": ("translation", "language", "pretraining"),
     "runs.export": ("translation",),
