@@ -1310,8 +1310,8 @@ TASKS = (
     Mutant(
         "translations come in the order of their lengths",
         "tasks/faces.py",
-        "zip(places, say(",
-        "zip(sorted(places), say(",
+        "zip(places, said, strict=True)",
+        "zip(sorted(places), said, strict=True)",
         (f"{TRANSLATOR}::test_order_is_kept_and_neighbours_do_not_matter", FACES),
     ),
     Mutant(
@@ -1365,9 +1365,9 @@ TASKS = (
     ),
     Mutant(
         "a sentence counts as finished with its first part",
-        "tasks/translation/face.py",
-        "sum(not waiting[row] for row in {each.row for each in batch})",
-        "len({each.row for each in batch})",
+        "tasks/translation/finding.py",
+        "sum(not self._waiting[row] for row in set(rows))",
+        "len(set(rows))",
         (f"{TRANSLATOR}::test_a_sentence_is_finished_once_all_its_parts_are",),
     ),
     Mutant(
@@ -5159,14 +5159,14 @@ ANNOTATED = (
     ),
     Mutant(
         "annotation: a vocabulary that lacks marks will do",
-        "cli/translate.py",
+        "cli/translated.py",
         "Marks().require_known(translator.source)",
         "Marks()",
         (ANNOTATE,),
     ),
     Mutant(
         "annotation: terms are forced as well",
-        "cli/translate.py",
+        "cli/translated.py",
         "constraints=(*always, *sentence.constraints))\n        found",
         "constraints=(*always, *sentence.constraints, *glossary.terms(sentence.text)))\n        found",
         (ANNOTATE,),
@@ -5354,14 +5354,14 @@ OTHERS_ASKED = (
 PROTECTED_TERMS = (
     Mutant(
         "annotated: terms stand in a line before it is protected",
-        "cli/translate.py",
+        "cli/translated.py",
         "sentences if given.protect else map(",
         "map(",
         (f"{ANNOTATE}::test_protected_lines_are_annotated_once_as_files_are",),
     ),
     Mutant(
         "annotated: what is protected has no terms",
-        "cli/translate.py",
+        "cli/translated.py",
         "sentences = [add(Sentence(text_of(each), before=before(each))) for each in texts]",
         "sentences = [Sentence(text_of(each), before=before(each)) for each in texts]",
         (

@@ -102,7 +102,7 @@ class _Worker:
     """
 
     def __init__(self, given: Arguments) -> None:
-        from heedful.cli.translate import protected_lines, translation_lines
+        from heedful.cli.translated import protected_lines, translation_lines
         from heedful.tasks.translation.face import Translator
 
         computing = replace(given.computing, threads=given.computing.threads or 1)
@@ -122,7 +122,7 @@ class _Worker:
         return {"told": f"{_resolved(self._given.output) / path.name}: {count:,} lines{notes}", "failed": False}
 
     def _translate(self, path: Path) -> tuple[int, str]:
-        from heedful.cli.translate import sentences_of
+        from heedful.cli.translated import sentences_of
         from heedful.tasks.faces import Unread, chunked
         from heedful.tasks.translation.translations import in_order
 

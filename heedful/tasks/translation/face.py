@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from itertools import chain, count, repeat
 from types import MappingProxyType
 from typing import Final, cast
@@ -38,7 +38,7 @@ from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
 from heedful.tasks.translation.confidence import Confidence
 from heedful.tasks.translation.directions import languages_of
-from heedful.tasks.translation.finding import Finding, Wanted
+from heedful.tasks.translation.finding import Ends, Finding, Wanted
 from heedful.tasks.translation.glossary import Term
 from heedful.tasks.translation.guidance import Guided, headed
 from heedful.tasks.translation.recipe import GuidedConfig
@@ -202,32 +202,12 @@ class Translator(Face):
             for part, stream, prefix in zip(own, count(first + row, _STREAMS), chain([begin], repeat([])), strict=False)
             if part.read.ids
         ]
-        waiting = Counter(each.row for each in filled)
-        if tick is not None and len(waiting) < len(read):
-            tick(len(read) - len(waiting))
-
-        def answered(places: Sequence[int]) -> None:
-            waiting.subtract(filled[place].row for place in places)
-            if tick is not None:
-                tick(sum(not waiting[row] for row in {filled[place].row for place in places}))
-
-        def grows(place: int, ids: Sequence[int]) -> None:
-            if heard is not None:
-                grown = Hypothesis(tuple(ids), 0.0, 0.0, (), finished=False)
-                heard(filled[place].row, self._written.candidate(grown))
-
-        finding = Finding(self._engine, search or self.search, self._written, self._sources, self._looked)
-        found = iter(
-            in_batches(
-                filled,
-                finding,
-                size=lambda each: len(each.read) + 1,
-                tokens=batch_tokens,
-                rows=64,
-                told=answered,
-                heard=None if heard is None else grows,
-            )
+        say = Finding(self._engine, search or self.search, self._written, self._sources, self._looked)
+        ends = Ends(
+            [each.row for each in filled], tick, empty=sum(not any(part.read.ids for part in own) for own in read)
         )
+        grows = None if heard is None else partial(self._grown, filled, heard)
+        found = iter(in_batches(filled, say, size=_longest, tokens=batch_tokens, rows=64, told=ends, heard=grows))
         told = [[self._translation(part, next(found) if part.read.ids else []) for part in own] for own in read]
         if self.confidence is not None:
             told = self._doubted(told, self.confidence, batch_tokens=batch_tokens)
@@ -445,6 +425,12 @@ class Translator(Face):
         read = [reads.parts(sentence) for sentence in sentences]
         return read if constraints is None else list(map(holding, read, constraints))
 
+    def _grown(
+        self, filled: Sequence[Wanted], heard: Callable[[int, Candidate], None], place: int, ids: Sequence[int]
+    ) -> None:
+        grown = Hypothesis(tuple(ids), 0.0, 0.0, (), finished=False)
+        heard(filled[place].row, self._written.candidate(grown))
+
     def _request(self, part: Part, length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
         tokens = len(self._reads.own_places(part.read)) + 1
         terms = dict.fromkeys(ids for term in part.terms if (ids := term.ids(self.target)))
@@ -495,6 +481,10 @@ def _texts(terms: Iterable[Term]) -> tuple[str, ...]:
 
 def _told(calls: list[Tensor], head: int | None) -> Float[np.ndarray, "B T S"]:
     return headed(calls, head).float().cpu().numpy()
+
+
+def _longest(wanted: Wanted) -> int:
+    return len(wanted.read) + 1
 
 
 def _longer(pair: _Pair) -> int:

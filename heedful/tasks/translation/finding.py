@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import final
@@ -23,6 +24,31 @@ class Wanted:
     row: int
     read: Encoded
     request: Request
+
+
+@final
+class Ends:
+    """Tells how many sentences are finished, each with the last of its parts.
+
+    Args:
+        rows: of each part the number of its sentence.
+        tick: told.
+        empty: sentences without a part, which are finished at once.
+    """
+
+    def __init__(self, rows: Sequence[int], tick: Callable[[int], None] | None, *, empty: int) -> None:
+        self._rows = rows
+        self._tick = tick
+        self._waiting = Counter(rows)
+        if tick is not None and empty:
+            tick(empty)
+
+    def __call__(self, parts: Sequence[int]) -> None:
+        """These parts, by their numbers, are translated."""
+        rows = [self._rows[part] for part in parts]
+        self._waiting.subtract(rows)
+        if self._tick is not None:
+            self._tick(sum(not self._waiting[row] for row in set(rows)))
 
 
 @final
