@@ -88,7 +88,8 @@ def house_of(face: Face, **settings: Any) -> House:
 
 
 def routes(house: House) -> Iterator[Route]:
-    """`/held` and `/waiting` answer when they may, `/stream` does so in two parts, `/file` takes files."""
+    """`/held` and `/waiting` answer when they may, `/stream` does so in two parts, `/endless` in
+    many, after which the face has begun, and `/file` takes files."""
 
     async def held(asked: Asked, message: Text) -> Mapping[str, Any]:
         model = house.model(Face, None, use="waits")
@@ -112,7 +113,19 @@ def routes(house: House) -> Iterator[Route]:
     async def waiting(asked: Asked) -> Mapping[str, Any]:
         return await held(asked, Text(text="waited"))
 
+    async def endless(asked: Asked) -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            face = house.model(Face, None, use="waits").face
+            try:
+                for _ in range(1_000):
+                    yield b"a" * 100_000
+            finally:
+                face.begun.release()
+
+        return StreamingResponse(parts(), media_type="text/plain")
+
     yield Route(path="/held", answer=held, about="", takes=Text)
+    yield Route(path="/endless", method="GET", answer=endless, about="")
     yield Route(path="/waiting", method="GET", answer=waiting, about="")
     yield Route(path="/stream", answer=stream, about="", takes=Text)
     yield Route(path="/size", answer=size, about="", takes=Text)

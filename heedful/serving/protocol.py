@@ -49,7 +49,6 @@ class Bounded(HttpToolsProtocol):
         self._refusal = (400, "this is no HTTP request")
         self._headers = 0
         self._silent = 0
-        self.timeout_keep_alive = limits.idle  # type: ignore[assignment]  # uvicorn knows whole seconds alone
 
     @property
     def is_busy(self) -> bool:

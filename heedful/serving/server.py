@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from math import ceil
 from types import FrameType
 from typing import Any, Final, final
 
@@ -131,7 +130,7 @@ def server_of(house: House, guard: Guard | None = None) -> Server:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=ceil(settings.limits.idle),
+        timeout_keep_alive=settings.limits.idle,  # type: ignore[arg-type]  # parts of seconds are as good
         backlog=_BACKLOG,
     )
     return Server(config, house)

@@ -10,6 +10,8 @@ from contextlib import ExitStack, suppress
 import pytest
 from held import WAIT, Held, holding, request, until_closed
 
+from heedful.serving import parting
+
 FAST = {"arrival": 0.3, "idle": 0.3}
 """Limits so short that a test need not wait for them."""
 POST = request("/held", method="POST", body=b'{"text": "a"}')
@@ -81,9 +83,10 @@ def test_connections_without_a_request_end(monkeypatch: pytest.MonkeyPatch) -> N
         assert status_of(told(held, request())) == 200  # ends where nothing follows
 
 
-def test_an_answer_that_takes_longer_than_a_request_may_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("behind", [b"", b"GET /hea", POST[:-1]], ids=["alone", "line", "body"])
+def test_answers_may_take_longer_than_requests(monkeypatch: pytest.MonkeyPatch, behind: bytes) -> None:
     with holding(monkeypatch, limits=FAST) as held, held.connect() as connection:
-        connection.sendall(POST + POST[:-1])  # and the next one is on its way
+        connection.sendall(POST + behind)
         held.face.await_begun()
         time.sleep(1.0)  # three times what a request has, while it is we who are slow
         held.face.go.set()
@@ -184,18 +187,35 @@ def _comes_back(held: Held) -> bool:
     return False
 
 
-def test_who_does_not_take_an_answer_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch, limits={"idle": 0.3}) as held:
-        connection = socket.socket()
+@pytest.mark.parametrize("path", ["/large", "/endless"])
+def test_who_does_not_take_an_answer_loses_it(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(parting, "LINGERING", 0.3)
+    asked = request(path, method="POST", body=b'{"text": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}')
+    with holding(monkeypatch, limits={"idle": 0.3}) as held, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.settimeout(WAIT)
-        with connection:
-            connection.connect(("127.0.0.1", held.live.port))
-            connection.sendall(request("/large", method="POST", body=b'{"text": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}'))
-            until = time.monotonic() + WAIT
-            while _connections(held) and time.monotonic() < until:
-                assert held.live.ask("/health", headers={"Connection": "close"}).status == 200
-            assert not _connections(held), "nothing is kept for it"
+        connection.connect(("127.0.0.1", held.live.port))
+        connection.sendall(asked if path == "/large" else request(path))
+        connection.recv(1)  # it is being answered
+        assert _left(held), "nothing is kept for it"
+        if path == "/endless":
+            held.face.await_begun()
+
+
+def test_who_is_refused_and_stays_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parting, "LINGERING", 0.3)
+    with holding(monkeypatch) as held, held.connect() as connection:
+        connection.sendall(b"hello\r\n\r\n")
+        assert status_of(connection.recv(100)) == 400
+        assert _left(held)
+
+
+def _left(held: Held) -> bool:
+    """Whether there are no connections, soon."""
+    until = time.monotonic() + WAIT
+    while _connections(held) and time.monotonic() < until:
+        assert held.live.ask("/health", headers={"Connection": "close"}).status == 200
+    return not _connections(held)
 
 
 def _connections(held: Held) -> int:
