@@ -135,7 +135,7 @@ class House:
     Attributes:
         settings: within which.
         models: by their names, in the order in which they were given.
-        indices: of passages, likewise.
+        indices: of passages, likewise; they are asked as models are.
         state: of the whole.
         door: lets requests in.
         meters: of what is done.
@@ -144,7 +144,7 @@ class House:
         RecipeError: there are to be keys, and their file cannot be read.
     """
 
-    def __init__(self, settings: Settings, models: Mapping[str, Model[Any]], indices: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Settings, models: Mapping[str, Model[Any]], indices: Mapping[str, Model[Any]]) -> None:
         self.settings = settings
         self.models = dict(models)
         self.indices = dict(indices)

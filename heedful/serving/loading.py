@@ -72,7 +72,7 @@ def leave(house: House) -> bool:
 
     Python would wait for others before it ends, as long as they take to see that nobody waits for them.
     """
-    for model in house.models.values():
+    for model in (*house.models.values(), *house.indices.values()):
         threading.Thread(target=model.close, daemon=True).start()
     until = time.monotonic() + _PARTING
     while _remain() and time.monotonic() < until:

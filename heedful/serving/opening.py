@@ -41,7 +41,7 @@ def furnish(house: House, say: Callable[[str], None]) -> None:
         from heedful.retrieval.index import load_index
 
         for name, index in settings.indices.items():
-            house.indices[name] = load_index(index.folder, device=settings.device, say=say)
+            house.indices[name] = Model(name, load_index(index.folder, device=settings.device, say=say), settings)
 
 
 def _faces(name: str, given: ModelSettings, settings: Settings, say: Callable[[str], None]) -> list[tuple[str, Any]]:

@@ -20,14 +20,9 @@ from heedful.serving.routes import Asked, Route
 def routes(house: House) -> Iterator[Route]:
     """That of indices, where there are any."""
     if house.indices:
-        shelves = {name: Model(name, index, house.settings) for name, index in house.indices.items()}
-
-        async def search(asked: Asked, message: Search) -> Mapping[str, Any]:
-            return await _search(asked, message, shelves)
-
         yield Route(
             path="/v1/heedful/search",
-            answer=search,
+            answer=_search,
             about="find passages that answer questions",
             takes=Search,
             gives=Found,
@@ -36,10 +31,10 @@ def routes(house: House) -> Iterator[Route]:
         )
 
 
-async def _search(asked: Asked, message: Search, shelves: Mapping[str, Model[PassageIndex]]) -> Mapping[str, Any]:
+async def _search(asked: Asked, message: Search) -> Mapping[str, Any]:
     queries = listed(message.query)
     require_within(asked, message, texts=len(queries))
-    shelf = _shelf(shelves, message.index)
+    shelf = _shelf(asked.house.indices, message.index)
     answerer = None if message.answers is None else model_for(asked.house, "answer", message.answers).face
     index, orderings = shelf.face, _orderings(shelf.face, message)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from heedful.data.context import readable
 from heedful.serving.house import House
@@ -32,6 +32,8 @@ from heedful.tasks.translation.translations import (
 )
 
 GROUP = "translation"
+_SHORT: Final = 32
+"""Tokens of a growing translation whose alignment is told each time; of longer ones now and then, since it is large."""
 
 
 def routes(house: House) -> Iterator[Route]:
@@ -136,7 +138,7 @@ def _grow(asked: Asked, name: str, lines: TranslationLines, sentence: Sentence, 
     def heard(_place: int, candidate: Candidate) -> None:
         asked.term.check()
         content: dict[str, Any] = {"text": candidate.text, "tokens": list(candidate.tokens)}
-        if aligned and candidate.ids:
+        if aligned and candidate.ids and len(candidate.ids) % (1 + len(candidate.ids) // _SHORT) == 0:
             content["alignment"] = _begun(translator.align(text, candidate))
         say(("growing", content))
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from heedful.errors import HeedfulError, RecipeError
+from heedful.retrieval.index import PassageIndex
 from heedful.serving.house import House
 from heedful.serving.term import Term
 from heedful.tasks.captioning.face import Captioner
@@ -29,7 +30,7 @@ _SECONDS: Final = 600.0
 
 
 def warm(house: House, say: Callable[[str], None]) -> None:
-    """Asks every model of a house for something tiny, the way in which requests ask.
+    """Asks every model and index of a house for something tiny, the way in which requests ask.
 
     Args:
         house: with its models.
@@ -38,7 +39,7 @@ def warm(house: House, say: Callable[[str], None]) -> None:
     Raises:
         RecipeError: a model is of a kind that no route asks.
     """
-    for name, model in house.models.items():
+    for name, model in (*house.models.items(), *house.indices.items()):
         first = _first(name, model.face)
         try:
             asyncio.run(model.ask(Term.of(_SECONDS), first))
@@ -72,4 +73,6 @@ def _first(name: str, face: Any) -> Callable[[], object]:  # noqa: PLR0911 - one
             return lambda: face.caption([np.zeros((size, size, 3), dtype=np.uint8)])
         case Embeds():
             return lambda: face.embed([_TEXT])
+        case PassageIndex():
+            return lambda: face.search(_TEXT, top=1)
     raise RecipeError(f"{name}: is a {type(face).__name__}, which cannot be asked over HTTP; leave it out")

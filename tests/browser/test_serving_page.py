@@ -13,7 +13,6 @@ from browser.test_page import CONTRAST
 from served import runs
 from serving import Live, opened, serving
 
-from heedful import load_index
 from heedful.retrieval.collection import PassageLines
 from heedful.retrieval.folder import build_index
 from heedful.serving.keys import add_key
@@ -41,10 +40,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def live(folder: Path) -> Iterator[Live]:
-    house = opened(runs(folder))
+    made = runs(folder)
     (folder / "passages.txt").write_text("a dog runs in the park\nthe cat sleeps\n", encoding="utf-8")
     build_index(folder / "index", PassageLines(folder / "passages.txt"))
-    house.indices["notes"] = load_index(folder / "index")
+    house = opened(made, indices={"notes": {"folder": str(folder / "index")}})
     with serving(house) as running:
         yield running
 

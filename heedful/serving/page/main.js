@@ -15,6 +15,8 @@ import { view as stories } from "./stories.js";
 
 /** @type {View[]} */
 const VIEWS = [translate, generate, chat, answer, search, stories, caption, fill, classify, tag];
+const LATER = 2000;
+/** Milliseconds until a server is asked again that is still loading its models. */
 const NEXT = { auto: "light", light: "dark", dark: "auto" };
 
 const page = /** @type {HTMLElement} */ (document.getElementById("heedful"));
@@ -27,6 +29,7 @@ async function begin() {
     shown(await served());
   } catch (error) {
     const refused = error instanceof Refused ? error : new Refused(0, String(error));
+    if (refused.status === 503) setTimeout(begin, LATER);
     if (refused.status === 401 || refused.status === 403) askForKey(refused);
     else page.replaceChildren(element("p", { class: "banner", role: "alert" }, refused.message,
       " ", element("button", { type: "button", onclick: begin }, "Try again")));

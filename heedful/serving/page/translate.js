@@ -81,7 +81,8 @@ async function translated(place, source, asked, signal, below) {
   const notes = element("p", { class: "soft", hidden: true });
   const picture = alignmentPicture();
   const looks = below
-    ? element("section", { class: "card", hidden: true, "aria-label": "What it looked at" }, element("h2", {}, "What it looked at"), picture.node)
+    ? element("section", { class: "card", hidden: true, "aria-label": "What it looked at" }, element("h2", {}, "What it looked at"),
+      element("p", { class: "soft" }, "The mean of all heads of the last attention to the source; point at a token to see its own."), picture.node)
     : element("details", { class: "more", hidden: true }, element("summary", {}, "What it looked at"), picture.node);
   const change = element("div", { class: "change", hidden: true });
   const { source: _, ...direction } = asked;

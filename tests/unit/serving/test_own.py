@@ -15,7 +15,7 @@ import pytest
 from served import picture, runs
 from serving import Live, opened, serving
 
-from heedful import load, load_index
+from heedful import load
 from heedful.errors import DataError, RunError
 from heedful.generation.hypotheses import NoTokenError
 from heedful.inspection.record_files import load_record
@@ -43,10 +43,13 @@ def made(folder: Path) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def live(folder: Path, made: dict[str, Path]) -> Iterator[Live]:
-    house = opened({f"a-{name}": run for name, run in made.items()}, limits={"characters": 500, "batch": 12})
     (folder / "passages.txt").write_text("a dog runs in the park\nthe cat sleeps\n", encoding="utf-8")
     build_index(folder / "index", PassageLines(folder / "passages.txt"))
-    house.indices["notes"] = load_index(folder / "index")
+    house = opened(
+        {f"a-{name}": run for name, run in made.items()},
+        indices={"notes": {"folder": str(folder / "index")}},
+        limits={"characters": 500, "batch": 12},
+    )
     with serving(house) as running:
         yield running
 
