@@ -17,8 +17,8 @@ from heedful.serving.house import House
 from heedful.serving.routes import Route
 
 INTERFACES: Final = (
-    "heedful.serving.libretranslate",
-    "heedful.serving.openai",
+    "heedful.serving.libretranslate.interface",
+    "heedful.serving.openai.interface",
     "heedful.serving.own",
     "heedful.serving.about",
     "heedful.serving.openapi",
@@ -63,7 +63,7 @@ def _endpoint(house: House, methods: dict[str, Route]) -> Any:
     return answer
 
 
-async def _unknown(request: Request, _error: Exception) -> Response:
+async def _unknown(_request: Request, _error: Exception) -> Response:
     return JSONResponse({"error": "there is nothing at this path; GET /spec lists what may be asked"}, status_code=404)
 
 

@@ -17,7 +17,7 @@ from serving import Live, opened, serving
 
 from heedful.cli import translate as command
 from heedful.localisation.files import ENDINGS
-from heedful.serving.libretranslate_files import FORMATS, Kept, Shelf
+from heedful.serving.libretranslate.files import FORMATS, Kept, Shelf
 from heedful.serving.refusal import Refusal
 
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "one %s two ."\nmsgstr ""\n'

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from heedful.data.tokenizers import Characters, SentencePiece, Words, learn_sentencepiece
-from heedful.serving.openai_tokens import Ledger, logprobs_of
+from heedful.serving.openai.tokens import Ledger, logprobs_of
 from heedful.tasks.language.expected import Place
 
 TEXTS = ["the cat sat on a mat", "a fine dog, \u201cvery odd\u201d..."] * 5

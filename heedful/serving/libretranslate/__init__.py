@@ -1,0 +1,1 @@
+"""The interface of LibreTranslate, as its clients use it."""

@@ -1,0 +1,1 @@
+"""The interface of OpenAI, as its clients use it."""
