@@ -19,11 +19,14 @@ from heedful import load
 from heedful.errors import DataError, RunError
 from heedful.generation.hypotheses import NoTokenError
 from heedful.inspection.record_files import load_record
+from heedful.recipes.generation import SamplingConfig
 from heedful.retrieval.collection import PassageLines
 from heedful.retrieval.folder import build_index
-from heedful.serving.refusal import late
+from heedful.serving.inspected import Kept
+from heedful.serving.refusal import Refusal, late
 from heedful.serving.routes import refusal_of
 from heedful.tasks.faces import Lines
+from heedful.tasks.searches import build_search
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +51,7 @@ def live(folder: Path, made: dict[str, Path]) -> Iterator[Live]:
     house = opened(
         {f"a-{name}": run for name, run in made.items()},
         indices={"notes": {"folder": str(folder / "index")}},
-        limits={"characters": 500, "batch": 12},
+        limits={"characters": 500, "batch": 12, "rows": 4, "file": 5000},
     )
     with serving(house) as running:
         yield running
@@ -107,6 +110,36 @@ def test_options_of_a_search(live: Live) -> None:
     assert drawn[0] == drawn[1] != drawn[2]
     (short,) = answers(live, "translate", texts="1 2 3", max_ratio=0.0, max_extra=2)
     assert len(short["candidates"][0]["tokens"]) <= 2
+
+
+def test_what_is_drawn_depends_on_the_number_of_a_text(live: Live, made: dict[str, Path]) -> None:
+    translator = load(made["translate"], device="cpu")
+    search = build_search(SamplingConfig(temperature=3.0), translator.target, seed=5)
+    texts = ["1 2 3"] * 9
+    expected = [each.text for each in translator.translate(texts, search=search, length=translator.length)]
+    told = answers(live, "translate", texts=texts, search="sampling", temperature=3.0, seed=5)
+    assert [each["translation"] for each in told] == expected
+    assert len(set(expected)) > 4
+
+
+def test_languages_say_which_model_is_meant(made: dict[str, Path]) -> None:
+    models = {
+        f"{source}-{target}": {"run": str(made["translate"]), "source_language": source, "target_language": target}
+        for source, target in (("en", "de"), ("en", "fr"), ("cs", "fr"))
+    }
+    with serving(opened(models)) as live:
+
+        def meant(**languages: str) -> Any:
+            answer = live.ask("/v1/heedful/translate", {"texts": "1", **languages})
+            return answer.json["model"] if answer.status == 200 else answer.json["error"]["message"]
+
+        assert meant(to="de") == "en-de"
+        assert meant(source="cs") == "cs-fr"
+        assert meant(source="eng", to="fra") == "en-fr"
+        assert "name one" in meant(source="en")
+        assert "cs to fr" in meant(model="cs-fr", to="de")
+        ways = [each["ways"] for each in live.ask("/v1/heedful").json["models"]]
+        assert ways == [[["en", "de"]], [["en", "fr"]], [["cs", "fr"]]]
 
 
 def test_given_translations_are_scored_and_aligned(live: Live, made: dict[str, Path]) -> None:
@@ -187,6 +220,12 @@ def test_a_picture_is_described_however_it_is_sent(live: Live, folder: Path) -> 
         assert len(looked["weights"]) == len(looked["tokens"])
 
 
+def test_pictures_have_a_limit_of_their_own(live: Live) -> None:
+    answer = live.ask("/v1/heedful/caption", {"image": base64.b64encode(bytes(5001)).decode()})
+    assert answer.status == 400
+    assert "5,001 bytes" in answer.json["error"]["message"]
+
+
 @pytest.mark.parametrize("image", ["no base 64!", "aGVsbG8=", "", "/etc/passwd"])
 def test_what_is_no_picture_is_refused_and_no_file_is_opened(live: Live, image: str) -> None:
     for name in ("caption", "inspect"):
@@ -240,6 +279,27 @@ def test_a_record_as_a_file_and_a_page_behind_a_link(live: Live, folder: Path) -
     link = live.ask("/v1/heedful/inspect", {**asked, "format": "link"}).json["page"]
     assert live.ask(link).body == page.body
     assert live.ask(f"{link}x").status == 404
+    assert live.ask("/v1/heedful/inspect", {**asked, "format": "link"}).json["page"] != link
+
+
+def test_pages_are_kept_for_a_while() -> None:
+    now = [0.0]
+    kept = Kept(lambda: now[0])
+    first = kept.keep(b"first")
+    now[0] = 599.0
+    second = kept.keep(b"second")
+    assert kept.page(first) == b"first"
+    now[0] = 601.0
+    with pytest.raises(Refusal):
+        kept.page(first)
+    assert kept.page(second) == b"second"
+    names = [kept.keep(bytes([number])) for number in range(64)]
+    assert kept.page(names[0]) == b"\x00"
+    with pytest.raises(Refusal):
+        kept.page(second)
+    kept.keep(b"x" * 70_000_000)
+    with pytest.raises(Refusal):
+        kept.page(names[-1])
 
 
 def test_pictures_can_be_looked_at(live: Live, folder: Path) -> None:
