@@ -25,7 +25,8 @@ _instead("heedful.serving.warming", warm=lambda *_: None)
 _instead("heedful.serving.gathering", Gathering=lambda **_: SimpleNamespace(company=lambda _: None, close=lambda: None))
 _instead("heedful.tasks.finding", in_company=nullcontext)
 
-from held import WAIT, Face, routes  # noqa: E402 - finds these
+import held  # noqa: E402 - finds these
+from held import WAIT, Face, routes  # noqa: E402
 
 from heedful.__main__ import main  # noqa: E402
 from heedful.errors import RunError  # noqa: E402
@@ -33,7 +34,8 @@ from heedful.serving import app, loading, server  # noqa: E402
 from heedful.serving.house import House, Model  # noqa: E402
 
 
-def held(words: list[str]) -> int:
+def serve(words: list[str]) -> int:
+    held.WAIT = 600.0  # longer than who waits for the end of this process
     face, loaded, damaged = Face(), threading.Event(), threading.Event()
     listen = server.listen
 
@@ -67,4 +69,4 @@ def held(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(held(sys.argv[1:]))
+    sys.exit(serve(sys.argv[1:]))

@@ -40,13 +40,14 @@ class Loading:
         self._address = address
         self._say = say
         self._failed = failed
-        self._thread = threading.Thread(target=self._run, name="heedful loading", daemon=True)
+        self._thread = threading.Thread(target=self.run, name="heedful loading", daemon=True)
 
     def start(self) -> None:
         """Begins."""
         self._thread.start()
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """What the thread does."""
         from heedful.serving.warming import warm  # which reads torch
 
         try:

@@ -142,9 +142,8 @@ class Bounded(HttpToolsProtocol):
             self._taking = None
 
     def shutdown(self) -> None:
-        """The server is about to end, and so are connections on which nothing happens."""
-        if not self.is_busy:
-            self.transport.close()
+        """The server ends, when nothing happens any more or there is no time left for it."""
+        self.transport.close()
 
     @property
     def _is_answering(self) -> bool:

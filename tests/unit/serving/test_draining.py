@@ -19,6 +19,11 @@ import pytest
 from held import WAIT, Held, Later, holding, request, until_closed
 from serving import Answer, serving
 
+from heedful.serving import loading
+from heedful.serving.guard import Guard
+from heedful.serving.house import House
+from heedful.serving.settings import Settings
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has other signals")
 
 
@@ -129,6 +134,16 @@ def test_a_signal_while_models_are_loaded_ends_it(folder: Path) -> None:
         server.process.send_signal(signal.SIGTERM)
         code, told = server.end()
     assert (code, "ready" in told) == (0, False)
+
+
+def test_models_that_are_loaded_too_late_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "furnish", lambda *_: None)
+    said: list[str] = []
+    house = House(Settings(), {}, {})
+    house.state = "ending"
+    late = loading.Loading(house, Guard(house), address="here", say=said.append, failed=lambda: None)
+    late.run()
+    assert (house.state, said, late.error) == ("ending", [], None)
 
 
 def test_a_signal_lets_answers_be_finished(folder: Path) -> None:

@@ -128,7 +128,8 @@ def test_a_failure_outside_of_a_request(capfd: pytest.CaptureFixture[str]) -> No
     assert "request 7 failed" in capfd.readouterr().err
 
 
-def test_the_log_is_as_before_when_a_server_has_ended() -> None:
+def test_the_log_is_as_before_when_a_server_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, LOGGER.name)
     before = LOGGER.level, LOGGER.propagate, list(LOGGER.handlers)
     with logging_as(Settings()):
         assert LOGGER.isEnabledFor(logging.INFO)
