@@ -19,7 +19,7 @@ from heedful.serving.routes import Route
 INTERFACES: Final = (
     "heedful.serving.libretranslate.interface",
     "heedful.serving.openai.interface",
-    "heedful.serving.own",
+    "heedful.serving.own.interface",
     "heedful.serving.about",
     "heedful.serving.openapi",
     "heedful.serving.page.page",

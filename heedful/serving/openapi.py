@@ -14,7 +14,7 @@ from starlette.responses import Response
 from heedful.serving.app import routes_of
 from heedful.serving.house import House
 from heedful.serving.openapi_page import docs_html
-from heedful.serving.own_events import MEDIA
+from heedful.serving.own.events import MEDIA
 from heedful.serving.refusal import Refusal, missing
 from heedful.serving.routes import DEADLINE, Asked, Route
 from heedful.version import __version__

@@ -22,7 +22,7 @@ from heedful.inspection.record_files import load_record
 from heedful.recipes.generation import SamplingConfig
 from heedful.retrieval.collection import PassageLines
 from heedful.retrieval.folder import build_index
-from heedful.serving.inspected import Kept
+from heedful.serving.own.inspected import Kept
 from heedful.serving.refusal import Refusal, late
 from heedful.serving.routes import refusal_of
 from heedful.tasks.faces import Lines

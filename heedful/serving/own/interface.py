@@ -1,22 +1,15 @@
-"""Our own interface: everything that models do, in the words and records of the commands."""
+"""The routes of our own interface, and what is served."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from heedful.serving import (
-    inspected,
-    own_reading,
-    own_searching,
-    own_seeing,
-    own_translating,
-    own_writing,
-)
 from heedful.serving.house import House, Model
 from heedful.serving.languages import called
-from heedful.serving.own_answers import Served
-from heedful.serving.own_uses import USES, ways_of
+from heedful.serving.own import inspected, reading, searching, seeing, translating, writing
+from heedful.serving.own.answers import Served
+from heedful.serving.own.uses import USES, ways_of
 from heedful.serving.routes import Asked, Route
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.translation.face import Translator
@@ -31,8 +24,8 @@ def routes(house: House) -> Iterator[Route]:
         about="what is served, and within which limits",
         gives=Served,
     )
-    for interface in (own_translating, own_writing, own_reading, own_seeing, own_searching, inspected):
-        yield from interface.routes(house)
+    for each in (translating, writing, reading, seeing, searching, inspected):
+        yield from each.routes(house)
 
 
 async def _served(asked: Asked) -> Mapping[str, Any]:

@@ -9,10 +9,10 @@ from heedful.retrieval.index import PassageIndex
 from heedful.retrieval.marked import marks_of, record
 from heedful.retrieval.orders import ORDERINGS, Ordering
 from heedful.serving.house import House, Model
-from heedful.serving.own_answers import Found
-from heedful.serving.own_asking import listed, require_within
-from heedful.serving.own_messages import Search
-from heedful.serving.own_uses import model_for
+from heedful.serving.own.answers import Found
+from heedful.serving.own.asking import listed, require_within
+from heedful.serving.own.messages import Search
+from heedful.serving.own.uses import model_for
 from heedful.serving.refusal import missing, wrong
 from heedful.serving.routes import Asked, Route
 

@@ -12,11 +12,11 @@ from heedful.generation.hypotheses import Hypothesis
 from heedful.generation.search import Search
 from heedful.recipes.generation import ContinuationConfig
 from heedful.serving.house import House, Model
-from heedful.serving.own_answers import Answers, ContinuationRecord, ReplyRecord
-from heedful.serving.own_asking import listed, require_within
-from heedful.serving.own_events import Event, streamed
-from heedful.serving.own_messages import Chat, Generate, Turn
-from heedful.serving.own_uses import is_served, model_for
+from heedful.serving.own.answers import Answers, ContinuationRecord, ReplyRecord
+from heedful.serving.own.asking import listed, require_within
+from heedful.serving.own.events import Event, streamed
+from heedful.serving.own.messages import Chat, Generate, Turn
+from heedful.serving.own.uses import is_served, model_for
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked, Route
 from heedful.tasks.conversation import data

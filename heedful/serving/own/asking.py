@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from heedful.serving.house import Model
-from heedful.serving.own_messages import words_of
+from heedful.serving.own.messages import words_of
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked
 from heedful.tasks.faces import Lines, Unread, chunked

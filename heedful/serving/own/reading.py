@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from heedful.serving.house import House
-from heedful.serving.own_answers import (
+from heedful.serving.own.answers import (
     AnswerRecord,
     Answers,
     ClassRecord,
@@ -15,9 +15,9 @@ from heedful.serving.own_answers import (
     StoryRecord,
     TagRecord,
 )
-from heedful.serving.own_asking import listed, require_within, told
-from heedful.serving.own_messages import Answer, Ask, Classify, Embed, Fill, Tag
-from heedful.serving.own_uses import is_served, model_for
+from heedful.serving.own.asking import listed, require_within, told
+from heedful.serving.own.messages import Answer, Ask, Classify, Embed, Fill, Tag
+from heedful.serving.own.uses import is_served, model_for
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked, Route
 from heedful.tasks.classification.face import ChoiceLines

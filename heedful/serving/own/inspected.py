@@ -18,11 +18,11 @@ from heedful.inspection.record import Record
 from heedful.inspection.record_files import save_record
 from heedful.inspection.web import payload, viewer_html
 from heedful.serving.house import House, Model
-from heedful.serving.own_answers import Inspected
-from heedful.serving.own_asking import require_within
-from heedful.serving.own_messages import Inspect
-from heedful.serving.own_seeing import picture_in, read_pictured
-from heedful.serving.own_uses import is_served, model_for, translator_for
+from heedful.serving.own.answers import Inspected
+from heedful.serving.own.asking import require_within
+from heedful.serving.own.messages import Inspect
+from heedful.serving.own.seeing import picture_in, read_pictured
+from heedful.serving.own.uses import is_served, model_for, translator_for
 from heedful.serving.refusal import missing, wrong
 from heedful.serving.routes import Asked, Route
 from heedful.tasks.captioning.face import Captioner

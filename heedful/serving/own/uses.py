@@ -88,8 +88,9 @@ def ways_of(
 ) -> list[tuple[str | None, str | None]]:
     """What a model translates, as far as it is known and agrees with what is asked for; None is not known."""
     translator: Translator = model.face
-    every = model.spoken.ways or [(None, language) for language in translator.languages] or [(None, None)]
-    return [way for way in every if _agrees(source, way[0]) and _agrees(to, way[1])]
+    known: list[tuple[str | None, str | None]] = [*model.spoken.ways]
+    tagged: list[tuple[str | None, str | None]] = [(None, language) for language in translator.languages]
+    return [way for way in known or tagged or [(None, None)] if _agrees(source, way[0]) and _agrees(to, way[1])]
 
 
 def _agrees(asked: str | None, known: str | None) -> bool:

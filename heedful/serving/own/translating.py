@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Final
 
 from heedful.data.context import readable
 from heedful.serving.house import House
-from heedful.serving.own_answers import Answers, LinkRecord, ScoreRecord, TranslationRecord
-from heedful.serving.own_asking import listed, require_within, told
-from heedful.serving.own_events import Event, streamed
-from heedful.serving.own_messages import Pairs, Searching, Translate
-from heedful.serving.own_uses import is_served, translator_for
+from heedful.serving.own.answers import Answers, LinkRecord, ScoreRecord, TranslationRecord
+from heedful.serving.own.asking import listed, require_within, told
+from heedful.serving.own.events import Event, streamed
+from heedful.serving.own.messages import Pairs, Searching, Translate
+from heedful.serving.own.uses import is_served, translator_for
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked, Route
 from heedful.serving.settings import Limits
@@ -77,7 +77,7 @@ def length_for(message: Searching, length: Length, limits: Limits, *, longest: i
         longest: tokens of the longest source.
     """
     most = length.limit(longest)
-    if False:
+    if message.lengthened and most > limits.tokens:
         raise wrong(
             f"max_ratio, max_extra: {most:,} tokens for the longest source; this server writes at most "
             f"{limits.tokens:,}: ask for less"

@@ -15,11 +15,11 @@ from starlette.requests import Request
 
 from heedful.data.pictures import Picture, decoded_picture
 from heedful.serving.house import House
-from heedful.serving.own_answers import Answers, CaptionRecord
-from heedful.serving.own_asking import require_within
-from heedful.serving.own_messages import Caption
-from heedful.serving.own_translating import length_for
-from heedful.serving.own_uses import is_served, model_for
+from heedful.serving.own.answers import Answers, CaptionRecord
+from heedful.serving.own.asking import require_within
+from heedful.serving.own.messages import Caption
+from heedful.serving.own.translating import length_for
+from heedful.serving.own.uses import is_served, model_for
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked, Route, read_json
 from heedful.tasks.caption_writer import CaptionLines
