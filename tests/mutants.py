@@ -5618,8 +5618,70 @@ IN_COMPANY = (
 )
 
 
+OWN = "tests/unit/serving/test_own.py"
+ASKED_IN_OUR_WORDS = (
+    Mutant(
+        "own: texts may be of any length",
+        "serving/own/asking.py",
+        "if characters > limits.characters:",
+        "if False:",
+        (f"{OWN}::test_what_is_wrong_is_said",),
+    ),
+    Mutant(
+        "own: what is drawn depends on where a part of the texts begins",
+        "serving/own/asking.py",
+        "answers = lines.answers(part, first=done + 1)",
+        "answers = lines.answers(part, first=1)",
+        (f"{OWN}::test_what_is_drawn_depends_on_the_number_of_a_text",),
+    ),
+    Mutant(
+        "own: translations may be made as long as anybody likes",
+        "serving/own/translating.py",
+        "if message.lengthened and most > limits.tokens:",
+        "if False:",
+        (f"{OWN}::test_what_is_wrong_is_said",),
+    ),
+    Mutant(
+        "own: languages do not tell which model is meant",
+        "serving/own/uses.py",
+        "return asked is None or known is None or found_in(asked, [known]) is not None",
+        "return True",
+        (f"{OWN}::test_languages_say_which_model_is_meant",),
+    ),
+    Mutant(
+        "own: pages are kept for ever",
+        "serving/own/inspected.py",
+        "or until < self._clock()",
+        "",
+        (f"{OWN}::test_pages_are_kept_for_a_while",),
+    ),
+    Mutant(
+        "own: stop strings are forgotten",
+        "serving/own/writing.py",
+        '"stop": config.stop, ',
+        '"stop": (), ',
+        (f"{OWN}::test_what_is_written_is_that_of_the_commands",),
+    ),
+    Mutant(
+        "own: a stream begins before there is something to tell",
+        "serving/own/events.py",
+        "first = await anext(events)\n    return",
+        'first: Event = ("growing", {})\n    return',
+        (f"{OWN}::test_what_is_wrong_with_a_stream_has_a_status",),
+    ),
+    Mutant(
+        "own: pictures may be as large as anybody likes",
+        "serving/own/seeing.py",
+        "if len(content) > most:",
+        "if False:",
+        (f"{OWN}::test_pictures_have_a_limit_of_their_own",),
+    ),
+)
+
+
 MUTANTS = (
     *ASKED_AS_OPENAI,
+    *ASKED_IN_OUR_WORDS,
     *IN_COMPANY,
     *IDENTIFIED,
     *HELD_WHOLE,
