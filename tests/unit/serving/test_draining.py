@@ -206,6 +206,9 @@ def test_requests_on_their_way_are_told_to_come_again(monkeypatch: pytest.Monkey
         connection.sendall(content[:40])
         held.live.ask("/health")
         ending(held)
+        with pytest.raises(ConnectionRefusedError):
+            for _ in range(100_000):
+                held.connect().close()
         connection.sendall(content[40:])
         found = until_closed(connection)
         assert found.startswith(b"HTTP/1.1 503 ")
