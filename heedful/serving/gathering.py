@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, final
@@ -157,11 +157,19 @@ class Gathering:
     Args:
         rows: texts that are searched for at one time, at most.
         worked: told of each step or batch how many texts it had.
+        wrote: told how many tokens the best texts have that searches have found.
     """
 
-    def __init__(self, *, rows: int, worked: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        *,
+        rows: int,
+        worked: Callable[[int], None] = lambda _: None,
+        wrote: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self._rows = rows
         self.worked = worked
+        self.wrote = wrote
         self._coming: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self._callers: deque[_Caller] = deque()
         self._lanes: dict[tuple[int, int], _Lane] = {}
@@ -267,7 +275,9 @@ class Gathering:
         assert search is not None
         state, request = finder.begun([place.example for place in places])
         if request.terms is not None:
-            _answer(places, _searched(finder, state, request, places))
+            found = _searched(finder, state, request, places)
+            self._count(found)
+            _answer(places, found)
             return
         key = lane_of(finder)
         assert key is not None
@@ -276,6 +286,7 @@ class Gathering:
         lane = self._lanes[key]
         tickets, left = lane.running.admit(state, request, search)
         lane.places.update(zip(tickets, places, strict=True))
+        self._count([each.hypotheses for each in left])
         lane.leave(left)
         lane.tell()
 
@@ -284,7 +295,9 @@ class Gathering:
         for key, lane in [*self._lanes.items()]:
             self.worked(len(lane.places))
             try:
-                lane.leave(lane.running.advance())
+                left = lane.running.advance()
+                self._count([each.hypotheses for each in left])
+                lane.leave(left)
             except Exception as error:  # a state that broke is nobody's any more
                 for place in lane.places.values():
                     place.waiting.failed(error)
@@ -305,7 +318,16 @@ class Gathering:
         for caller in alike:
             caller.places = deque(place for place in caller.places if id(place) not in taken)
         self.worked(len(batch))
-        _apart(batch, lambda own: _answer(own, _said(questions.say, own)))
+        _apart(batch, partial(self._say, questions.say))
+
+    def _say(self, say: Any, places: Sequence[_Place]) -> None:
+        answers = _said(say, places)
+        if isinstance(say, Finder):
+            self._count(answers)
+        _answer(places, answers)
+
+    def _count(self, found: Iterable[Sequence[Hypothesis]]) -> None:
+        self.wrote(sum(len(hypotheses[0].ids) for hypotheses in found if hypotheses))
 
 
 @final

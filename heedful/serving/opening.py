@@ -36,6 +36,7 @@ def furnish(house: House, say: Callable[[str], None]) -> None:
         for own, face in _faces(name, each, settings, say):
             model = Model(own, face, settings, spoken=languages_of(face, each, name=own, say=say))
             model.gathering.worked = partial(house.meters.batch, own)
+            model.gathering.wrote = partial(house.meters.tokens, own)
             house.models[own] = model
     if settings.indices:
         from heedful.retrieval.index import load_index

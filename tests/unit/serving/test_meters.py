@@ -115,7 +115,10 @@ def test_threads_count_together() -> None:
     assert numbers(meters.text())["heedful_tokens_total", "a"] == 4_000
 
 
-def test_batches_of_a_real_model_are_counted(trained: Path, unchecked: None) -> None:
+def test_batches_and_tokens_of_a_real_model_are_counted(trained: Path, unchecked: None) -> None:
     with serving(opened({"digits": trained})) as live:
-        assert live.ask("/v1/heedful/translate", {"texts": ["1 2", "3"]}).status == 200
-        assert numbers(live.ask("/metrics").body)["heedful_batch_rows_count", "digits"] > 0
+        answers = live.ask("/v1/heedful/translate", {"texts": ["1 2", "3"]}).json["answers"]
+        tokens = sum(len(answer["candidates"][0]["tokens"]) for answer in answers)
+        found = numbers(live.ask("/metrics").body)
+        assert found["heedful_batch_rows_count", "digits"] > 0
+        assert found["heedful_tokens_total", "digits"] == tokens > 0
