@@ -5679,10 +5679,182 @@ ASKED_IN_OUR_WORDS = (
 )
 
 
+GUARD = "tests/unit/serving/test_guard.py"
+KEYS = "tests/unit/serving/test_keys.py"
+DRAINING = "tests/unit/serving/test_draining.py"
+SLOW_CLIENTS = "tests/unit/serving/test_slow_clients.py"
+RATES = "tests/unit/serving/test_rates.py"
+LOGS = "tests/unit/serving/test_logs.py"
+GUARDED = (
+    Mutant(
+        "guard: any host is ours",
+        "serving/guard.py",
+        "self._origins.require_host(scope, headers)",
+        "pass",
+        (f"{GUARD}::test_hosts",),
+    ),
+    Mutant(
+        "guard: pages of other sites may ask",
+        "serving/guard.py",
+        "self._origins.require_page(scope, headers)",
+        "pass",
+        (f"{GUARD}::test_pages_of_other_sites_may_not_ask",),
+    ),
+    Mutant(
+        "guard: bodies in chunks have no end",
+        "serving/guard.py",
+        "if seen > most:",
+        "if False:",
+        (f"{GUARD}::test_bodies_without_a_length_have_a_size",),
+    ),
+    Mutant(
+        "guard: paths that are none need no key",
+        "serving/guard.py",
+        "if route is None or not route.free:",
+        "if route is not None and not route.free:",
+        (f"{KEYS}::test_nothing_but_what_is_free_is_told",),
+    ),
+    Mutant(
+        "guard: what is told while a server ends keeps connections",
+        "serving/guard.py",
+        'if self._house.state == "ending":',
+        "if False:",
+        (f"{DRAINING}::test_requests_on_their_way_are_told_to_come_again",),
+    ),
+    Mutant(
+        "routes: a key in a body is not looked for",
+        "serving/routes.py",
+        'asked.house.door.admit(request.scope, key_in(getattr(request.state, "table", {})))',
+        "pass",
+        (f"{KEYS}::test_no_route_answers_who_has_no_key",),
+    ),
+    Mutant(
+        "routes: what a model says tells folders",
+        "serving/refusal.py",
+        'return wrong(_FOLDERS.sub("", str(error)))',
+        "return wrong(str(error))",
+        (f"{GUARD}::test_what_a_model_says_of_a_text_hides_folders",),
+    ),
+    Mutant(
+        "keys: a file is read once",
+        "serving/keys.py",
+        "        self._renew()\n",
+        "",
+        (f"{KEYS}::test_the_file_is_read_again_when_it_changes",),
+    ),
+    Mutant(
+        "rates: keys of one address share their rate",
+        "serving/door.py",
+        'f"key {name}" if name else network(address)',
+        "network(address)",
+        (f"{KEYS}::test_rates_of_keys",),
+    ),
+    Mutant(
+        "rates: who asked is remembered for ever",
+        "serving/rates.py",
+        "self._buckets.popitem(last=False)",
+        "pass",
+        (f"{RATES}::test_memory_is_bounded_and_the_newest_are_kept",),
+    ),
+    Mutant(
+        "logs: messages of errors tell what was asked",
+        "serving/logs.py",
+        'trace = trace.replace(text, "…").replace(repr(text)[1:-1], "…")',
+        "pass",
+        (f"{LOGS}::test_tracebacks_are_found_by_the_id_of_the_answer",),
+    ),
+    Mutant(
+        "logs: keys are texts",
+        "serving/logs.py",
+        "exclude=_SECRETS, ",
+        "",
+        (f"{LOGS}::test_keys_in_messages_are_no_texts",),
+    ),
+    Mutant(
+        "protocol: headers have no end",
+        "serving/protocol.py",
+        "if self._silent > self._limits.header_bytes + LINE:",
+        "if False:",
+        (f"{SLOW_CLIENTS}::test_what_is_too_much_or_no_request",),
+    ),
+    Mutant(
+        "protocol: there may be any number of connections",
+        "serving/protocol.py",
+        "elif len(self.connections) > most:",
+        "elif False:",
+        (f"{SLOW_CLIENTS}::test_connections_are_counted",),
+    ),
+    Mutant(
+        "protocol: requests may arrive as slowly as they like",
+        "serving/protocol.py",
+        "            self._refuse(408,",
+        "            print(408,",
+        (f"{SLOW_CLIENTS}::test_what_does_not_arrive_is_not_waited_for",),
+    ),
+    Mutant(
+        "protocol: answers may be taken as slowly as anybody likes",
+        "serving/protocol.py",
+        "if self._taking is None:",
+        "if False:",
+        (f"{SLOW_CLIENTS}::test_who_does_not_take_an_answer_loses_it",),
+    ),
+    Mutant(
+        "protocol: what offers another protocol loses its body",
+        "serving/protocol.py",
+        "self._decline(data[offer.args[0] :])",
+        "pass",
+        (f"{SLOW_CLIENTS}::test_offers_of_other_protocols_are_left_aside",),
+    ),
+    Mutant(
+        "parting: an answer to what is too large is lost",
+        "serving/parting.py",
+        "if not (self._awaits() and self._transport.can_write_eof()):",
+        "if True:",
+        (f"{SLOW_CLIENTS}::test_what_is_too_much_or_no_request",),
+    ),
+    Mutant(
+        "parting: who is refused may stay",
+        "serving/parting.py",
+        "self._ends = self._loop.call_later(LINGERING, self._transport.abort)",
+        "self._ends = self._loop.call_later(1_000, self._transport.abort)",
+        (f"{SLOW_CLIENTS}::test_who_is_refused_and_stays_is_left",),
+    ),
+    Mutant(
+        "server: nothing is waited for in the end",
+        "serving/server.py",
+        "await self._until(lambda: not self._is_busy, seconds=self._house.settings.limits.drain)",
+        "pass",
+        (f"{DRAINING}::test_a_signal_lets_answers_be_finished",),
+    ),
+    Mutant(
+        "server: a second signal is like the first",
+        "serving/server.py",
+        "os._exit(128 + sig)",
+        "pass",
+        (f"{DRAINING}::test_a_second_signal_ends_at_once",),
+    ),
+    Mutant(
+        "server: answers that take too long are waited for",
+        "serving/server.py",
+        "            task.cancel()\n",
+        "            pass\n",
+        (f"{DRAINING}::test_answers_that_take_too_long_are_not_waited_for",),
+    ),
+    Mutant(
+        "server: models that are loaded too late open it",
+        "serving/loading.py",
+        'if self._house.state == "loading":',
+        "if True:",
+        (f"{DRAINING}::test_models_that_are_loaded_too_late_open_nothing",),
+    ),
+)
+
+
 MUTANTS = (
     *ASKED_AS_OPENAI,
     *ASKED_IN_OUR_WORDS,
     *IN_COMPANY,
+    *GUARDED,
     *IDENTIFIED,
     *HELD_WHOLE,
     *PROTECTED_TERMS,
