@@ -5643,7 +5643,7 @@ ASKED_IN_OUR_WORDS = (
     ),
     Mutant(
         "own: languages do not tell which model is meant",
-        "serving/own/uses.py",
+        "serving/own/ways.py",
         "return asked is None or known is None or found_in(asked, [known]) is not None",
         "return True",
         (f"{OWN}::test_languages_say_which_model_is_meant",),

@@ -53,10 +53,15 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.search": ("spans",),
     "retrieval.marked": ("spans",),
     # protocols have words for each thing that models do
-    "serving": (
-        *("captioning", "classification", "conversation", "language", "pretraining", "spans", "stories", "tagging"),
-        "translation",
-    ),
+    # protocols, and our own interface, each for what is asked of some tasks
+    "serving.languages": ("translation",),
+    "serving.libretranslate": ("translation",),
+    "serving.openai": ("language", "conversation"),
+    "serving.own.translating": ("translation",),
+    "serving.own.ways": ("translation",),
+    "serving.own.writing": ("language", "conversation"),
+    "serving.own.reading": ("pretraining", "classification", "tagging", "spans", "stories"),
+    "serving.own.seeing": ("captioning",),
     # which of our tasks a model of somebody else's is for
     "foreign": ("translation", "language", "pretraining"),
     "runs.export": ("translation",),

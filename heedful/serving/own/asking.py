@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from heedful.inspection.record import Record
 from heedful.serving.house import Model
-from heedful.serving.own.messages import words_of
+from heedful.serving.own.messages import Inspect, words_of
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked
-from heedful.tasks.faces import Lines, Unread, chunked
+from heedful.tasks.faces import Asked as Looking
+from heedful.tasks.faces import Face, Lines, Unread, chunked
+from heedful.tasks.inspecting import Scope
 
 Input = TypeVar("Input")
 
@@ -61,3 +64,17 @@ def records(asked: Asked, lines: Lines[Input, Any], inputs: Sequence[Input]) -> 
         found += ({"error": each.message} if isinstance(each, Unread) else lines.record(each) for each in answers)
         done += len(part)
     return found
+
+
+def look_plainly(face: Face, message: Inspect) -> Callable[[], Record]:
+    """How a face that reads texts is looked at; a text is never the name of a file here."""
+    if message.image is not None:
+        raise wrong("image: this model reads texts; leave it out", param="image")
+    scope = Scope(attribution="auto")
+    looking = Looking(message.text, message.pair, beam=message.beam, tokens=message.tokens, scope=scope)
+    return lambda: face.look(looking)
+
+
+def look_at(_asked: Asked, model: Model[Any], message: Inspect) -> Callable[[], Record]:
+    """`look_plainly`, of a model."""
+    return look_plainly(model.face, message)

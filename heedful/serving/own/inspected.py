@@ -17,18 +17,14 @@ from starlette.responses import Response
 from heedful.inspection.record import Record
 from heedful.inspection.record_files import save_record
 from heedful.inspection.web import payload, viewer_html
-from heedful.serving.house import House, Model
+from heedful.serving.house import House
 from heedful.serving.own.answers import Inspected
 from heedful.serving.own.asking import require_within
 from heedful.serving.own.messages import Inspect
-from heedful.serving.own.seeing import picture_in, read_pictured
-from heedful.serving.own.uses import is_served, model_for, translator_for
+from heedful.serving.own.seeing import read_pictured
 from heedful.serving.refusal import missing, wrong
 from heedful.serving.routes import Asked, Route
-from heedful.tasks.captioning.face import Captioner
-from heedful.tasks.faces import Asked as Looking
-from heedful.tasks.inspecting import Scope, widened
-from heedful.tasks.translation.face import Translator
+from heedful.serving.uses import uses, uses_of
 
 _CHARACTERS: Final = 2_000
 """Of both texts: what is recorded grows with their square."""
@@ -73,9 +69,14 @@ class Kept:
         return sum(len(page) for _, page in self._pages.values())
 
 
+def is_seen(face: Any) -> bool:
+    """Whether a face can be looked at over HTTP."""
+    return any(use.look is not None for use in uses_of(face))
+
+
 def routes(house: House) -> Iterator[Route]:
     """Those of models that can be looked at, where there are any."""
-    if not is_served(house, "inspect"):
+    if not any(is_seen(model.face) for model in house.models.values()):
         return
     kept = Kept()
 
@@ -116,8 +117,9 @@ async def _inspect(asked: Asked, message: Inspect, kept: Kept) -> Mapping[str, A
     require_within(asked, message)
     if len(message.text) + len(message.pair or "") > _CHARACTERS:
         raise wrong(f"text, pair: more than {_CHARACTERS:,} characters to look at; give a shorter text", param="text")
-    model = model_for(asked.house, "inspect", message.model)
-    look = _look(asked, model, message)
+    kinds = tuple(kind for use in uses().values() if use.look is not None for kind in use.kinds)
+    model = asked.house.model(kinds, message.model, use="can be looked at")
+    look = next(use.look for use in uses_of(model.face) if use.look is not None)(asked, model, message)
 
     def work() -> dict[str, Any] | bytes:
         asked.term.check()
@@ -134,23 +136,6 @@ async def _inspect(asked: Asked, message: Inspect, kept: Kept) -> Mapping[str, A
 
     told = await model.ask(asked.term, work)
     return _shown(told) if isinstance(told, bytes) else {"model": model.name, "format": message.format, **told}
-
-
-def _look(asked: Asked, model: Model[Any], message: Inspect) -> Callable[[], Record]:
-    """How a face is looked at; a text is never the name of a file here."""
-    scope, face = Scope(attribution="auto"), model.face
-    if isinstance(face, Captioner):
-        if message.image is None:
-            raise wrong("image: this model looks at pictures; give one", param="image")
-        image, most, captioner = message.image, asked.house.settings.limits.file, face
-        search = captioner.search if message.beam is None else widened(captioner.search, message.beam)
-        return lambda: captioner.inspect(picture_in(image, most=most), message.pair, search=search, scope=scope)
-    if message.image is not None:
-        raise wrong("image: this model reads texts; leave it out", param="image")
-    if isinstance(face, Translator):
-        _, face = translator_for(asked.house, model.name, use="inspect", source=None, to=message.to)
-    looked, tokens = face, message.tokens
-    return lambda: looked.look(Looking(message.text, message.pair, beam=message.beam, tokens=tokens, scope=scope))
 
 
 def _file(record: Record) -> bytes:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from heedful.serving.house import House, Model
-from heedful.serving.languages import called
 from heedful.serving.own import inspected, reading, searching, seeing, translating, writing
 from heedful.serving.own.answers import Served
-from heedful.serving.own.uses import USES, ways_of
 from heedful.serving.routes import Asked, Route
-from heedful.tasks.classification.face import Classifier
-from heedful.tasks.translation.face import Translator
+from heedful.serving.uses import uses_of
 
 
 def routes(house: House) -> Iterator[Route]:
@@ -38,15 +36,7 @@ async def _served(asked: Asked) -> Mapping[str, Any]:
 
 
 def _model(model: Model[Any]) -> dict[str, Any]:
-    face = model.face
-    content: dict[str, Any] = {
-        "name": model.name,
-        "does": [use for use, (kinds, _) in USES.items() if isinstance(face, kinds)],
-    }
-    if isinstance(face, Translator):
-        ways = ways_of(model)
-        known = dict.fromkeys(language for way in ways for language in way if language is not None)
-        content |= {"ways": [list(way) for way in ways], "languages": {each: called(each) for each in known}}
-    if isinstance(face, Classifier):
-        content["takes"] = "candidates" if face.answered == "choice" else "pair" if face.paired else "text"
-    return content
+    does = uses_of(model.face)
+    facts = (use.facts(model) for use in does if use.facts is not None)
+    names = [*(use.name for use in does), *(["inspect"] if inspected.is_seen(model.face) else [])]
+    return {"name": model.name, "does": names, **dict(chain.from_iterable(each.items() for each in facts))}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from heedful.serving.house import House
+from heedful.serving.house import House, Model
 from heedful.serving.own.answers import (
     AnswerRecord,
     Answers,
@@ -15,16 +15,39 @@ from heedful.serving.own.answers import (
     StoryRecord,
     TagRecord,
 )
-from heedful.serving.own.asking import listed, require_within, told
+from heedful.serving.own.asking import listed, look_at, require_within, told
 from heedful.serving.own.messages import Answer, Ask, Classify, Embed, Fill, Tag
-from heedful.serving.own.uses import is_served, model_for
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked, Route
-from heedful.tasks.classification.face import ChoiceLines
-from heedful.tasks.embedder import EmbedLines
-from heedful.tasks.stories.face import sentences
+from heedful.serving.uses import Use, is_served, model_for
+from heedful.tasks.classification.face import ChoiceLines, Classifier
+from heedful.tasks.embedder import EmbedLines, Embeds
+from heedful.tasks.pretraining.face import Reader
+from heedful.tasks.spans.face import Answerer
+from heedful.tasks.stories.face import StoryReader, sentences
+from heedful.tasks.tagging.face import Tagger
 
 GROUP = "text"
+
+
+def _classified(face: Classifier) -> object:
+    text = ("a", "a") if face.paired else "a"
+    return face.choose([[text, text]]) if face.answered == "choice" else face.classify([text])
+
+
+def _taken(model: Model[Any]) -> Mapping[str, Any]:
+    face = model.face
+    return {"takes": "candidates" if face.answered == "choice" else "pair" if face.paired else "text"}
+
+
+USES = (
+    Use("fill", (Reader,), "fill gaps", lambda face: face.fill(["[MASK]"]), look_at),
+    Use("classify", (Classifier,), "classify", _classified, look_at, _taken),
+    Use("tag", (Tagger,), "tag words", lambda face: face.tag([["a"]]), look_at),
+    Use("answer", (Answerer,), "answer questions", lambda face: face.answer("a", "a"), look_at),
+    Use("ask", (StoryReader,), "answer questions about stories", lambda face: face.ask(["a"], "a"), look_at),
+    Use("embed", (Embeds,), "make vectors of texts", lambda face: face.embed(["a"]), look_at),
+)
 
 
 def routes(house: House) -> Iterator[Route]:

@@ -12,9 +12,11 @@ from heedful.serving.house import House, Model
 from heedful.serving.own.answers import Found
 from heedful.serving.own.asking import listed, require_within
 from heedful.serving.own.messages import Search
-from heedful.serving.own.uses import model_for
 from heedful.serving.refusal import missing, wrong
 from heedful.serving.routes import Asked, Route
+from heedful.serving.uses import Use, model_for
+
+USES = (Use("search", (PassageIndex,), "find passages", lambda face: face.search("a", top=1)),)
 
 
 def routes(house: House) -> Iterator[Route]:

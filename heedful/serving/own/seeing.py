@@ -5,31 +5,51 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from typing import Any, Final
 
+import numpy as np
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
 from heedful.data.pictures import Picture, decoded_picture
-from heedful.serving.house import House
+from heedful.inspection.record import Record
+from heedful.serving.house import House, Model
 from heedful.serving.own.answers import Answers, CaptionRecord
 from heedful.serving.own.asking import require_within
-from heedful.serving.own.messages import Caption
+from heedful.serving.own.messages import Caption, Inspect
 from heedful.serving.own.translating import length_for
-from heedful.serving.own.uses import is_served, model_for
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked, Route, read_json
+from heedful.serving.uses import Use, is_served, model_for
 from heedful.tasks.caption_writer import CaptionLines
 from heedful.tasks.captioning.face import Captioner
+from heedful.tasks.inspecting import Scope, widened
 from heedful.tasks.searches import build_length, build_search
 
 _PIXELS: Final = 2**24
 """Of a picture; a small file may claim any number."""
 _TEXTS: Final = frozenset({"model", "search", "text", "pair", "to", "format"})
 """Fields of forms that are text; others stand there as in JSON."""
+
+
+def _first(captioner: Captioner) -> object:
+    size = captioner.framing.size
+    return captioner.caption([np.zeros((size, size, 3), dtype=np.uint8)])
+
+
+def _look(asked: Asked, model: Model[Any], message: Inspect) -> Callable[[], Record]:
+    if message.image is None:
+        raise wrong("image: this model looks at pictures; give one", param="image")
+    image, most, captioner = message.image, asked.house.settings.limits.file, model.face
+    search = captioner.search if message.beam is None else widened(captioner.search, message.beam)
+    scope = Scope(attribution="auto")
+    return lambda: captioner.inspect(picture_in(image, most=most), message.pair, search=search, scope=scope)
+
+
+USES = (Use("caption", (Captioner,), "say what pictures show", _first, _look),)
 
 
 def routes(house: House) -> Iterator[Route]:

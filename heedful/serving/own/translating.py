@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from heedful.data.context import readable
-from heedful.serving.house import House
+from heedful.inspection.record import Record
+from heedful.serving.house import House, Model
+from heedful.serving.languages import called
 from heedful.serving.own.answers import Answers, LinkRecord, ScoreRecord, TranslationRecord
-from heedful.serving.own.asking import listed, require_within, told
+from heedful.serving.own.asking import listed, look_plainly, require_within, told
 from heedful.serving.own.events import Event, streamed
-from heedful.serving.own.messages import Pairs, Searching, Translate
-from heedful.serving.own.uses import is_served, translator_for
+from heedful.serving.own.messages import Inspect, Pairs, Searching, Translate
+from heedful.serving.own.ways import translator_for, ways_of
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked, Route
 from heedful.serving.settings import Limits
+from heedful.serving.uses import Use, is_served
 from heedful.tasks.faces import Lines, Unread, despite
 from heedful.tasks.searches import Length, build_length, build_search
 from heedful.tasks.target import Candidate
@@ -34,6 +37,29 @@ from heedful.tasks.translation.translations import (
 GROUP = "translation"
 _SHORT: Final = 32
 """Tokens of a growing translation whose alignment is told each time; of longer ones now and then, since it is large."""
+
+
+def _first(translator: Translator) -> object:
+    one = translator.towards(translator.languages[0]) if translator.languages else translator
+    return one.translate(["a"])
+
+
+def _look(asked: Asked, model: Model[Any], message: Inspect) -> Callable[[], Record]:
+    _, face = translator_for(asked.house, model.name, use="translate", source=None, to=message.to)
+    return look_plainly(face, message)
+
+
+def _facts(model: Model[Any]) -> Mapping[str, Any]:
+    ways = ways_of(model)
+    known = dict.fromkeys(language for way in ways for language in way if language is not None)
+    return {"ways": [list(way) for way in ways], "languages": {each: called(each) for each in known}}
+
+
+USES = (
+    Use("translate", (Translator,), "translate", _first, _look, _facts),
+    Use("score", (Translator,), "translate"),
+    Use("align", (Translator,), "translate"),
+)
 
 
 def routes(house: House) -> Iterator[Route]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 from starlette.responses import Response
 
@@ -13,12 +13,12 @@ from heedful.generation.search import Search
 from heedful.recipes.generation import ContinuationConfig
 from heedful.serving.house import House, Model
 from heedful.serving.own.answers import Answers, ContinuationRecord, ReplyRecord
-from heedful.serving.own.asking import listed, require_within
+from heedful.serving.own.asking import listed, look_at, require_within
 from heedful.serving.own.events import Event, streamed
 from heedful.serving.own.messages import Chat, Generate, Turn
-from heedful.serving.own.uses import is_served, model_for
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked, Route
+from heedful.serving.uses import Use, is_served, model_for
 from heedful.tasks.conversation import data
 from heedful.tasks.conversation.face import Partner, Reply
 from heedful.tasks.language.face import Continuation, Writer
@@ -26,6 +26,12 @@ from heedful.tasks.searches import build_continuation
 from heedful.tasks.stop_strings import Growing
 
 GROUP = "text"
+_FEW: Final = 2
+"""Tokens of a first text."""
+USES = (
+    Use("generate", (Writer,), "continue texts", lambda face: face.write(["a"], limit=_FEW), look_at),
+    Use("chat", (Partner,), "talk", lambda face: face.reply([face.turns(["a"])], limit=_FEW), look_at),
+)
 
 
 def routes(house: House) -> Iterator[Route]:
