@@ -19,6 +19,7 @@ import pytest
 from held import WAIT, Held, Later, holding, request, until_closed
 from serving import Answer, serving
 
+import heedful
 from heedful.serving import loading
 from heedful.serving.guard import Guard
 from heedful.serving.house import House
@@ -74,8 +75,8 @@ def asked(connection: http.client.HTTPConnection, path: str) -> Answer:
 @contextmanager
 def running(folder: Path, *words: str, loaded: bool = True) -> Iterator[Process]:
     script = Path(held.__file__).parent / "held_server.py"
-    paths = [str(script.parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    paths = [str(script.parent), str(Path(heedful.__file__).parents[1])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, str(script), *words]
     with (
         (folder / "log").open("w") as log,
