@@ -11,6 +11,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, ClassVar
 
 import api_pages
@@ -163,7 +164,7 @@ class Links(SphinxPostTransform):
 
 def collect(app: Sphinx, env: Any) -> None:
     """All names, once every page was read; modules are imported for whoever reads pages in several processes."""
-    for module in api_pages.modules().values():
+    for module in chain.from_iterable(api_pages.rooms(api_pages.modules()).values()):
         if module.members:
             importlib.import_module(module.full)
     objects = env.domaindata["py"]["objects"]

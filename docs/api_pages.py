@@ -51,6 +51,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "__main__": "the command",
     "catalogue": "which tasks there are, for the rooms above",
     "native": "whether the library of native code is here",
+    "serving": "what may be asked is told by the server's own /docs",
     "shelf": "where recipes and studies lie",
     "store": "how files are written whole or not at all",
     "words": "what was probably meant",
