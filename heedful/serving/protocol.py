@@ -195,8 +195,8 @@ class Bounded(HttpToolsProtocol):
 
     def _late(self) -> None:
         """A request is not there in time, unless it is we who have not read on, or have yet to answer one before it."""
-        self._arriving = None
         if self.pipeline or self.flow.read_paused or (self._is_answering and not self.cycle.more_body):
+            self._arriving = None
             self._begin_arriving()
         elif self.cycle is not None and self.cycle.response_complete and self.cycle.more_body:
             self.transport.close()  # it was answered before all of it was there

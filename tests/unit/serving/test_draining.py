@@ -57,7 +57,7 @@ class Process:
         for _ in range(10_000):
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=WAIT).close()
-            except ConnectionRefusedError:
+            except ConnectionError:
                 return True
         return False
 
@@ -207,7 +207,7 @@ def test_requests_on_their_way_are_told_to_come_again(monkeypatch: pytest.Monkey
         connection.sendall(content[:40])
         held.live.ask("/health")
         ending(held)
-        with pytest.raises(ConnectionRefusedError):
+        with pytest.raises(ConnectionError):  # refused, or reset while it closes
             for _ in range(100_000):
                 held.connect().close()
         connection.sendall(content[40:])
