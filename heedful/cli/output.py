@@ -80,7 +80,7 @@ def require_room(path: Path, option: str) -> None:
 
 def say(text: str) -> None:
     """Tells on standard error how things are going."""
-    print(text, file=sys.stderr, flush=True)
+    print(f"{text}\n", end="", file=sys.stderr, flush=True)  # at once, where several threads tell something
 
 
 def shown(text: str) -> str:
