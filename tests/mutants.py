@@ -5522,7 +5522,7 @@ IN_COMPANY = (
         "generation/party.py",
         "front.ended.masked_fill(worse, -math.inf)",
         "front.ended",
-        (f"{RUNNING}::test_the_best_so_far_becomes_the_answer",),
+        (f"{RUNNING}::test_what_ended_early_and_is_worse_hides_nothing",),
     ),
     Mutant(
         "running: a step is kept at another place",
@@ -5583,8 +5583,8 @@ IN_COMPANY = (
     Mutant(
         "gathering: a term that ends stops nothing",
         "serving/gathering.py",
-        "            if waiting.term.over:\n                waiting.end()",
-        "            if waiting.term.over and waiting.questions is None:\n                waiting.end()",
+        "if place.waiting.over]",
+        "if place.waiting.over and not place.waiting.questions]",
         (f"{GATHERING}::test_a_term_that_ends_stops_the_work_and_frees_the_place",),
     ),
     Mutant(

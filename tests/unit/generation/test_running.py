@@ -209,6 +209,24 @@ def test_the_best_so_far_becomes_the_answer(search: Growable, history_model: Cal
         assert [len(text) for text in texts] == list(range(2, len(texts) + 2))
 
 
+def test_what_ended_early_and_is_worse_hides_nothing() -> None:
+    """A beam keeps what has ended, however bad it is, until something better has."""
+    chances = torch.tensor([0.01, 0.15, 0.5, 0.34]).log().double()
+
+    def step(tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
+        return chances.expand(*tokens.ids.shape, -1).clone(), state
+
+    search = Beam(EOS, 3, Wu(1.0), 1)
+    running = Running(step, width=3)
+    asked = request([Sentence(0, 0, search, 5, 1, ())])
+    (ticket,), _ = running.admit(torch.zeros(1), asked, search)
+    seen = [running.newest([ticket])[ticket]]
+    for _ in range(3):
+        running.advance()
+        seen.append(running.newest([ticket])[ticket])
+    assert seen == [[2], [2, 2], [2, 2, 2], [2, 2, 2, 2]]
+
+
 def test_where_nothing_may_follow_only_that_party_fails(history_model: Callable[..., Any]) -> None:
     model = history_model(VOCABULARY, seed=4, eos=EOS, bias=-50.0)
     stuck = Greedy(EOS, (Forbid(tuple(range(VOCABULARY))),))
