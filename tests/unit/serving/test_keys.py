@@ -235,6 +235,12 @@ def test_keys_in_what_librettranslates_clients_send(locked: Live) -> None:
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
     assert locked.ask("/translate", form, headers=kind).status == 200
     assert locked.ask("/translate?" + form.decode(), b"", headers=kind).status == 200
+    parts = "".join(
+        f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in {**table, "api_key": KEY}.items()
+    )
+    multipart = {"Content-Type": "multipart/form-data; boundary=b"}
+    assert locked.ask("/translate", f"{parts}--b--\r\n".encode(), headers=multipart).status == 200
     refused = locked.ask("/translate", {**table, "api_key": "another"})
     assert (refused.status, list(refused.json)) == (403, ["error"])
     answer = locked.ask("/v1/heedful/translate", {"texts": "1", "api_key": KEY})
