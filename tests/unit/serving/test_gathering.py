@@ -128,22 +128,11 @@ def test_who_comes_later_joins_what_runs(gathering: Gathering) -> None:
         with in_company(gathering.company(Term.of(60))):
             return texts(finder, [number])
 
-    steps = 0
-
-    def slowly() -> None:
-        nonlocal steps
-        while len(engine.rows) <= steps:
-            engine.gate.set()
-            time.sleep(0.0005)
-        engine.gate.clear()
-        steps = len(engine.rows)
-
     with ThreadPoolExecutor(4) as threads:
         first = threads.submit(ask, 5)
-        until(lambda: len(gathering._callers) > 0 or len(gathering._lanes) > 0)
-        slowly()
+        until(lambda: len(gathering._callers) == 1)  # and it waits at the gate, in its first step
         later = [threads.submit(ask, number) for number in (6, 7, 8)]
-        until(lambda: gathering._coming.qsize() == 3 or len(gathering._callers) > 0)
+        until(lambda: gathering._coming.qsize() == 3)
         engine.gate.set()
         found = [first.result(20), *(each.result(20) for each in later)]
     assert max(engine.rows) == 4, engine.rows
