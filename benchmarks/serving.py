@@ -216,7 +216,7 @@ def main() -> None:
     import heedful
 
     torch.set_num_threads(options.threads)
-    translator = heedful.load(options.run, kind=heedful.Translator, device="cpu", engine=options.engine)  # type: ignore[arg-type]
+    translator = heedful.load(options.run, kind=heedful.Translator, device="cpu", engine=options.engine)  # type: ignore[arg-type]  # `load` says which there are
     translator.translate(texts[:64])
     begun, computed = time.perf_counter(), time.process_time()
     expected = [each.text for each in translator.translate(texts)]
