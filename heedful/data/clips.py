@@ -8,6 +8,7 @@ equal parts of its time, whatever the rate of its frames is; shorter clips are t
 from __future__ import annotations
 
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,8 @@ _ROUNDING: Final = 1e-6
 """Of a part of a clip: a frame that begins in its middle is taken, whichever way times are rounded."""
 _BYTES: Final = 2**31
 """Of the frames in one array."""
-_DAMAGED: Final = (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error, MemoryError)
+_DAMAGED: Final = (OSError, ValueError, EOFError, KeyError, TypeError, OverflowError, RuntimeError, struct.error,
+                   zipfile.BadZipFile, zlib.error, MemoryError)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ def read_features(path: Path, *, width: int, most: int) -> Clip:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
+    if path.is_dir():
+        raise DataError(f"{path}: a folder of pictures, where features are read; name a safetensors file")
     _require_clip(path)
     try:
         features = load_file(path)[FEATURES]
@@ -115,6 +119,26 @@ def evenly(times: Sequence[float], most: int) -> Int[np.ndarray, " T"]:
     return taken
 
 
+def unpacked_size(path: Path) -> int:
+    """Bytes that the frames in a file would have as pixels, all of them; they are counted, and not decoded.
+
+    Raises:
+        DataError: the file is damaged.
+        MissingExtraError: it is a video, and PyAV is not installed.
+    """
+    _require_clip(path)
+    if path.suffix.lower() == ".npz":
+        return _array_size(path)
+    opening = _pyav()
+    try:
+        with _opened(opening, path) as container:
+            stream = _pictures(container, path)
+            size: int = 3 * stream.width * stream.height
+            return size * sum(1 for packet in container.demux(stream) if packet.size)
+    except (opening.FFmpegError, *_DAMAGED) as error:
+        raise _unknown(path, error) from None
+
+
 def _require_clip(path: Path) -> None:
     if not path.is_file():
         raise DataError(f"{path}: there is no such clip; check the path")
@@ -129,15 +153,26 @@ def _number(file: Path) -> int:
     return int(numbers[-1])
 
 
-def _array(path: Path) -> UInt8[np.ndarray, "T H W 3"]:
+def _array_size(path: Path) -> int:
     try:
         with zipfile.ZipFile(path) as archive:
-            if archive.getinfo(f"{_FRAMES}.npy").file_size > _BYTES:
-                raise DataError(f"{path}: more than {_BYTES:,} bytes of frames; cut the clip")
+            return archive.getinfo(f"{_FRAMES}.npy").file_size
+    except _DAMAGED as error:
+        raise _no_array(path, error) from None
+
+
+def _no_array(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path}: no array {_FRAMES!r} that can be read ({error}); write the clip anew")
+
+
+def _array(path: Path) -> UInt8[np.ndarray, "T H W 3"]:
+    if _array_size(path) > _BYTES:
+        raise DataError(f"{path}: more than {_BYTES:,} bytes of frames; cut the clip")
+    try:
         with np.load(path, allow_pickle=False) as file:
             frames: np.ndarray = file[_FRAMES]
     except _DAMAGED as error:
-        raise DataError(f"{path}: no array {_FRAMES!r} that can be read ({error}); write the clip anew") from None
+        raise _no_array(path, error) from None
     if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[3] != 3 or 0 in frames.shape:
         raise DataError(f"{path}: frames of {frames.dtype} and shape {frames.shape}; write uint8 [T, H, W, 3]")
     return frames
@@ -156,20 +191,34 @@ def _video(path: Path, framing: Framing, most: int) -> Clip:
             number: framing(_upright(frame)) for number, frame in enumerate(_decoded(opening, path)) if number in wanted
         }
     except (opening.FFmpegError, *_DAMAGED) as error:
-        raise DataError(f"{path}: damaged, or no video that is known ({error}); fetch it again or remove it") from None
+        raise _unknown(path, error) from None
     return Clip(np.stack([taken[number] for number in numbers.tolist()]), numbers)
 
 
 def _decoded(opening: ModuleType, path: Path) -> Iterator[Any]:
     """The frames of a video, in the order in which they are shown."""
-    only = {"protocol_whitelist": "file", "format_whitelist": _FORMATS}
-    with opening.open(str(path), options=only) as container:
-        if not container.streams.video:
-            raise DataError(f"{path}: no pictures in it; give a video")
-        stream = container.streams.video[0]
-        if stream.width * stream.height > LARGEST:
-            raise DataError(f"{path}: frames of more than {LARGEST:,} pixels; make it smaller")
-        yield from container.decode(stream)
+    with _opened(opening, path) as container:
+        yield from container.decode(_pictures(container, path))
+
+
+def _opened(opening: ModuleType, path: Path) -> Any:
+    return opening.open(str(path), options={"protocol_whitelist": "file", "format_whitelist": _FORMATS})
+
+
+def _pictures(container: Any, path: Path) -> Any:
+    """The stream of them."""
+    if not container.streams.video:
+        raise DataError(f"{path}: no pictures in it; give a video")
+    stream = container.streams.video[0]
+    if stream.codec_context is None:
+        raise DataError(f"{path}: a video that nothing here decodes; convert it")
+    if stream.width * stream.height > LARGEST:
+        raise DataError(f"{path}: frames of more than {LARGEST:,} pixels; make it smaller")
+    return stream
+
+
+def _unknown(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path}: damaged, or no video that is known ({error}); fetch it again or remove it")
 
 
 def _upright(frame: Any) -> Picture:

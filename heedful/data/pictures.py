@@ -10,6 +10,8 @@ from __future__ import annotations
 import struct
 import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -56,6 +58,19 @@ def decoded_picture(content: Path | BinaryIO, *, name: str, largest: int = LARGE
         DataError: it is damaged or no picture, or has more than `largest` pixels.
         MissingExtraError: Pillow is not installed.
     """
+    with _opened(content, name=name, largest=largest) as image:
+        return _colours(image)
+
+
+def claimed_pixels(content: Path | BinaryIO, *, name: str, largest: int = LARGEST) -> int:
+    """How many the picture says that it has, which is not decoded; raises as `decoded_picture` does."""
+    with _opened(content, name=name, largest=largest) as image:
+        return image.width * image.height
+
+
+@contextmanager
+def _opened(content: Path | BinaryIO, *, name: str, largest: int) -> Iterator[Image.Image]:
+    """A picture whose size is known, and which is decoded while the block runs."""
     opening = require_pillow()
     try:
         with warnings.catch_warnings():
@@ -63,7 +78,7 @@ def decoded_picture(content: Path | BinaryIO, *, name: str, largest: int = LARGE
             with opening.open(content, formats=_FORMATS) as image:
                 if image.width * image.height > largest:
                     raise opening.DecompressionBombError
-                return _colours(image)
+                yield image
     except opening.DecompressionBombError:
         raise DataError(f"{name}: has more than {largest:,} pixels; make it smaller") from None
     except opening.UnidentifiedImageError:

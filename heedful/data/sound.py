@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import math
 import wave
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,7 +27,12 @@ _ZEROS: Final = 16
 """Zero crossings of the sinc on each side of a resampled point."""
 _ROLLOFF: Final = 0.95
 """Where resampling begins to cut, as a share of the lower Nyquist frequency."""
-_AT_A_TIME: Final = 2**16
+_AT_A_TIME: Final = 2**22
+"""Products that are added up together."""
+_READ: Final = 2**20
+"""Numbers of all channels that are decoded together."""
+_FASTEST: Final = 768_000
+"""Samples a second; of a rate that nobody records at, the sinc would become as long as the memory."""
 _SILENCE: Final = 1e-10
 _QUIET: Final = 1e-8
 """Power below which nothing is told apart, as a share of the loudest of a sound: 80 dB."""
@@ -45,27 +54,44 @@ def read_sound(path: Path) -> Sound:
     """
     if not path.is_file():
         raise DataError(f"{path}: there is no such file; check the path")
+    return decoded_sound(path, name=str(path))
+
+
+def decoded_sound(content: Path | BytesIO, *, name: str, longest: float = math.inf) -> Sound:
+    """The sound in a file, or in what a file holds; `name` tells in messages which one.
+
+    Args:
+        content: whatever it claims, no more of it is decoded than is wanted.
+        name: of the sound.
+        longest: seconds.
+
+    Raises:
+        DataError: it is no sound, empty, longer than that, or holds what is no number.
+        MissingExtraError: it is no WAV of whole numbers, and soundfile is not installed.
+    """
     try:
-        channels, rate = _plain(path)
-    except (wave.Error, EOFError):
-        channels, rate = _other(path)
+        found, rate = _plain(content, name, longest)
+    except (wave.Error, EOFError, RuntimeError):  # the last of a part that is longer than the file
+        found, rate = _other(content, name, longest)
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); check its rights") from None
-    samples = torch.from_numpy(channels.mean(1, dtype=np.float32))
+        raise DataError(f"{name}: cannot be read ({error.strerror}); check its rights") from None
+    samples = torch.from_numpy(found)
     if not len(samples):
-        raise DataError(f"{path}: holds no sound; record it again")
+        raise DataError(f"{name}: holds no sound; record it again")
+    if len(samples) > longest * rate:
+        raise DataError(f"{name}: has more than {longest:g} s; split it")
     if not bool(samples.isfinite().all()):
-        raise DataError(f"{path}: holds samples that are no numbers; convert it again")
+        raise DataError(f"{name}: holds samples that are no numbers; convert it again")
     return Sound(samples, rate)
 
 
-def _plain(path: Path) -> tuple[Float[np.ndarray, "N channels"], int]:
-    with wave.open(str(path), "rb") as file:
-        width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
-        content = file.readframes(file.getnframes())
-    if rate < 1:
-        raise DataError(f"{path}: says that it has {rate} samples a second; convert it again")
-    whole = content[: len(content) // (width * channels) * width * channels]  # a cut file ends somewhere
+def _plain(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np.ndarray, " N"], int]:
+    with wave.open(str(content) if isinstance(content, Path) else content, "rb") as file:
+        width, channels, rate = file.getsampwidth(), file.getnchannels(), _rate(file.getframerate(), name)
+        if width > 4:
+            raise wave.Error("wider than samples are")
+        whole = file.readframes(int(min(file.getnframes(), longest * rate + 1)))
+    whole = whole[: len(whole) // (width * channels) * width * channels]  # a cut file ends somewhere
     if width == 1:  # the only width without a sign
         numbers = np.frombuffer(whole, np.uint8).astype(np.float32) - 128.0
     elif width == 3:
@@ -74,22 +100,51 @@ def _plain(path: Path) -> tuple[Float[np.ndarray, "N channels"], int]:
         numbers = padded.view("<i4")[:, 0].astype(np.float32) / 256.0
     else:
         numbers = np.frombuffer(whole, f"<i{width}").astype(np.float32)
-    return numbers.reshape(-1, channels) / 2.0 ** (8 * width - 1), rate
+    return (numbers.reshape(-1, channels) / 2.0 ** (8 * width - 1)).mean(1, dtype=np.float32), rate
 
 
-def _other(path: Path) -> tuple[Float[np.ndarray, "N channels"], int]:
+def _other(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np.ndarray, " N"], int]:
     try:
         import soundfile
     except ImportError:
         raise MissingExtraError(
-            f"{path}: is no WAV of whole numbers, and soundfile, which may know it, is not installed: "
+            f"{name}: is no WAV of whole numbers, and soundfile, which may know it, is not installed: "
             "pip install heedful[audio]"
         ) from None
+    parts = [np.zeros(0, np.float32)]
     try:
-        channels, rate = soundfile.read(path, dtype="float32", always_2d=True)
+        with _held(content) as held, soundfile.SoundFile(held, closefd=False) as file:
+            rate = _rate(int(file.samplerate), name)
+            most = longest * rate + 1
+            while most > 0:
+                # what a file says of its length may be anything
+                part = file.read(int(min(most, _READ // file.channels + 1)), dtype="float32", always_2d=True)
+                if not len(part):
+                    break
+                parts.append(part.mean(1, dtype=np.float32))
+                most -= len(part)
     except (soundfile.SoundFileError, TypeError) as error:  # the second for headerless files
-        raise DataError(f"{path}: is no sound that can be read ({error}); convert it to WAV or FLAC") from None
-    return channels, int(rate)
+        why = getattr(error, "error_string", error)
+        raise DataError(f"{name}: is no sound that can be read ({why}); convert it to WAV or FLAC") from None
+    return np.concatenate(parts), rate
+
+
+@contextmanager
+def _held(content: Path | BytesIO) -> Iterator[Path | int]:
+    """A file, or one without a name: what reads from memory prints what is wrong with it."""
+    if isinstance(content, Path):
+        yield content
+        return
+    with TemporaryFile() as file:
+        file.write(content.getbuffer())
+        file.seek(0)
+        yield file.fileno()
+
+
+def _rate(rate: int, name: str) -> int:
+    if not 1 <= rate <= _FASTEST:
+        raise DataError(f"{name}: says that it has {rate} samples a second; convert it again")
+    return rate
 
 
 def resampled(samples: Float[Tensor, " N"], before: int, after: int) -> Float[Tensor, " M"]:
@@ -105,7 +160,7 @@ def resampled(samples: Float[Tensor, " N"], before: int, after: int) -> Float[Te
     padded = torch.nn.functional.pad(samples, (reach, reach + 1))
     taps = torch.arange(-reach, reach + 2, device=samples.device)
     found = []
-    for part in torch.split(torch.arange(-(-len(samples) * after // before)), _AT_A_TIME):
+    for part in torch.split(torch.arange(-(-len(samples) * after // before)), max(1, _AT_A_TIME // len(taps))):
         # whole numbers, so that an hour of sound is as exact as its first second
         base, rest = part * before // after, (part * before % after).to(torch.float64) / after
         distance = cut * (taps - rest.unsqueeze(1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.attention.probe import SOURCE
-from heedful.data.sound import LogMel, read_sound
+from heedful.data.sound import LogMel, Sound, read_sound
 from heedful.errors import DataError, RecipeError
 from heedful.generation.hypotheses import Hypotheses
 from heedful.inspection.record import Axis, Record
@@ -26,13 +26,16 @@ from heedful.tasks.speech.ways import Way
 from heedful.tasks.target import Candidate, Target
 from heedful.values import Vectors, move
 
+Said: TypeAlias = Path | str | Sound
+"""A file of sound, or what it holds."""
+
 
 @dataclass(frozen=True)
 class Transcription:
     """What is said in a sound.
 
     Attributes:
-        sound: the file.
+        sound: the file, or a number where there is none.
         seconds: how long it is.
         candidates: best first.
     """
@@ -79,7 +82,7 @@ class Recogniser(Face):
 
     def transcribe(
         self,
-        sounds: Sequence[Path | str],
+        sounds: Sequence[Said],
         *,
         generation: GenerationConfig | None = None,
         n_best: int = 1,
@@ -87,10 +90,10 @@ class Recogniser(Face):
         batch_frames: int = 32_000,
         first: int = 1,
     ) -> list[Transcription]:
-        """What is said in files of sound, in their order; inside, long ones first and many at a time.
+        """What is said in sounds, in their order; inside, long ones first and many at a time.
 
         Args:
-            sounds: the files.
+            sounds: files, or what they hold.
             generation: instead of the recogniser's own.
             n_best: texts for each, at most.
             seed: of sampling.
@@ -102,7 +105,7 @@ class Recogniser(Face):
             RecipeError: the generation does not fit the model.
         """
         way = self.way(generation or self.generation, n_best=n_best, seed=seed)
-        heard = [self._heard(Path(sound), number) for number, sound in enumerate(sounds, first)]
+        heard = [self._heard(sound, number) for number, sound in enumerate(sounds, first)]
 
         def say(batch: list[_Heard]) -> Hypotheses:
             source = move(stacked([each.frames for each in batch]), self.target.device)
@@ -110,17 +113,17 @@ class Recogniser(Face):
 
         found = in_batches(heard, say, size=lambda each: len(each.frames), tokens=batch_frames, rows=64)
         return [
-            Transcription(str(sound), each.seconds, tuple(map(self.target.candidate, texts)))
+            Transcription(_named(sound, each.number), each.seconds, tuple(map(self.target.candidate, texts)))
             for sound, each, texts in zip(sounds, heard, found, strict=True)
         ]
 
-    def inspect(self, sound: Path | str, text: str | None = None, *, scope: Scope | None = None) -> Record:
+    def inspect(self, sound: Said, text: str | None = None, *, scope: Scope | None = None) -> Record:
         """Everything the model attends to while it reads a sound and writes what is said, or reads a given text.
 
         A model without a decoder writes nothing: what each slot says are its answers.
 
         Args:
-            sound: the file.
+            sound: a file, or what it holds.
             text: what is said; unless given, the best that is found.
             scope: layers, heads and details that are kept; all unless given.
 
@@ -128,12 +131,12 @@ class Recogniser(Face):
             DataError: the file cannot be read.
             RecipeError: no such layer or head, or a text for a model that reads none.
         """
-        scope, frames = scope or Scope(), self._heard(Path(sound), 1).frames
+        scope, frames = scope or Scope(), self._heard(sound, 1).frames
         source = _padded(stacked([frames]), to=SHORTENED * (slots_of(len(frames)) + scope.padding))
         names = scope.named([str(slot) for slot in range(slots_of(len(frames)))])
         axis = Axis(SOURCE, names, "frames", pictures=_spectrogram(source))
-        way = self.way(self.generation)
-        return way.look(self.model, move(source, self.target.device), text, scope=scope, axis=axis, title=str(sound))
+        way, source = self.way(self.generation), move(source, self.target.device)
+        return way.look(self.model, source, text, scope=scope, axis=axis, title=_named(sound, 1))
 
     def lines(self) -> SpeechLines:
         """A file of sound a line."""
@@ -148,17 +151,21 @@ class Recogniser(Face):
             return wider.inspect(asked.source, asked.target, scope=asked.scope)
         return self.inspect(asked.source, asked.target, scope=asked.scope)
 
-    def _heard(self, path: Path, number: int) -> _Heard:
-        sound = read_sound(path)
+    def _heard(self, given: Said, number: int) -> _Heard:
+        sound, place = (given, f"sound {number}") if isinstance(given, Sound) else (read_sound(Path(given)), given)
         seconds = len(sound.samples) / sound.rate
         if seconds > self.seconds:
-            raise DataError(f"{path}: has {seconds:.1f} s, this model reads at most {self.seconds:g}; split it")
+            raise DataError(f"{place}: has {seconds:.1f} s, this model reads at most {self.seconds:g}; split it")
         frames = self.front.frames(sound)
         if not len(frames):
             raise DataError(
-                f"{path}: has {1000 * seconds:.0f} ms, and a frame needs {self.front.window:g}; give a longer sound"
+                f"{place}: has {1000 * seconds:.0f} ms, and a frame needs {self.front.window:g}; give a longer sound"
             )
         return _Heard(frames, number, round(seconds, 3))
+
+
+def _named(sound: Said, number: int) -> str:
+    return str(number) if isinstance(sound, Sound) else str(sound)
 
 
 def _padded(source: Vectors, *, to: int) -> Vectors:

@@ -25,16 +25,25 @@ class VideoCaptioner(CaptionWriter[Clip]):
         given: see `CaptionWriter`.
         read: what is kept of the clip at a path; raises `DataError` where it cannot be read.
         show: how one sees it.
+        size: bytes of all that is decoded to read it.
         named: see `CaptionWriter`.
     """
 
     seen: ClassVar = "clip"
     view: ClassVar = "frames"
 
-    def __init__(self, *given: Any, read: Callable[[Path], Clip], show: Callable[[Path], Clip], **named: Any) -> None:
+    def __init__(
+        self,
+        *given: Any,
+        read: Callable[[Path], Clip],
+        show: Callable[[Path], Clip],
+        size: Callable[[Path], int],
+        **named: Any,
+    ) -> None:
         super().__init__(*given, **named)
         self.read = read
         self.show = show
+        self.size = size
 
     def see(self, shown: Shown) -> Clip:
         """Its frames, or what others made of them."""

@@ -94,6 +94,12 @@ class VideoDataConfig(DataConfig):
             return read_features(clip, width=self.features, most=self.frames)
         return read_clip(clip, framing=Framing(self.frame_size, self.fit), most=self.frames)
 
+    def size(self, clip: Path) -> int:
+        """Bytes of all that is decoded to see the clip in a file; `DataError` where it cannot be read."""
+        from heedful.data.clips import unpacked_size
+
+        return unpacked_size(clip) if self.features is None else clip.stat().st_size
+
 
 class VideoCaptionerConfig(LookingArchitecture):
     """A network that looks at frames, one that looks at their neighbours too, and a decoder that writes of them.

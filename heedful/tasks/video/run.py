@@ -158,6 +158,7 @@ class VideoKind(Kind[VideoRecipe, Model]):
             model,
             read=_read(run, next(model.parameters()).device),
             show=recipe.data.see,
+            size=recipe.data.size,
             tokenizer=run.tokenizer,
             search=build_search(recipe.generation, run.tokenizer),
             length=build_length(recipe.generation),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from heedful.data.clips import evenly, read_clip, read_features
+from heedful.data.clips import evenly, read_clip, read_features, unpacked_size
 from heedful.data.pictures import Framing, png
 from heedful.errors import DataError, MissingExtraError
 
@@ -241,3 +241,39 @@ def test_without_pyav_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "c.mp4").write_bytes(b"anything")
     with pytest.raises(MissingExtraError, match=r"heedful\[video\]"):
         read_clip(tmp_path / "c.mp4", framing=FRAMING, most=4)
+
+
+def test_it_is_known_before_how_much_would_be_decoded(tmp_path: Path) -> None:
+    frames = shades(6, height=SIZE, width=2 * SIZE)
+    np.savez(tmp_path / "a.npz", frames=frames)
+    assert frames.nbytes <= unpacked_size(tmp_path / "a.npz") < frames.nbytes + 1000
+    for codec, name in (("mpeg4", "a.mp4"), ("gif", "a.gif")):
+        assert unpacked_size(encoded(tmp_path / name, frames, codec=codec)) == frames.nbytes, name
+    (tmp_path / "none.mp4").write_bytes(b"no clip at all")
+    for name in ("none.mp4", "gone.npz"):
+        with pytest.raises(DataError, match=name):
+            unpacked_size(tmp_path / name)
+
+
+def test_archives_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, frames=shades(2))
+    locked = bytearray(path.read_bytes())
+    for head, flags in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
+        locked[locked.index(head) + flags] |= 1  # which says that a password is needed
+    path.write_bytes(bytes(locked))
+    with pytest.raises(DataError, match=r"a\.npz: no array 'frames' that can be read"):
+        read_clip(path, framing=FRAMING, most=2)
+
+
+def test_features_are_no_pictures(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="a folder of pictures, where features are read"):
+        read_features(tmp_path, width=3, most=2)
+
+
+def test_pictures_that_nothing_decodes_are_named(tmp_path: Path) -> None:
+    path = encoded(tmp_path / "a.avi", shades(3))
+    path.write_bytes(path.read_bytes().replace(b"FMP4", b"Q?Q?"))
+    for read in (unpacked_size, lambda path: read_clip(path, framing=FRAMING, most=2)):
+        with pytest.raises(DataError, match=r"a\.avi: a video that nothing here decodes; convert it"):
+            read(path)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import struct
 import sys
 import wave
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import soundfile
 import torch
 from scipy.signal import resample_poly
 
-from heedful.data.sound import LogMel, Sound, read_sound, resampled
+from heedful.data.sound import LogMel, Sound, decoded_sound, read_sound, resampled
 from heedful.errors import DataError, MissingExtraError
 
 RATE = 8000
@@ -74,6 +76,59 @@ def test_of_a_file_that_was_cut_the_rest_is_read(tmp_path: Path) -> None:
     found = read_sound(path).samples
     assert 70 <= len(found) < 100
     torch.testing.assert_close(found, torch.full_like(found, 1000 / 2**15))
+
+
+@pytest.mark.parametrize("kind", ["wav", "flac", "ogg"])
+def test_what_a_file_holds_is_what_the_file_says(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"a.{kind}"
+    soundfile.write(path, np.stack([sine(300, RATE).numpy(), sine(500, RATE).numpy()], 1), RATE)
+    held = decoded_sound(BytesIO(path.read_bytes()), name="sound", longest=1.0)
+    found = read_sound(path)
+    assert held.rate == found.rate
+    torch.testing.assert_close(held.samples, found.samples, atol=0, rtol=0)
+    with pytest.raises(DataError, match=r"sound: has more than 0\.4 s; split it"):
+        decoded_sound(BytesIO(path.read_bytes()), name="sound", longest=0.4)
+
+
+def test_a_long_silence_in_few_bytes_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.flac"
+    soundfile.write(path, np.zeros(2**20, np.float32), RATE)
+    asked: list[int] = []
+    read = soundfile.SoundFile.read
+
+    def counted(self: soundfile.SoundFile, frames: int, **given: str | bool) -> np.ndarray:
+        asked.append(frames)
+        found: np.ndarray = read(self, frames, **given)
+        return found
+
+    monkeypatch.setattr(soundfile.SoundFile, "read", counted)
+    with pytest.raises(DataError, match="has more than 2 s"):
+        decoded_sound(BytesIO(path.read_bytes()), name="sound", longest=2.0)
+    assert sum(asked) == 2 * RATE + 1
+
+
+def headed(*, rate: int = RATE, bits: int = 16, claimed: int = 400, channels: int = 1) -> bytes:
+    """A WAV of 400 bytes of sound, whatever its head says of them."""
+    width = bits // 8 * channels
+    form = struct.pack("<HHIIHH", 1, channels, rate, rate * width % 2**32, width % 2**16, bits)
+    return b"RIFF" + struct.pack("<I", 36 + 400) + b"WAVEfmt " + struct.pack("<I", 16) + form + b"data" + struct.pack(
+        "<I", claimed
+    ) + bytes(400)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "head",
+    [{"rate": 0}, {"rate": 768_001}, {"rate": 2**32 - 1}, {"bits": 40}, {"bits": 48}, {"channels": 0}],
+)
+def test_heads_that_say_what_no_sound_has(head: dict[str, int]) -> None:
+    with pytest.raises(DataError, match=r"sound: .*convert it"):
+        decoded_sound(BytesIO(headed(**head)), name="sound")
+
+
+@pytest.mark.parametrize("claimed", [0xFFFFFFFF, 0x7FFFFFFE, 402])
+def test_more_is_claimed_than_there_is(claimed: int) -> None:
+    found = decoded_sound(BytesIO(headed(claimed=claimed)), name="sound", longest=20.0)
+    assert len(found.samples) <= 200
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import heedful
 from heedful.data.corpus import Corpus
-from heedful.data.sound import LogMel
+from heedful.data.sound import LogMel, Sound, read_sound
 from heedful.errors import DataError, RecipeError
 from heedful.generation.ctc import ctc_loss
 from heedful.recipes.generation import BeamConfig, GreedyConfig, SamplingConfig
@@ -290,6 +290,18 @@ def test_sounds_that_cannot_be_heard_are_named(run: Any, tmp_path: Path) -> None
     with pytest.raises(DataError, match=r"long\.wav: has 4\.0 s, this model reads at most 3; split it"):
         face.transcribe([silence(tmp_path / "long.wav", 32_000)])
     assert face.transcribe([silence(tmp_path / "quiet.wav", 8000)])[0].seconds == 1.0
+
+
+def test_what_a_file_holds_is_heard_as_the_file_is(run: Any, sounds: Any) -> None:
+    face, paths = load(run, "joint"), [path for path, _ in sounds[:3]]
+    files, held = face.transcribe(paths, n_best=2), face.transcribe([read_sound(path) for path in paths], n_best=2)
+    assert [each.candidates for each in held] == [each.candidates for each in files]
+    assert [each.sound for each in held] == ["1", "2", "3"]
+    record, same = face.inspect(paths[0]), face.inspect(read_sound(paths[0]))
+    assert (same.title, same.said) == ("1", record.said)
+    np.testing.assert_array_equal(same.axes[0].pictures, record.axes[0].pictures)
+    with pytest.raises(DataError, match=r"sound 2: has 4\.0 s, this model reads at most 3; split it"):
+        face.transcribe([read_sound(paths[0]), Sound(torch.zeros(32_000), 8000)])
 
 
 # --- what is looked at ------------------------------------------------------------------------------------
