@@ -11,15 +11,19 @@ from typing import Any
 
 import pytest
 from serving import Live, serving
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from heedful.serving import about, app
 from heedful.serving.house import House, Model
 from heedful.serving.routes import Asked, Message, Route
 from heedful.serving.settings import Settings
+from heedful.serving.streams import Wording, streamed
 
 WAIT = 20.0
 """Seconds after which a test gives up."""
+WORDING = Wording[str](
+    event=lambda said: f"data: {said}\n\n", refusal=lambda refusal: f"error: {refusal.code}\n\n", end="end\n\n"
+)
 
 
 class Text(Message):
@@ -89,7 +93,7 @@ def house_of(face: Face, **settings: Any) -> House:
 
 def routes(house: House) -> Iterator[Route]:
     """`/held` and `/waiting` answer when they may, `/stream` does so in two parts, `/endless` in
-    many, after which the face has begun, and `/file` takes files."""
+    many, after which the face has begun, `/watched` tells events, and `/file` takes files."""
 
     async def held(asked: Asked, message: Text) -> Mapping[str, Any]:
         model = house.model(Face, None, use="waits")
@@ -124,7 +128,17 @@ def routes(house: House) -> Iterator[Route]:
 
         return StreamingResponse(parts(), media_type="text/plain")
 
+    async def watched(asked: Asked) -> Response:
+        model = house.model(Face, None, use="waits")
+
+        def work(say: Callable[[str], None]) -> None:
+            say("begun")
+            say(model.face.answer("a"))
+
+        return await streamed(asked, model, work, wording=WORDING)
+
     yield Route(path="/held", answer=held, about="", takes=Text)
+    yield Route(path="/watched", method="GET", answer=watched, about="")
     yield Route(path="/endless", method="GET", answer=endless, about="")
     yield Route(path="/waiting", method="GET", answer=waiting, about="")
     yield Route(path="/stream", answer=stream, about="", takes=Text)

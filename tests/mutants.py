@@ -5495,8 +5495,8 @@ ASKED_AS_OPENAI = (
     Mutant(
         "OpenAI: a stream has no end",
         "serving/openai/events.py",
-        'yield "data: [DONE]\\n\\n"',
-        "pass",
+        'end="data: [DONE]\\n\\n"',
+        'end=""',
         ("tests/unit/serving/test_openai.py::test_events_are_lines_of_json_and_an_end",),
     ),
     Mutant(
@@ -5664,9 +5664,9 @@ ASKED_IN_OUR_WORDS = (
     ),
     Mutant(
         "own: a stream begins before there is something to tell",
-        "serving/own/events.py",
+        "serving/streams.py",
         "first = await anext(events)\n    return",
-        'first: Event = ("growing", {})\n    return',
+        'first: Any = ("growing", {})\n    return',
         (f"{OWN}::test_what_is_wrong_with_a_stream_has_a_status",),
     ),
     Mutant(
@@ -5685,6 +5685,23 @@ DRAINING = "tests/unit/serving/test_draining.py"
 SLOW_CLIENTS = "tests/unit/serving/test_slow_clients.py"
 RATES = "tests/unit/serving/test_rates.py"
 LOGS = "tests/unit/serving/test_logs.py"
+STREAMS = "tests/unit/serving/test_streams.py"
+MENDED = (
+    Mutant(
+        "streams: those that the end of a server cuts do not say so",
+        "serving/streams.py",
+        'await end(closed("ending"))',
+        "pass",
+        (f"{STREAMS}::test_the_end_of_the_server_is_told",),
+    ),
+    Mutant(
+        "streams: what is wrong with the rest of a request is not told",
+        "serving/streams.py",
+        "if not goes_on:",
+        "if True:",
+        (f"{STREAMS}::test_what_is_wrong_with_the_rest_of_a_request_is_told",),
+    ),
+)
 GUARDED = (
     Mutant(
         "guard: any host is ours",
@@ -5855,6 +5872,7 @@ MUTANTS = (
     *ASKED_IN_OUR_WORDS,
     *IN_COMPANY,
     *GUARDED,
+    *MENDED,
     *IDENTIFIED,
     *HELD_WHOLE,
     *PROTECTED_TERMS,

@@ -105,6 +105,8 @@ class Guard:
             app = self._entered(scope, headers, route)
             await app(scope, _counted(receive, most), send)
         except Refusal as refusal:
+            if visit.status is not None:
+                raise  # which cuts an answer that has begun
             await refuse(refusal)(scope, receive, send)
         except asyncio.CancelledError:
             if visit.status is None:  # no time is left for an answer
@@ -113,7 +115,7 @@ class Guard:
         except Exception:
             tell_failure(visit.id)
             if visit.status is not None:
-                raise  # which cuts an answer that has begun
+                raise
             await refuse(failed(visit.id))(scope, receive, send)
 
     def _entered(self, scope: Any, headers: Headers, route: Route | None) -> Any:

@@ -50,7 +50,7 @@ def events(answer: Answer) -> list[str]:
 def test_events_are_lines_of_json_and_an_end(live: Live) -> None:
     answer = completion(live, stream=True, max_tokens=6, temperature=0, logit_bias=NEVER_ENDS)
     assert answer.status == 200
-    assert answer.headers["cache-control"] == "no-cache"
+    assert answer.headers["cache-control"] == "no-store"
     *told, end = events(answer)
     assert end == "[DONE]"
     parts = [json.loads(each) for each in told]
