@@ -77,7 +77,7 @@ class NativeStack(TransformerStack):
                 values = torch.empty_like(out)
                 plan.project(layer, name, memory.values, values)
                 out[:, :, 1] = values[:, :, 1]
-        return Across(numbers, memory.positions.int().contiguous(), torch.arange(rows, dtype=torch.int32))
+        return Across.whole(numbers, memory.positions.int().contiguous())
 
     def stride(  # type: ignore[override]
         self, output: nn.Linear, tokens: Tokens, state: StackState | NativeState, *, bounds: Bounds
@@ -111,14 +111,14 @@ class _Call:
         rows, length = self._positions.shape
         assert state.table is None or len(state.table) == rows, f"{rows} rows for {len(state.table)} of a state"
         newest = length if steps is None else steps
-        self._pages = _pages(plan, state, rows=rows, newest=newest)
+        self._pages, self._begin = _pages(plan, state, rows=rows, newest=newest)
         self._table = torch.empty(rows * (state.read + newest) * 2, dtype=torch.int32)
         self._given = _given(tokens)
         ids, segments, vectors = map(address, self._given)
         self._chunk = native.Chunk(ids, self._positions.data_ptr(), segments, vectors, rows, length)
         numbers = self._pages.numbers
         self._cache = native.Cache(
-            numbers.data_ptr(),
+            numbers[:, :, self._begin :].data_ptr(),
             *(numbers.size(1), numbers.size(2), 0 if plan.whole else numbers.stride(0)),
             *(address(state.table), state.read, self._table.data_ptr()),
         )
@@ -158,7 +158,7 @@ class _Call:
             return NativeState(before.across, whole=True)
         columns = before.read + (length if steps is None else steps)
         table = self._table[: rows * columns * 2].view(rows, columns, 2)
-        return NativeState(before.across, self._pages, table)
+        return NativeState(before.across, self._pages, table, self._begin)
 
     def _is_done(self, status: int) -> bool:
         if status == self._plan.library.NO_SUCH_ENTRY:
@@ -166,12 +166,14 @@ class _Call:
         return bool(status == self._plan.library.DONE)
 
 
-def _pages(plan: Plan, state: NativeState, *, rows: int, newest: int) -> Pages:
-    """Where keys and values of the newest tokens go; those of a text that is read at once serve their layer alone."""
+def _pages(plan: Plan, state: NativeState, *, rows: int, newest: int) -> tuple[Pages, int]:
+    """Where keys and values of the newest tokens go, and from which column on keys were read; those of a text that is
+    read at once serve their layer alone.
+    """
     pages = state.pages
     if pages is None:
         pages = Pages.nothing(1 if plan.whole else plan.depth, rows, plan.width)
-    return pages.behind(state.read, rows=rows, newest=newest)
+    return pages.behind(state.columns, rows=rows, newest=newest)
 
 
 def _given(tokens: Tokens | Vectors) -> tuple[Tensor | None, Tensor | None, Tensor | None]:

@@ -23,6 +23,10 @@ _GUESTS: Final = 16
 """Rows that new pages have room for at least, besides those that they hold."""
 _SPARSE: Final = 16
 """Columns beyond twice the longest row, from which on pages that are joined are made anew."""
+_LASTING: Final = 4
+"""New pages have room for so many times the columns that are read, where sentences come and go and it never ends."""
+_SLOTS: Final = 16
+"""Memories that are joined have a multiple of so many slots, so that one that is a little longer finds room."""
 
 
 @final
@@ -37,9 +41,9 @@ class Taken:
         self._rows = rows
         self._lock = Lock()
 
-    def until(self, column: int) -> Int[np.ndarray, " k"]:
-        """Of the first columns."""
-        return self._rows[:column].copy()
+    def of(self, columns: slice) -> Int[np.ndarray, " k"]:
+        """Of these columns."""
+        return self._rows[columns].copy()
 
     def take(self, columns: slice, rows: int) -> None:
         """The first rows of columns that nobody else may write into."""
@@ -82,19 +86,22 @@ class Pages:
         taken[:size] = rows
         return cls(whole, Space(size, columns), Taken(taken))
 
-    def behind(self, read: int, *, rows: int, newest: int) -> Pages:
-        """Pages with the same columns up to `read` and room for the newest ones of so many rows: these, or a copy."""
-        end = read + newest
-        if rows <= self.numbers.size(1) and self.space.claim(read, end):
-            self.taken.take(slice(read, end), rows)
-            return self
+    def behind(self, columns: slice, *, rows: int, newest: int) -> tuple[Pages, int]:
+        """Pages with these columns and room behind them for the newest ones of so many rows: these pages, or others
+        that begin with them; and where they begin.
+        """
+        begin, end = columns.stop, columns.stop + newest
+        if rows <= self.numbers.size(1) and self.space.claim(begin, end):
+            self.taken.take(slice(begin, end), rows)
+            return self, columns.start
         depth, before, _, pair, width = self.numbers.shape
-        size = more_than(end, newest)
-        numbers = self.numbers.new_empty(depth, max(rows, before), size, pair, width)
-        numbers[:, :before, :read].copy_(self.numbers[:, :, :read])
+        told, read = self.taken.of(columns), begin - columns.start
+        size = more_than(read + newest, newest) if columns.start == 0 else _LASTING * (read + newest)
+        numbers, used = self.numbers.new_empty(depth, max(rows, before), size, pair, width), told.max(initial=0)
+        numbers[:, :used, :read].copy_(self.numbers[:, :used, columns])
         taken = np.zeros(size, np.int64)
-        taken[:read], taken[read:end] = self.taken.until(read), rows
-        return Pages(numbers, Space(end, size), Taken(taken))
+        taken[:read], taken[read : read + newest] = told, rows
+        return Pages(numbers, Space(read + newest, size), Taken(taken)), 0
 
 
 @dataclass(frozen=True)
@@ -102,14 +109,24 @@ class Across:
     """A memory as all layers project it, once for each sentence.
 
     Attributes:
-        numbers: keys and values.
+        numbers: keys and values; behind those of its sentences there may be room for others.
         positions: -1 where a slot is empty.
         of: which sentence each row of the state looks at.
+        sentences: how many there are room for before others came.
+        space: who has which of them.
     """
 
     numbers: Float[Tensor, "depth S slots 2 width"]
     positions: Int32[Tensor, "S slots"]
     of: Int32[Tensor, " B"]
+    sentences: int
+    space: Space
+
+    @classmethod
+    def whole(cls, numbers: Float[Tensor, "depth B slots 2 width"], positions: Int32[Tensor, "B slots"]) -> Across:
+        """A row for each sentence, and no room for others."""
+        count = len(positions)
+        return cls(numbers, positions, torch.arange(count, dtype=torch.int32), count, Space(count, count))
 
     @cached_property
     def addresses(self) -> tuple[int, ...]:
@@ -120,19 +137,45 @@ class Across:
         """With other rows; sentences stay where they are, and so do rows that change places within one."""
         if rows.groups is None and not rows.free and len(rows.origin) == len(self.of):
             return self
-        return Across(self.numbers, self.positions, self.of.index_select(0, rows.origin))
+        return replace(self, of=self.of.index_select(0, rows.origin))
 
     def joined(self, others: Sequence[Across]) -> Across:
-        """With the rows of others, and those sentences that some row looks at."""
-        numbers, positions, of, count = [], [], [], 0
-        for part in (self, *others):
-            used, own = torch.unique(part.of, return_inverse=True)
-            numbers.append(part.numbers[:, used].transpose(0, 1))
-            positions.append(part.positions[used])
-            of.append(own.int() + count)
-            count += len(used)
-        together = laid_under(numbers, axis=2, fill=0.0).transpose(0, 1).contiguous()
-        return Across(together, laid_under(positions, axis=1, fill=-1), torch.cat(of))
+        """With the rows of others: behind these sentences, where there is room for theirs, or else beside those of
+        them that some row looks at.
+        """
+        slots = max(part.positions.size(1) for part in others)
+        used = [torch.unique(part.of, return_inverse=True) for part in others]
+        begin, count = self.sentences, sum(len(sentences) for sentences, _ in used)
+        own = self
+        if slots > self.positions.size(1) or not self.space.claim(begin, begin + count):
+            own = self._with_room(count, slots=slots)
+            begin = own.sentences - count
+        of = [own.of]
+        for part, (sentences, rows) in zip(others, used, strict=True):
+            end, size = begin + len(sentences), part.positions.size(1)
+            own.numbers[:, begin:end, :size] = part.numbers[:, sentences]
+            own.positions[begin:end, :size] = part.positions[sentences]
+            of.append(rows.int() + begin)
+            begin = end
+        return replace(own, of=torch.cat(of), sentences=begin)
+
+    def _with_room(self, count: int, *, slots: int) -> Across:
+        """The sentences that some row looks at, so many behind them that are taken, and as many as both that are free.
+
+        Args:
+            count: sentences that come.
+            slots: of the longest of them.
+        """
+        used, of = torch.unique(self.of, return_inverse=True)
+        filled = (self.positions[used] >= 0).any(0).nonzero()
+        own = int(filled[-1]) + 1 if len(filled) else 0
+        size, sentences = -(-max(slots, own) // _SLOTS) * _SLOTS, len(used) + count
+        depth, _, _, pair, width = self.numbers.shape
+        numbers = self.numbers.new_empty(depth, 2 * sentences, size, pair, width)
+        numbers[:, : len(used), :own] = self.numbers[:, used, :own]
+        positions = self.positions.new_full((2 * sentences, size), -1)
+        positions[: len(used), :own] = self.positions[used, :own]
+        return Across(numbers, positions, of.int(), sentences, Space(sentences, 2 * sentences))
 
     def explicit(self, heads: int) -> tuple[Slots, list[KeyValues]]:
         """Where its keys are, and the keys and values of each layer, for each row of the state."""
@@ -148,12 +191,14 @@ class NativeState:
         across: each memory by its name.
         pages: keys and values of what was read; None before anything was.
         table: of each row and column the row of the pages, -1 where there is nothing, and the position.
+        begin: the column of the pages that is the table's first.
         whole: a text was read of which all tokens saw all others; nothing may follow it.
     """
 
     across: Mapping[str, Across]
     pages: Pages | None = None
     table: Int32[Tensor, "B K 2"] | None = None
+    begin: int = 0
     whole: bool = False
 
     @property
@@ -161,11 +206,16 @@ class NativeState:
         """Columns of the table."""
         return 0 if self.table is None else self.table.size(1)
 
+    @property
+    def columns(self) -> slice:
+        """Those of the pages that the table is of."""
+        return slice(self.begin, self.begin + self.read)
+
     def rearrange(self, rows: Rows) -> NativeState:
         """With other rows."""
         across = {name: each.rearrange(rows) for name, each in self.across.items()}
         table = None if self.table is None else self.table.index_select(0, rows.origin)
-        return NativeState(across, self.pages, table, self.whole)
+        return replace(self, across=across, table=table)
 
     def joined(self, others: Sequence[NativeState]) -> NativeState:
         """With the rows of others: in the pages of this one, where these have room for them, or in new ones that hold
@@ -174,39 +224,45 @@ class NativeState:
         across = {name: each.joined([part.across[name] for part in others]) for name, each in self.across.items()}
         if all(part.table is None for part in (self, *others)):
             return replace(self, across=across)
-        found = self._beside(others)
-        pages, table = self._together(others) if found is None else found
-        return NativeState(across, pages, table)
+        guests = [part.gathered() for part in others if part.table is not None]
+        found = self._beside(guests) if len(guests) == len(others) else None
+        return replace(self._together(others) if found is None else found, across=across)
 
-    def _beside(self, others: Sequence[NativeState]) -> tuple[Pages, Int32[Tensor, "B K 2"]] | None:
-        """Others as guests in these pages, in the newest columns, where they have left nothing yet."""
-        if self.pages is None or self.table is None or any(part.pages is None for part in others):
+    def _beside(self, guests: Sequence[tuple[Tensor, Tensor]]) -> NativeState | None:
+        """Others as guests in these pages, in the newest columns, where they have left nothing yet.
+
+        Columns are forgotten that come before everybody's first.
+        """
+        if self.pages is None or self.table is None:
             return None
-        pages, read = self.pages, self.read
-        longest = int((self.table[..., 0] >= 0).sum(1).amax())
-        guests = [part.gathered() for part in others]
+        kept = (self.table[..., 0] >= 0).any(0).nonzero()
         columns = max(positions.size(1) for _, positions in guests)
-        if columns > read or read > 2 * longest + _SPARSE:
+        if columns > self.read or not len(kept):
             return None
-        count = sum(len(positions) for _, positions in guests)
-        first = pages.taken.claim(slice(read - columns, read), count, size=pages.numbers.size(1))
+        table = self.table[:, min(int(kept[0]), self.read - columns) :]
+        read, end = table.size(1), self.columns.stop
+        longest = int((table[..., 0] >= 0).sum(1).amax())
+        if read > 2 * longest + _SPARSE:
+            return None
+        count, whole = sum(len(positions) for _, positions in guests), self.pages.numbers
+        first = self.pages.taken.claim(slice(end - columns, end), count, size=whole.size(1))
         if first is None:
             return None
-        tables = [self.table]
+        tables = [table]
         for numbers, positions in guests:
             rows, size = positions.shape
-            pages.numbers[:, first : first + rows, read - size : read] = numbers.transpose(0, 1)
+            whole[:, first : first + rows, end - size : end] = numbers.transpose(0, 1)
             table = torch.full((rows, read, 2), -1, dtype=torch.int32)
             own = torch.arange(first, first + rows, dtype=torch.int32).unsqueeze(1)
             table[:, read - size :] = torch.stack((torch.where(positions < 0, -1, own), positions), 2)
             tables.append(table)
             first += rows
-        return pages, torch.cat(tables)
+        return replace(self, table=torch.cat(tables), begin=end - read)
 
-    def _together(self, others: Sequence[NativeState]) -> tuple[Pages, Int32[Tensor, "B K 2"]]:
+    def _together(self, others: Sequence[NativeState]) -> NativeState:
         """New pages for all."""
         parts = (self, *others)
-        gathered = [part.gathered() for part in parts if part.pages is not None]
+        gathered = [part.gathered() for part in parts if part.table is not None]
         numbers = laid_under([each for each, _ in gathered], axis=2, fill=0.0)
         positions = laid_under([each for _, each in gathered], axis=1, fill=-1)
         rows = torch.arange(len(positions), dtype=torch.int32).unsqueeze(1)
@@ -217,7 +273,7 @@ class NativeState:
             count = 0 if part.table is None else len(part.table)
             tables.append(table[at : at + count] if count else part.nothing(size))
             at += count
-        return Pages.holding(numbers), torch.cat(tables)
+        return replace(self, pages=Pages.holding(numbers), table=torch.cat(tables), begin=0)
 
     def nothing(self, columns: int) -> Int32[Tensor, "B K 2"]:
         """The table of rows that have read nothing."""
@@ -229,7 +285,7 @@ class NativeState:
         slots, positions = self.table.long().unbind(2)
         order = (slots < 0).byte().sort(dim=1, stable=True).indices[:, : int((slots >= 0).sum(1).amax())]
         slots, positions = slots.gather(1, order), positions.gather(1, order)
-        numbers = self.pages.numbers[:, slots.clamp(min=0), order].transpose(0, 1)
+        numbers = self.pages.numbers[:, slots.clamp(min=0), order + self.begin].transpose(0, 1)
         numbers = numbers.masked_fill((slots < 0)[:, None, :, None, None], 0.0)
         return numbers, torch.where(slots < 0, -1, positions).int()
 
