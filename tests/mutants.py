@@ -5671,7 +5671,7 @@ ASKED_IN_OUR_WORDS = (
     ),
     Mutant(
         "own: pictures may be as large as anybody likes",
-        "serving/own/seeing.py",
+        "serving/own/sent.py",
         "if len(content) > most:",
         "if False:",
         (f"{OWN}::test_pictures_have_a_limit_of_their_own",),
@@ -5700,6 +5700,13 @@ MENDED = (
         "if not goes_on:",
         "if True:",
         (f"{STREAMS}::test_what_is_wrong_with_the_rest_of_a_request_is_told",),
+    ),
+    Mutant(
+        "LibreTranslate: any number of tokens is written for a sentence",
+        "serving/libretranslate/texts.py",
+        "length = replace(translator.length, most=self.tokens)",
+        "length = translator.length",
+        ("tests/unit/serving/test_libretranslate.py::test_what_is_written_for_a_sentence_is_bounded",),
     ),
 )
 GUARDED = (

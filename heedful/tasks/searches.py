@@ -54,16 +54,19 @@ class Length:
     Attributes:
         ratio, extra: the longest has ratio times the source's tokens and `extra` more.
         least_ratio, least: the shortest has ratio times the source's tokens and no fewer than `least`.
+        most: tokens that none has more than, if there is such a bound.
     """
 
     ratio: float = 1.0
     extra: int = 50
     least_ratio: float = 0.0
     least: int = 0
+    most: int | None = None
 
     def limit(self, tokens: int) -> int:
         """The most that are written for a source of so many tokens, the end included."""
-        return int(self.ratio * tokens) + self.extra
+        granted = int(self.ratio * tokens) + self.extra
+        return granted if self.most is None else min(granted, self.most)
 
     def fewest(self, tokens: int) -> int:
         """The fewest, the end not included."""

@@ -166,7 +166,8 @@ class _Desk:
             interpreter = self.interpreters.between(source, target)
             content = upload.content
             if interpreter is not None:
-                work = partial(file.translated, Order(interpreter, asked.term))
+                order = Order(interpreter, asked.term, asked.house.settings.limits.tokens)
+                work = partial(file.translated, order)
                 content = await interpreter.model.ask(asked.term, work)
         name = self._shelf.put(Kept(f"{Path(upload.name).stem}_{target}{suffix}", content))
         return TranslatedFile(translatedFileUrl=f"{asked.request.base_url}download_file/{name}")
@@ -218,7 +219,7 @@ class _Desk:
         places.pop(None, None)
         for interpreter, own in places.items():
             assert interpreter is not None
-            order = Order(interpreter, asked.term, message.alternatives)
+            order = Order(interpreter, asked.term, asked.house.settings.limits.tokens, message.alternatives)
             translate = order.html if message.format == "html" else order.plain
             work = partial(translate, [message.texts[place] for place in own])
             for place, texts in zip(own, await interpreter.model.ask(asked.term, work), strict=True):

@@ -36,11 +36,13 @@ class Order:
     Attributes:
         interpreter: who translates them.
         term: how long that may take.
+        tokens: most that are written for a sentence.
         alternatives: so many translations besides the best.
     """
 
     interpreter: Interpreter
     term: Term
+    tokens: int
     alternatives: int = 0
 
     def translations(self, texts: Sequence[Readable]) -> list[Translation]:
@@ -50,7 +52,9 @@ class Order:
             Refusal: the time is over.
         """
         self.term.check()
-        return self.interpreter.translator.translate(texts, search=self.interpreter.search(self.alternatives))
+        translator = self.interpreter.translator
+        length = replace(translator.length, most=self.tokens)
+        return translator.translate(texts, search=self.interpreter.search(self.alternatives), length=length)
 
     def plain(self, texts: Sequence[str]) -> list[list[str]]:
         """The best translation of each text, and others, each of them once.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -143,6 +144,19 @@ def test_searches_that_are_alike_are_one_object(live: Live, monkeypatch: pytest.
         for alternatives in (0, 2):
             asked(live, "one .", alternatives=alternatives)
     assert len({id(each) for each, _ in seen}) == 1 and len({id(search) for _, search in seen}) == 2
+
+
+def test_what_is_written_for_a_sentence_is_bounded(interpreting: Mapping[str, Path]) -> None:
+    long, short = "one two three four five six .", "seven eight nine ."
+    with serving(opened({"both": interpreting["both"]}, limits={"tokens": 4})) as bounded:
+        translator = face(bounded, "both", "de")
+        found = translator.translate([long, short], length=replace(translator.length, most=4))
+        begun, whole = (each.text for each in found)
+        assert (begun, whole) == ("eins zwei drei vier", "sieben acht neun.")
+        assert asked(bounded, f"{long}\n{short}") == {"translatedText": f"{begun}\n{whole}"}
+        assert asked(bounded, f"<p>{long}</p>", format="html") == {"translatedText": f"<p>{begun}</p>"}
+        several = asked(bounded, long, alternatives=1)
+        assert all(len(each.split()) <= 4 for each in (several["translatedText"], *several["alternatives"]))
 
 
 def test_sentences_of_a_text_share_their_rank(live: Live) -> None:
