@@ -8,14 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import toned
 import torch
 from untrained import untrained, untrained_writer
 
 from heedful.tasks.captioning.scenes import coco, scenes
+from heedful.tasks.glimpses.digits import idx
+from heedful.tasks.video.moving import files as moving_files
+from heedful.tasks.video.moving import moving
 
 NUMBERS = {"0": "null", "1": "eins", "2": "zwei", "3": "drei", "4": "vier", "5": "fünf"}
 TRAINING = {"steps": 1}
 STACK = {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2}
+FRAMED = {"kind": "recurrent", "reading": {"kind": "bahdanau"}}
 READING = {**STACK, "positions": {"kind": "learned", "length": 48}}
 
 
@@ -44,6 +50,16 @@ def picture(folder: Path) -> bytes:
     return (folder / "pictures/train00000.png").read_bytes()
 
 
+def sound(folder: Path) -> bytes:
+    """One of the recordings that a recogniser was to learn."""
+    return (folder / "tones/0.wav").read_bytes()
+
+
+def clip(folder: Path) -> bytes:
+    """One of the clips that another captioner was to learn."""
+    return next((folder / "clips").glob("*.npz")).read_bytes()
+
+
 def _write(folder: Path) -> None:
     numbers = [f"{a} {b} {a}" for a in NUMBERS for b in NUMBERS]
     words = [" ".join(NUMBERS[each] for each in text.split()) for text in numbers]
@@ -69,6 +85,12 @@ def _write(folder: Path) -> None:
     for name, content in files.items():
         (folder / "pictures" / name).write_bytes(content)
     (folder / "train.json").write_text(table)
+    toned.write(folder, "tones", 4, seed=1)
+    for name, content in moving_files(moving("train", 4, size=12), stem="clips").items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    (folder / "seen.idx").write_bytes(idx(np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8)))
+    (folder / "seen-labels.idx").write_bytes(idx(np.arange(4, dtype=np.uint8)))
 
 
 def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -92,6 +114,7 @@ def _tables(folder: Path) -> Mapping[str, Mapping[str, Any]]:
         part = {"path": str(folder / name), **more}
         return {"train": part, "validation": part}
 
+    shown = both("seen.idx", labels=str(folder / "seen-labels.idx"))
     words, labelled = {"kind": "words"}, {"tokenizer": {"kind": "words"}, "model": READING}
     return {
         "fill": {"task": "pretraining", "data": {**both("p.txt"), "max_length": 24}, **labelled},
@@ -115,5 +138,33 @@ def _tables(folder: Path) -> Mapping[str, Mapping[str, Any]]:
             },
             "model": {"d_model": 16, "pictures": {"widths": [8, 8]}, "decoder": {"kind": "recurrent"}},
             "generation": {"kind": "greedy", "max_extra": 8},
+        },
+        "detect": {
+            "task": "pretraining",
+            "data": {**both("p.txt"), "max_length": 24},
+            **labelled,
+            "training": {**TRAINING, "objective": {"kind": "replaced_tokens"}, "pairing": "alone"},
+        },
+        "transcribe": {
+            "task": "speech",
+            "data": {
+                **both("tones.tsv"),
+                "frames": {"rate": 8000, "bands": 12},
+                "max_seconds": 2,
+                "max_length": 12,
+            },
+            "tokenizer": words,
+            "model": {**STACK, "channels": 4, "decoder": {"layers": 1, "heads": 2, "d_ff": 24}},
+        },
+        "watch": {
+            "task": "video",
+            "data": {**both("clips.jsonl"), "frames": 8, "frame_size": 12, "max_length": 16},
+            "model": {"d_model": 8, "frames": {"widths": [4]}, "motion": {"widths": [4]}, "decoder": FRAMED},
+            "generation": {"kind": "greedy", "max_extra": 8},
+        },
+        "look": {
+            "task": "glimpses",
+            "data": {**shown, "height": 8, "width": 8, "scene": {"kind": "translated", "side": 9}},
+            "model": {"d_model": 12, "d_glimpse": 8, "glimpses": 3, "patch": 4, "scales": 2},
         },
     }

@@ -15,6 +15,8 @@ _ANSWERED_IN: Final = (
     "heedful.serving.own.writing",
     "heedful.serving.own.reading",
     "heedful.serving.own.seeing",
+    "heedful.serving.own.glimpsing",
+    "heedful.serving.own.hearing",
     "heedful.serving.own.searching",
 )
 """Modules that have `USES`."""

@@ -61,7 +61,9 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "serving.own.ways": ("translation",),
     "serving.own.writing": ("language", "conversation"),
     "serving.own.reading": ("pretraining", "classification", "tagging", "spans", "stories"),
-    "serving.own.seeing": ("captioning",),
+    "serving.own.seeing": ("captioning", "video"),
+    "serving.own.glimpsing": ("glimpses",),
+    "serving.own.hearing": ("speech",),
     # which of our tasks a model of somebody else's is for
     "foreign": ("translation", "language", "pretraining"),
     "runs.export": ("translation",),

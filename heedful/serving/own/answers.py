@@ -159,6 +159,13 @@ class _Choice(_Record):
 ClassRecord = _Class | _Choice
 
 
+class SuspicionRecord(_Record):
+    """A token, and whether it was replaced; as `heedful detect --format jsonl` writes it."""
+
+    piece: str
+    probability: float
+
+
 class TagRecord(_Record):
     """The tag of a word."""
 
@@ -208,17 +215,73 @@ class Looked(_Record):
 
     tokens: list[str]
     """the end included"""
-    weights: list[list[list[float]]]
-    """of each token: rows and columns of the picture's square"""
+    weights: list[list[list[float]]] | list[list[float]]
+    """of each token: rows and columns of the picture's square, or frames"""
+    frames: list[int] | None = None
+    """of a clip: which of its frames were seen, from 0"""
 
 
-class CaptionRecord(_Record):
-    """As `heedful caption --format jsonl` writes it."""
+class _Caption(_Record):
+    """What was found to say."""
 
-    picture: str
     caption: str
     candidates: list[Candidate]
     looked: Looked | None = None
+
+
+class _Picture(_Caption):
+    """As `heedful caption --format jsonl` writes it of a picture."""
+
+    picture: str
+
+
+class _Clip(_Caption):
+    """As `heedful caption --format jsonl` writes it of a clip."""
+
+    clip: str
+
+
+CaptionRecord = _Picture | _Clip
+
+
+class Said(_Record):
+    """A class that a model would name."""
+
+    name: str
+    probability: float
+
+
+class Glimpse(_Record):
+    """Where a model looked, and what it would say then."""
+
+    row: float
+    """of the middle, from 0 at the top to 1"""
+    column: float
+    """from 0 on the left to 1"""
+    sizes: list[float]
+    """of the patches, as shares of the picture's height"""
+    options: list[Said]
+    """the most probable classes, best first"""
+
+
+class SightRecord(_Record):
+    """As `heedful look --format jsonl` writes it."""
+
+    picture: str
+    label: str = Field(alias="class")
+    probabilities: dict[str, float]
+    """of the classes, the most probable first; the mean over all looks"""
+    glimpses: list[Glimpse]
+    """of the first look; none of a model that sees all at once"""
+
+
+class SpeechRecord(_Record):
+    """As `heedful transcribe --format jsonl` writes it."""
+
+    sound: str
+    seconds: float
+    text: str
+    candidates: list[Candidate]
 
 
 class Passage(_Record):
@@ -274,8 +337,8 @@ class ServedModel(_Record):
     """languages that it reads and writes, where that is known"""
     languages: dict[str, str] = {}
     """what these are called"""
-    takes: Literal["text", "pair", "candidates"] = "text"
-    """what is classified"""
+    takes: Literal["text", "pair", "candidates", "picture", "clip", "sound"] = "text"
+    """what it is asked about"""
 
 
 class Served(_Record):

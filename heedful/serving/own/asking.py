@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from heedful.inspection.record import Record
 from heedful.serving.house import Model
-from heedful.serving.own.messages import Inspect, words_of
+from heedful.serving.own.messages import FILES, Inspect, words_of
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked
 from heedful.tasks.faces import Asked as Looking
@@ -29,11 +29,11 @@ def require_within(asked: Asked, message: BaseModel, *, texts: int = 1) -> None:
 
     Args:
         asked: whose.
-        message: what is asked; pictures have a limit of their own.
+        message: what is asked; files have a limit of their own.
         texts: of the message.
     """
     limits = asked.house.settings.limits
-    given = {name: getattr(message, name) for name in type(message).model_fields if name != "image"}
+    given = {name: getattr(message, name) for name in type(message).model_fields if name not in FILES}
     characters = sum(map(len, words_of(list(given.values()))))
     if characters > limits.characters:
         raise wrong(f"{characters:,} characters of text; a request may have {limits.characters:,}: send fewer")
@@ -68,8 +68,9 @@ def records(asked: Asked, lines: Lines[Input, Any], inputs: Sequence[Input]) -> 
 
 def look_plainly(face: Face, message: Inspect) -> Callable[[], Record]:
     """How a face that reads texts is looked at; a text is never the name of a file here."""
-    if message.image is not None:
-        raise wrong("image: this model reads texts; leave it out", param="image")
+    for name in FILES:
+        if getattr(message, name) is not None:
+            raise wrong(f"{name}: this model reads texts; leave it out", param=name)
     scope = Scope(attribution="auto")
     looking = Looking(message.text, message.pair, beam=message.beam, tokens=message.tokens, scope=scope)
     return lambda: face.look(looking)

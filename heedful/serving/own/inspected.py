@@ -21,7 +21,7 @@ from heedful.serving.house import House
 from heedful.serving.own.answers import Inspected
 from heedful.serving.own.asking import require_within
 from heedful.serving.own.messages import Inspect
-from heedful.serving.own.seeing import read_pictured
+from heedful.serving.own.sent import read_sent
 from heedful.serving.refusal import missing, wrong
 from heedful.serving.routes import Asked, Route
 from heedful.serving.uses import uses, uses_of
@@ -89,10 +89,10 @@ def routes(house: House) -> Iterator[Route]:
     yield Route(
         path="/v1/heedful/inspect",
         answer=look,
-        about="what a model attends to while it reads, or reads and writes, a text",
+        about="what a model attends to while it reads or writes a text, looks at something or listens",
         takes=Inspect,
         gives=Inspected,
-        reads=read_pictured,
+        reads=read_sent,
         files=True,
         group="inspection",
         examples=({"text": "A dog runs.", "format": "link"},),

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from heedful.serving.house import House, Model
-from heedful.serving.own import inspected, reading, searching, seeing, translating, writing
+from heedful.serving.own import glimpsing, hearing, inspected, reading, searching, seeing, translating, writing
 from heedful.serving.own.answers import Served
 from heedful.serving.routes import Asked, Route
 from heedful.serving.uses import uses_of
@@ -22,7 +22,7 @@ def routes(house: House) -> Iterator[Route]:
         about="what is served, and within which limits",
         gives=Served,
     )
-    for each in (translating, writing, reading, seeing, searching, inspected):
+    for each in (translating, writing, reading, seeing, glimpsing, hearing, searching, inspected):
         yield from each.routes(house)
 
 

@@ -17,8 +17,14 @@ Texts: TypeAlias = Text | Annotated[list[Text], Field(min_length=1)]
 Least1: TypeAlias = Annotated[int, Field(ge=1)]
 Least0: TypeAlias = Annotated[int, Field(ge=0)]
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+Sent: TypeAlias = str | bytes
+"""The file in base 64, or as a data URL; multipart/form-data has it as a file."""
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 
+FILES = ("image", "sound", "clip", "frames")
+"""Fields that hold what is sent as files."""
+FRAMES = 256
+"""Pictures of a clip, at most."""
 _KEYS = {"kind": "search", "width": "beam"}
 """Keys of a recipe that are called otherwise here, as on a command line."""
 
@@ -242,6 +248,13 @@ class Ask(Own):
     """one or several"""
 
 
+class Detect(Own):
+    """Texts some of whose tokens were replaced, as `heedful detect` finds them."""
+
+    texts: Texts
+    """one or several"""
+
+
 class Embed(Own):
     """Texts of which vectors are made, as `heedful embed` does."""
 
@@ -268,24 +281,51 @@ class Search(Message):
     """model that answers questions, whose answers are marked"""
 
 
-class Caption(Searching):
-    """A picture of which to say what it shows, as `heedful caption` does."""
+Frames: TypeAlias = Annotated[list[Sent], Field(min_length=1, max_length=FRAMES)]
 
-    image: str | bytes
-    """the file in base 64, or as a data URL; multipart/form-data has it as a file of this name"""
+
+class Caption(Searching):
+    """A picture or a clip of which to say what it shows, as `heedful caption` does: one of the three."""
+
+    image: Sent | None = None
+    """a picture: the file in base 64, or as a data URL; multipart/form-data has it as a file of this name"""
+    clip: Sent | None = None
+    """likewise a clip: a video, or whatever file the model learned from"""
+    frames: Frames | None = None
+    """likewise a clip: its frames as pictures, in their order"""
     align: bool = False
     """tell where each word looked"""
 
 
+class Look(Own):
+    """A picture whose class is told glimpse by glimpse, as `heedful look` does."""
+
+    image: Sent
+    """the file in base 64, or as a data URL; multipart/form-data has it as a file of this name"""
+
+
+class Transcribe(Searching):
+    """A sound of which to write what is said, as `heedful transcribe` does."""
+
+    sound: Sent
+    """the file in base 64, or as a data URL; multipart/form-data has it as a file of this name"""
+
+
 class Inspect(Own):
-    """A text, or two, of which to see what a model attends to, as `heedful inspect` does."""
+    """A text, or two, or what a model sees or hears, to see what it attends to, as `heedful inspect` does."""
 
     text: Text = ""
     """what is translated, continued, judged, tagged or asked"""
     pair: Text | None = None
-    """a given translation; the second of two texts; a question's context or story"""
-    image: str | bytes | None = None
+    """a given translation, caption or transcript; the second of two texts; a question's context or story"""
+    image: Sent | None = None
     """of models that look at pictures: the file, as `caption` has it"""
+    clip: Sent | None = None
+    """likewise of those that look at clips"""
+    frames: Frames | None = None
+    """likewise"""
+    sound: Sent | None = None
+    """of models that listen: the file, as `transcribe` has it"""
     to: Name | None = None
     """language to translate into, where there are several"""
     beam: Annotated[int, Field(ge=1, le=20)] | None = None

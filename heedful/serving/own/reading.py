@@ -13,16 +13,17 @@ from heedful.serving.own.answers import (
     ClassRecord,
     FilledRecord,
     StoryRecord,
+    SuspicionRecord,
     TagRecord,
 )
 from heedful.serving.own.asking import listed, look_at, require_within, told
-from heedful.serving.own.messages import Answer, Ask, Classify, Embed, Fill, Tag
+from heedful.serving.own.messages import Answer, Ask, Classify, Detect, Embed, Fill, Tag
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked, Route
 from heedful.serving.uses import Use, is_served, model_for
 from heedful.tasks.classification.face import ChoiceLines, Classifier
 from heedful.tasks.embedder import EmbedLines, Embeds
-from heedful.tasks.pretraining.face import Reader
+from heedful.tasks.pretraining.face import Detector, Reader
 from heedful.tasks.spans.face import Answerer
 from heedful.tasks.stories.face import StoryReader, sentences
 from heedful.tasks.tagging.face import Tagger
@@ -46,6 +47,7 @@ USES = (
     Use("tag", (Tagger,), "tag words", lambda face: face.tag([["a"]]), look_at),
     Use("answer", (Answerer,), "answer questions", lambda face: face.answer("a", "a"), look_at),
     Use("ask", (StoryReader,), "answer questions about stories", lambda face: face.ask(["a"], "a"), look_at),
+    Use("detect", (Detector,), "find replaced tokens", lambda face: face.detect(["a"]), look_at),
     Use("embed", (Embeds,), "make vectors of texts", lambda face: face.embed(["a"]), look_at),
 )
 
@@ -71,6 +73,14 @@ def routes(house: House) -> Iterator[Route]:
             Ask,
             Answers[StoryRecord],
             {"story": "Mary went to the garden.", "question": "Where is Mary?"},
+        ),
+        (
+            "detect",
+            _detect,
+            "find tokens that were replaced",
+            Detect,
+            Answers[list[SuspicionRecord]],
+            {"texts": "A dog runs."},
         ),
         ("embed", _embed, "make vectors of texts", Embed, Answers[list[float]], {"texts": "A dog runs."}),
     ):
@@ -121,6 +131,12 @@ async def _ask(asked: Asked, message: Ask) -> Mapping[str, Any]:
     model = model_for(asked.house, "ask", message.model)
     story = sentences(message.story) if isinstance(message.story, str) else message.story
     return await told(asked, model, model.face.lines(), [(story, question) for question in questions])
+
+
+async def _detect(asked: Asked, message: Detect) -> Mapping[str, Any]:
+    texts = _within(asked, message, message.texts)
+    model = model_for(asked.house, "detect", message.model)
+    return await told(asked, model, model.face.lines(), texts)
 
 
 async def _embed(asked: Asked, message: Embed) -> Mapping[str, Any]:

@@ -1,55 +1,80 @@
-"""What pictures show, in our own interface."""
+"""What pictures and clips show, in our own interface."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from collections.abc import Callable, Iterator, Mapping
-from io import BytesIO
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException
-from starlette.requests import Request
 
-from heedful.data.pictures import Picture, decoded_picture
+from heedful.data.clips import Clip
 from heedful.inspection.record import Record
 from heedful.serving.house import House, Model
 from heedful.serving.own.answers import Answers, CaptionRecord
 from heedful.serving.own.asking import require_within
 from heedful.serving.own.messages import Caption, Inspect
+from heedful.serving.own.sent import clip_in, perceived, picture_in, read_sent, sent_as
 from heedful.serving.own.translating import length_for
 from heedful.serving.refusal import wrong
-from heedful.serving.routes import Asked, Route, read_json
-from heedful.serving.uses import Use, is_served, model_for
-from heedful.tasks.caption_writer import CaptionLines
+from heedful.serving.routes import Asked, Route
+from heedful.serving.uses import Use, is_served
+from heedful.tasks.caption_writer import CaptionLines, CaptionWriter
 from heedful.tasks.captioning.face import Captioner
 from heedful.tasks.inspecting import Scope, widened
 from heedful.tasks.searches import build_length, build_search
+from heedful.tasks.video.face import VideoCaptioner
 
-_PIXELS: Final = 2**24
-"""Of a picture; a small file may claim any number."""
-_TEXTS: Final = frozenset({"model", "search", "text", "pair", "to", "format"})
-"""Fields of forms that are text; others stand there as in JSON."""
+GROUP: Final = "perception"
+_SENT: Final[Mapping[type[Any], tuple[str, ...]]] = {Captioner: ("image",), VideoCaptioner: ("clip", "frames")}
+"""Under which names each kind of captioner is shown something."""
+_DECODED: Final = 2**33
+"""Bytes of all frames of a video, as pixels: some minutes of a small one, one of a large one."""
+_HELD: Final = 2**27
+"""Of an array of frames, which are held in memory."""
 
 
-def _first(captioner: Captioner) -> object:
-    size = captioner.framing.size
-    return captioner.caption([np.zeros((size, size, 3), dtype=np.uint8)])
+def _first(face: Any) -> object:
+    if isinstance(face, Captioner):
+        size = face.framing.size
+        return face.caption([np.zeros((size, size, 3), dtype=np.uint8)])
+    black = np.zeros((1, *face.items.shape), face.items.dtype)
+    return face.caption([Clip(black, np.zeros(1, dtype=np.int64))])
+
+
+def _names(face: Any) -> tuple[str, ...]:
+    return next(names for kind, names in _SENT.items() if isinstance(face, kind))
 
 
 def _look(asked: Asked, model: Model[Any], message: Inspect) -> Callable[[], Record]:
-    if message.image is None:
-        raise wrong("image: this model looks at pictures; give one", param="image")
-    image, most, captioner = message.image, asked.house.settings.limits.file, model.face
-    search = captioner.search if message.beam is None else widened(captioner.search, message.beam)
-    scope = Scope(attribution="auto")
-    return lambda: captioner.inspect(picture_in(image, most=most), message.pair, search=search, scope=scope)
+    face, most = model.face, asked.house.settings.limits.file
+    name = perceived(message, *_names(face))
+    search = face.search if message.beam is None else widened(face.search, message.beam)
+    shown, how = getattr(message, name), {"search": search, "scope": Scope(attribution="auto")}
+
+    def seen() -> Record:
+        if name == "image":
+            found: Record = face.inspect(picture_in(shown, most=most), message.pair, **how)
+        else:
+            with _clip(face, shown, name=name, most=most) as path:
+                found = face.inspect(path, message.pair, **how)
+        return replace(found, title="1")  # and not where the file was
+
+    return seen
 
 
-USES = (Use("caption", (Captioner,), "say what pictures show", _first, _look),)
+USES = (
+    Use(
+        "caption",
+        (Captioner, VideoCaptioner),
+        "say what they see",
+        _first,
+        _look,
+        lambda model: {"takes": model.face.seen},
+    ),
+)
 
 
 def routes(house: House) -> Iterator[Route]:
@@ -58,77 +83,61 @@ def routes(house: House) -> Iterator[Route]:
         yield Route(
             path="/v1/heedful/caption",
             answer=_caption,
-            about="say what a picture shows",
+            about="say what a picture or a clip shows",
             takes=Caption,
             gives=Answers[CaptionRecord],
-            reads=read_pictured,
+            reads=read_sent,
             files=True,
-            group="pictures",
+            group=GROUP,
         )
 
 
-async def read_pictured(request: Request) -> Mapping[str, Any]:
-    """The fields of a form with a file `image`, or the JSON of a body; `Refusal` where it is neither."""
-    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-        return await read_json(request)
-    try:
-        async with request.form(max_files=1, max_fields=32) as form:
-            table: dict[str, Any] = {}
-            for name, value in form.multi_items():
-                table[name] = await value.read() if isinstance(value, UploadFile) else _field(name, value)
-            return table
-    except MultiPartException as error:
-        raise wrong(f"the body is no form: {error.message}") from None
-
-
-def _field(name: str, text: str) -> Any:
-    if name in _TEXTS:
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def picture_in(image: str | bytes, *, most: int) -> Picture:
-    """The picture of a message, of at most so many bytes; `Refusal` where there is none."""
-    content = image
-    if isinstance(content, str):
-        head, comma, rest = content.partition(",")
-        try:
-            content = base64.b64decode(rest if comma and head.startswith("data:") else content, validate=True)
-        except (binascii.Error, ValueError):
-            raise wrong(
-                "image: is no base 64; send a file's bytes so, or as multipart/form-data", param="image"
-            ) from None
-    if len(content) > most:
-        raise wrong(f"image: {len(content):,} bytes; this server takes at most {most:,}", param="image")
-    return decoded_picture(BytesIO(content), name="image", largest=_PIXELS)
+@contextmanager
+def _clip(face: VideoCaptioner, sent: Any, *, name: str, most: int) -> Iterator[Path]:
+    """A clip that is sent, while the block runs; `Refusal` where it holds more frames than are decoded for anybody."""
+    with clip_in(sent, name=name, most=most) as path:
+        granted = _HELD if path.suffix == ".npz" else _DECODED
+        if path.is_file() and (size := face.size(path)) > granted:
+            message = f"{name}: {size:,} bytes of frames; this server decodes at most {granted:,}: cut or shrink it"
+            raise wrong(message, param=name)
+        yield path
 
 
 async def _caption(asked: Asked, message: Caption) -> Mapping[str, Any]:
     require_within(asked, message)
-    model = model_for(asked.house, "caption", message.model)
-    captioner: Captioner = model.face
-    limits = asked.house.settings.limits
+    name = sent_as(message, "image", "clip", "frames")
+    kind = next(kind for kind, names in _SENT.items() if name in names)
+    model = asked.house.model((kind,), message.model, use=f"say what {kind.seen}s show")
+    captioner, limits = model.face, asked.house.settings.limits
     config = message.config(captioner.generation)
     search = build_search(config, captioner.target.tokenizer, n_best=message.n_best, seed=message.seed)
     length = length_for(message, build_length(config), limits, longest=1)
     lines = CaptionLines(captioner, search, length, several=message.n_best > 1)
 
     def work() -> list[Mapping[str, Any]]:
-        picture = picture_in(message.image, most=limits.file)
+        shown = _seen(captioner, getattr(message, name), name=name, most=limits.file)
         asked.term.check()
-        found = captioner.caption([picture], search=search, length=length)
+        found = captioner.caption([shown], search=search, length=length)
         asked.term.check()
-        return [_record(lines, each, picture, align=message.align) for each in found]
+        return [_record(lines, each, shown, align=message.align) for each in found]
 
     return {"model": model.name, "answers": await model.ask(asked.term, work)}
 
 
-def _record(lines: CaptionLines, caption: Any, picture: Picture, *, align: bool) -> dict[str, Any]:
+def _seen(captioner: CaptionWriter[Any], sent: Any, *, name: str, most: int) -> Any:
+    """What is sent, as its captioner sees it."""
+    if name == "image":
+        return picture_in(sent, most=most)
+    assert isinstance(captioner, VideoCaptioner), "others are shown no clips"
+    with _clip(captioner, sent, name=name, most=most) as path:
+        return captioner.see(path)
+
+
+def _record(lines: CaptionLines, caption: Any, shown: Any, *, align: bool) -> dict[str, Any]:
     record = lines.record(caption)
     if align and lines.captioner.attentive and caption.text:
-        (looked,) = lines.captioner.attend([(picture, caption.text)])
+        (looked,) = lines.captioner.attend([(shown, caption.text)])
         record["looked"] = {"tokens": list(looked.tokens), "weights": looked.weights.astype(float).round(4).tolist()}
+        if isinstance(shown, Clip):
+            record["looked"]["frames"] = shown.numbers.tolist()
     return record

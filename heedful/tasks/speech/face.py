@@ -144,12 +144,14 @@ class Recogniser(Face):
 
     def look(self, asked: Asked) -> Record:
         """See `inspect`; the source is a file of sound."""
-        if asked.beam is not None:
-            if not isinstance(self.generation, BeamConfig):
-                raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
-            wider = replace(self, generation=self.generation.model_copy(update={"width": asked.beam}))
-            return wider.inspect(asked.source, asked.target, scope=asked.scope)
-        return self.inspect(asked.source, asked.target, scope=asked.scope)
+        heard = self if asked.beam is None else self.widened(asked.beam)
+        return heard.inspect(asked.source, asked.target, scope=asked.scope)
+
+    def widened(self, beam: int) -> Recogniser:
+        """The same with a beam of another width; `RecipeError` where it searches with none."""
+        if not isinstance(self.generation, BeamConfig):
+            raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
+        return replace(self, generation=self.generation.model_copy(update={"width": beam}))
 
     def _heard(self, given: Said, number: int) -> _Heard:
         sound, place = (given, f"sound {number}") if isinstance(given, Sound) else (read_sound(Path(given)), given)

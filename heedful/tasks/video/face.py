@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from heedful.data.clips import Clip, Frames
+from heedful.data.corpus import Items
 from heedful.data.pictures import Picture
 from heedful.inspection.record import Axis
 from heedful.models.clips import Clips
@@ -26,6 +27,7 @@ class VideoCaptioner(CaptionWriter[Clip]):
         read: what is kept of the clip at a path; raises `DataError` where it cannot be read.
         show: how one sees it.
         size: bytes of all that is decoded to read it.
+        items: type and shape of what is kept of a frame.
         named: see `CaptionWriter`.
     """
 
@@ -38,12 +40,14 @@ class VideoCaptioner(CaptionWriter[Clip]):
         read: Callable[[Path], Clip],
         show: Callable[[Path], Clip],
         size: Callable[[Path], int],
+        items: Items,
         **named: Any,
     ) -> None:
         super().__init__(*given, **named)
         self.read = read
         self.show = show
         self.size = size
+        self.items = items
 
     def see(self, shown: Shown) -> Clip:
         """Its frames, or what others made of them."""

@@ -75,13 +75,12 @@ class VideoKind(Kind[VideoRecipe, Model]):
 
     def encoding(self, run: VideoRun) -> Encoding[tuple[int, CaptionedClip]]:
         """Each clip with its captions."""
-        data, features, read = run.recipe.data, run.recipe.features, _read(run)
-        pixels = Items("<u1", (data.frame_size, data.frame_size, 3))
+        read = _read(run)
         return caption_encoding(
             run.tokenizer,
-            items=pixels if features is None else Items("<f4", (features,)),
+            items=_items(run.recipe),
             see=lambda example: read(example.clip).frames,
-            longest=data.max_length,
+            longest=run.recipe.data.max_length,
         )
 
     def prepared(self, run: VideoRun, examples: Iterable[CaptionedClip]) -> Iterable[tuple[int, CaptionedClip]]:
@@ -159,6 +158,7 @@ class VideoKind(Kind[VideoRecipe, Model]):
             read=_read(run, next(model.parameters()).device),
             show=recipe.data.see,
             size=recipe.data.size,
+            items=_items(recipe),
             tokenizer=run.tokenizer,
             search=build_search(recipe.generation, run.tokenizer),
             length=build_length(recipe.generation),
@@ -168,6 +168,12 @@ class VideoKind(Kind[VideoRecipe, Model]):
 
 
 KIND: Final = VideoKind()
+
+
+def _items(recipe: VideoRecipe) -> Items:
+    """What is kept of a frame: its pixels, or what was made of it."""
+    side, features = recipe.data.frame_size, recipe.features
+    return Items("<u1", (side, side, 3)) if features is None else Items("<f4", (features,))
 
 
 def _read(run: VideoRun, device: torch.device | str = "cpu") -> Callable[[Path], Clip]:

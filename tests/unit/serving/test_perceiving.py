@@ -1,0 +1,370 @@
+"""Sounds, pictures and clips are sent over HTTP: the records of the commands, and what is no such thing."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import toned
+from served import clip, picture, runs, sound
+from serving import Answer, Live, opened, serving
+
+from heedful import load
+from heedful.data.pictures import png
+from heedful.serving.own import seeing, sent
+
+MANY = 60_000
+"""Bytes of a file that the server takes."""
+
+
+@pytest.fixture(autouse=True)
+def _shapes(unchecked: None) -> None:
+    """Threads of the server call what is checked where it has its units."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("perceived")
+
+
+@pytest.fixture(scope="module")
+def made(folder: Path) -> dict[str, Path]:
+    return runs(folder)
+
+
+@pytest.fixture(scope="module")
+def live(made: dict[str, Path]) -> Iterator[Live]:
+    names = ("caption", "detect", "transcribe", "watch", "look", "fill")
+    house = opened({name: made[name] for name in names}, limits={"characters": 500, "file": MANY, "tokens": 40})
+    with serving(house) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever is answered, no file stays behind."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield
+    assert [each for each in tmp_path.iterdir() if each.name.startswith(("heedful-", "tmp"))] == []
+
+
+def ask(live: Live, name: str, **message: Any) -> Answer:
+    return live.ask(f"/v1/heedful/{name}", {key: _sendable(value) for key, value in message.items()})
+
+
+def _sendable(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return [_sendable(each) for each in value] if isinstance(value, list) else value
+
+
+def answers(live: Live, name: str, **message: Any) -> Any:
+    answer = ask(live, name, **message)
+    assert answer.status == 200, answer.body
+    return answer.json["answers"]
+
+
+def form(live: Live, name: str, parts: list[tuple[str, str | bytes]]) -> Any:
+    """The answers to a form, whose files have names of files that are there."""
+    body = b""
+    for field, value in parts:
+        named = '; filename="/etc/passwd"' if isinstance(value, bytes) else ""
+        content = value if isinstance(value, bytes) else value.encode()
+        body += f'--x\r\nContent-Disposition: form-data; name="{field}"{named}\r\n\r\n'.encode() + content + b"\r\n"
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = live.ask(f"/v1/heedful/{name}", body + b"--x--\r\n", headers=headers)
+    assert answer.status == 200, answer.body
+    return answer.json["answers"]
+
+
+def written(run: Path, *inputs: Any) -> list[Any]:
+    """What the command of a run writes of these."""
+    lines: Any = load(run, device="cpu").lines()
+    told = [lines.record(each) for each in lines.answers(inputs, first=1)]
+    found: list[Any] = json.loads(json.dumps(told))
+    return found
+
+
+def near(found: Any, expected: Any) -> bool:
+    """The same, but for the last digits of numbers."""
+    if isinstance(expected, Mapping):
+        return found.keys() == expected.keys() and all(near(found[key], each) for key, each in expected.items())
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(near, found, expected))
+    return bool(found == (pytest.approx(expected, abs=1e-5) if isinstance(expected, float) else expected))
+
+
+def frames(count: int, *, size: int = 12) -> list[bytes]:
+    return [png(np.full((size, size, 3), 20 * number, dtype=np.uint8)) for number in range(count)]
+
+
+# --- answers ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_asked_of_each_is_told(live: Live) -> None:
+    told = {each["name"]: each for each in live.ask("/v1/heedful").json["models"]}
+    assert {name: each.get("takes", "text") for name, each in told.items()} == {
+        "caption": "picture",
+        "detect": "text",
+        "transcribe": "sound",
+        "watch": "clip",
+        "look": "picture",
+        "fill": "text",
+    }
+    assert told["detect"]["does"] == ["detect", "embed", "inspect"]
+    assert told["watch"]["does"] == ["caption", "inspect"]
+    assert told["look"]["does"] == ["look", "inspect"]
+    assert told["transcribe"]["does"] == ["transcribe", "inspect"]
+
+
+def test_replaced_tokens_are_those_of_the_command(live: Live, made: dict[str, Path]) -> None:
+    texts = ["eins zwei .", ""]
+    expected = written(made["detect"], *texts)
+    assert [each["piece"] for each in expected[0]] == ["eins", "zwei", "."]
+    assert near(answers(live, "detect", texts=texts), expected)
+    assert near(answers(live, "detect", texts=texts[0]), expected[:1])
+
+
+def test_what_is_said_is_that_of_the_command_however_it_is_sent(live: Live, made: dict[str, Path]) -> None:
+    folder = made["transcribe"].parent
+    (expected,) = written(made["transcribe"], str(folder / "tones/0.wav"))
+    expected = {**expected, "sound": "1"}
+    content = sound(folder)
+    encoded = base64.b64encode(content).decode()
+    for given in (content, f"data:audio/wav;base64,{encoded}"):
+        assert near(answers(live, "transcribe", sound=given), [expected])
+    assert near(form(live, "transcribe", [("sound", content), ("model", "transcribe")]), [expected])
+    samples, rate = soundfile.read(io.BytesIO(content))
+    flac = io.BytesIO()
+    soundfile.write(flac, samples, rate, format="FLAC")
+    assert near(answers(live, "transcribe", sound=flac.getvalue()), [expected])
+
+
+def test_options_of_a_transcript(live: Live, made: dict[str, Path]) -> None:
+    content = sound(made["transcribe"].parent)
+    (several,) = answers(live, "transcribe", sound=content, n_best=3, beam=4)
+    assert len(several["candidates"]) == 3
+    (short,) = answers(live, "transcribe", sound=content, max_ratio=0.0, max_extra=1)
+    assert len(short["candidates"][0]["tokens"]) <= 1
+    (greedy,) = answers(live, "transcribe", sound=content, search="greedy")
+    assert greedy["seconds"] == several["seconds"]
+    drawn = [
+        answers(live, "transcribe", sound=content, search="sampling", temperature=3.0, seed=seed)[0]["candidates"]
+        for seed in (1, 1, 2)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_clips_are_captioned_however_they_are_sent(live: Live, made: dict[str, Path]) -> None:
+    content = clip(made["watch"].parent)
+    path = next((made["watch"].parent / "clips").glob("*.npz"))
+    (expected,) = written(made["watch"], str(path))
+    expected = {**expected, "clip": "1"}
+    assert near(answers(live, "caption", clip=content), [expected])
+    assert near(form(live, "caption", [("clip", content)]), [expected])
+    several = [png(each) for each in np.load(path)["frames"]]
+    assert near(answers(live, "caption", frames=several), [expected])
+    assert near(form(live, "caption", [("frames", each) for each in several]), [expected])
+
+
+def test_where_a_caption_of_a_clip_looked(live: Live) -> None:
+    (found,) = answers(live, "caption", frames=frames(11), align=True)
+    looked = found["looked"]
+    assert looked["frames"] == sorted(set(looked["frames"]))
+    assert len(looked["frames"]) == 8
+    assert max(looked["frames"]) > 8
+    weights = np.array(looked["weights"])
+    assert weights.shape == (len(looked["tokens"]), 8)
+    np.testing.assert_allclose(weights.sum(1), 1, atol=1e-3)
+
+
+def test_frames_are_in_the_order_in_which_they_are_sent(live: Live, made: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    for number, content in enumerate(frames(12), 1):
+        (tmp_path / "many" / f"{number:03}.png").write_bytes(content)
+    (expected,) = written(made["watch"], str(tmp_path / "many"))
+    assert near(answers(live, "caption", frames=frames(12)), [{**expected, "clip": "1"}])
+
+
+def test_what_is_seen_is_that_of_the_command(live: Live, made: dict[str, Path], tmp_path: Path) -> None:
+    lines = load(made["look"], device="cpu").lines()
+    content = picture(made["look"].parent)
+    (tmp_path / "a.png").write_bytes(content)
+    inputs = list(lines.inputs([str(tmp_path / "a.png")], name="here"))
+    (expected,) = json.loads(json.dumps([lines.record(each) for each in lines.answers(inputs, first=1)]))
+    assert len(expected["glimpses"]) == 3
+    assert near(answers(live, "look", image=content), [{**expected, "picture": "1"}])
+    assert near(form(live, "look", [("image", content)]), [{**expected, "picture": "1"}])
+
+
+def test_what_is_sent_says_which_captioner_is_meant(live: Live, made: dict[str, Path]) -> None:
+    folder = made["watch"].parent
+    for given, model in (({"image": picture(folder)}, "caption"), ({"clip": clip(folder)}, "watch")):
+        assert ask(live, "caption", **given).json["model"] == model
+    answer = ask(live, "caption", image=picture(folder), model="watch")
+    assert answer.status == 400
+    assert "say what pictures show: caption" in answer.json["error"]["message"]
+
+
+# --- inspection -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "more"),
+    [
+        ("transcribe", "sound", {}),
+        ("transcribe", "sound", {"pair": "low mid", "beam": 2}),
+        ("watch", "clip", {}),
+        ("watch", "clip", {"pair": "a red square moves"}),
+        ("watch", "frames", {}),
+        ("caption", "image", {}),
+        ("look", "image", {}),
+    ],
+)
+def test_what_is_sent_can_be_looked_at(live: Live, made: dict[str, Path], model: str, name: str, more: Any) -> None:
+    folder = made[model].parent
+    sendable = {"sound": sound(folder), "clip": clip(folder), "frames": frames(3), "image": picture(folder)}
+    answer = ask(live, "inspect", model=model, **{name: sendable[name]}, **more)
+    assert answer.status == 200, answer.body
+    record = answer.json["record"]
+    assert record["maps"] or record["glimpses"]
+    assert record["title"] == "1"
+    assert "heedful-" not in answer.body.decode()
+    page = ask(live, "inspect", model=model, **{name: sendable[name]}, **more, format="page")
+    assert page.headers["content-type"].startswith("text/html")
+
+
+def test_detectors_can_be_looked_at(live: Live, made: dict[str, Path]) -> None:
+    record = ask(live, "inspect", model="detect", text="eins zwei").json["record"]
+    expected = load(made["detect"], device="cpu").inspect("eins zwei")
+    assert len(record["answers"]) == len(expected.answers) == 2
+    assert len(record["maps"]) == len(expected.maps)
+
+
+# --- refusals ---------------------------------------------------------------------------------------------
+
+NO_SOUNDS: Mapping[str, str | bytes] = {
+    "nothing": b"",
+    "a text": b"hello",
+    "half a head": toned.said(["low"])[:30],
+    "no samples": toned.said(["low"])[:44],
+    "not base 64": "no base 64!",
+    "a path": "/etc/passwd",
+}
+NO_CLIPS: Mapping[str, str | bytes] = {
+    "nothing": b"",
+    "a text": b"hello",
+    "a broken archive": b"PK\x03\x04 and nothing",
+    "a playlist": b"#EXTM3U\nfile:///etc/passwd\n",
+    "not base 64": "no base 64!",
+    "a path": "/etc/passwd",
+}
+
+
+@pytest.mark.parametrize("which", NO_SOUNDS)
+def test_what_is_no_sound_is_refused(live: Live, which: str) -> None:
+    for name in ("transcribe", "inspect"):
+        answer = ask(live, name, sound=NO_SOUNDS[which], model="transcribe")
+        assert answer.status == 400, answer.body
+        assert answer.json["error"]["message"].startswith("sound"), answer.body
+
+
+@pytest.mark.parametrize("which", NO_CLIPS)
+def test_what_is_no_clip_is_refused(live: Live, which: str) -> None:
+    for name in ("caption", "inspect"):
+        answer = ask(live, name, clip=NO_CLIPS[which], model="watch")
+        assert answer.status == 400, answer.body
+        assert answer.json["error"]["message"].startswith("clip"), answer.body
+        assert "/tmp" not in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize("image", ["", "no base 64!", "/etc/passwd", "aGVsbG8="])
+def test_what_is_no_picture_is_not_looked_at(live: Live, image: str) -> None:
+    for name in ("look", "inspect"):
+        answer = ask(live, name, image=image, model="look")
+        assert answer.status == 400, answer.body
+        assert answer.json["error"]["message"].startswith("image"), answer.body
+
+
+def test_frames_that_are_no_pictures_are_named(live: Live) -> None:
+    answer = ask(live, "caption", frames=[*frames(2), b"hello"])
+    assert answer.status == 400
+    assert "frames.3: is no picture" in answer.json["error"]["message"]
+
+
+def test_what_is_longer_than_a_model_listens_to_is_not_decoded(live: Live) -> None:
+    silence = io.BytesIO()
+    soundfile.write(silence, np.zeros(8000 * 600, np.float32), 8000, format="FLAC")
+    assert len(silence.getvalue()) < MANY
+    answer = ask(live, "transcribe", sound=silence.getvalue())
+    assert answer.status == 400
+    assert "sound: has more than 2 s" in answer.json["error"]["message"]
+
+
+def test_files_have_a_limit_of_their_own(live: Live) -> None:
+    for name, field in (("transcribe", "sound"), ("look", "image"), ("caption", "clip")):
+        answer = ask(live, name, **{field: bytes(MANY + 1)})
+        assert answer.status == 400
+        assert f"{field}: {MANY + 1:,} bytes" in answer.json["error"]["message"]
+    answer = ask(live, "caption", frames=[png(np.zeros((8, 8, 3), np.uint8)), bytes(MANY - 10)])
+    assert answer.status == 400
+    assert "frames.2" in answer.json["error"]["message"]
+
+
+def test_a_small_file_of_many_frames_is_not_decoded(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = io.BytesIO()
+    np.savez_compressed(held, frames=np.zeros((400, 40, 40, 3), np.uint8))
+    assert len(held.getvalue()) < MANY
+    assert ask(live, "caption", clip=held.getvalue()).status == 200
+    monkeypatch.setattr(seeing, "_HELD", 400 * 40 * 40)
+    for name in ("caption", "inspect"):
+        answer = ask(live, name, clip=held.getvalue(), model="watch")
+        assert answer.status == 400
+        assert "bytes of frames; this server decodes at most 640,000" in answer.json["error"]["message"]
+
+
+def test_pictures_of_a_clip_may_not_claim_any_number_of_pixels(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sent, "_ALL_PIXELS", 3 * 12 * 12)
+    assert ask(live, "caption", frames=frames(3)).status == 200
+    answer = ask(live, "caption", frames=frames(4))
+    assert answer.status == 400
+    assert "frames.4: has more than 0 pixels" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "words"),
+    [
+        ("detect", {}, "texts"),
+        ("detect", {"texts": "a" * 501}, "501 characters"),
+        ("transcribe", {}, "sound"),
+        ("transcribe", {"sound": "a", "n_best": 12}, "n_best: 12"),
+        ("transcribe", {"sound": toned.said(["low"]), "beam": 2, "search": "greedy"}, "beam: does not fit search"),
+        ("transcribe", {"sound": toned.said(["low"]), "max_extra": 100}, "max_ratio, max_extra"),
+        ("transcribe", {"sound": toned.said(["low"]), "coverage": 0.1, "search": "beam"}, "coverage"),
+        ("transcribe", {"sound": toned.said(["low"] * 20)}, "sound: has more than 2 s"),
+        ("transcribe", {"sound": toned.said(["low"]), "image": "a"}, "image"),
+        ("caption", {}, "image or clip or frames"),
+        ("caption", {"image": "a", "clip": "a"}, "image, clip: what this model takes is image or clip or frames"),
+        ("caption", {"frames": []}, "frames"),
+        ("look", {}, "image"),
+        ("inspect", {"model": "look", "text": "a"}, "text: this model reads none"),
+        ("inspect", {"model": "look", "image": "a", "beam": 2}, "beam: this model writes nothing"),
+        ("inspect", {"model": "look", "sound": "a"}, "sound: what this model takes is image"),
+        ("inspect", {"model": "transcribe", "sound": "a", "tokens": 2}, "tokens"),
+        ("inspect", {"model": "transcribe"}, "sound: what this model takes is sound"),
+        ("inspect", {"model": "watch", "image": "a"}, "image: what this model takes is clip or frames"),
+        ("inspect", {"model": "fill", "text": "eins [MASK]", "sound": "a"}, "sound: this model reads texts"),
+    ],
+)
+def test_what_is_wrong_with_what_is_sent_is_said(live: Live, name: str, message: dict[str, Any], words: str) -> None:
+    answer = ask(live, name, **message)
+    assert answer.status == 400, answer.body
+    assert words in answer.json["error"]["message"]
