@@ -3959,21 +3959,21 @@ NATIVE = (
     Mutant(
         "native: two continuations write to one place",
         "engines/native/state.py",
-        "self.space.claim(read, end):",
-        "(self.space.claim(read, end) or end <= self.space.size):",
+        "self.space.claim(begin, end):",
+        "(self.space.claim(begin, end) or end <= self.space.size):",
         (f"{STACK}::test_continuations_of_one_state_and_copies_do_not_disturb_each_other",),
     ),
     Mutant(
         "native: joined rows look at the sentences of others",
         "engines/native/state.py",
-        "of.append(own.int() + count)",
-        "of.append(own.int())",
+        "of.append(rows.int() + begin)",
+        "of.append(rows.int())",
         (f"{STACK}::test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_is_gone",),
     ),
     Mutant(
         "native: a joined state keeps what nobody needs",
         "engines/native/state.py",
-        "indices[:, : int((slots >= 0).sum(1).amax())]",
+        "indices[:, self.read - most :]",
         "indices",
         (f"{STACK}::test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_is_gone",),
     ),
@@ -5567,6 +5567,55 @@ IN_COMPANY = (
         (f"{RUNNING}::test_a_search_that_is_told_to_end_gives_what_it_has",),
     ),
     Mutant(
+        "native: sentences that join one state share their room",
+        "engines/native/state.py",
+        "not self.space.claim(begin, begin + count)",
+        "not (self.space.claim(begin, begin + count) or begin + count <= self.space.size)",
+        (f"{STACK}::test_guests_of_one_state_do_not_disturb_each_other",),
+    ),
+    Mutant(
+        "native: a memory that is longer is cut",
+        "engines/native/state.py",
+        "-(-max(slots, own) // _SLOTS) * _SLOTS",
+        "max(own, min(slots, _SLOTS))",
+        (f"{STACK}::test_a_state_whose_rows_come_and_go_stays_small",),
+    ),
+    Mutant(
+        "native: columns are read where they no longer begin",
+        "engines/native/stack.py",
+        "numbers[:, :, self._begin :].data_ptr()",
+        "numbers.data_ptr()",
+        (f"{STACK}::test_a_state_whose_rows_come_and_go_stays_small",),
+    ),
+    Mutant(
+        "native: columns that nobody has are kept",
+        "engines/native/state.py",
+        "table = self.table[:, min(int(kept[0]), self.read - columns) :]",
+        "table = self.table",
+        (f"{STACK}::test_a_state_whose_rows_come_and_go_stays_small",),
+    ),
+    Mutant(
+        "native: a copy of pages begins elsewhere",
+        "engines/native/state.py",
+        "return Pages(numbers, Space(read + newest, size), Taken(taken)), 0",
+        "return Pages(numbers, Space(read + newest, size), Taken(taken)), columns.start",
+        (f"{STACK}::test_a_state_whose_rows_come_and_go_stays_small",),
+    ),
+    Mutant(
+        "native: what is gathered is read from the first columns",
+        "engines/native/state.py",
+        "slots.clamp(min=0), order + self.begin]",
+        "slots.clamp(min=0), order]",
+        (f"{STACK}::test_a_state_whose_rows_come_and_go_stays_small",),
+    ),
+    Mutant(
+        "native: a copy of pages forgets whose rows are taken",
+        "engines/native/state.py",
+        "taken[:read], taken[read : read + newest] = told, rows",
+        "taken[:read], taken[read : read + newest] = 0, 0",
+        (f"{STACK}::test_guests_of_one_state_do_not_disturb_each_other",),
+    ),
+    Mutant(
         "native: guests of one state share their rows",
         "engines/native/state.py",
         "            self._rows[columns] = first + rows",
@@ -5576,8 +5625,8 @@ IN_COMPANY = (
     Mutant(
         "native: guests write over their host",
         "engines/native/state.py",
-        "            self.taken.take(slice(read, end), rows)",
-        "            self.taken.take(slice(read, end), 0)",
+        "            self.taken.take(slice(begin, end), rows)",
+        "            self.taken.take(slice(begin, end), 0)",
         (f"{STACK}::test_guests_of_one_state_do_not_disturb_each_other",),
     ),
     Mutant(
@@ -5686,6 +5735,7 @@ SLOW_CLIENTS = "tests/unit/serving/test_slow_clients.py"
 RATES = "tests/unit/serving/test_rates.py"
 LOGS = "tests/unit/serving/test_logs.py"
 STREAMS = "tests/unit/serving/test_streams.py"
+PROXIES = "tests/unit/serving/test_proxies.py"
 MENDED = (
     Mutant(
         "streams: those that the end of a server cuts do not say so",
@@ -5707,6 +5757,27 @@ MENDED = (
         "length = replace(translator.length, most=self.tokens)",
         "length = translator.length",
         ("tests/unit/serving/test_libretranslate.py::test_what_is_written_for_a_sentence_is_bounded",),
+    ),
+    Mutant(
+        "proxies: anybody is believed who asks",
+        "serving/proxies.py",
+        "        if nearest not in self:\n            return scope\n",
+        "",
+        (f"{PROXIES}::test_who_is_no_proxy_does_not_hide_behind_others",),
+    ),
+    Mutant(
+        "proxies: the first address of a chain is believed",
+        "serving/proxies.py",
+        "if address not in self:",
+        "if False:",
+        (f"{PROXIES}::test_the_nearest_that_is_no_proxy_asks",),
+    ),
+    Mutant(
+        "proxies: a scheme is that which the last proxy was asked by",
+        "serving/proxies.py",
+        "len(schemes) - 1 - passed",
+        "len(schemes) - 1",
+        (f"{PROXIES}::test_how_it_was_asked",),
     ),
 )
 GUARDED = (

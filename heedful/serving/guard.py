@@ -18,6 +18,7 @@ from heedful.serving.door import KEY, key_of
 from heedful.serving.house import House
 from heedful.serving.logs import Visit, tell, tell_failure, visiting
 from heedful.serving.origins import Origins
+from heedful.serving.proxies import Proxies
 from heedful.serving.refusal import Refusal, closed, failed, large, wrong
 from heedful.serving.routes import ID, Route, refused
 
@@ -62,6 +63,7 @@ class Guard:
     def __init__(self, house: House) -> None:
         self._house = house
         self._origins = Origins(house.settings)
+        self._proxies = Proxies(house.settings.access)
         self._app: Any = None
         self._places: list[tuple[re.Pattern[str], Place]] = []
 
@@ -77,6 +79,7 @@ class Guard:
         """ASGI; of its protocols HTTP alone is spoken."""
         assert scope["type"] == "http", scope["type"]
         headers, place = Headers(scope=scope), self._place(scope["path"], scope["method"])
+        scope = self._proxies.seen(scope, headers)
         visit = Visit(_id(headers), scope["method"], quote(scope["path"])[:_LONGEST])
         scope[ID] = visit.id
 

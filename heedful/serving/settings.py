@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,6 +92,19 @@ class Access(Section):
     this machine calls itself"""
     origins: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     """pages that may ask from a browser (CORS), as in https://example.org; * is all"""
+    proxies: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    """addresses and networks of proxies, as in 10.0.0.1 or 10.0.0.0/8, that are believed who asks through them
+    (X-Forwarded-For) and how (X-Forwarded-Proto)"""
+
+    @field_validator("proxies")
+    @classmethod
+    def _networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        for each in proxies:
+            try:
+                ipaddress.ip_network(each)
+            except ValueError:
+                raise ValueError(f"{each!r} is no address or network; write it as 10.0.0.1 or 10.0.0.0/8") from None
+        return proxies
 
 
 class Spread(Section):

@@ -145,6 +145,25 @@ def test_what_a_form_may_lack(live: Live) -> None:
     assert answer.status_code == 400 and "the form: " in answer.json()["error"]
 
 
+def test_addresses_are_those_by_which_a_proxy_is_asked(live: Live, interpreting: Mapping[str, Path]) -> None:
+    def address(server: Live) -> str:
+        headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9", "Host": "localhost"}
+        fields = {"source": "en", "target": "de"}
+        answer = requests.post(
+            f"{server.url}/translate_file",
+            files={"file": ("a.txt", b"one .")},
+            data=fields,
+            headers=headers,
+            timeout=30,
+        )
+        found: str = answer.json()["translatedFileUrl"]
+        return found
+
+    assert address(live).startswith("http://localhost/download_file/"), "anybody may say so"
+    with serving(opened({"both": interpreting["both"]}, access={"proxies": ["127.0.0.0/8"]})) as behind:
+        assert address(behind).startswith("https://localhost/download_file/")
+
+
 def test_what_is_not_there_is_not_found(live: Live) -> None:
     for name in ("nothing.txt", "..%2f..%2fetc%2fpasswd", "%00"):
         answer = live.ask(f"/download_file/{name}")
