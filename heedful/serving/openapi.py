@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.responses import Response
 
@@ -131,10 +132,17 @@ def _answered(route: Route, names: Mapping[Any, Schema]) -> Schema:
         schema = names[route.gives, _MODE]
         schema = {"type": "array", "items": schema} if route.many else schema
     content: Schema = {route.media: {"schema": schema}}
-    if route.takes is not None and "stream" in route.takes.model_fields:
+    if route.takes is not None and _streams(route.takes):
         described = "with `stream`: events `growing` with what there is so far, and last `record` or `error`"
         content[MEDIA] = {"schema": {"type": "string", "description": described}}
+    content |= {media: {"schema": {"type": "string", "description": when}} for media, when in route.also}
     return {"description": "the answer", "content": content}
+
+
+def _streams(takes: type[BaseModel]) -> bool:
+    """Whether an answer may be a stream; a message may have the word only to refuse it."""
+    stream = takes.model_fields.get("stream")
+    return stream is not None and bool in (stream.annotation, *get_args(stream.annotation))
 
 
 def _refused(route: Route, status: int) -> Schema:

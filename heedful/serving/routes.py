@@ -95,6 +95,7 @@ class Route:
         group: under which it is listed.
         examples: of requests.
         media: of the answer, where that is no JSON.
+        also: other media that an answer may have, each with when it has.
     """
 
     path: str
@@ -112,6 +113,7 @@ class Route:
     group: str = "heedful"
     examples: Sequence[Mapping[str, Any]] = ()
     media: str = "application/json"
+    also: Sequence[tuple[str, str]] = ()
 
     async def respond(self, house: House, request: Request) -> Response:
         """The answer to a request, or why there is none; whoever leaves stops the work."""

@@ -1,4 +1,4 @@
-"""OpenAI's interface, as its clients use it: models, completions, chat and embeddings under `/v1`."""
+"""OpenAI's interface, as its clients use it: models, completions, chat, embeddings and transcripts under `/v1`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from heedful.serving.house import House, Model
+from heedful.serving.openai.audio import Transcript, TranscriptionRequest, read_form, transcribe
 from heedful.serving.openai.chat import ChatCompletion, ChatRequest, chat
 from heedful.serving.openai.completion import Completion, CompletionRequest
 from heedful.serving.openai.completions import complete
 from heedful.serving.openai.embeddings import EmbeddingRequest, Embeddings, embed
 from heedful.serving.openai.writing import Strict
 from heedful.serving.routes import Answer, Asked, Route
+from heedful.serving.uses import is_served
 from heedful.tasks.conversation.face import Partner
 from heedful.tasks.embedder import Embeds
 from heedful.tasks.language.face import Writer
@@ -74,6 +76,18 @@ def routes(house: House) -> Iterator[Route]:
             about="vectors of texts",
             group=_GROUP,
             examples=({"input": ["A dog runs.", "A cat sleeps."], "encoding_format": "float"},),
+        )
+    if is_served(house, "transcribe"):
+        yield Route(
+            path="/v1/audio/transcriptions",
+            answer=transcribe,
+            takes=TranscriptionRequest,
+            gives=Transcript,
+            about="a model of speech writes what is said",
+            reads=read_form,
+            files=True,
+            group=_GROUP,
+            also=(("text/plain", "with `response_format` = text"),),
         )
 
 

@@ -35,12 +35,12 @@ def _look(asked: Asked, model: Model[Any], message: Inspect) -> Callable[[], Rec
     assert message.sound is not None, "it is perceived"
     sent, most = message.sound, asked.house.settings.limits.file
 
-    def heard() -> Record:
-        sound = sound_in(sent, most=most, seconds=recogniser.seconds)
+    def listened() -> Record:
+        sound = sound_in(sent, most=most, seconds=recogniser.seconds, name="sound")
         record: Record = recogniser.inspect(sound, message.pair, scope=Scope(attribution="auto"))
         return record
 
-    return heard
+    return listened
 
 
 USES = (Use("transcribe", (Recogniser,), "write what is said", _first, _look, lambda _: {"takes": "sound"}),)
@@ -62,6 +62,12 @@ def routes(house: House) -> Iterator[Route]:
 
 
 async def _transcribe(asked: Asked, message: Transcribe) -> Mapping[str, Any]:
+    name, found = await heard(asked, message, name="sound")
+    return {"model": name, "answers": found}
+
+
+async def heard(asked: Asked, message: Transcribe, *, name: str) -> tuple[str, list[Mapping[str, Any]]]:
+    """Which model listened, and the record of what it heard; `name` is what errors call the sound."""
     require_within(asked, message)
     model = model_for(asked.house, "transcribe", message.model)
     recogniser: Recogniser = model.face
@@ -71,10 +77,10 @@ async def _transcribe(asked: Asked, message: Transcribe) -> Mapping[str, Any]:
     length_for(message, build_length(config), limits, longest=longest)
 
     def work() -> list[Mapping[str, Any]]:
-        sound = sound_in(message.sound, most=limits.file, seconds=recogniser.seconds)
+        sound = sound_in(message.sound, most=limits.file, seconds=recogniser.seconds, name=name)
         asked.term.check()
         found = recogniser.transcribe([sound], generation=config, n_best=message.n_best, seed=message.seed)
         asked.term.check()
         return [recogniser.lines().record(each) for each in enumerate(found, 1)]
 
-    return {"model": model.name, "answers": await model.ask(asked.term, work)}
+    return model.name, await model.ask(asked.term, work)

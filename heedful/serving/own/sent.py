@@ -96,7 +96,7 @@ def picture_in(image: Sent, *, most: int) -> Picture:
     return decoded_picture(content, name="image", largest=_PIXELS)
 
 
-def sound_in(sound: Sent, *, most: int, seconds: float, name: str = "sound") -> Sound:
+def sound_in(sound: Sent, *, most: int, seconds: float, name: str) -> Sound:
     """The sound of a message, of at most so many bytes and seconds; `Refusal` where there is none."""
     content = BytesIO(content_of(sound, name=name, most=most))
     try:
