@@ -5736,6 +5736,7 @@ RATES = "tests/unit/serving/test_rates.py"
 LOGS = "tests/unit/serving/test_logs.py"
 STREAMS = "tests/unit/serving/test_streams.py"
 PROXIES = "tests/unit/serving/test_proxies.py"
+CROWDS = "tests/unit/serving/test_crowds.py"
 MENDED = (
     Mutant(
         "streams: those that the end of a server cuts do not say so",
@@ -5778,6 +5779,34 @@ MENDED = (
         "len(schemes) - 1 - passed",
         "len(schemes) - 1",
         (f"{PROXIES}::test_how_it_was_asked",),
+    ),
+    Mutant(
+        "crowds: one address may have all connections",
+        "serving/protocol.py",
+        "elif own > limits.connections_per_address:",
+        "elif False:",
+        (f"{CROWDS}::test_one_address_has_so_many_and_others_have_theirs",),
+    ),
+    Mutant(
+        "crowds: who is refused may stay in any number",
+        "serving/protocol.py",
+        " or own > 2 * limits.connections_per_address",
+        "",
+        (f"{CROWDS}::test_who_is_refused_and_stays_takes_no_place_of_others",),
+    ),
+    Mutant(
+        "crowds: who leaves is counted for ever",
+        "serving/protocol.py",
+        "        self._crowds.leave(self._address)\n",
+        "",
+        (f"{CROWDS}::test_one_address_has_so_many_and_others_have_theirs",),
+    ),
+    Mutant(
+        "crowds: proxies are one address",
+        "serving/crowds.py",
+        "if address in self._proxies:\n            return 0",
+        "if False:\n            return 0",
+        (f"{CROWDS}::test_proxies_may_have_as_many_as_there_are",),
     ),
 )
 GUARDED = (
@@ -5875,7 +5904,7 @@ GUARDED = (
     Mutant(
         "protocol: there may be any number of connections",
         "serving/protocol.py",
-        "elif len(self.connections) > most:",
+        "elif len(self.connections) > limits.connections:",
         "elif False:",
         (f"{SLOW_CLIENTS}::test_connections_are_counted",),
     ),

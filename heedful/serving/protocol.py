@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn, final
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from heedful.serving.crowds import Crowds
 from heedful.serving.parting import Parting
 from heedful.serving.settings import Limits
 
@@ -18,6 +19,8 @@ LINE: Final = 65_536
 _PIPELINED: Final = 16
 """Requests that a connection may send before the first of them is answered."""
 _OFFERS: Final = (b"connection", b"upgrade", b"http2-settings")
+_LATER: Final = (429, 503)
+"""What is refused now and may be asked again."""
 _COLON: Final = len(b": \r\n")
 
 
@@ -36,13 +39,17 @@ class Bounded(HttpToolsProtocol):
     Args:
         given: see uvicorn.
         limits: of what is taken.
+        crowds: of all connections.
         turned: told the status where a connection is turned away before there is a request.
         named: see uvicorn.
     """
 
-    def __init__(self, *given: Any, limits: Limits, turned: Callable[[int], None], **named: Any) -> None:
+    def __init__(
+        self, *given: Any, limits: Limits, crowds: Crowds, turned: Callable[[int], None], **named: Any
+    ) -> None:
         super().__init__(*given, **named)
         self._limits = limits
+        self._crowds = crowds
         self._turned = turned
         self._arriving: asyncio.TimerHandle | None = None
         self._taking: asyncio.TimerHandle | None = None
@@ -59,10 +66,13 @@ class Bounded(HttpToolsProtocol):
         """There may be too many."""
         parting = Parting(transport, self.loop, awaits=lambda: self._arriving is not None)
         super().connection_made(parting)
-        most = self._limits.connections
-        if len(self.connections) > 2 * most:
+        limits, own = self._limits, self._crowds.enter(self._address)
+        if len(self.connections) > 2 * limits.connections or own > 2 * limits.connections_per_address:
             parting.abort()
-        elif len(self.connections) > most:
+        elif own > limits.connections_per_address:
+            self._begin_arriving()
+            self._refuse(429, "too many connections come from this address; close some, or use them again")
+        elif len(self.connections) > limits.connections:
             self._begin_arriving()
             self._refuse(503, "the server has too many connections; ask again in a few seconds")
         else:
@@ -70,6 +80,7 @@ class Bounded(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
+        self._crowds.leave(self._address)
         self._unset_keepalive_if_required()
         self._cease_arriving()
         self.resume_writing()
@@ -144,6 +155,10 @@ class Bounded(HttpToolsProtocol):
     def shutdown(self) -> None:
         """The server ends, when nothing happens any more or there is no time left for it."""
         self.transport.close()
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
 
     @property
     def _is_answering(self) -> bool:
@@ -226,7 +241,7 @@ class Bounded(HttpToolsProtocol):
             b"content-type: application/json",
             b"content-length: %d" % len(body),
             b"x-content-type-options: nosniff",
-            *([b"retry-after: 5"] if status == 503 else []),
+            *([b"retry-after: 5"] if status in _LATER else []),
             b"connection: close",
         ]
         self.transport.write(STATUS_LINE[status] + b"\r\n".join(lines) + b"\r\n\r\n" + body)

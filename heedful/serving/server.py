@@ -20,6 +20,7 @@ import uvicorn
 
 from heedful.errors import RecipeError
 from heedful.serving.app import application
+from heedful.serving.crowds import Crowds
 from heedful.serving.guard import Guard
 from heedful.serving.house import House
 from heedful.serving.loading import Loading, leave
@@ -116,7 +117,8 @@ def server_of(house: House, guard: Guard | None = None) -> Server:
         guard: that leads to it, as soon as it does; at once unless given.
     """
     settings = house.settings
-    protocol: Any = partial(Bounded, limits=settings.limits, turned=house.meters.turned_away)
+    crowds = Crowds(settings)
+    protocol: Any = partial(Bounded, limits=settings.limits, crowds=crowds, turned=house.meters.turned_away)
     config = uvicorn.Config(
         guard or application(house),
         host=settings.host,

@@ -66,6 +66,8 @@ class Limits(Section):
     """of a request"""
     connections: Count = 1_000
     """that are open at one time"""
+    connections_per_address: Count = 400
+    """of these, from one address that is no proxy"""
     queue: Count = 512
     """requests that wait for a model, or are being answered by it"""
     rows: Count = 64
