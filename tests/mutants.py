@@ -5595,10 +5595,10 @@ IN_COMPANY = (
         (f"{STACK}::test_a_state_whose_rows_come_and_go_stays_small",),
     ),
     Mutant(
-        "native: a copy of pages begins elsewhere",
+        "native: a copy of pages holds their first columns",
         "engines/native/state.py",
-        "return Pages(numbers, Space(read + newest, size), Taken(taken)), 0",
-        "return Pages(numbers, Space(read + newest, size), Taken(taken)), columns.start",
+        "self.numbers[:, :used, columns]",
+        "self.numbers[:, :used, :read]",
         (f"{STACK}::test_a_state_whose_rows_come_and_go_stays_small",),
     ),
     Mutant(
@@ -5779,6 +5779,27 @@ MENDED = (
         "len(schemes) - 1 - passed",
         "len(schemes) - 1",
         (f"{PROXIES}::test_how_it_was_asked",),
+    ),
+    Mutant(
+        "OpenAI: prompts are read on when nobody waits",
+        "serving/openai/completions.py",
+        "            self.asked.term.check()\n            yield from",
+        "            yield from",
+        ("tests/unit/serving/test_openai.py::test_many_texts_are_read_in_parts_until_the_deadline",),
+    ),
+    Mutant(
+        "OpenAI: prompts of streams are read on when nobody waits",
+        "serving/openai/completions.py",
+        "        self._job.asked.term.check()\n        before = ",
+        "        before = ",
+        ("tests/unit/serving/test_openai.py::test_many_texts_are_read_in_parts_until_the_deadline",),
+    ),
+    Mutant(
+        "OpenAI: vectors are made on when nobody waits",
+        "serving/openai/embeddings.py",
+        "        asked.term.check()\n        found",
+        "        found",
+        ("tests/unit/serving/test_openai.py::test_many_texts_become_vectors_in_parts_until_the_deadline",),
     ),
     Mutant(
         "crowds: one address may have all connections",

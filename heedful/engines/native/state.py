@@ -21,8 +21,6 @@ from heedful.values import Rows, laid_under
 
 _GUESTS: Final = 16
 """Rows that new pages have room for at least, besides those that they hold."""
-_SPARSE: Final = 16
-"""Columns beyond twice the longest row, from which on pages that are joined are made anew."""
 _LASTING: Final = 4
 """New pages have room for so many times the columns that are read, where sentences come and go and it never ends."""
 _SLOTS: Final = 16
@@ -241,9 +239,6 @@ class NativeState:
             return None
         table = self.table[:, min(int(kept[0]), self.read - columns) :]
         read, end = table.size(1), self.columns.stop
-        longest = int((table[..., 0] >= 0).sum(1).amax())
-        if read > 2 * longest + _SPARSE:
-            return None
         count, whole = sum(len(positions) for _, positions in guests), self.pages.numbers
         first = self.pages.taken.claim(slice(end - columns, end), count, size=whole.size(1))
         if first is None:
@@ -263,8 +258,8 @@ class NativeState:
         """New pages for all."""
         parts = (self, *others)
         gathered = [part.gathered() for part in parts if part.table is not None]
-        numbers = laid_under([each for each, _ in gathered], axis=2, fill=0.0)
-        positions = laid_under([each for _, each in gathered], axis=1, fill=-1)
+        numbers = laid_under([each for each, _ in gathered], axis=2, fill=0.0, left=True)
+        positions = laid_under([each for _, each in gathered], axis=1, fill=-1, left=True)
         rows = torch.arange(len(positions), dtype=torch.int32).unsqueeze(1)
         table = torch.stack((torch.where(positions < 0, -1, rows), positions), 2)
         size = table.size(1)
@@ -280,10 +275,13 @@ class NativeState:
         return torch.full((len(next(iter(self.across.values())).of), columns, 2), -1, dtype=torch.int32)
 
     def gathered(self) -> tuple[Float[Tensor, "B depth K 2 width"], Int32[Tensor, "B K"]]:
-        """The keys and values of each row, side by side in the order in which they were read, and their positions."""
+        """The keys and values of each row, side by side in the order in which they were read, the newest at the end of
+        all rows, and their positions.
+        """
         assert self.pages is not None and self.table is not None
         slots, positions = self.table.long().unbind(2)
-        order = (slots < 0).byte().sort(dim=1, stable=True).indices[:, : int((slots >= 0).sum(1).amax())]
+        most = int((slots >= 0).sum(1).amax())
+        order = (slots >= 0).byte().sort(dim=1, stable=True).indices[:, self.read - most :]
         slots, positions = slots.gather(1, order), positions.gather(1, order)
         numbers = self.pages.numbers[:, slots.clamp(min=0), order + self.begin].transpose(0, 1)
         numbers = numbers.masked_fill((slots < 0)[:, None, :, None, None], 0.0)

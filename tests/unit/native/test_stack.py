@@ -17,7 +17,6 @@ from heedful.architectures.frames import FrameEncoderConfig
 from heedful.architectures.model import LanguageModelConfig, ModelConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.blocks.transformer import StackState, TransformerStack
-from heedful.engines.native import state as native_state
 from heedful.engines.native.stack import NativeStack, to_native
 from heedful.engines.native.state import NativeState
 from heedful.inspection.watch import listening, watch
@@ -219,9 +218,7 @@ def test_continuations_of_one_state_and_copies_do_not_disturb_each_other() -> No
 
 
 @torch.inference_mode()
-def test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_is_gone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_is_gone() -> None:
     native = transformer()
     to_native(native)
     source, target = texts(4, 4), texts(4, 9)
@@ -235,11 +232,11 @@ def test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_i
     alone = [native.step(select(now, rows), state)[0] for state, rows in parts]
     torch.testing.assert_close(found, torch.cat(alone))
     across = joined.across["source"]
-    assert across.numbers.size(1) == 3
+    assert across.sentences == 3
     assert joined.table.shape == (3, 5, 2)
-    monkeypatch.setattr(native_state, "_SPARSE", 0)  # else there are some for a while
-    old = join([select(joined, torch.tensor([2])), young])
-    assert old.read == 1, "what younger rows have read is all that there is"
+    old = select(joined, torch.tensor([2]))
+    assert join([old, young]).read == 1, "what younger rows have read is all that there is"
+    assert join([young, old]).read == 1
 
 
 @torch.inference_mode()
@@ -270,6 +267,36 @@ def test_guests_of_one_state_do_not_disturb_each_other() -> None:
     assert crowd.pages is not host.pages, "there is no room for so many"
     tokens = Tokens(torch.full((48, 1), 5), torch.tensor([[5]] * 8 + [[3]] * 40))
     torch.testing.assert_close(native.step(tokens, crowd)[0], torch.cat((alone[0], *[alone[2]] * 20)))
+
+
+@torch.inference_mode()
+def test_a_state_whose_rows_come_and_go_stays_small() -> None:
+    """Each text is read on as if it were alone, while a younger one joins at every step and the oldest one leaves."""
+    native = transformer()
+    to_native(native)
+    sources, target = [texts(1, size) for size in (4, 3, 20, 5, 9) * 8], texts(1, 9)
+    rows, pages, state = list[tuple[int, int]](), set[int](), None
+    for number, source in enumerate(sources):
+        _, young = native.step(target.span(0, 1), native.begin(source))
+        if state is not None and len(rows) == 3:
+            state, rows = select(state, torch.tensor([1, 2])), rows[1:]
+        state = young if state is None else join([state, young])
+        rows.append((number, 1))
+        now = join([target.span(read, read + 1) for _, read in rows])
+        found, state = native.step(now, state)
+        for place, (row, read) in enumerate(rows):
+            _, alone = native.step(target.span(0, read), native.begin(sources[row]))
+            torch.testing.assert_close(found[place], native.step(target.span(read, read + 1), alone)[0][0])
+        rows = [(row, read + 1) for row, read in rows]
+        pages.add(id(state.pages.taken))
+        assert state.read <= 4
+        assert state.across["source"].numbers.size(1) <= 12
+    assert len(pages) < 10, "most steps find room where they are"
+    assert state.begin > 0
+    crowd = join([state, *[young] * 20])
+    assert crowd.begin == 0, "there is no room for so many"
+    now = join([*[target.span(read, read + 1) for _, read in rows], *[target.span(1, 2)] * 20])
+    torch.testing.assert_close(native.step(now, crowd)[0][:3], native.step(select(now, torch.arange(3)), state)[0])
 
 
 @torch.no_grad()
