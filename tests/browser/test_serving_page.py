@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from heedful.serving.keys import add_key
 
 HOSTILE = '<img src=x onerror="alert(1)"> </script> &amp;'
 ANSWERED = "[role=tabpanel]:not([hidden]) .answer .card:not([aria-busy])"
+PICTURE, SOUND = "pictures/train00000.png", "tones/0.wav"
 Open = Callable[..., Any]
 
 # Controls without a name, and names that are not unique in their tab.
@@ -102,6 +104,14 @@ def ask(page: Any, tab: str, button: str, **fields: str) -> Any:
     return panel(page).locator(".card").first
 
 
+def send(page: Any, tab: str, path: Path) -> Any:
+    """Chooses a file in a view; the card of the answer."""
+    page.get_by_role("tab", name=tab, exact=True).click()
+    panel(page).locator("input[type=file]:visible").set_input_files(path)
+    page.wait_for_selector(ANSWERED)
+    return panel(page).locator(".card").first
+
+
 def everything(page: Any, folder: Path, *, text: str = "eins zwei") -> Iterator[str]:
     """Has every view answer, and tells its name."""
     for tab, button, fields in (
@@ -111,14 +121,19 @@ def everything(page: Any, folder: Path, *, text: str = "eins zwei") -> Iterator[
         ("Search", "Search", {"Question": "dog"}),
         ("Stories", "Ask", {"Story": "Mary went to the garden.", "Question": text}),
         ("Fill", "Fill", {"Text": f"{text} [MASK] ."}),
+        ("Detect", "Detect", {"Text": text}),
         ("Classify", "Classify", {"Text": text}),
         ("Tag", "Tag", {"Text, with spaces between words": text}),
     ):
         ask(page, tab, button, **fields)
         yield tab
+    for tab, name in (("Caption", PICTURE), ("Look", PICTURE), ("Transcribe", SOUND)):
+        send(page, tab, folder / name)
+        yield tab
     page.get_by_role("tab", name="Caption").click()
-    panel(page).locator("input[type=file]").set_input_files(folder / "pictures/train00000.png")
-    page.wait_for_selector(ANSWERED)
+    panel(page).get_by_label("Model").select_option("watch")
+    panel(page).locator(".card").evaluate("each => each.remove()")
+    send(page, "Caption", next((folder / "clips").glob("*.npz")))
     yield "Caption"
     page.get_by_role("tab", name="Chat").click()
     panel(page).get_by_label("Your turn").fill(text)
@@ -137,7 +152,7 @@ def test_every_view_can_be_read(show: Open, live: Live, folder: Path, width: int
         assert page.evaluate(SIDEWAYS) == 0, name
         assert page.evaluate(CONTRAST) == [], name
         assert page.evaluate(NAMELESS) == [], name
-    assert sorted(seen) == sorted(page.get_by_role("tab").all_text_contents())
+    assert set(seen) == set(page.get_by_role("tab").all_text_contents())
 
 
 def test_texts_are_never_html(show: Open, live: Live, folder: Path) -> None:
@@ -278,6 +293,86 @@ def test_views_say_what_the_server_answers(show: Open, live: Live) -> None:
     card = ask(page, "Classify", "Classify", Text="eins")
     (found,) = live.ask("/v1/heedful/classify", {"texts": "eins"}).json["answers"]
     assert card.locator(".said-text").text_content() == found["label"]
+
+
+def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: Live, folder: Path) -> None:
+    page = show(live)
+
+    def told(name: str, field: str, path: Path) -> Any:
+        content = base64.b64encode(path.read_bytes()).decode()
+        return live.ask(f"/v1/heedful/{name}", {field: content, "align": True} if field == "clip" else {field: content})
+
+    card = send(page, "Transcribe", folder / SOUND)
+    (heard,) = told("transcribe", "sound", folder / SOUND).json["answers"]
+    assert card.locator(".said-text").text_content() == (heard["text"] or "Nothing is said.")
+    assert panel(page).locator("audio").get_attribute("src").startswith("data:audio/")
+    card = send(page, "Look", folder / PICTURE)
+    (seen,) = told("look", "image", folder / PICTURE).json["answers"]
+    assert card.locator(".said-text").text_content() == seen["class"]
+    assert card.locator(".bars dt").all_text_contents() == list(seen["probabilities"])
+    steps = card.locator(".steps button")
+    assert [each.split(" ")[0] for each in steps.all_text_contents()] == [
+        each["options"][0]["name"] for each in seen["glimpses"]
+    ]
+    steps.nth(2).focus()
+    chosen = card.locator(".stage g").evaluate_all("all => all.map((each) => each.classList.contains('chosen'))")
+    assert chosen == [False, False, True]
+    middle = card.locator(".stage g.chosen rect").first.evaluate(
+        "(each) => each.getBBox().y + each.getBBox().height / 2"
+    )
+    assert middle == pytest.approx(100 * seen["glimpses"][2]["row"], abs=0.1)
+    page.get_by_role("tab", name="Caption").click()
+    panel(page).get_by_label("Model").select_option("watch")
+    clip = next((folder / "clips").glob("*.npz"))
+    card = send(page, "Caption", clip)
+    (shown,) = told("caption", "clip", clip).json["answers"]
+    words = card.locator(".said-text button.word")
+    assert words.count() == len(shown["looked"]["tokens"]) - 1
+    assert card.locator(".strip li").all_text_contents() == [str(each) for each in shown["looked"]["frames"]]
+    words.first.focus()
+    weights = card.locator(".strip li").evaluate_all(
+        "all => all.map((each) => each.style.getPropertyValue('--weight'))"
+    )
+    assert max(map(float, weights)) == 1
+    card = ask(page, "Detect", "Detect", Text="eins zwei")
+    (found,) = live.ask("/v1/heedful/detect", {"texts": "eins zwei"}).json["answers"]
+    assert card.locator(".suspect").all_text_contents() == [each["piece"] for each in found]
+
+
+@pytest.mark.parametrize(("tab", "name"), [("Transcribe", SOUND), ("Look", PICTURE)])
+def test_how_something_was_heard_or_seen_opens_in_a_tab(
+    show: Open, live: Live, folder: Path, tab: str, name: str
+) -> None:
+    page = show(live)
+    card = send(page, tab, folder / name)
+    with page.context.expect_page() as opening:
+        card.get_by_role("button", name="Show me how").click()
+    opening.value.wait_for_selector("html[data-ready=true]")
+
+
+def test_a_file_that_is_dropped_and_one_that_is_none(show: Open, live: Live, folder: Path) -> None:
+    page = show(live, query="#transcribe")
+    panel(page).get_by_role("button", name="Write what is said").click()
+    alert = panel(page).get_by_role("alert")
+    alert.wait_for()
+    assert alert.text_content() == "choose a sound first"
+    content = base64.b64encode((folder / SOUND).read_bytes()).decode()
+    panel(page).locator(".drop").evaluate(
+        """(place, content) => {
+          const bytes = Uint8Array.from(atob(content), (each) => each.charCodeAt(0));
+          const data = new DataTransfer();
+          data.items.add(new File([bytes], "a.wav", {type: "audio/wav"}));
+          place.dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));
+        }""",
+        content,
+    )
+    page.wait_for_selector(ANSWERED)
+    assert not alert.is_visible()
+    panel(page).locator("input[type=file]").set_input_files(
+        {"name": "a.wav", "mimeType": "audio/wav", "buffer": b"no sound"}
+    )
+    alert.wait_for()
+    assert "sound: is no sound that can be read" in alert.text_content()
 
 
 def test_what_is_wrong_is_said(show: Open, live: Live) -> None:

@@ -1,15 +1,17 @@
-/** What a picture shows, and where each word of that looked. */
+/** What a picture or a clip shows, and where each word of that looked. */
 
 import { ask } from "./asking.js";
 import { canvasFor, element } from "./dom.js";
-import { answerPlace, asking, field, looking, modelChoice } from "./parts.js";
+import { answerPlace, asking, looking, modelChoice } from "./parts.js";
+import { KINDS, sending } from "./sending.js";
 
 const SIDE = 320;
+const FIELDS = { picture: "image", clip: "clip" };
 
 export const view = {
   id: "caption",
   title: "Caption",
-  about: "Drop a picture: the model says what it shows. Point at a word to see where it looked.",
+  about: "Drop a picture or a clip, whichever the model takes: it says what is shown. Point at a word to see where it looked.",
   there: (/** @type {any} */ served) => served.models.some((/** @type {any} */ each) => each.does.includes("caption")),
   show,
 };
@@ -19,52 +21,46 @@ export const view = {
  * @param {import("./parts.js").Served} served
  */
 function show(host, served) {
-  const { control, model } = modelChoice(served, "caption");
-  const file = element("input", { type: "file", accept: "image/*", onchange: () => file.files?.[0] && take(file.files[0]) });
-  const preview = element("img", { alt: "the picture that you chose", hidden: true });
-  const drop = element("div", {
-    class: "drop",
-    ondragover: (/** @type {DragEvent} */ event) => { event.preventDefault(); drop.classList.add("over"); },
-    ondragleave: () => drop.classList.remove("over"),
-    ondrop: (/** @type {DragEvent} */ event) => {
-      event.preventDefault();
-      drop.classList.remove("over");
-      const [dropped] = event.dataTransfer?.files ?? [];
-      if (dropped) take(dropped);
-    },
-  }, preview, field("A picture: choose its file, or drop it here", file));
+  const { control, model } = modelChoice(served, "caption", () => adapt());
+  const kind = () => /** @type {"picture" | "clip"} */ (model().takes);
+  const places = { picture: sending(KINDS.picture), clip: sending(KINDS.clip) };
+  const adapt = () => {
+    for (const each of /** @type {const} */ (["picture", "clip"])) places[each].node.hidden = each !== kind();
+  };
+  adapt();
   const place = answerPlace("Caption");
-  let image = "";
-  const form = asking({ label: "Say what it shows", fields: [control, drop], work: async (signal) => {
-    if (!image) throw new Error("choose a picture first");
-    const shown = image;
-    const { answers: [found] } = await ask("caption", { model: model().name, image: shown, align: true }, signal);
+  const form = asking({ label: "Say what it shows", fields: [control, places.picture.node, places.clip.node], work: async (signal) => {
+    const asked = { model: model().name, [FIELDS[kind()]]: places[kind()].file() };
+    const { answers: [found] } = await ask("caption", { ...asked, align: true }, signal);
     const where = found.looked && element("div", { class: "where" });
     const said = element("p", { class: "said-text", dir: "auto" });
     if (where) {
-      const overlay = await overlaid(shown, where);
+      const overlay = found.looked.frames ? overFrames(found.looked.frames, where) : await overlaid(asked.image, where);
       said.append(...found.looked.tokens.slice(0, -1).flatMap((/** @type {string} */ token, /** @type {number} */ i) => {
         const see = () => overlay(found.looked.weights[i]);
         return [element("button", { type: "button", class: "word", onpointerenter: see, onfocus: see, onclick: see }, token.replace(/▁/gu, " ").trim() || token), " "];
       }));
       overlay(null);
     } else said.textContent = found.caption;
-    place.replaceChildren(element("article", { class: "card" }, said, where, looking(() => ({ model: model().name, image: shown, pair: found.caption }))));
+    place.replaceChildren(element("article", { class: "card" }, said, where, looking(() => ({ ...asked, pair: found.caption }))));
   } });
   host.append(element("div", { class: "two" }, form, place));
+}
 
-  /** @param {File} chosen */
-  async function take(chosen) {
-    image = await new Promise((resolve, reject) => {
-      const reader = new FileReader();
-      reader.onload = () => resolve(String(reader.result));
-      reader.onerror = () => reject(reader.error);
-      reader.readAsDataURL(chosen);
-    });
-    preview.src = image;
-    preview.hidden = false;
-    form.requestSubmit();
-  }
+/**
+ * The frames of a clip that were seen, on which weights can be shown.
+ * @param {number[]} frames
+ * @param {HTMLElement} host
+ * @returns {(weights: number[] | null) => void}
+ */
+function overFrames(frames, host) {
+  const list = element("ol", { class: "strip", "aria-label": "frames that were seen, and how much the word looked at each" },
+    frames.map((number) => element("li", {}, number)));
+  host.append(list);
+  return (weights) => [...list.children].forEach((each, i) => {
+    each.style.setProperty("--weight", String(weights ? weights[i] / Math.max(...weights) : 0));
+    each.title = weights ? `frame ${frames[i]}: ${weights[i].toFixed(2)}` : `frame ${frames[i]}`;
+  });
 }
 
 /**

@@ -7,14 +7,16 @@ import { view as translate } from "./translate.js";
 import { view as generate } from "./generate.js";
 import { view as chat } from "./chat.js";
 import { view as caption } from "./caption.js";
-import { answer, classify, fill, tag } from "./reading.js";
+import { view as look } from "./glimpses.js";
+import { view as transcribe } from "./hearing.js";
+import { answer, classify, detect, fill, tag } from "./reading.js";
 import { search } from "./search.js";
 import { view as stories } from "./stories.js";
 
 /** @typedef {{id: string, title: string, about: string, there: (served: any) => boolean, show: (host: HTMLElement, served: any) => void}} View */
 
 /** @type {View[]} */
-const VIEWS = [translate, generate, chat, answer, search, stories, caption, fill, classify, tag];
+const VIEWS = [translate, generate, chat, answer, search, stories, caption, look, transcribe, fill, detect, classify, tag];
 const LATER = 2000;
 /** Milliseconds until a server is asked again that is still loading its models. */
 const NEXT = { auto: "light", light: "dark", dark: "auto" };

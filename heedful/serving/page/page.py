@@ -24,10 +24,10 @@ _SHARED: Final = ("style.css", "dom.js", "colour.js")
 """Files of the inspector that the page uses too."""
 
 _POLICY: Final = (
-    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'none'"
+    "default-src 'self'; img-src 'self' data:; media-src data:; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'"
 )
-"""As every answer has it, but for pictures that somebody chose, which the page shows."""
+"""As every answer has it, but for pictures, sounds and clips that somebody chose, which the page shows."""
 
 
 def routes(house: House) -> Iterator[Route]:

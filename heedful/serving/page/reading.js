@@ -1,4 +1,4 @@
-/** What models say of texts that they read: gaps, classes, tags, and answers in a context. */
+/** What models say of texts that they read: gaps, classes, tags, replaced tokens, and answers in a context. */
 
 import { ask } from "./asking.js";
 import { headColour } from "./colour.js";
@@ -81,6 +81,22 @@ export const tag = viewOf("tag", "Tag", "The model gives each word its tag.", (h
       element("ul", { class: "tagged", "aria-label": "Words and their tags" }, found.map((/** @type {any} */ each) => element("li", { title: percent(each.probability) },
         element("span", { class: "word-of", dir: "auto" }, each.word),
         element("span", { class: "tag-of", style: { "--tag": headColour(names.indexOf(each.name)) } }, each.name)))),
+      looking(() => ({ model: asked.model, text: asked.texts })),
+    ];
+  });
+});
+
+export const detect = viewOf("detect", "Detect", "The model says which tokens of a text were probably replaced by others.", (host, served) => {
+  const { control, model } = modelChoice(served, "detect");
+  const text = area({ maxlength: served.limits.characters });
+  both(host, "Detect", [control, field("Text", text)], [], async (signal) => {
+    const asked = { model: model().name, texts: text.value };
+    const { answers: [found] } = await ask("detect", asked, signal);
+    return [
+      element("ul", { class: "tagged", "aria-label": "Tokens and how probable it is that each was replaced" }, found.map((/** @type {any} */ each) => element("li", {},
+        element("span", { class: "word-of suspect", dir: "auto", style: { "--weight": each.probability } }, each.piece),
+        element("span", { class: "soft share" }, percent(each.probability))))),
+      found.length ? null : element("p", { class: "soft" }, "The text has no tokens."),
       looking(() => ({ model: asked.model, text: asked.texts })),
     ];
   });
