@@ -5728,6 +5728,133 @@ ASKED_IN_OUR_WORDS = (
 )
 
 
+PERCEIVING = "tests/unit/serving/test_perceiving.py"
+SOUND_FILES = "tests/unit/data/test_sound.py"
+AUDIO_OPENAI = "tests/unit/serving/test_clients_openai_audio.py"
+USES = "tests/unit/serving/test_uses.py"
+PERCEIVED = (
+    Mutant(
+        "perceived: all of a sound is decoded, however long",
+        "data/sound.py",
+        "most = longest * rate + 1\n",
+        "most = math.inf\n",
+        (f"{SOUND_FILES}::test_a_long_silence_in_few_bytes_is_not_decoded",),
+    ),
+    Mutant(
+        "perceived: a sound may have any rate",
+        "data/sound.py",
+        "if not 1 <= rate <= _FASTEST:",
+        "if not 1 <= rate:",
+        (f"{SOUND_FILES}::test_heads_that_say_what_no_sound_has",),
+    ),
+    Mutant(
+        "perceived: what a part of a sound says of its length is believed",
+        "data/sound.py",
+        "except (wave.Error, EOFError, RuntimeError):",
+        "except (wave.Error, EOFError):",
+        (f"{SOUND_FILES}::test_a_part_that_says_it_is_longer_than_the_whole_is_told",),
+    ),
+    Mutant(
+        "perceived: an archive with a password is a failure",
+        "data/clips.py",
+        "OverflowError, RuntimeError, struct.error",
+        "OverflowError, struct.error",
+        ("tests/unit/data/test_clips.py::test_archives_that_cannot_be_opened_are_named",),
+    ),
+    Mutant(
+        "perceived: a clip may have any number of frames",
+        "serving/own/seeing.py",
+        "if path.is_file() and (size := face.size(path)) > granted:",
+        "if path.is_file() and (size := face.size(path)) < 0:",
+        (f"{PERCEIVING}::test_a_small_file_of_many_frames_is_not_decoded",),
+    ),
+    Mutant(
+        "perceived: frames may have any number of pixels together",
+        "serving/own/sent.py",
+        "        pixels -= claimed_pixels(",
+        "        _ = claimed_pixels(",
+        (f"{PERCEIVING}::test_pictures_of_a_clip_may_not_claim_any_number_of_pixels",),
+    ),
+    Mutant(
+        "perceived: frames have the bytes of one file each",
+        "serving/own/sent.py",
+        "        most -= len(content)\n",
+        "",
+        (f"{PERCEIVING}::test_files_have_a_limit_of_their_own",),
+    ),
+    Mutant(
+        "perceived: frames go backwards",
+        "serving/own/sent.py",
+        'f"{number}.png"',
+        'f"{1000 - number}.png"',
+        (f"{PERCEIVING}::test_frames_are_in_the_order_in_which_they_are_sent",),
+    ),
+    Mutant(
+        "perceived: errors tell where a file was put",
+        "serving/own/sent.py",
+        "str(error).replace(str(path), name)",
+        "str(error)",
+        (f"{PERCEIVING}::test_what_is_no_clip_is_refused",),
+    ),
+    Mutant(
+        "perceived: records tell where a file was put",
+        "serving/own/seeing.py",
+        'return replace(found, title="1")',
+        "return found",
+        (f"{PERCEIVING}::test_what_is_sent_can_be_looked_at",),
+    ),
+    Mutant(
+        "perceived: of two files one is left aside",
+        "serving/own/sent.py",
+        "if len(given) != 1 or given[0] not in names:",
+        "if not given or given[0] not in names:",
+        (f"{PERCEIVING}::test_what_is_wrong_with_what_is_sent_is_said",),
+    ),
+    Mutant(
+        "perceived: frames are counted among those that were seen",
+        "serving/own/seeing.py",
+        "shown.numbers.tolist()",
+        "list(range(len(shown.numbers)))",
+        (f"{PERCEIVING}::test_where_a_caption_of_a_clip_looked",),
+    ),
+    Mutant(
+        "perceived: transcripts may be made as long as anybody likes",
+        "serving/own/hearing.py",
+        "    length_for(message, build_length(config), limits, longest=longest)\n",
+        "",
+        (f"{PERCEIVING}::test_what_is_wrong_with_what_is_sent_is_said",),
+    ),
+    Mutant(
+        "perceived: each transcript is drawn alike",
+        "serving/own/hearing.py",
+        "seed=message.seed",
+        "seed=1",
+        (f"{PERCEIVING}::test_options_of_a_transcript",),
+    ),
+    Mutant(
+        "perceived: detectors do nothing but make vectors",
+        "serving/own/reading.py",
+        '    Use("detect", (Detector,)',
+        '    Use("detect", ()',
+        (f"{USES}::test_every_kind_of_face_does_something_of_its_own",),
+    ),
+    Mutant(
+        "perceived: no temperature draws for OpenAI's clients",
+        "serving/openai/audio.py",
+        "if message.temperature else {}",
+        "if not message else {}",
+        (f"{AUDIO_OPENAI}::test_a_temperature_draws",),
+    ),
+    Mutant(
+        "perceived: lists in forms are left aside where they are refused in JSON",
+        "serving/openai/audio.py",
+        'name.removesuffix("[]")',
+        "name",
+        (f"{AUDIO_OPENAI}::test_what_is_not_done_is_refused",),
+    ),
+)
+
+
 GUARD = "tests/unit/serving/test_guard.py"
 KEYS = "tests/unit/serving/test_keys.py"
 DRAINING = "tests/unit/serving/test_draining.py"
@@ -5781,25 +5908,18 @@ MENDED = (
         (f"{PROXIES}::test_how_it_was_asked",),
     ),
     Mutant(
-        "OpenAI: prompts are read on when nobody waits",
+        "OpenAI: tokens are told when nobody waits",
         "serving/openai/completions.py",
-        "            self.asked.term.check()\n            yield from",
-        "            yield from",
-        ("tests/unit/serving/test_openai.py::test_many_texts_are_read_in_parts_until_the_deadline",),
+        "            self.asked.term.check()\n            yield item",
+        "            yield item",
+        ("tests/unit/serving/test_openai.py::test_tokens_are_told_until_the_deadline",),
     ),
     Mutant(
-        "OpenAI: prompts of streams are read on when nobody waits",
+        "OpenAI: prompts of streams are read at once",
         "serving/openai/completions.py",
-        "        self._job.asked.term.check()\n        before = ",
-        "        before = ",
-        ("tests/unit/serving/test_openai.py::test_many_texts_are_read_in_parts_until_the_deadline",),
-    ),
-    Mutant(
-        "OpenAI: vectors are made on when nobody waits",
-        "serving/openai/embeddings.py",
-        "        asked.term.check()\n        found",
-        "        found",
-        ("tests/unit/serving/test_openai.py::test_many_texts_become_vectors_in_parts_until_the_deadline",),
+        "self._job.awaited(chunked(ids, _PART))",
+        "[ids]",
+        ("tests/unit/serving/test_openai.py::test_a_prompt_of_a_stream_is_read_until_the_deadline",),
     ),
     Mutant(
         "crowds: one address may have all connections",
@@ -5998,6 +6118,7 @@ GUARDED = (
 MUTANTS = (
     *ASKED_AS_OPENAI,
     *ASKED_IN_OUR_WORDS,
+    *PERCEIVED,
     *IN_COMPANY,
     *GUARDED,
     *MENDED,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Final, TypeVar, final
 
 from heedful.serving.house import Model
 from heedful.serving.openai.completion import Completion, CompletionChoice, CompletionRequest
@@ -15,9 +15,15 @@ from heedful.serving.openai.writing import Ending, Usage, Way, require_within, w
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Answer, Asked
 from heedful.serving.settings import Limits
+from heedful.tasks.faces import chunked
 from heedful.tasks.language.expected import Place
 from heedful.tasks.language.face import Continuation, Writer
 from heedful.tasks.stop_strings import Growing
+
+T = TypeVar("T")
+
+_PART: Final = 256
+"""Tokens of a prompt that are read before it is asked whether anybody waits."""
 
 
 async def complete(asked: Asked, message: CompletionRequest) -> Answer:
@@ -145,12 +151,18 @@ class Job:
                 before, behind = places[:count], places[count:]
             else:
                 before, behind = [], [Place(value, ()) for value in each.token_log_probabilities[: len(each.ids)]]
-            entries = ledger.prompt(before) if echo else []
-            written = ledger.more(each.ids, behind)
+            entries = ledger.prompt(self.awaited(before)) if echo else []
+            written = ledger.more(each.ids, self.awaited(behind))
             end = len(ledger.text) + len(each.text)
             entries += written if each.stop is None else (entry for entry in written if entry.start < end)
             told.append(logprobs_of(entries, most=most))
         return told
+
+    def awaited(self, items: Iterable[T]) -> Iterator[T]:
+        """Each of these, as long as somebody waits."""
+        for item in items:
+            self.asked.term.check()
+            yield item
 
     def _completion(self, choices: Sequence[CompletionChoice], **more: Any) -> Mapping[str, Any]:
         found = Completion(
@@ -201,9 +213,10 @@ class _Part:
     def pieces(self) -> Iterator[CompletionChoice]:
         """The prompt if it is to be sent, the text as it comes, and how it ended."""
         message, prompt = self._job.message, self.ledger.text
-        before = [] if self._reading is None else self._reading.on(self.ledger.prompt_ids)
+        before = self._read(self.ledger.prompt_ids)
         if message.echo and prompt:
-            yield self._choice(prompt, [] if self._reading is None else self.ledger.prompt(before))
+            told = self._reading is not None
+            yield self._choice(prompt, self.ledger.prompt(self._job.awaited(before)) if told else [])
         if not message.most:
             yield self._choice("", [], ended="length")
             return
@@ -231,7 +244,13 @@ class _Part:
         eos = self._job.writer.tokenizer.special.eos
         ids = [number for number in growing.ids[self.written :] if number != eos]
         self.written += len(ids)
-        return [] if self._reading is None else self.ledger.more(ids, self._reading.on(ids))
+        return [] if self._reading is None else self.ledger.more(ids, self._read(ids))
+
+    def _read(self, ids: Sequence[int]) -> list[Place]:
+        """What the model expected in the place of each, if that is to be told; it reads them a part after the other."""
+        if self._reading is None:
+            return []
+        return [place for part in self._job.awaited(chunked(ids, _PART)) for place in self._reading.on(part)]
 
     def _choice(self, text: str, entries: Sequence[Entry], *, ended: Ending | None = None) -> CompletionChoice:
         most = self._job.message.logprobs

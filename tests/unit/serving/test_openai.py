@@ -5,8 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from shapes import unchecked
 from spoken import runs
 
 from heedful.errors import RunError
+from heedful.serving.openai.tokens import Entry, Ledger
 from heedful.tasks.conversation.face import Partner
 from heedful.tasks.language.face import Writer
 
@@ -310,6 +312,50 @@ def test_a_stream_whose_deadline_passes_ends_with_an_error(
     assert all(piece["choices"][0]["finish_reason"] is None for piece in pieces)
     assert last["error"]["code"] == "timeout"
     assert settled(lambda: slow.steps) < 90
+
+
+READ: dict[str, Any] = {"model": "tales", "echo": True, "logprobs": 1, "max_tokens": 0}
+
+
+@pytest.mark.parametrize(
+    "more", [{"prompt": ["the"] * 100}, {"prompt": "the " * 100}, {"prompt": "the " * 100, "stream": True}], ids=str
+)
+def test_tokens_are_told_until_the_deadline(
+    generous: Live, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named, told = Ledger._entry, list[str]()
+
+    def slowly(ledger: Ledger, *given: Any) -> Entry:
+        time.sleep(0.05)
+        told.append("")
+        return named(ledger, *given)
+
+    monkeypatch.setattr(Ledger, "_entry", slowly)
+    answer = generous.ask("/v1/completions", {**READ, **more}, headers={"Heedful-Deadline": "0.5"})
+    assert (answer.status, answer.json["error"]["code"]) == (504, "timeout")
+    assert len(told) <= 11
+
+
+def test_a_prompt_of_a_stream_is_read_until_the_deadline(generous: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, read = generous.house.models["tales"].face, list[int]()
+    reading = writer.reading
+
+    def begun(*, most: int) -> Any:
+        found = reading(most=most)
+
+        def slowly(ids: Sequence[int]) -> Any:
+            read.append(len(ids))
+            time.sleep(0.3)
+            return found.on(ids)
+
+        return SimpleNamespace(on=slowly)
+
+    monkeypatch.setattr(writer, "reading", begun)
+    fields = {**READ, "prompt": "the " * 3_000, "stream": True}
+    answer = generous.ask("/v1/completions", fields, headers={"Heedful-Deadline": "0.4"})
+    assert (answer.status, answer.json["error"]["code"]) == (504, "timeout")
+    assert sum(read) <= 2 * 256
+    assert len(writer.tokenizer.encode(fields["prompt"])) > 3 * 256
 
 
 @pytest.mark.parametrize("more", [{}, {"stream": True}, {"stream": True, "logprobs": 1}], ids=str)
