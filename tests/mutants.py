@@ -5922,6 +5922,20 @@ MENDED = (
         ("tests/unit/serving/test_openai.py::test_a_prompt_of_a_stream_is_read_until_the_deadline",),
     ),
     Mutant(
+        "guard: files are read before there is a key",
+        "serving/guard.py",
+        "most = limits.file if files and not held else limits.body",
+        "most = limits.file if files else limits.body",
+        (f"{KEYS}::test_no_file_is_read_before_there_is_a_key",),
+    ),
+    Mutant(
+        "guard: bodies are read that cannot hold a key",
+        "serving/guard.py",
+        "route is not None and route.holds_key",
+        "route is not None and route.reads is not None",
+        (f"{KEYS}::test_who_has_no_key_is_told_so_before_the_body_is_there",),
+    ),
+    Mutant(
         "crowds: one address may have all connections",
         "serving/protocol.py",
         "elif own > limits.connections_per_address:",
@@ -5975,8 +5989,8 @@ GUARDED = (
     Mutant(
         "guard: paths that are none need no key",
         "serving/guard.py",
-        "if route is None or not route.free:",
-        "if route is not None and not route.free:",
+        "if not held and (route is None or not route.free):",
+        "if not held and (route is not None and not route.free):",
         (f"{KEYS}::test_nothing_but_what_is_free_is_told",),
     ),
     Mutant(

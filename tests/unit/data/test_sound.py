@@ -125,6 +125,12 @@ def test_heads_that_say_what_no_sound_has(head: dict[str, int]) -> None:
         decoded_sound(BytesIO(headed(**head)), name="sound")
 
 
+def test_a_part_that_says_it_is_longer_than_the_whole_is_told() -> None:
+    content = headed().replace(b"fmt ", b"LIST").replace(struct.pack("<I", 436), struct.pack("<I", 20))
+    with pytest.raises(DataError, match="sound: is no sound that can be read"):
+        decoded_sound(BytesIO(content), name="sound")
+
+
 @pytest.mark.parametrize("claimed", [0xFFFFFFFF, 0x7FFFFFFE, 402])
 def test_more_is_claimed_than_there_is(claimed: int) -> None:
     found = decoded_sound(BytesIO(headed(claimed=claimed)), name="sound", longest=20.0)

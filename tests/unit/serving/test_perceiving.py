@@ -316,7 +316,7 @@ def test_files_have_a_limit_of_their_own(live: Live) -> None:
         assert f"{field}: {MANY + 1:,} bytes" in answer.json["error"]["message"]
     answer = ask(live, "caption", frames=[png(np.zeros((8, 8, 3), np.uint8)), bytes(MANY - 10)])
     assert answer.status == 400
-    assert "frames.2" in answer.json["error"]["message"]
+    assert f"frames.2: {MANY - 10:,} bytes" in answer.json["error"]["message"]
 
 
 def test_a_small_file_of_many_frames_is_not_decoded(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,9 @@ from serving import opened
 
 from heedful.catalogue import tasks
 from heedful.serving.house import House
-from heedful.serving.uses import uses, uses_of
+from heedful.serving.uses import uses_of
 from heedful.serving.warming import warm
+from heedful.tasks.embedder import Embedder
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ADDED = "heedful."
@@ -59,7 +60,6 @@ def test_every_face_can_be_asked_and_looked_at(house: House) -> None:
 
 def test_every_kind_of_face_does_something_of_its_own(house: House) -> None:
     """That it makes vectors of texts is no reason to serve what can do more."""
-    faces = {type(model.face) for model in house.models.values()}
-    done = {face.__name__: {use.name for use in uses().values() if issubclass(face, use.kinds)} for face in faces}
-    for name, names in done.items():
-        assert (names == {"embed"}) == (name == "Embedder"), name
+    for name, model in house.models.items():
+        does = {use.name for use in uses_of(model.face)}
+        assert (does == {"embed"}) == isinstance(model.face, Embedder), name
