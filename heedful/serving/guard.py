@@ -19,7 +19,7 @@ from heedful.serving.house import House
 from heedful.serving.logs import Visit, tell, tell_failure, visiting
 from heedful.serving.origins import Origins
 from heedful.serving.proxies import Proxies
-from heedful.serving.refusal import Refusal, closed, failed, large, wrong
+from heedful.serving.refusal import Refusal, closed, failed, large, unopened, wrong
 from heedful.serving.routes import ID, Route, refused
 
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -104,9 +104,11 @@ class Guard:
 
         try:
             route = None if place is None else place.route(scope["method"])
-            most = self._most(route, headers)
-            app = self._entered(scope, headers, route)
-            await app(scope, _counted(receive, most), send)
+            key = key_of(headers, scope["query_string"])
+            held = key is None and self._house.door.locked and route is not None and route.holds_key
+            most, excess = self._most(route, headers, held=held)
+            app = self._entered(scope, headers, route, key=key, held=held)
+            await app(scope, _counted(receive, most, excess), send)
         except Refusal as refusal:
             if visit.status is not None:
                 raise  # which cuts an answer that has begun
@@ -121,8 +123,16 @@ class Guard:
                 raise
             await refuse(failed(visit.id))(scope, receive, send)
 
-    def _entered(self, scope: Any, headers: Headers, route: Route | None) -> Any:
-        """Where a request is answered, if it is; `Refusal` otherwise."""
+    def _entered(self, scope: Any, headers: Headers, route: Route | None, *, key: str | None, held: bool) -> Any:
+        """Where a request is answered, if it is; `Refusal` otherwise.
+
+        Args:
+            scope: of ASGI.
+            headers: of the request.
+            route: that it asks for.
+            key: that it has in its headers or its query.
+            held: it may have one in what it sends, which `Route` reads.
+        """
         self._origins.require_host(scope, headers)
         if self._house.state != "ready":
             raise closed(self._house.state)
@@ -130,23 +140,25 @@ class Guard:
         if permitted is not None:
             return Response(status_code=204, headers=permitted)
         self._origins.require_page(scope, headers)
-        if route is None or not route.free:
-            key = key_of(headers, scope["query_string"])
-            held = key is None and self._house.door.locked and route is not None and route.reads is not None
-            if not held:  # of others the key may be in what they send, which `Route` reads
-                self._house.door.admit(scope, key)
+        if not held and (route is None or not route.free):
+            self._house.door.admit(scope, key)
         return self._app
 
-    def _most(self, route: Route | None, headers: Headers) -> int:
-        """Bytes that a request may have; `Refusal` where it says that it has more."""
+    def _most(self, route: Route | None, headers: Headers, *, held: bool) -> tuple[int, Refusal]:
+        """Bytes that a request may have, and what is said of more; raised where it says itself that it has more.
+
+        Until a key is found in what is sent, that may not have the size of a file.
+        """
         limits = self._house.settings.limits
-        most = max(limits.file, limits.body) if route is not None and route.files else limits.body
+        files = route is not None and route.files and limits.file > limits.body
+        most = limits.file if files and not held else limits.body
+        excess = unopened(most) if files and held else large(most)
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
             raise wrong("Content-Length: is no number of bytes")
         if int(length) > most:
-            raise large(most)
-        return most
+            raise excess
+        return most, excess
 
     def _place(self, path: str, method: str) -> Place | None:
         """The first that answers the method, as the application chooses, or the first."""
@@ -174,8 +186,8 @@ def _id(headers: Headers) -> str:
     return given if _ID.fullmatch(given) else uuid.uuid4().hex
 
 
-def _counted(receive: Callable[[], Any], most: int) -> Callable[[], Any]:
-    """The parts of a request as they come; `Refusal` where they are too many."""
+def _counted(receive: Callable[[], Any], most: int, excess: Refusal) -> Callable[[], Any]:
+    """The parts of a request as they come, as long as they are not too many."""
     seen = 0
 
     async def counted() -> Any:
@@ -183,7 +195,7 @@ def _counted(receive: Callable[[], Any], most: int) -> Callable[[], Any]:
         message = await receive()
         seen += len(message.get("body", b""))
         if seen > most:
-            raise large(most)
+            raise excess
         return message
 
     return counted

@@ -9,6 +9,7 @@ from heedful.errors import HeedfulError
 
 _FOLDERS: Final = re.compile(r"(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\](?:[\w.+@~-]+[/\\])+")
 """Of complete paths, all but the last name."""
+_KEYS: Final = "Authorization: Bearer KEY, X-Api-Key: KEY or ?api_key=KEY"
 
 
 class Refusal(HeedfulError):  # noqa: N818 - a decision, no failure
@@ -77,9 +78,7 @@ def failed(request_id: str) -> Refusal:
 def barred(*, missing: bool) -> Refusal:
     """A key is asked for; 401 is what routes of other protocols turn into what their clients expect."""
     what = "this server asks for an API key" if missing else "this API key is not known here"
-    return Refusal(
-        401, f"{what}; send one as Authorization: Bearer KEY, X-Api-Key: KEY or ?api_key=KEY", code="invalid_api_key"
-    )
+    return Refusal(401, f"{what}; send one as {_KEYS}", code="invalid_api_key")
 
 
 def hurried(seconds: int) -> Refusal:
@@ -91,6 +90,15 @@ def hurried(seconds: int) -> Refusal:
 def large(most: int) -> Refusal:
     """A request has more bytes than are read."""
     return Refusal(413, f"the request has more than {most:,} bytes; send less at a time", code="too_large")
+
+
+def unopened(most: int) -> Refusal:
+    """A request with a file has more bytes than are read of who has not shown a key."""
+    return Refusal(
+        413,
+        f"no key stands before the request, of which {most:,} bytes are read then; send one as {_KEYS}",
+        code="too_large",
+    )
 
 
 def misdirected(host: str) -> Refusal:

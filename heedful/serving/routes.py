@@ -87,7 +87,8 @@ class Route:
         takes: what a request must hold, if anything.
         gives: what an answer holds; None where that is no JSON.
         many: the answer is a list of these.
-        reads: a request's table, before it is checked; where that may hold a key, `request.state.table` is it, too.
+        reads: a request's table, before it is checked.
+        holds_key: who has no key elsewhere may have it in that table, which is `request.state.table` then, too.
         dialect: how refusals read.
         barred: the status of who has no key.
         free: who has no key may ask as well.
@@ -106,6 +107,7 @@ class Route:
     gives: type[BaseModel] | None = None
     many: bool = False
     reads: Callable[[Request], Awaitable[Mapping[str, Any]]] | None = None
+    holds_key: bool = False
     dialect: Dialect = ours
     barred: Literal[401, 403] = 401
     free: bool = False

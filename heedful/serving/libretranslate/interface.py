@@ -56,7 +56,13 @@ def routes(house: House) -> Iterator[Route]:
 
 def _asking(desk: _Desk, both: Mapping[str, str]) -> Iterator[Route]:
     """What has something done; `both` are languages, for examples."""
-    asking: dict[str, Any] = {"reads": read_asked, "dialect": told, "barred": 403, "group": _GROUP}
+    asking: dict[str, Any] = {
+        "reads": read_asked,
+        "holds_key": True,
+        "dialect": told,
+        "barred": 403,
+        "group": _GROUP,
+    }
     yield Route(
         path="/translate",
         answer=desk.translate,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
 import pytest
-from held import Held, holding
+from held import Held, holding, request
 from served import runs
-from serving import Live, opened, serving
+from serving import Answer, Live, opened, serving
 
 from heedful.errors import RecipeError
 from heedful.serving.app import routes_of
@@ -104,7 +105,8 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     models = {
         name: {"run": run, **(spoken if name == "translate" else {})} for name, run in runs(folder / "served").items()
     }
-    with serving(opened(models, access={"keys": folder / "keys.txt"})) as live:
+    limits = {"body": 50_000, "file": 200_000}
+    with serving(opened(models, access={"keys": folder / "keys.txt"}, limits=limits)) as live:
         yield live
 
 
@@ -247,6 +249,44 @@ def test_keys_in_what_librettranslates_clients_send(locked: Live) -> None:
     assert answer.status == 401, "other protocols have their keys in headers"
     assert answer.headers["www-authenticate"] == "Bearer"
     assert answer.json["error"]["code"] == "invalid_api_key"
+
+
+def form_of(size: int, **fields: str) -> bytes:
+    """A form with a file that nobody can translate."""
+    texts = (
+        f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()
+    )
+    file = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.odd"\r\n\r\n' + "a" * size
+    return f"{''.join(texts)}{file}\r\n--b--\r\n".encode()
+
+
+def test_no_file_is_read_before_there_is_a_key(locked: Live) -> None:
+    table = {"source": "en", "target": "de"}
+
+    def answer(size: int, headers: Mapping[str, str], **fields: str) -> Answer:
+        kind = {"Content-Type": "multipart/form-data; boundary=b"}
+        return locked.ask("/translate_file", form_of(size, **table, **fields), headers={**kind, **headers})
+
+    assert answer(40_000, {}, api_key=KEY).status == 400, "it is let in, and its file is odd"
+    assert answer(40_000, {}, api_key="another").status == 403
+    for fields in ({}, {"api_key": KEY}):
+        refused = answer(100_000, {}, **fields)
+        assert refused.status == 413
+        assert "50,000" in refused.json["error"]
+        assert "X-Api-Key" in refused.json["error"]
+    assert answer(100_000, {"X-Api-Key": KEY}).status == 400
+    assert "200,000" in answer(300_000, {"X-Api-Key": KEY}).json["error"]
+    assert answer(100_000, {"X-Api-Key": "another"}).status == 403
+
+
+def test_who_has_no_key_is_told_so_before_the_body_is_there(locked: Live) -> None:
+    for path, status, sent in (("/translate_file", 413, 60_000), ("/v1/heedful/caption", 401, 10)):
+        with socket.create_connection(("127.0.0.1", locked.port), timeout=30) as connection:
+            head = request(
+                path, method="POST", Transfer_Encoding="chunked", Content_Type="multipart/form-data; boundary=b"
+            )
+            connection.sendall(head + b"%x\r\n" % 1_000_000 + form_of(100_000)[:sent])
+            assert int(connection.recv(1_000).split()[1]) == status, path
 
 
 def test_rates_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
