@@ -73,15 +73,17 @@ class Lattice:
     def trace(
         self, beams: Int[Tensor, "B n"], counts: Int[Tensor, "B n"], *, dtype: torch.dtype
     ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n T"]]:
-        """See `Trellis.trace`."""
-        steps = int(counts.max()) if counts.numel() else 0
-        ids = beams.new_zeros(*beams.shape, steps + 1)
-        scores = torch.zeros(ids.shape, dtype=dtype, device=ids.device)
-        for at in reversed(range(steps)):
-            ids[:, :, at] = self.ids[:, at].gather(1, beams)
-            scores[:, :, at] = self.values[:, at].gather(1, beams)
-            beams = torch.where(at < counts, self.origins[:, at].gather(1, beams), beams)
-        return ids, scores
+        """See `Trellis.trace`. Few sentences leave at one time, for which lists are faster than tensors."""
+        size = int(counts.max()) if counts.numel() else 0
+        steps = [each[:, :size].tolist() for each in (self.origins, self.ids, self.values)]
+        ids, scores = list[list[int]](), list[list[float]]()
+        for sentence, ends, sizes in zip(zip(*steps, strict=True), beams.tolist(), counts.tolist(), strict=True):
+            for beam, count in zip(ends, sizes, strict=True):
+                path = _traced(*sentence, beam=beam, count=count)
+                ids.append([*(taken for taken, _ in path), *[0] * (size + 1 - count)])
+                scores.append([*(value for _, value in path), *[0.0] * (size + 1 - count)])
+        found = torch.tensor(ids, dtype=torch.long, device=beams.device).view(*beams.shape, -1)
+        return found, torch.tensor(scores, dtype=dtype, device=beams.device).view(*beams.shape, -1)
 
 
 @dataclass(frozen=True)
@@ -359,6 +361,17 @@ class Columns(Party):
         sizes, done = self.sizes.view(shape)[places], self.live.done.view(shape)[places]
         longest = int(sizes.max()) + 1
         return lattice.ids[:, :longest].transpose(1, 2), lattice.values[:, :longest].transpose(1, 2), sizes, done
+
+
+def _traced(
+    origins: list[list[int]], ids: list[list[int]], values: list[list[float]], *, beam: int, count: int
+) -> list[tuple[int, float]]:
+    """What led one sentence to a beam, after so many of its steps: ids with their log-probabilities."""
+    path = []
+    for at in reversed(range(count)):
+        path.append((ids[at][beam], values[at][beam]))
+        beam = origins[at][beam]
+    return path[::-1]
 
 
 def _read(ids: Int[Tensor, "G width"], positions: Int[Tensor, " G"], segments: Int[Tensor, "G 1"] | None) -> Tokens:

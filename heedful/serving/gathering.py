@@ -224,12 +224,12 @@ class Gathering:
 
     def _forget(self) -> None:
         """Whoever waits no longer frees its places."""
-        for waiting in self._all():
-            if waiting.term.over:
-                waiting.end()
-        self._callers = deque(caller for caller in self._callers if caller.places and not caller.waiting.over)
-        for lane in self._lanes.values():
-            gone = [ticket for ticket, place in lane.places.items() if place.waiting.over]
+        over = {waiting for waiting in self._all() if waiting.over}
+        for waiting in over:
+            waiting.end()
+        self._callers = deque(caller for caller in self._callers if caller.places and caller.waiting not in over)
+        for lane in self._lanes.values() if over else ():
+            gone = [ticket for ticket, place in lane.places.items() if place.waiting in over]
             for ticket in gone:
                 del lane.places[ticket]
             lane.running.drop(gone)
