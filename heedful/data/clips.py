@@ -211,7 +211,7 @@ def _pictures(container: Any, path: Path) -> Any:
         raise DataError(f"{path}: no pictures in it; give a video")
     stream = container.streams.video[0]
     if stream.codec_context is None:
-        raise DataError(f"{path}: a video that nothing here decodes; convert it")
+        raise DataError(f"{path}: a damaged video, or one that nothing here decodes; fetch it again or convert it")
     if stream.width * stream.height > LARGEST:
         raise DataError(f"{path}: frames of more than {LARGEST:,} pixels; make it smaller")
     return stream

@@ -275,5 +275,5 @@ def test_pictures_that_nothing_decodes_are_named(tmp_path: Path) -> None:
     path = encoded(tmp_path / "a.avi", shades(3))
     path.write_bytes(path.read_bytes().replace(b"FMP4", b"Q?Q?"))
     for read in (unpacked_size, lambda path: read_clip(path, framing=FRAMING, most=2)):
-        with pytest.raises(DataError, match=r"a\.avi: a video that nothing here decodes; convert it"):
+        with pytest.raises(DataError, match=r"a\.avi: a damaged video, or one that nothing here decodes"):
             read(path)

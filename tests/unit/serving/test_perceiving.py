@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 import soundfile
 import toned
+from safetensors.numpy import save as safetensors
 from served import clip, picture, runs, sound
 from serving import Answer, Live, opened, serving
+from untrained import untrained
 
 from heedful import load
 from heedful.data.pictures import png
 from heedful.serving.own import seeing, sent
+from heedful.serving.warming import warm
 
 MANY = 60_000
 """Bytes of a file that the server takes."""
@@ -192,6 +195,74 @@ def test_frames_are_in_the_order_in_which_they_are_sent(live: Live, made: dict[s
         (tmp_path / "many" / f"{number:03}.png").write_bytes(content)
     (expected,) = written(made["watch"], str(tmp_path / "many"))
     assert near(answers(live, "caption", frames=frames(12)), [{**expected, "clip": "1"}])
+
+
+def video(path: Path, shown: np.ndarray) -> bytes:
+    av = pytest.importorskip("av")
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.height, stream.width = shown.shape[1:3]
+        stream.pix_fmt = "yuv420p"
+        for each in shown:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(each, format="rgb24")))
+        container.mux(stream.encode())
+    return path.read_bytes()
+
+
+def watcher(folder: Path, clips: Mapping[str, bytes], *, data: Mapping[str, Any], **model: Any) -> Path:
+    """A run that nobody trained of clips that a folder then holds."""
+    for name, content in clips.items():
+        (folder / name).write_bytes(content)
+    rows = [json.dumps({"clip": name, "captions": ["a dog runs"]}) + "\n" for name in clips]
+    (folder / "clips.jsonl").write_text("".join(rows), encoding="utf-8")
+    part = {"path": str(folder / "clips.jsonl")}
+    decoder = {"kind": "recurrent", "reading": {"kind": "bahdanau"}}
+    return untrained(
+        {
+            "task": "video",
+            "output": str(folder / "run"),
+            "data": {"train": part, "validation": part, "frames": 4, "frame_size": 12, "max_length": 8, **data},
+            "model": {"d_model": 8, "decoder": decoder, "local": False, **model},
+            "training": {"steps": 1},
+            "generation": {"kind": "greedy", "max_extra": 6},
+        }
+    )
+
+
+def test_features_are_sent_where_a_model_learned_from_them(tmp_path: Path) -> None:
+    features = np.arange(24, dtype=np.float32).reshape(6, 4) / 24
+    content = safetensors({"features": features})
+    run = watcher(tmp_path, {"a.safetensors": content, "b.safetensors": content}, data={"features": 4})
+    (expected,) = written(run, str(tmp_path / "a.safetensors"))
+    house = opened({"watch": run})
+    said: list[str] = []
+    warm(house, said.append)
+    assert said == []
+    with serving(house) as live:
+        assert near(answers(live, "caption", clip=content), [{**expected, "clip": "1"}])
+        assert ask(live, "inspect", clip=content).status == 200
+        for given in ({"clip": b"hello"}, {"clip": safetensors({"features": features[:, :3]})}, {"frames": frames(2)}):
+            answer = ask(live, "caption", **given)
+            assert answer.status == 400, given
+            assert answer.json["error"]["message"].startswith((*given,)), answer.body
+
+
+def test_a_video_is_sent_to_a_model_whose_network_learns_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("heedful.tasks.video.run.load_trained", lambda _, network: network.eval())
+    shown = np.stack([np.full((16, 24, 3), 40 * number, np.uint8) for number in range(6)])
+    content = video(tmp_path / "a.mp4", shown)
+    frozen = {"kind": "resnet", "depth": 18, "stride": 8, "weights": str(tmp_path / "a.mp4")}
+    run = watcher(tmp_path, {"b.mp4": content}, data={}, frames=frozen)
+    (expected,) = written(run, str(tmp_path / "a.mp4"))
+    with serving(opened({"watch": run})) as live:
+        assert near(answers(live, "caption", clip=content), [{**expected, "clip": "1"}])
+        record = ask(live, "inspect", clip=content).json["record"]
+        assert any(axis.get("pictures") for axis in record["axes"]), "one sees the frames"
+        half = ask(live, "caption", clip=content[: len(content) // 2])
+        assert half.status == 400
+        assert half.json["error"]["message"].startswith("clip: a damaged video")
 
 
 def test_what_is_seen_is_that_of_the_command(live: Live, made: dict[str, Path], tmp_path: Path) -> None:
