@@ -5864,6 +5864,7 @@ LOGS = "tests/unit/serving/test_logs.py"
 STREAMS = "tests/unit/serving/test_streams.py"
 PROXIES = "tests/unit/serving/test_proxies.py"
 CROWDS = "tests/unit/serving/test_crowds.py"
+SCRIBE = "tests/unit/serving/test_scribe.py"
 MENDED = (
     Mutant(
         "streams: those that the end of a server cuts do not say so",
@@ -5934,6 +5935,20 @@ MENDED = (
         "route is not None and route.holds_key",
         "route is not None and route.reads is not None",
         (f"{KEYS}::test_who_has_no_key_is_told_so_before_the_body_is_there",),
+    ),
+    Mutant(
+        "logs: what is left out is not counted",
+        "serving/scribe.py",
+        "self._lost += 1",
+        "pass",
+        (f"{SCRIBE}::test_what_is_left_out_at_last_is_told_in_the_end",),
+    ),
+    Mutant(
+        "logs: what a file does not take at once is lost",
+        "serving/scribe.py",
+        "time.sleep(_PAUSE)",
+        "return",
+        (f"{SCRIBE}::test_a_file_that_does_not_wait_gets_all",),
     ),
     Mutant(
         "crowds: one address may have all connections",

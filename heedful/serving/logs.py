@@ -16,6 +16,7 @@ from typing import Any, Final, final
 
 from pydantic import BaseModel
 
+from heedful.serving.scribe import Scribe
 from heedful.serving.settings import Settings
 
 LOGGER: Final = logging.getLogger("heedful.serving")
@@ -105,7 +106,7 @@ def tell_failure(number: str) -> None:
 @contextmanager
 def logging_as(settings: Settings) -> Iterator[None]:
     """The log goes to standard error, as the settings say, while this lasts."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Scribe(sys.stderr)
     handler.setFormatter(_Lines(as_json=settings.log == "json", texts=settings.log_texts))
     before = LOGGER.level, LOGGER.propagate
     LOGGER.setLevel(logging.WARNING if settings.log == "none" else logging.INFO)
@@ -117,6 +118,7 @@ def logging_as(settings: Settings) -> Iterator[None]:
         LOGGER.removeHandler(handler)
         LOGGER.setLevel(before[0])
         LOGGER.propagate = before[1]
+        handler.close()
 
 
 @final

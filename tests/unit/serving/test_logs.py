@@ -38,6 +38,7 @@ def logged(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
 
 def _lines(held: Held, capfd: pytest.CaptureFixture[str]) -> list[str]:
     held.live.ask("/health")  # an answer is sent before its line is written, and both before the next is
+    LOGGER.handlers[-1].flush()
     return [line for line in capfd.readouterr().err.splitlines() if "/health" not in line]
 
 
