@@ -5951,6 +5951,20 @@ MENDED = (
         (f"{SCRIBE}::test_a_file_that_does_not_wait_gets_all",),
     ),
     Mutant(
+        "Ray: replicas have no log",
+        "serving/spread.py",
+        "with logging_as(self._house.settings):",
+        "if True:",
+        ("tests/unit/serving/test_spread.py::test_a_replica_has_the_log_and_the_limits_of_the_settings",),
+    ),
+    Mutant(
+        "Ray: headers have no end",
+        "serving/spread.py",
+        'elif self._is_large(scope["headers"]):',
+        "elif False:",
+        ("tests/unit/serving/test_spread.py::test_a_replica_has_the_log_and_the_limits_of_the_settings",),
+    ),
+    Mutant(
         "crowds: one address may have all connections",
         "serving/protocol.py",
         "elif own > limits.connections_per_address:",

@@ -12,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from heedful.serving.crowds import Crowds
 from heedful.serving.parting import Parting
+from heedful.serving.refusal import overladen
 from heedful.serving.settings import Limits
 
 LINE: Final = 65_536
@@ -166,8 +167,7 @@ class Bounded(HttpToolsProtocol):
 
     @property
     def _too_large(self) -> str:
-        limits = self._limits
-        return f"the request has more than {limits.headers} headers, or {limits.header_bytes:,} bytes of them"
+        return overladen(self._limits).message
 
     def _feed(self, data: bytes) -> None:
         try:

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from heedful.errors import HeedfulError
+from heedful.serving.settings import Limits
 
 _FOLDERS: Final = re.compile(r"(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\](?:[\w.+@~-]+[/\\])+")
 """Of complete paths, all but the last name."""
@@ -90,6 +91,12 @@ def hurried(seconds: int) -> Refusal:
 def large(most: int) -> Refusal:
     """A request has more bytes than are read."""
     return Refusal(413, f"the request has more than {most:,} bytes; send less at a time", code="too_large")
+
+
+def overladen(limits: Limits) -> Refusal:
+    """A request has more headers than are read."""
+    message = f"the request has more than {limits.headers} headers, or {limits.header_bytes:,} bytes of them"
+    return Refusal(431, message, code="too_large")
 
 
 def unopened(most: int) -> Refusal:

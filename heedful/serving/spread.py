@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, final
 
 from heedful.errors import HeedfulError, MissingExtraError, RecipeError, RunError
 from heedful.serving.app import lead
 from heedful.serving.guard import Guard
 from heedful.serving.house import House
+from heedful.serving.logs import logging_as
 from heedful.serving.opening import furnish
+from heedful.serving.refusal import overladen
+from heedful.serving.routes import refused
 from heedful.serving.settings import Settings, load_settings
+
+_LOGGING: Final = {"enable_access_log": False}
+"""Of Ray; a replica has a line for each request itself, where one is wanted."""
 
 
 @final
@@ -32,9 +38,15 @@ class Replica:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """ASGI."""
-        if scope["type"] != "lifespan":
+        if scope["type"] == "lifespan":
+            with logging_as(self._house.settings):
+                await self._live(receive, send)
+        elif self._is_large(scope["headers"]):
+            await refused(overladen(self._house.settings.limits))(scope, receive, send)
+        else:
             await self._guard(scope, receive, send)
-            return
+
+    async def _live(self, receive: Any, send: Any) -> None:
         assert (await receive())["type"] == "lifespan.startup"
         try:
             await asyncio.to_thread(self._open)
@@ -45,6 +57,11 @@ class Replica:
         assert (await receive())["type"] == "lifespan.shutdown"
         self._house.state = "ending"
         await send({"type": "lifespan.shutdown.complete"})
+
+    def _is_large(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+        """Whether there are more headers than `protocol` lets in where it speaks HTTP; here Ray does."""
+        limits = self._house.settings.limits
+        return len(headers) > limits.headers or sum(len(b"".join(each)) for each in headers) > limits.header_bytes
 
     def _open(self) -> None:
         from heedful.serving.warming import warm
@@ -82,6 +99,7 @@ def deployed(settings: Settings) -> Any:
         max_ongoing_requests=limits.queue,
         max_queued_requests=limits.queue,
         graceful_shutdown_timeout_s=limits.drain,
+        logging_config=_LOGGING,
         **many,
     )
     return made.bind()
@@ -113,7 +131,9 @@ def serve_spread(settings: Settings, say: Callable[[str], None]) -> None:
 
     if not ray.is_initialized():
         ray.init(configure_logging=False, log_to_driver=False)
-    serve.start(http_options={"host": settings.host, "port": settings.port})
+    idle = max(1, round(settings.limits.idle))
+    http = {"host": settings.host, "port": settings.port, "keep_alive_timeout_s": idle}
+    serve.start(http_options=http, logging_config=_LOGGING)
     try:
         serve.run(application, name="heedful")
     except RuntimeError as error:

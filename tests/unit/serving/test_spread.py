@@ -2,32 +2,69 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import heedful
 from heedful.errors import RecipeError
 from heedful.serving.settings import Settings, load_settings
-from heedful.serving.spread import build
+from heedful.serving.spread import Replica, build
 
 without_ray = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
+
+
+def lived(settings: Settings, requests: Sequence[Sequence[tuple[bytes, bytes]]]) -> list[int]:
+    """The statuses of requests with these headers to a replica that begins before and ends behind them."""
+
+    async def live() -> list[int]:
+        replica, statuses = Replica(settings), list[int]()
+        told: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+        said: asyncio.Queue[Any] = asyncio.Queue()
+        life = asyncio.create_task(replica({"type": "lifespan"}, told.get, said.put))
+        await told.put({"type": "lifespan.startup"})
+        assert await said.get() == {"type": "lifespan.startup.complete"}
+        for headers in requests:
+            sent: asyncio.Queue[Any] = asyncio.Queue()
+            scope = {"type": "http", "method": "GET", "path": "/health", "query_string": b"", "headers": headers}
+            gone: asyncio.Future[Any] = asyncio.Future()
+            await replica(scope, lambda gone=gone: gone, sent.put)
+            statuses.append((await sent.get())["status"])
+        await told.put({"type": "lifespan.shutdown"})
+        await life
+        return statuses
+
+    return asyncio.run(live())
+
+
+def test_a_replica_has_the_log_and_the_limits_of_the_settings(capfd: pytest.CaptureFixture[str]) -> None:
+    settings = Settings.model_validate({"log": "json", "limits": {"headers": 3, "header_bytes": 60}})
+    host = (b"host", b"localhost")
+    given = [[host], [host] * 4, [host, (b"x", b"a" * 100)], [host, (b"x-request-id", b"mine")]]
+    assert lived(settings, given) == [200, 431, 431, 200]
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [(line["path"], line["status"]) for line in lines] == [("/health", 200)] * 2
+    assert lines[1]["id"] == "mine"
+    assert lived(settings.model_copy(update={"log": "none"}), given[:1]) == [200]
+    assert capfd.readouterr().err == ""
 
 
 @contextmanager
 def replicas(run: Path, port: int, *options: str) -> Iterator[subprocess.Popen[str]]:
     """A command that serves a run on Ray, when it is ready."""
-    words = [f"en-de={run}", "--ray", "--port", str(port), "--log", "none", "--device", "cpu", *options]
+    words = [f"en-de={run}", "--ray", "--port", str(port), "--device", "cpu", *options]
     process = subprocess.Popen([sys.executable, "-m", "heedful", "serve", *words], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
@@ -49,9 +86,8 @@ def test_two_replicas_answer_as_one(trained: Path) -> None:
 
     def ask(sentence: str) -> tuple[str, bool]:
         body = json.dumps({"q": sentence, "source": "en", "target": "de"}).encode()
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{port}/translate", body, {"Content-Type": "application/json"}
-        )
+        headers = {"Content-Type": "application/json", "X-Request-Id": sentence.replace(" ", ".")}
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/translate", body, headers)
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())["translatedText"], "x-request-id" in answer.headers
 
@@ -59,8 +95,11 @@ def test_two_replicas_answer_as_one(trained: Path) -> None:
         with ThreadPoolExecutor(8) as threads:
             found = list(threads.map(ask, sentences))
         pids = _replicas()
+        logs = [path.read_text() for path in Path("/tmp/ray/session_latest/logs").glob("worker-*.err")]
     assert [text for text, _ in found] == expected
     assert len(pids) == 2
+    lines = [line for log in logs for line in log.splitlines() if " POST /translate 200 " in line]
+    assert {line.split()[1] for line in lines} == {each.replace(" ", ".") for each in sentences}
     assert process.returncode == 0
 
 
