@@ -2906,6 +2906,13 @@ COMMANDS = (
         ("tests/unit/cli/test_completion.py::test_bash_completes",),
     ),
     Mutant(
+        "shells are offered the tables of settings",
+        "cli/completion.py",
+        "elif get_origin(kind) is not dict:",
+        "else:",
+        ("tests/unit/cli/test_completion.py::test_every_command_and_option_is_in_every_script",),
+    ),
+    Mutant(
         "lists of the best are numbered from 0",
         "cli/lines.py",
         "    first = 1\n",

@@ -1,4 +1,4 @@
-"""`heedful completion`: a script with which a shell completes commands, options and the keys of recipes."""
+"""`heedful completion`: a script with which a shell completes commands, options and keys."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from shlex import quote
-from typing import Annotated, Final, Literal, final
+from typing import Annotated, Final, Literal, final, get_origin
 
 import tyro
 
 from heedful.catalogue import find, recipe_of, tasks
+from heedful.cli import serve
 from heedful.cli.arguments import parse
 from heedful.cli.commands import COMMANDS
 from heedful.cli.grammar import Grammar, Option, grammar
 from heedful.recipes.reference import keys_of
+from heedful.recipes.section import Section
+from heedful.serving.settings import Settings
 from heedful.shelf import recipes, studies
 
-_KEYED: Final = ("train", "describe", "compare")
-"""Commands that take the keys of recipes as options."""
+_KEYED: Final = {"train": "keys", "describe": "keys", "compare": "keys", "serve": "settings"}
+"""Commands that take the keys of recipes, or of settings, as options."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,23 @@ def keys() -> tuple[str, ...]:
     return tuple(sorted(path for path in found if "NAME" not in path))
 
 
+@cache
+def settings() -> tuple[str, ...]:
+    """Every key of a server's settings that can be given as it is, but for those that are options in any case."""
+    own = {name for option in grammar(serve.Arguments).options for name in option.names}
+    return tuple(path for path in _plain("", Settings) if f"--{path}" not in own)
+
+
+def _plain(above: str, section: type[Section]) -> Iterator[str]:
+    """The keys of a table and of those in it, but for tables whose keys are the user's own."""
+    for name, field in section.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Section):
+            yield from _plain(f"{above}{name}.", kind)
+        elif get_origin(kind) is not dict:
+            yield f"{above}{name}"
+
+
 class Shell(ABC):
     """Abstract: each shell has its own language."""
 
@@ -114,11 +134,17 @@ class Shell(ABC):
         """What it has to read."""
 
 
+def _lists() -> Iterator[str]:
+    """Keys by the names that `_KEYED` has for them, likewise."""
+    yield f'  keys="{" ".join(f"--{key}" for key in keys())}"'
+    yield f'  settings="{" ".join(f"--{key}" for key in settings())}"'
+
+
 def _cases(words: Mapping[str, Words]) -> Iterator[str]:
     """Assignments for each command, in words that bash and zsh share."""
     for name, each in words.items():
         yield f"    {name})"
-        keyed = " $keys" if name in _KEYED else ""
+        keyed = f" ${_KEYED[name]}" if name in _KEYED else ""
         yield f'      options="{" ".join(each.names)}{keyed}"'
         if each.first:
             yield f'      first="{" ".join(each.first)}"'
@@ -138,14 +164,14 @@ class _Bash(Shell):
                 "# Written by: heedful completion bash",
                 "# Keep it as ~/.local/share/bash-completion/completions/heedful, or source it in ~/.bashrc.",
                 "_heedful() {",
-                "  local current before command options first values keys",
+                "  local current before command options first values keys settings",
                 '  current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" command="${COMP_WORDS[1]}"',
                 "  COMPREPLY=()",
                 '  if [ "$COMP_CWORD" -eq 1 ]; then',
                 f'    COMPREPLY=($(compgen -W "{" ".join(words)} --help --version" -- "$current"))',
                 "    return",
                 "  fi",
-                f'  keys="{" ".join(f"--{key}" for key in keys())}"',
+                *_lists(),
                 '  case "$command" in',
                 *_cases(words),
                 "  esac",
@@ -173,7 +199,7 @@ class _Zsh(Shell):
                 "# Written by: heedful completion zsh",
                 "# Keep it as _heedful in a folder of $fpath, or source it in ~/.zshrc behind compinit.",
                 "_heedful() {",
-                "  local current before command options first values keys",
+                "  local current before command options first values keys settings",
                 '  current="${words[CURRENT]}" before="${words[CURRENT-1]}" command="${words[2]}"',
                 "  if (( CURRENT == 2 )); then",
                 "    local -a commands",
@@ -181,7 +207,7 @@ class _Zsh(Shell):
                 "    _describe command commands",
                 "    return",
                 "  fi",
-                f'  keys="{" ".join(f"--{key}" for key in keys())}"',
+                *_lists(),
                 '  case "$command" in',
                 *_cases(words),
                 "  esac",
@@ -229,8 +255,11 @@ class _Fish(Shell):
             lines += [
                 f"{within} {self._option(option, written)}" for option in each.options for written in option.names
             ]
-        within = f"complete -c heedful -n '__fish_seen_subcommand_from {' '.join(_KEYED)}'"
-        return "\n".join((*lines, *(f"{within} -r -l {key}" for key in keys()), ""))
+        for named, found in (("keys", keys()), ("settings", settings())):
+            commands = " ".join(name for name, each in _KEYED.items() if each == named)
+            within = f"complete -c heedful -n '__fish_seen_subcommand_from {commands}'"
+            lines += [f"{within} -r -l {key}" for key in found]
+        return "\n".join((*lines, ""))
 
     @staticmethod
     def _option(option: Option, written: str) -> str:

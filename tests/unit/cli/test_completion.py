@@ -11,7 +11,7 @@ import pytest
 
 from heedful.__main__ import main
 from heedful.cli.commands import COMMANDS
-from heedful.cli.completion import keys, known
+from heedful.cli.completion import keys, known, settings
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,14 @@ def completed(scripts: dict[str, Path]) -> Callable[..., list[str]]:
         (("completion", ""), ["bash", "zsh", "fish"]),
         (("translate", "ru"), []),  # which leaves files to readline
         (("tag", "run", "--training.st"), []),
+        (("serve", "run", "--limits.conn"), ["--limits.connections", "--limits.connections_per_address"]),
+        (
+            ("serve", "run", "--ray"),
+            ["--ray", "--ray.replicas", "--ray.most", "--ray.ongoing", "--ray.cpus", "--ray.gpus"],
+        ),
+        (("serve", "run", "--dev"), ["--device"]),
+        (("serve", "run", "--training.st"), []),
+        (("train", "r.toml", "--limits.conn"), []),
     ],
 )
 def test_bash_completes(completed: Callable[..., list[str]], words: tuple[str, ...], offered: list[str]) -> None:
@@ -84,9 +92,11 @@ def test_every_command_and_option_is_in_every_script(scripts: dict[str, Path]) -
             assert name in script
             for option in each.names:
                 assert (long.format(option[2:]) if option.startswith("--") else option[1:]) in script, (shell, option)
-        assert all(key in script for key in keys())
+        assert all(key in script for key in (*keys(), *settings()))
     assert "training.steps" in keys()
     assert not any("NAME" in key for key in keys())
+    assert {"port", "limits.queue", "access.keys"} <= set(settings())
+    assert not {"models", "indices", "limits", "device"} & set(settings())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
