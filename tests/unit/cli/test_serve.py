@@ -45,8 +45,8 @@ def test_every_key_of_the_settings_is_an_option(say: Callable[..., Any], here: P
     assert {name: str(found[name]).lower() for name in values} == values
     for table in ("limits", "access"):
         for name in type(getattr(Settings(), table)).model_fields:
-            value = {"hosts": '["a"]', "origins": '["*"]', "keys": "k.txt"}.get(name, "3")
-            assert name in shown(say, f"--{table}.{name}", value)[table], name
+            given = {"hosts": '["a"]', "origins": '["*"]', "proxies": '["10.0.0.0/8"]', "keys": "k.txt"}
+            assert name in shown(say, f"--{table}.{name}", given.get(name, "3"))[table], name
 
 
 def test_how_all_of_them_compute(say: Callable[..., Any], here: Path) -> None:
