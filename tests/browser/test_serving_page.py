@@ -375,6 +375,43 @@ def test_a_file_that_is_dropped_and_one_that_is_none(show: Open, live: Live, fol
     assert "sound: is no sound that can be read" in alert.text_content()
 
 
+def test_a_file_is_translated(show: Open, live: Live, folder: Path) -> None:
+    assert show(live).get_by_role("tab", name="Files").count() == 0, "it is not known what is translated"
+    _, key = add_key(folder / "files.txt", "files")
+    translates = {"run": str(folder / "translate"), "source_language": "en", "target_language": "de"}
+    access = {"keys": str(folder / "files.txt")}
+    with serving(opened({"en-de": translates}, access=access, limits={"body": 1_000})) as locked:
+        page = show(locked, width=320)
+        page.get_by_label("API key").fill(key)
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("tab", name="Files").click()
+        panel(page).get_by_role("button", name="Translate the file").click()
+        alert = panel(page).get_by_role("alert")
+        alert.wait_for()
+        assert alert.text_content() == "choose a file first"
+        chosen = panel(page).get_by_label("File", exact=True)
+        content = b"1 2 3\n\n4\n" * 200
+        chosen.set_input_files({"name": "numbers.txt", "mimeType": "text/plain", "buffer": content})
+        panel(page).get_by_role("button", name="Translate the file").click()
+        link = panel(page).get_by_role("link", name="Save numbers.txt in German")
+        link.wait_for()
+        assert page.evaluate(NAMELESS) == []
+        assert page.evaluate(SIDEWAYS) == 0
+        assert page.evaluate(CONTRAST) == []
+        with page.expect_download() as download:
+            link.click()
+        assert download.value.suggested_filename == "numbers_de.txt"
+        text = content.decode()
+        expected = locked.ask(
+            "/translate", {"q": text[:18], "source": "en", "target": "de"}, headers={"X-Api-Key": key}
+        ).json["translatedText"]
+        assert download.value.path().read_text().startswith(expected)
+        chosen.set_input_files({"name": "numbers.odd", "mimeType": "text/plain", "buffer": b"1"})
+        panel(page).get_by_role("button", name="Translate the file").click()
+        alert.wait_for()
+        assert "'numbers.odd' is none of" in alert.text_content()
+
+
 def test_what_is_wrong_is_said(show: Open, live: Live) -> None:
     page = show(live, query="#fill")
     panel(page).get_by_label("Text").fill("no gap")

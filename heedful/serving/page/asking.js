@@ -36,6 +36,17 @@ export async function served() {
 }
 
 /**
+ * A file in another language.
+ * @param {FormData} form
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<string>} where it waits, on this server, by whatever name it is asked
+ */
+export async function translatedFile(form, signal) {
+  const { translatedFileUrl } = await (await sent("/translate_file", form, signal)).json();
+  return new URL(translatedFileUrl).pathname;
+}
+
+/**
  * An answer that grows.
  * @param {string} name
  * @param {object} message
@@ -74,17 +85,19 @@ export async function look(message) {
 
 /**
  * @param {string} path
- * @param {object} [message]
+ * @param {object} [message] sent as JSON, unless it is a form
  * @param {AbortSignal} [signal]
  * @returns {Promise<Response>}
  */
 async function sent(path, message, signal) {
   /** @type {Record<string, string>} */
   const headers = key.get() ? { Authorization: `Bearer ${key.get()}` } : {};
-  if (message) headers["Content-Type"] = "application/json";
+  const isForm = message instanceof FormData;
+  if (message && !isForm) headers["Content-Type"] = "application/json";
+  const body = isForm ? message : message && JSON.stringify(message);
   let answer;
   try {
-    answer = await fetch(path, { method: message ? "POST" : "GET", headers, body: message && JSON.stringify(message), signal });
+    answer = await fetch(path, { method: message ? "POST" : "GET", headers, body, signal });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Refused(0, "the server cannot be reached; is it still running?");

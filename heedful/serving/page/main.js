@@ -4,6 +4,7 @@ import { key, Refused, served } from "./asking.js";
 import { element } from "./dom.js";
 import { field } from "./parts.js";
 import { view as translate } from "./translate.js";
+import { view as files } from "./files.js";
 import { view as generate } from "./generate.js";
 import { view as chat } from "./chat.js";
 import { view as caption } from "./caption.js";
@@ -16,7 +17,7 @@ import { view as stories } from "./stories.js";
 /** @typedef {{id: string, title: string, about: string, there: (served: any) => boolean, show: (host: HTMLElement, served: any) => void}} View */
 
 /** @type {View[]} */
-const VIEWS = [translate, generate, chat, answer, search, stories, caption, look, transcribe, fill, detect, classify, tag];
+const VIEWS = [translate, files, generate, chat, answer, search, stories, caption, look, transcribe, fill, detect, classify, tag];
 const LATER = 2000;
 /** Milliseconds until a server is asked again that is still loading its models. */
 const NEXT = { auto: "light", light: "dark", dark: "auto" };
