@@ -5639,8 +5639,8 @@ IN_COMPANY = (
     Mutant(
         "gathering: a term that ends stops nothing",
         "serving/gathering.py",
-        "if place.waiting.over]",
-        "if place.waiting.over and not place.waiting.questions]",
+        "over = {waiting for waiting in self._all() if waiting.over}",
+        "over = set[Waiting]()",
         (f"{GATHERING}::test_a_term_that_ends_stops_the_work_and_frees_the_place",),
     ),
     Mutant(
