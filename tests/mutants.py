@@ -5637,6 +5637,13 @@ IN_COMPANY = (
         (f"{STACK}::test_guests_of_one_state_do_not_disturb_each_other",),
     ),
     Mutant(
+        "faces: what several ask alike is answered one by one",
+        "tasks/faces.py",
+        "@final\n@dataclass(frozen=True)\nclass Saying(",
+        "@final\n@dataclass(frozen=True, eq=False)\nclass Saying(",
+        ("tests/unit/serving/test_uses.py::test_what_two_ask_alike_may_be_answered_together",),
+    ),
+    Mutant(
         "gathering: a term that ends stops nothing",
         "serving/gathering.py",
         "over = {waiting for waiting in self._all() if waiting.over}",

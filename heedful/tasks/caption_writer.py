@@ -181,12 +181,7 @@ class CaptionWriter(Face, Generic[Kept]):
 
     def score(self, pairs: Sequence[tuple[Shown, str]], *, together: int = 32) -> list[ForcedScore]:
         """Log-probabilities of given captions; `DataError` where something or its caption cannot be read."""
-        return in_batches(
-            self._forced(pairs),
-            lambda batch: self.target.scores(self.model, self._source(batch), [each.ids for each in batch]),
-            size=_one,
-            tokens=together,
-        )
+        return in_batches(self._forced(pairs), self._scores, size=_one, tokens=together)
 
     def attend(self, pairs: Sequence[tuple[Shown, str]], *, together: int = 32) -> list[Looked]:
         """Where given captions look, token by token: the mean over heads of the last attention to what is seen.
@@ -253,6 +248,9 @@ class CaptionWriter(Face, Generic[Kept]):
 
     def _source(self, batch: Sequence[Given[Kept]]) -> Any:
         return self.source([each.kept for each in batch])
+
+    def _scores(self, batch: list[Given[Kept]]) -> Iterator[ForcedScore]:
+        return self.target.scores(self.model, self._source(batch), [each.ids for each in batch])
 
     def _looks(self, batch: list[Given[Kept]]) -> Iterator[Looked]:
         if not self.attentive:

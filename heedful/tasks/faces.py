@@ -34,6 +34,24 @@ CUT: Final = "longer than the model reads, the end not read"
 """Likewise."""
 
 
+@final
+@dataclass(frozen=True)
+class Saying(Generic[Example, Said]):
+    """Answers a batch by a method, as every one does that is equal to it: what their callers ask is answered together.
+
+    Attributes:
+        method: of a face, given the batch.
+        given: what else it is given.
+    """
+
+    method: Callable[..., Iterable[Said]]
+    given: tuple[Any, ...] = ()
+
+    def __call__(self, batch: list[Example]) -> Iterable[Said]:
+        """What the method says of each."""
+        return self.method(batch, *self.given)
+
+
 def in_batches(
     examples: Sequence[Example],
     say: Callable[[list[Example]], Iterable[Said]],
@@ -51,7 +69,8 @@ def in_batches(
 
     Args:
         examples: encoded.
-        say: answers one batch, in its order and in inference mode.
+        say: answers one batch, in its order and in inference mode: a method, a `Saying` or a `Finder`, since functions
+            that are made for each call are equal to no other.
         size: ids of an example.
         tokens: ids that are read at one time, with padding.
         rows: examples that are, at most; `tokens` unless given.

@@ -20,7 +20,7 @@ from heedful.errors import DataError
 from heedful.inspection.record import Answer, Record
 from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.classification.recipe import Verdict
-from heedful.tasks.faces import CUT, Asked, Face, Lines, at_once, cell, in_batches
+from heedful.tasks.faces import CUT, Asked, Face, Lines, Saying, at_once, cell, in_batches
 from heedful.tasks.inspecting import Scope, attributed, best_options, encoded, repeated
 from heedful.values import Tokens, move
 
@@ -202,16 +202,20 @@ class Classifier(Face):
         return frame(self.tokenizer, parts, max_length=self.max_length)
 
     def _logits(self, rows: Sequence[Joined], *, batch_tokens: int | None) -> Tensor:
-        return self._each(rows, lambda tokens: self.model.output(self.model(tokens)), batch_tokens=batch_tokens)
+        return self._each(rows, self._output, batch_tokens=batch_tokens)
+
+    def _output(self, tokens: Tokens) -> Tensor:
+        found: Tensor = self.model.output(self.model(tokens))
+        return found
 
     def _each(self, rows: Sequence[Joined], say: Callable[[Tokens], Tensor], *, batch_tokens: int | None) -> Tensor:
         """What the model says of each, in their order; on the processor."""
-
-        def batch(rows: list[Joined]) -> Tensor:
-            return say(self._tokens(rows)).float().cpu()
-
-        said = in_batches(rows, batch, size=lambda row: len(row.ids), tokens=batch_tokens or at_once(self.model))
+        asked = Saying[Joined, Tensor](self._batch, (say,))
+        said = in_batches(rows, asked, size=lambda row: len(row.ids), tokens=batch_tokens or at_once(self.model))
         return torch.stack(said) if said else torch.zeros(0, 0)
+
+    def _batch(self, rows: list[Joined], say: Callable[[Tokens], Tensor]) -> Tensor:
+        return say(self._tokens(rows)).float().cpu()
 
     def _tokens(self, rows: Sequence[Joined]) -> Tokens:
         tokens = paired_tokens([row.ids for row in rows], [row.segments.count(0) for row in rows])

@@ -19,7 +19,7 @@ from heedful.inspection.record import Answer, Option, Record
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.faces import CUT, Asked, Face, TextLines, at_once, cell, in_batches
+from heedful.tasks.faces import CUT, Asked, Face, Saying, TextLines, at_once, cell, in_batches
 from heedful.tasks.inspecting import Scope, attributed, best_options, encoded, likelihoods, repeated
 from heedful.values import Tokens
 
@@ -87,13 +87,13 @@ class Reader(EncoderFace[MaskedLanguageModel]):
             DataError: a text has no gap; the message names it.
         """
         gapped = [self._gapped(text, number, blank=blank) for number, text in enumerate(texts, first)]
-
-        def say(batch: list[list[int]]) -> Iterator[Filled]:
-            guesses = self._guesses(batch, top=top)
-            return (self._filled(ids, guesses) for ids in batch)
-
+        say = Saying[list[int], Filled](self._fillings, (top,))
         found = in_batches([ids for ids, _ in gapped], say, size=len, tokens=at_once(self.model), rows=64)
         return [replace(filled, cut=cut) for filled, (_, cut) in zip(found, gapped, strict=True)]
+
+    def _fillings(self, batch: list[list[int]], top: int) -> Iterator[Filled]:
+        guesses = self._guesses(batch, top=top)
+        return (self._filled(ids, guesses) for ids in batch)
 
     def lines(self) -> FillLines:
         """Texts with gaps."""

@@ -192,12 +192,12 @@ class Answerer(Face):
 
     def logits(self, windows: Sequence[Window], *, batch_tokens: int | None = None) -> list[Float[np.ndarray, "T 2"]]:
         """Of each token of each window the logits of beginning and of ending the answer; -inf where it cannot."""
+        tokens = batch_tokens or at_once(self.model)
+        return in_batches(windows, self._said, size=lambda window: len(window.ids), tokens=tokens)
 
-        def say(batch: list[Window]) -> list[np.ndarray]:
-            logits = span_logits(self.model, self._batch(batch)).cpu().numpy()
-            return [values[: len(window.ids)] for window, values in zip(batch, logits, strict=True)]
-
-        return in_batches(windows, say, size=lambda window: len(window.ids), tokens=batch_tokens or at_once(self.model))
+    def _said(self, batch: list[Window]) -> list[np.ndarray]:
+        logits = span_logits(self.model, self._batch(batch)).cpu().numpy()
+        return [values[: len(window.ids)] for window, values in zip(batch, logits, strict=True)]
 
     def _batch(self, windows: Sequence[Window]) -> WindowBatch:
         return move(read_windows(windows), next(self.model.parameters()).device)

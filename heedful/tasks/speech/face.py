@@ -16,10 +16,10 @@ from torch.nn import functional
 from heedful.attention.probe import SOURCE
 from heedful.data.sound import LogMel, Sound, read_sound
 from heedful.errors import DataError, RecipeError
-from heedful.generation.hypotheses import Hypotheses
+from heedful.generation.hypotheses import Hypotheses, Hypothesis
 from heedful.inspection.record import Axis, Record
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.tasks.faces import Asked, Face, Lines, cell, in_batches
+from heedful.tasks.faces import Asked, Face, Lines, Saying, cell, in_batches
 from heedful.tasks.inspecting import Scope
 from heedful.tasks.speech.data import SHORTENED, slots_of, stacked
 from heedful.tasks.speech.ways import Way
@@ -106,16 +106,17 @@ class Recogniser(Face):
         """
         way = self.way(generation or self.generation, n_best=n_best, seed=seed)
         heard = [self._heard(sound, number) for number, sound in enumerate(sounds, first)]
-
-        def say(batch: list[_Heard]) -> Hypotheses:
-            source = move(stacked([each.frames for each in batch]), self.target.device)
-            return way.find(self.model, source, numbers=[each.number for each in batch])
+        say = Saying[_Heard, Sequence[Hypothesis]](self._found, (way,))
 
         found = in_batches(heard, say, size=lambda each: len(each.frames), tokens=batch_frames, rows=64)
         return [
             Transcription(_named(sound, each.number), each.seconds, tuple(map(self.target.candidate, texts)))
             for sound, each, texts in zip(sounds, heard, found, strict=True)
         ]
+
+    def _found(self, batch: list[_Heard], way: Way) -> Hypotheses:
+        source = move(stacked([each.frames for each in batch]), self.target.device)
+        return way.find(self.model, source, numbers=[each.number for each in batch])
 
     def inspect(self, sound: Said, text: str | None = None, *, scope: Scope | None = None) -> Record:
         """Everything the model attends to while it reads a sound and writes what is said, or reads a given text.

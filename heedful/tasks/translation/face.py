@@ -32,7 +32,7 @@ from heedful.models.encoders import mean_of_tokens
 from heedful.models.interface import Encoder, Engine
 from heedful.recipes.directed import language_tag
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.tasks.faces import Asked, Face, Unread, at_once, in_batches
+from heedful.tasks.faces import Asked, Face, Saying, Unread, at_once, in_batches
 from heedful.tasks.inspecting import Scope, widened
 from heedful.tasks.searches import Length
 from heedful.tasks.target import Candidate, ForcedScore, Request, Target
@@ -258,15 +258,15 @@ class Translator(Face):
         encoder = cast(Encoder[Tokens], self.models[0].get_submodule("encoder"))
         reads = self._reads
         read = [reads.beginning(text, number, cut) for number, text in enumerate(texts, first)]
-
-        def means(rows: list[Encoded]) -> Float[np.ndarray, "B d_model"]:
-            memory = encoder(self._sources(rows))
-            found: np.ndarray = mean_of_tokens(memory.values, memory.positions).float().cpu().numpy()
-            return found
-
         tokens = batch_tokens or at_once(encoder)
+        means = Saying[Encoded, np.ndarray](self._means, (encoder,))
         vectors = in_batches(read, means, size=lambda each: len(each) + 1, tokens=tokens, rows=256)
         return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
+
+    def _means(self, rows: list[Encoded], encoder: Encoder[Tokens]) -> Float[np.ndarray, "B d_model"]:
+        memory = encoder(self._sources(rows))
+        found: np.ndarray = mean_of_tokens(memory.values, memory.positions).float().cpu().numpy()
+        return found
 
     def align(self, source: Readable, target: str | Candidate) -> Alignment:
         """What each token of a translation, the end of sentence included, looked at in the source; what it looked at in

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from serving import opened
 
 from heedful.catalogue import tasks
+from heedful.errors import DataError
 from heedful.serving.house import House
 from heedful.serving.uses import uses_of
 from heedful.serving.warming import warm
 from heedful.tasks.embedder import Embedder
+from heedful.tasks.finding import Questions, in_company
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ADDED = "heedful."
@@ -63,3 +68,32 @@ def test_every_kind_of_face_does_something_of_its_own(house: House) -> None:
     for name, model in house.models.items():
         does = {use.name for use in uses_of(model.face)}
         assert (does == {"embed"}) == isinstance(model.face, Embedder), name
+
+
+class Overhearing:
+    """Company that answers by itself, and keeps by what it was asked to."""
+
+    def __init__(self) -> None:
+        self.says = list[Any]()
+
+    def answers(self, questions: Questions[Any, Any]) -> list[Any]:
+        self.says.append(questions.say)
+        with torch.inference_mode():
+            return list(questions.say(list(questions.examples)))
+
+    def grown(self, finder: Any, example: Any) -> Iterator[Any]:
+        yield self.answers(Questions([example], finder, len, 1, 1))[0][0]
+
+
+def test_what_two_ask_alike_may_be_answered_together(house: House) -> None:
+    """A function that is made anew for each call is equal to no other, and its callers wait for each other."""
+    for name, model in house.models.items():
+        for use in uses_of(model.face):
+            if use.first is None:
+                continue
+            one, other = Overhearing(), Overhearing()
+            for each in (one, other):
+                with in_company(each), suppress(DataError):  # of a vector of one text, where two are read together
+                    use.first(model.face)
+            assert one.says == other.says, f"{name}: {use.name}"
+            assert one.says or use.name == "embed", f"{name}: {use.name}"
