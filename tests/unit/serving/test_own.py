@@ -418,7 +418,7 @@ def test_what_is_written_is_told_piece_by_piece(live: Live, name: str, message: 
 
 def test_whoever_leaves_a_stream_stops_its_work(live: Live) -> None:
     model = live.house.models["a-generate"]
-    asked = {"prompts": "once", "tokens": 2000, "stream": True, "search": "sampling", "model": "a-generate"}
+    asked = {"prompts": "once", "tokens": 2000, "stream": True, "search": "greedy", "model": "a-generate"}
     connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)
     connection.request("POST", "/v1/heedful/generate", json.dumps(asked), {"Content-Type": "application/json"})
     assert connection.getresponse().read(20).startswith(b"event: growing")
