@@ -41,6 +41,8 @@ class Options:
     engine: str = "auto"
     threads: int = 1
     """of the model"""
+    processes: int = 0
+    """that compute, besides that of HTTP"""
     requests: int = 10_000
     """of each concurrency but 1"""
     alone: int = 300
@@ -73,6 +75,7 @@ def server(options: Options) -> Iterator[tuple[int, int]]:
     """Its process and port, when it is ready."""
     words = [f"{options.source}-{options.target}={options.run}", "--port", "0", "--log", "none"]
     words += ["--engine", options.engine, "--threads", str(options.threads), "--limits.queue", "600"]
+    words += ["--processes", str(options.processes)]
     process = subprocess.Popen(
         [sys.executable, "-m", "heedful", "serve", *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

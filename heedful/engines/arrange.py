@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, get_args
 
 import torch
@@ -67,6 +67,14 @@ def arranged(
 
         to_native(model)
     return model
+
+
+def engine_in(modules: Iterable[nn.Module]) -> EngineName:
+    """Which engine computes modules that were `arranged`, so that others may be arranged in the same way."""
+    found = [each for each in modules if isinstance(each, Int8Linear)]
+    if not found:
+        return "torch"
+    return "int8" if all(type(each.product) in (Product, type(None)) for each in found) else "native"
 
 
 def _product(name: EngineName) -> type[Product]:

@@ -23,75 +23,14 @@ from heedful.generation import Hypothesis
 from heedful.generation.running import Left, Running
 from heedful.generation.start import Request
 from heedful.models.interface import Engine, State
-from heedful.serving.refusal import Refusal
 from heedful.serving.term import Gone, Term
-from heedful.tasks.finding import Finder, Questions, width_of
+from heedful.serving.waiting import Companion, Waiting
+from heedful.tasks.finding import Finder, width_of
 
-_LONGEST_SLEEP: Final = 0.5
-"""Seconds after which a thread that waits looks whether its term is over, though nothing was said."""
 _FEW, _PATIENCE = 1 / 5, 6
 """A share of the sentences under way, and the steps that so few wait for others, since to join costs as much as one."""
 _WIDE: Final = 8
 """Rows of a sentence from which on fewer sentences are searched for at one time."""
-
-
-@final
-class Waiting:
-    """One caller's questions, on their way to be answers.
-
-    Args:
-        questions: of the caller.
-        term: how long it waits.
-        ended: told when there is an answer to all, or none will come.
-    """
-
-    def __init__(self, questions: Questions[Any, Any], term: Term, *, ended: Callable[[], None] = lambda: None) -> None:
-        self.questions = questions
-        self.term = term
-        self.done = threading.Event()
-        self._found: dict[int, Any] = {}
-        self._error: BaseException | None = None
-        self._ended = ended
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing is to be done for it any more."""
-        return self.done.is_set() or self.term.over
-
-    def answers(self) -> list[Any]:
-        """When all is done; raises what went wrong."""
-        if self._error is not None:
-            raise self._error
-        return [self._found[place] for place in range(len(self.questions.examples))]
-
-    def answered(self, place: int, answer: Any) -> None:
-        """One of the examples is answered."""
-        self._found[place] = answer
-        if len(self._found) == len(self.questions.examples) and not self.done.is_set():
-            self.done.set()
-            self._ended()
-
-    def failed(self, error: BaseException) -> None:
-        """No answer will come; nothing changes where there is one already."""
-        if not self.done.is_set():
-            self._error = error
-            self.done.set()
-            self._ended()
-
-    def end(self) -> None:
-        """Its term is over."""
-        try:
-            self.term.check()
-        except (Gone, Refusal) as error:
-            self.failed(error)
-
-    def hear(self, place: int, ids: Sequence[int]) -> None:
-        """More of a text."""
-        if self.questions.heard is not None:
-            try:
-                self.questions.heard(place, ids)
-            except Exception as error:  # whoever listens may break, and others go on
-                self.failed(error)
 
 
 @final
@@ -108,7 +47,7 @@ class _Place:
 
     @property
     def size(self) -> int:
-        return self.waiting.questions.size(self.example)
+        return self.waiting.questions.sizes[self.place]
 
 
 @final
@@ -178,7 +117,7 @@ class Gathering:
 
     def company(self, term: Term) -> Companion:
         """What a thread asks, which waits until a term is over."""
-        return Companion(self, term)
+        return Companion(self.submit, term)
 
     def submit(self, waiting: Waiting) -> None:
         """Has questions answered."""
@@ -328,55 +267,6 @@ class Gathering:
 
     def _count(self, found: Iterable[Sequence[Hypothesis]]) -> None:
         self.wrote(sum(len(hypotheses[0].ids) for hypotheses in found if hypotheses))
-
-
-@final
-class Companion:
-    """What one thread asks of a gathering.
-
-    Args:
-        gathering: that answers.
-        term: how long the thread waits.
-    """
-
-    def __init__(self, gathering: Gathering, term: Term) -> None:
-        self._gathering = gathering
-        self._term = term
-
-    def answers(self, questions: Questions[Any, Any]) -> list[Any]:
-        """To the examples, in their order.
-
-        Raises:
-            Refusal: the term ended.
-            Gone: whoever asked has left.
-        """
-        if not questions.examples:
-            return []
-        waiting = Waiting(questions, self._term)
-        self._gathering.submit(waiting)
-        while not waiting.done.wait(_LONGEST_SLEEP):
-            self._term.check()
-        return waiting.answers()
-
-    def grown(self, finder: Finder[Any], example: Any) -> Iterator[Sequence[int] | Hypothesis]:
-        """See `heedful.tasks.finding.grown`."""
-        said: queue.SimpleQueue[Sequence[int] | None] = queue.SimpleQueue()
-        questions = Questions[Any, Any]([example], finder, lambda _: 1, 1, 1, lambda _, ids: said.put(list(ids)))
-        waiting = Waiting(questions, self._term, ended=lambda: said.put(None))
-        self._gathering.submit(waiting)
-        try:
-            while True:
-                try:
-                    ids = said.get(timeout=_LONGEST_SLEEP)
-                except queue.Empty:
-                    self._term.check()
-                    continue
-                if ids is None:
-                    break
-                yield ids
-        finally:
-            waiting.failed(Gone())  # whoever closes the stream waits no longer; nothing, where all has come
-        yield waiting.answers()[0][0]
 
 
 def lane_of(say: Any) -> tuple[int, int] | None:

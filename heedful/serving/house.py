@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
 from heedful.serving.door import Door
 from heedful.serving.languages import Languages
@@ -15,6 +15,9 @@ from heedful.serving.meters import Meters
 from heedful.serving.refusal import closed, full, missing, wrong
 from heedful.serving.settings import Settings
 from heedful.serving.term import Gone, Term
+
+if TYPE_CHECKING:
+    from heedful.serving.waiting import Answering
 
 T = TypeVar("T")
 Event = TypeVar("Event")
@@ -32,6 +35,7 @@ class Model(Generic[Kind]):
         face: that answers.
         settings: the limits.
         spoken: what it translates, as far as that is known.
+        answering: computes what the face asks; a thread of this process unless given.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class Model(Generic[Kind]):
         settings: Settings,
         *,
         spoken: Languages = Languages(),  # noqa: B008 - frozen
+        answering: Answering | None = None,
     ) -> None:
         self.name = name
         self.face = face
@@ -49,9 +54,11 @@ class Model(Generic[Kind]):
         self._limits = settings.limits
         self._count = 0
         self._threads = ThreadPoolExecutor(settings.limits.queue, thread_name_prefix=f"heedful {name}")
-        from heedful.serving.gathering import Gathering  # which reads torch, and a house answers before it has models
+        if answering is None:
+            from heedful.serving.gathering import Gathering  # which reads torch, and a house answers before it is there
 
-        self.gathering = Gathering(rows=settings.limits.rows)
+            answering = Gathering(rows=settings.limits.rows)
+        self.answering = answering
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
@@ -94,19 +101,19 @@ class Model(Generic[Kind]):
                     yield event
                 await working
             finally:
-                term.left.set()
+                term.leave()
 
     def close(self) -> None:
         """Nothing more is asked: threads end as soon as they have nothing to do."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self.gathering.close()
+        self.answering.close()
 
     def _within(self, term: Term, work: Callable[[], T]) -> Callable[[], T]:
         from heedful.tasks.finding import in_company
 
         def run() -> T:
             term.check()
-            with in_company(self.gathering.company(term)):
+            with in_company(self.answering.company(term)):
                 return work()
 
         return run
@@ -126,6 +133,11 @@ class Model(Generic[Kind]):
                 self._count -= 1
 
         return taken()
+
+
+def index_name(name: str) -> str:
+    """Of an index among models, which may have its name."""
+    return f"index {name}"
 
 
 @final
@@ -151,6 +163,11 @@ class House:
         self.state: str = "loading"
         self.door = Door(settings)
         self.meters = Meters(self.models)
+
+    @property
+    def all(self) -> Mapping[str, Model[Any]]:
+        """Models and indices, by names that they share with nobody."""
+        return {**{index_name(name): index for name, index in self.indices.items()}, **self.models}
 
     def of(self, kind: type[Kind]) -> list[Model[Kind]]:
         """The models of a kind."""

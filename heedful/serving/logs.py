@@ -103,6 +103,11 @@ def tell_failure(number: str) -> None:
     LOGGER.error("request %s failed", number, exc_info=True, extra={"failed": _VISIT.get()})
 
 
+def tell_event(message: str) -> None:
+    """Something that happened to the server itself, and should not."""
+    LOGGER.warning("%s", message)
+
+
 @contextmanager
 def logging_as(settings: Settings) -> Iterator[None]:
     """The log goes to standard error, as the settings say, while this lasts."""

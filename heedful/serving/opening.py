@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from heedful.serving.house import House, Model
+from heedful.serving.house import House, Model, index_name
 from heedful.serving.languages import languages_of
 from heedful.serving.settings import ModelSettings, Settings
 from heedful.tasks.heads import Heads
+
+if TYPE_CHECKING:
+    from heedful.serving.waiting import Answering
 
 
 def open_house(settings: Settings, say: Callable[[str], None] = lambda _: None) -> House:
@@ -27,22 +30,38 @@ def open_house(settings: Settings, say: Callable[[str], None] = lambda _: None) 
 
 def furnish(house: House, say: Callable[[str], None]) -> None:
     """Loads what the settings of a house name into it; see `open_house`."""
-    settings = house.settings
+    settings, processes = house.settings, None
     if settings.threads is not None:
         import torch
 
         torch.set_num_threads(settings.threads)
+    if settings.processes:
+        from heedful.serving.apart.processes import Processes  # which reads torch
+
+        processes = Processes(settings.processes, meters=house.meters)
+
+    def answering(name: str) -> Answering:
+        return _gathering(house, name) if processes is None else processes.of(name)
+
     for name, each in settings.models.items():
         for own, face in _faces(name, each, settings, say):
-            model = Model(own, face, settings, spoken=languages_of(face, each, name=own, say=say))
-            model.gathering.worked = partial(house.meters.batch, own)
-            model.gathering.wrote = partial(house.meters.tokens, own)
-            house.models[own] = model
+            spoken = languages_of(face, each, name=own, say=say)
+            house.models[own] = Model(own, face, settings, spoken=spoken, answering=answering(own))
     if settings.indices:
         from heedful.retrieval.index import load_index
 
         for name, index in settings.indices.items():
-            house.indices[name] = Model(name, load_index(index.folder, device=settings.device, say=say), settings)
+            found = load_index(index.folder, device=settings.device, say=say)
+            house.indices[name] = Model(name, found, settings, answering=answering(index_name(name)))
+    if processes is not None:
+        processes.begin(house)
+
+
+def _gathering(house: House, name: str) -> Answering:
+    from heedful.serving.gathering import Gathering  # which reads torch
+
+    worked, wrote = partial(house.meters.batch, name), partial(house.meters.tokens, name)
+    return Gathering(rows=house.settings.limits.rows, worked=worked, wrote=wrote)
 
 
 def _faces(name: str, given: ModelSettings, settings: Settings, say: Callable[[str], None]) -> list[tuple[str, Any]]:

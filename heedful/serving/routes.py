@@ -147,7 +147,7 @@ class Route:
         finally:
             leaving.cancel()
             if not answering.done():
-                asked.term.left.set()
+                asked.term.leave()
                 answering.cancel()
 
     async def _read(self, asked: Asked) -> BaseModel | None:

@@ -145,7 +145,9 @@ class Settings(Section):
     device: Name | None = None
     """where to compute (cpu, cuda, cuda:1); a GPU where there is one"""
     threads: Count | None = None
-    """CPU threads"""
+    """CPU threads, of each process that computes"""
+    processes: Annotated[int, Field(ge=0)] = 0
+    """that compute beside the one that speaks HTTP, each with all models; with 0 that one computes"""
     page: bool = True
     """show the page at /"""
     log: Literal["text", "json", "none"] = "text"

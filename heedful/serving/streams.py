@@ -98,5 +98,5 @@ class _Events(StreamingResponse):
                 raise
             await end(refusal_of(error, self._asked.id))
         finally:
-            self._asked.term.left.set()
+            self._asked.term.leave()
             await self._body.aclose()

@@ -77,11 +77,12 @@ def in_batches(
         told: told the numbers of examples that have been answered, at least before the end.
         heard: told how texts grow, where `say` is a `Finder`.
     """
+    sizes = [size(example) for example in examples]
     if (others := company()) is not None:
-        answers: list[Said] = others.answers(Questions(examples, say, size, tokens, rows or tokens, heard))
+        answers: list[Said] = others.answers(Questions(examples, say, sizes, tokens, rows or tokens, heard))
         told(range(len(examples)))
         return answers
-    lengths = np.array([size(example) for example in examples], dtype=np.int64)
+    lengths = np.array(sizes, dtype=np.int64)
     found: dict[int, Said] = {}
     with torch.inference_mode():
         for batch in plan_by_length(lengths, tokens=tokens, rows=rows or tokens):

@@ -77,7 +77,7 @@ class Questions(Generic[Example, Said]):
     Attributes:
         examples: encoded.
         say: answers a batch; equal ones answer alike.
-        size: ids of an example.
+        sizes: ids of each example.
         tokens: ids that are read at one time, with padding.
         rows: examples that are, at most.
         heard: of texts that grow, if anybody listens.
@@ -85,7 +85,7 @@ class Questions(Generic[Example, Said]):
 
     examples: Sequence[Example]
     say: Callable[[list[Example]], Any]
-    size: Callable[[Example], int]
+    sizes: Sequence[int]
     tokens: int
     rows: int
     heard: Heard | None = None

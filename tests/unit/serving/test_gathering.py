@@ -168,7 +168,7 @@ def test_who_leaves_stops_his_own_work_alone(gathering: Gathering) -> None:
         with in_company(gathering.company(Term.of(60))):
             found = texts(short, [3])
         assert max(engine.rows) == 2
-        term.left.set()
+        term.leave()
         gone.result(20)
     assert found == texts(short, [3])
 
