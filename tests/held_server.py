@@ -65,7 +65,7 @@ def serve(words: list[str]) -> int:
     app.routes_of = lambda house: tuple(routes(house))
     for work in (listening, asked):
         threading.Thread(target=work, daemon=True).start()
-    return main(["serve", "held=.", "--port", "0", *words])
+    return main(["serve", "held=.", "--port", "0", "--processes", "0", *words])
 
 
 if __name__ == "__main__":

@@ -3897,8 +3897,8 @@ ENGINES = (
     Mutant(
         "bytes: auto takes what is slower",
         "engines/arrange.py",
-        'bytes_ if share < _CLEARLY else "torch", f"its',
-        '"torch" if share < _CLEARLY else bytes_, f"its',
+        'bytes_ if share < _CLEARLY[bytes_] else "torch"',
+        '"torch" if share < _CLEARLY[bytes_] else bytes_',
         (f"{ARRANGE}::test_auto_takes_what_is_faster_and_says_so",),
     ),
     Mutant(
@@ -5666,7 +5666,7 @@ IN_COMPANY = (
     ),
     Mutant(
         "gathering: a stream that is closed goes on",
-        "serving/gathering.py",
+        "serving/waiting.py",
         "            waiting.failed(Gone())",
         "            pass",
         (f"{GATHERING}::test_a_stream_that_is_closed_frees_its_place",),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 from urllib.parse import quote
 
+from starlette.convertors import Convertor
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import compile_path
 
 from heedful.serving.door import KEY, key_of
@@ -20,7 +21,7 @@ from heedful.serving.logs import Visit, tell, tell_failure, visiting
 from heedful.serving.origins import Origins
 from heedful.serving.proxies import Proxies
 from heedful.serving.refusal import Refusal, closed, failed, large, unopened, wrong
-from heedful.serving.routes import ID, Route, refused
+from heedful.serving.routes import ID, Route, new_id, refused
 
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 """Ids of requests that are taken over from whoever asks."""
@@ -38,13 +39,25 @@ _SAID: Final = (
 @final
 @dataclass(frozen=True)
 class Place:
-    """What may be asked at a path: the routes by their methods."""
+    """What may be asked at a path: the routes by their methods, and how the parts of the path are read."""
 
     routes: Mapping[str, Route]
+    pattern: re.Pattern[str]
+    convertors: Mapping[str, Convertor[Any]]
 
     def route(self, method: str) -> Route | None:
         """That of a method; HEAD is GET without what it gives."""
         return self.routes.get("GET" if method == "HEAD" else method)
+
+    def parts(self, path: str) -> dict[str, Any]:
+        """Those that have names; none of a path that is not here."""
+        found = self.pattern.match(path)
+        return {name: self.convertors[name].convert(part) for name, part in found.groupdict().items()} if found else {}
+
+    @property
+    def methods(self) -> str:
+        """As HTTP lists them."""
+        return ", ".join(sorted({*self.routes, *(["HEAD"] if "GET" in self.routes else [])}))
 
     @property
     def any(self) -> Route:
@@ -54,26 +67,25 @@ class Place:
 
 @final
 class Guard:
-    """An application behind its limits; before it `leads` anywhere every request is told to come again.
+    """An application: routes, and what stands before all of them; before it `leads` to any, every request is told to
+    come again.
 
     Whoever has no key gets nowhere but to routes that are free, whatever the path: it is not asked whether a path is
-    guarded, but whether it is free, of the same expressions that the application goes by.
+    guarded, but whether it is free.
     """
 
     def __init__(self, house: House) -> None:
         self._house = house
         self._origins = Origins(house.settings)
         self._proxies = Proxies(house.settings.access)
-        self._app: Any = None
-        self._places: list[tuple[re.Pattern[str], Place]] = []
+        self._places: list[Place] = []
 
-    def lead(self, app: Any, routes: Sequence[Route]) -> None:
-        """From now on requests get to an application, which has these routes."""
+    def lead(self, routes: Sequence[Route]) -> None:
+        """From now on requests get to these routes."""
         places: dict[str, dict[str, Route]] = {}
         for route in routes:
             places.setdefault(route.path, {})[route.method] = route
-        self._places = [(compile_path(path)[0], Place(methods)) for path, methods in places.items()]
-        self._app = app
+        self._places = [Place(methods, *compile_path(path)[::2]) for path, methods in places.items()]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """ASGI; of its protocols HTTP alone is spoken."""
@@ -107,8 +119,11 @@ class Guard:
             key = key_of(headers, scope["query_string"])
             held = key is None and self._house.door.locked and route is not None and route.holds_key
             most, excess = self._most(route, headers, held=held)
-            app = self._entered(scope, headers, route, key=key, held=held)
-            await app(scope, _counted(receive, most, excess), send)
+            counted = _counted(receive, most, excess)
+            response = self._entered(scope, headers, route, key=key, held=held)
+            if response is None:
+                response = await self._response(scope, counted, send, place=place, route=route)
+            await response(scope, counted, send)
         except Refusal as refusal:
             if visit.status is not None:
                 raise  # which cuts an answer that has begun
@@ -123,8 +138,10 @@ class Guard:
                 raise
             await refuse(failed(visit.id))(scope, receive, send)
 
-    def _entered(self, scope: Any, headers: Headers, route: Route | None, *, key: str | None, held: bool) -> Any:
-        """Where a request is answered, if it is; `Refusal` otherwise.
+    def _entered(
+        self, scope: Any, headers: Headers, route: Route | None, *, key: str | None, held: bool
+    ) -> Response | None:
+        """What is said to a request that asks for no more than whether it may ask; `Refusal` where it may not.
 
         Args:
             scope: of ASGI.
@@ -142,7 +159,19 @@ class Guard:
         self._origins.require_page(scope, headers)
         if not held and (route is None or not route.free):
             self._house.door.admit(scope, key)
-        return self._app
+        return None
+
+    async def _response(
+        self, scope: Any, receive: Any, send: Any, *, place: Place | None, route: Route | None
+    ) -> Response:
+        """To a request that came in."""
+        if place is None:
+            return JSONResponse({"error": "there is nothing at this path; GET /spec lists what may be asked"}, 404)
+        if route is None:
+            message = f"{scope['method']}: not for this path; GET /spec lists what may be asked"
+            return JSONResponse({"error": message}, 405, headers={"Allow": place.methods})
+        scope["path_params"] = place.parts(scope["path"])
+        return await route.respond(self._house, Request(scope, receive, send))
 
     def _most(self, route: Route | None, headers: Headers, *, held: bool) -> tuple[int, Refusal]:
         """Bytes that a request may have, and what is said of more; raised where it says itself that it has more.
@@ -161,8 +190,8 @@ class Guard:
         return most, excess
 
     def _place(self, path: str, method: str) -> Place | None:
-        """The first that answers the method, as the application chooses, or the first."""
-        found = [place for pattern, place in self._places if pattern.match(path)]
+        """The first that answers the method, or the first."""
+        found = [place for place in self._places if place.pattern.match(path)]
         return next((place for place in found if place.route(method)), found[0] if found else None)
 
     def _said(self, visit: Visit, headers: Headers, given: Mapping[bytes, bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -183,7 +212,7 @@ class Guard:
 
 def _id(headers: Headers) -> str:
     given = headers.get("x-request-id", "")
-    return given if _ID.fullmatch(given) else uuid.uuid4().hex
+    return given if _ID.fullmatch(given) else new_id()
 
 
 def _counted(receive: Callable[[], Any], most: int, excess: Refusal) -> Callable[[], Any]:

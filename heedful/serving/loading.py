@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from heedful.serving.app import lead
 from heedful.serving.guard import Guard
 from heedful.serving.house import House, Model
 from heedful.serving.opening import furnish
+from heedful.serving.settings import Settings
 
 _PARTING: Final = 3.0
 """Seconds for threads to end in which nothing waits for an answer."""
@@ -51,7 +53,7 @@ class Loading:
         from heedful.serving.warming import warm  # which reads torch
 
         try:
-            furnish(self._house, self._say)
+            self._furnish()
             warm(self._house, self._say)
             lead(self._guard, self._house)
         except Exception as error:
@@ -66,6 +68,29 @@ class Loading:
             self._say(self._address)
             self._house.state = "ready"
             self._say("ready")
+
+    def _furnish(self) -> None:
+        number = usual_processes(self._house.settings)
+        if not number:
+            furnish(self._house, self._say)
+            return
+        from heedful.serving.apart.processes import furnish_apart  # which reads torch
+
+        furnish_apart(self._house, self._say, number)
+
+
+def usual_processes(settings: Settings) -> int:
+    """How many processes compute: as many as the settings say, or one on a CPU that has a core for HTTP beside it."""
+    if settings.processes is not None:
+        return settings.processes
+    from heedful.runs.device import find_device  # which reads torch
+
+    return int(cores() > 1 and find_device(settings.device).type == "cpu")
+
+
+def cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def leave(house: House) -> bool:

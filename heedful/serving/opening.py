@@ -28,21 +28,19 @@ def open_house(settings: Settings, say: Callable[[str], None] = lambda _: None) 
     return house
 
 
-def furnish(house: House, say: Callable[[str], None]) -> None:
-    """Loads what the settings of a house name into it; see `open_house`."""
-    settings, processes = house.settings, None
+def furnish(house: House, say: Callable[[str], None], answering: Callable[[str], Answering] | None = None) -> None:
+    """Loads what the settings of a house name into it; see `open_house`.
+
+    Args:
+        house: that gets them.
+        say: told what is taken for granted.
+        answering: what computes a model of this name; a thread of this process unless given.
+    """
+    settings, answering = house.settings, answering or partial(_gathering, house)
     if settings.threads is not None:
         import torch
 
         torch.set_num_threads(settings.threads)
-    if settings.processes:
-        from heedful.serving.apart.processes import Processes  # which reads torch
-
-        processes = Processes(settings.processes, meters=house.meters)
-
-    def answering(name: str) -> Answering:
-        return _gathering(house, name) if processes is None else processes.of(name)
-
     for name, each in settings.models.items():
         for own, face in _faces(name, each, settings, say):
             spoken = languages_of(face, each, name=own, say=say)
@@ -53,8 +51,6 @@ def furnish(house: House, say: Callable[[str], None]) -> None:
         for name, index in settings.indices.items():
             found = load_index(index.folder, device=settings.device, say=say)
             house.indices[name] = Model(name, found, settings, answering=answering(index_name(name)))
-    if processes is not None:
-        processes.begin(house)
 
 
 def _gathering(house: House, name: str) -> Answering:

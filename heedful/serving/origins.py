@@ -6,6 +6,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final, final
 
 from starlette.datastructures import Headers
@@ -16,6 +17,8 @@ from heedful.serving.settings import Settings
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _ANY: Final = "*"
+_SEEN: Final = 64
+"""Names of hosts of which it is remembered how they are written."""
 _READING: Final = ("GET", "HEAD", "OPTIONS")
 _NAMES: Final = re.compile(r"[A-Za-z0-9, -]{0,1000}")
 _EXPOSED: Final = "X-Request-Id, Retry-After"
@@ -96,6 +99,7 @@ class Origins:
         return address == headers["host"].lower() or (bool(address) and _plain(address) in self._given)
 
 
+@lru_cache(_SEEN)
 def _plain(host: str) -> str:
     """A name without its port, or an address as it is written most shortly."""
     match = _HOST.fullmatch(host)

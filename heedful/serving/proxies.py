@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, TypeAlias, final
 
 from starlette.datastructures import Headers
@@ -12,6 +13,8 @@ from heedful.serving.settings import Access
 
 _HOPS: Final = 20
 """Of a chain of proxies, the nearest that are looked at."""
+_SEEN: Final = 1_024
+"""Addresses that are not read anew."""
 _SCHEMES: Final = ("http", "https")
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -76,6 +79,7 @@ def _bare(hop: str) -> str:
     return hop.partition(":")[0] if hop.count(":") == 1 else hop
 
 
+@lru_cache(_SEEN)
 def _parsed(address: str) -> _Address | None:
     try:
         found = ipaddress.ip_address(address)

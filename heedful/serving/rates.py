@@ -6,11 +6,14 @@ import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, final
 
 _REMEMBERED: Final = 10_000
 """Of whom it is known how often they asked; who asked longest ago is forgotten first."""
 _MINUTE: Final = 60.0
+_SEEN: Final = 1_024
+"""Addresses of which it is remembered what they stand for."""
 
 
 @final
@@ -44,6 +47,7 @@ class Rates:
         return 0.0 if allowed else (1 - left) * _MINUTE / self._minute
 
 
+@lru_cache(_SEEN)
 def network(address: str) -> str:
     """Whom an address stands for: itself, or the 64 bits of version 6 that are one household's."""
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
+import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
@@ -119,7 +119,7 @@ class Route:
 
     async def respond(self, house: House, request: Request) -> Response:
         """The answer to a request, or why there is none; whoever leaves stops the work."""
-        number = request.scope.get(ID) or uuid.uuid4().hex
+        number = request.scope.get(ID) or new_id()
         try:
             house.require_open()
             asked = Asked(house, request, number, Term.of(_seconds(house, request)))
@@ -169,8 +169,8 @@ class Route:
     async def _table(self, asked: Asked) -> Mapping[str, Any]:
         try:
             return await (self.reads or read_json)(asked.request)
-        except HTTPException as error:  # what Starlette says of a form
-            raise wrong(f"the form: {error.detail}") from None
+        except MultiPartException as error:
+            raise wrong(f"the form: {error.message}") from None
 
     async def _admitted(self, asked: Asked) -> Mapping[str, Any]:
         """The table of a request that may have its key there; nothing else is told of it unless it has."""
@@ -187,6 +187,11 @@ class Route:
         if unread is not None:
             raise unread
         return table
+
+
+def new_id() -> str:
+    """By which the log knows a request; not a secret."""
+    return f"{random.getrandbits(128):032x}"
 
 
 def refused(refusal: Refusal, *, dialect: Dialect = ours, barred: int = 401) -> Response:

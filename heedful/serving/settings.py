@@ -146,8 +146,9 @@ class Settings(Section):
     """where to compute (cpu, cuda, cuda:1); a GPU where there is one"""
     threads: Count | None = None
     """CPU threads, of each process that computes"""
-    processes: Annotated[int, Field(ge=0)] = 0
-    """that compute beside the one that speaks HTTP, each with all models; with 0 that one computes"""
+    processes: Annotated[int, Field(ge=0)] | None = None
+    """that compute beside the one that speaks HTTP, each with all models and threads of its own; with 0 that one
+    computes itself. Unless given, one on a CPU of several cores, and else none"""
     page: bool = True
     """show the page at /"""
     log: Literal["text", "json", "none"] = "text"

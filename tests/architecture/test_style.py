@@ -13,6 +13,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
 PICKLING = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
+# Where something is pickled nevertheless, and why.
+PICKLED = {"serving/apart/parts.py": "a process and one that it has begun speak through a pipe that nobody else has"}
 EXECUTING = {"eval", "exec", "compile", "__import__"}
 FILE_LINES, FUNCTION_LINES = 500, 60
 # What is longer, and why: "room/file.py" or "room/file.py:function".
@@ -81,7 +83,11 @@ def test_no_file_is_a_drawer() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_nothing_in_a_file_or_string_is_executed(path: Path) -> None:
-    assert list(dangers(tree(path))) == []
+    assert set(dangers(tree(path))) == ({"pickle"} if name(path) in PICKLED else set())
+
+
+def test_each_exception_is_a_file() -> None:
+    assert set(PICKLED) <= set(map(name, FILES))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import queue
 import threading
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from multiprocessing.connection import Connection
@@ -33,6 +34,7 @@ from heedful.serving.apart.parts import Parts, parts_of
 from heedful.serving.house import House
 from heedful.serving.logs import tell_event
 from heedful.serving.meters import Meters
+from heedful.serving.opening import furnish
 from heedful.serving.refusal import closed
 from heedful.serving.settings import Settings
 from heedful.serving.term import Term
@@ -42,6 +44,22 @@ _SHORTEST, _LONGEST = 0.5, 60.0
 """Seconds until a process that has ended is begun again, which double as long as none has answered."""
 _PARTING: Final = 3.0
 """Seconds that a process has to end by itself."""
+
+
+def furnish_apart(house: House, say: Callable[[str], None], number: int) -> None:
+    """`furnish`, where so many processes compute; what is loaded here says what is asked and how, and is looked at.
+
+    Raises:
+        RecipeError: something cannot be computed where it is to be.
+        RunError: a folder is missing or damaged, or a process ended.
+    """
+    processes = Processes(number, meters=house.meters)
+    try:
+        furnish(house, say, processes.of)
+        processes.begin(house)
+    except BaseException:
+        processes.close()
+        raise
 
 
 class Ended(Exception):  # noqa: N818 - named by what happened
@@ -79,7 +97,7 @@ class Processes:
             RecipeError: something cannot be computed where it is to be.
             RunError: a folder is missing or damaged, or a process ended.
         """
-        self.parts, settings = parts_of(house), _settings_of_each(house)
+        self.parts, settings = parts_of(house), _settings_of_each(house, len(self._members))
         for member in self._members:
             member.begin(settings)
         for member in self._members:
@@ -296,15 +314,15 @@ class Member:
             self._processes.meters.tokens(model, tokens)
 
 
-def _settings_of_each(house: House) -> Settings:
-    """With which a process loads what is in a house: computed as it is there, whatever `auto` would take this time."""
+def _settings_of_each(house: House, number: int) -> Settings:
+    """With which each of so many processes loads what is in a house; by the engines that it has, not by what `auto` takes."""
     settings = house.settings
     models = {
         name: each.model_copy(update={"engine": engine_in(_modules(house, name))})
         for name, each in settings.models.items()
     }
-    threads = settings.threads or max(1, torch.get_num_threads() // settings.processes)
-    return settings.model_copy(update={"models": models, "threads": threads, "processes": 0})
+    threads = settings.threads or max(1, torch.get_num_threads() // number)
+    return settings.model_copy(update={"models": models, "threads": threads})
 
 
 def _modules(house: House, name: str) -> list[nn.Module]:

@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl
 
 from pydantic import BeforeValidator, Field, InstanceOf, WithJsonSchema
 from pydantic_core import PydanticCustomError
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from heedful.serving.refusal import Refusal, wrong
@@ -183,14 +182,11 @@ def _pairs(content: bytes, place: str) -> list[tuple[str, str]]:
 
 
 async def _parts(request: Request) -> list[tuple[str, str | Upload]]:
-    try:
-        async with request.form(max_files=1) as form:
-            return [
-                (name, each if isinstance(each, str) else Upload(each.filename or "", await each.read()))
-                for name, each in form.multi_items()
-            ]
-    except HTTPException as error:
-        raise wrong(f"the form: {error.detail}") from None
+    async with request.form(max_files=1) as form:
+        return [
+            (name, each if isinstance(each, str) else Upload(each.filename or "", await each.read()))
+            for name, each in form.multi_items()
+        ]
 
 
 def _joined(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
