@@ -22,7 +22,10 @@ def _instead(module: str, **names: Any) -> None:
 
 
 _instead("heedful.serving.warming", warm=lambda *_: None)
-_instead("heedful.serving.gathering", Gathering=lambda **_: SimpleNamespace(company=lambda _: None, close=lambda: None))
+_instead(
+    "heedful.serving.gathering",
+    Gathering=lambda **_: SimpleNamespace(company=lambda _: None, close=lambda: None, is_ready=True),
+)
 _instead("heedful.tasks.finding", in_company=nullcontext)
 
 import held  # noqa: E402 - finds these

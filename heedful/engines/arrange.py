@@ -19,6 +19,8 @@ from heedful.recipes.recipe import EngineName
 from heedful.store import fill
 
 ENGINES: Final[tuple[EngineName, ...]] = get_args(EngineName)
+_NATIVE: Final = "heedful.engines.native."
+"""Where native modules and products are, which few installations can import."""
 _ROWS: Final = 16
 """Vectors that products are tried with."""
 _CLEARLY: Final[Mapping[EngineName, float]] = {"int8": 0.8, "native": 1.0}
@@ -71,11 +73,15 @@ def arranged(
 
 
 def engine_in(modules: Iterable[nn.Module]) -> EngineName:
-    """Which engine computes modules that were `arranged`, so that others may be arranged in the same way."""
-    found = [each for each in modules if isinstance(each, Int8Linear)]
-    if not found:
-        return "torch"
-    return "int8" if all(type(each.product) in (Product, type(None)) for each in found) else "native"
+    """Which engine computes modules that were `arranged`, so that others may be arranged in the same way; `torch` where
+    `int8` would find no matrix.
+    """
+    every = list(modules)
+    matrices_ = [each for each in every if isinstance(each, Int8Linear)]
+    kinds = [*map(type, every), *(type(each.product) for each in matrices_)]
+    if any(kind.__module__.startswith(_NATIVE) for kind in kinds):
+        return "native"
+    return "int8" if matrices_ else "torch"
 
 
 def _product(name: EngineName) -> type[Product]:

@@ -115,6 +115,11 @@ class Gathering:
         self._thread = threading.Thread(target=self._work, name="heedful model", daemon=True)
         self._thread.start()
 
+    @property
+    def is_ready(self) -> bool:
+        """It always can be asked."""
+        return True
+
     def company(self, term: Term) -> Companion:
         """What a thread asks, which waits until a term is over."""
         return Companion(self.submit, term)

@@ -200,9 +200,11 @@ class House:
         return self.models[name]
 
     def require_open(self) -> None:
-        """`Refusal` while models are loaded, and when the server is about to end."""
+        """`Refusal` while models are loaded, as after the end of what computed, and when the server is about to end."""
         if self.state != "ready":
             raise closed(self.state)
+        if not all(model.answering.is_ready for model in (*self.models.values(), *self.indices.values())):
+            raise closed("loading")
 
 
 __all__ = ["Gone", "House", "Model", "Term"]

@@ -19,6 +19,11 @@ _LONGEST_SLEEP: Final = 0.5
 class Answering(Protocol):
     """Answers what is asked of one model."""
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be asked."""
+        ...
+
     def company(self, term: Term) -> Company:
         """What a thread asks, which waits until a term is over."""
         ...

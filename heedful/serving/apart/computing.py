@@ -136,7 +136,7 @@ class Table:
 
     def _answer(self, number: int, waiting: Waiting) -> None:
         try:
-            self.tell(Answered(number, waiting.answers()))
+            self.tell(Answered(number, self._parts.dumps(waiting.answers())))
         except OSError:  # nobody is there, which ends the process
             return
         except Gone as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 
 @final
@@ -68,10 +68,10 @@ class Broken:
 @final
 @dataclass(frozen=True)
 class Answered:
-    """The answers to all examples, in their order."""
+    """The answers to all examples, in their order, as `Parts` writes them."""
 
     number: int
-    answers: Sequence[Any]
+    answers: bytes
 
 
 @final

@@ -82,6 +82,12 @@ def _part(place: str) -> Any:
     raise AssertionError(f"{place}: a reader has it by itself")
 
 
+def _error(kind: type[BaseException], args: tuple[Any, ...], told: Mapping[str, Any]) -> BaseException:
+    error = kind.__new__(kind, *args)
+    vars(error).update(told)
+    return error
+
+
 @final
 class _Writer(pickle.Pickler):
     def __init__(self, file: io.BytesIO, parts: Parts) -> None:
@@ -89,9 +95,11 @@ class _Writer(pickle.Pickler):
         self._parts = parts
 
     def reducer_override(self, value: object) -> Any:
-        """Parts are called by their places."""
+        """Parts are called by their places; exceptions are what they say, however they are made."""
         place = self._parts.place(value)
-        return NotImplemented if place is None else (_part, (place,))
+        if place is not None:
+            return _part, (place,)
+        return (_error, (type(value), value.args, vars(value))) if isinstance(value, BaseException) else NotImplemented
 
 
 @final

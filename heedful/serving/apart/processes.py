@@ -103,6 +103,11 @@ class Processes:
         for member in self._members:
             member.require_begun()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether one can be asked."""
+        return any(member.is_ready for member in self._members)
+
     def of(self, model: str) -> Apart:
         """What answers for one model."""
         return Apart(self, model)
@@ -149,6 +154,11 @@ class Apart:
     def company(self, term: Term) -> Companion:
         """What a thread asks, which waits until a term is over."""
         return Companion(partial(self._processes.ask, self._model), term)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a process that can be asked."""
+        return self._processes.is_ready
 
     def close(self) -> None:
         """Ends the processes, and with that what other models are asked."""
@@ -289,11 +299,19 @@ class Member:
                     listening.hear(place, ids)
             case Answered(number=number, answers=answers):
                 if (waiting := self._forget(number)) is not None:
-                    for place, answer in enumerate(answers):
-                        waiting.answered(place, answer)
+                    self._answer(waiting, answers)
             case Failed(number=number, error=error):
                 if (waiting := self._forget(number)) is not None:
                     waiting.failed(error)
+
+    def _answer(self, waiting: Waiting, content: bytes) -> None:
+        try:
+            answers = self._processes.parts.loads(content)
+        except Exception as error:  # whoever asked is told, and others go on
+            waiting.failed(error)
+            return
+        for place, answer in enumerate(answers):
+            waiting.answered(place, answer)
 
     def _forget(self, number: int) -> Waiting | None:
         """Whoever asked this, which it will not be asked any more."""
@@ -315,7 +333,7 @@ class Member:
 
 
 def _settings_of_each(house: House, number: int) -> Settings:
-    """With which each of so many processes loads what is in a house; by the engines that it has, not by what `auto` takes."""
+    """With which each of so many processes loads what is in a house: `auto` is not to take another engine there."""
     settings = house.settings
     models = {
         name: each.model_copy(update={"engine": engine_in(_modules(house, name))})

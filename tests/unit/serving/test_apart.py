@@ -1,0 +1,368 @@
+"""Models that compute in other processes: answers as if they computed here, and what becomes of them when one ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from serving import opened, serving
+from torch import Tensor, nn
+
+import heedful
+from heedful.engines.arrange import engine_in
+from heedful.engines.int8 import Bytes, Int8Linear
+from heedful.errors import RunError
+from heedful.generation.search import Greedy
+from heedful.generation.start import Request
+from heedful.models.interface import State
+from heedful.native import library
+from heedful.serving import loading
+from heedful.serving.apart.parts import Parts, parts_of
+from heedful.serving.apart.processes import Ended, Member, Processes, furnish_apart
+from heedful.serving.house import House
+from heedful.serving.logs import LOGGER
+from heedful.serving.refusal import Refusal
+from heedful.serving.settings import Settings
+from heedful.serving.term import Gone, Term
+from heedful.serving.uses import uses_of
+from heedful.tasks.faces import in_batches
+from heedful.tasks.finding import Finder, grown, in_company
+from heedful.values import Tokens
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+RUNS = {path.parent.name: path.parent / "run" for path in sorted(GOLDEN.glob("*/recipe.toml"))}
+TASKS = {
+    name: tomllib.loads((GOLDEN / name / "recipe.toml").read_text(encoding="utf-8")).get("task", "translation")
+    for name in RUNS
+}
+EOS, VOCABULARY = 1, 11
+
+
+@pytest.fixture(autouse=True)
+def _shapes(unchecked: None) -> None:
+    """Threads call what is checked where it has its units."""
+
+
+@dataclass(eq=False)
+class Odd:
+    """An engine that computes without a model."""
+
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    def begin(self, source: Sequence[int]) -> Tensor:
+        if 13 in source:
+            raise ValueError("cannot read 13")
+        if 14 in source:
+            raise Strange("made of", "two")
+        if 15 in source:
+            raise Strange(threading.Lock(), "two")
+        return torch.tensor(list(source))
+
+    def step(self, tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
+        logits = torch.zeros(*tokens.ids.shape, VOCABULARY).double()
+        logits[:, :, 2 + len(state) % 7] = 1.0
+        return logits, state
+
+
+class Strange(Exception):  # noqa: N818
+    """Has one argument, and is made of two."""
+
+    def __init__(self, one: object, two: str) -> None:
+        super().__init__(f"{type(one).__name__} {two}")
+        self.one = one
+
+
+@dataclass(frozen=True)
+class Endless(Finder[int]):
+    """Texts that never end by themselves."""
+
+    limit: int = 12
+
+    def begun(self, batch: list[int]) -> tuple[State, Request]:
+        first = torch.zeros(len(batch), 1, dtype=torch.long)
+        return self.engine.begin(batch), Request(Tokens(first, first), self.limit)
+
+
+def endless(limit: int = 10**6) -> Endless:
+    return Endless(Odd(), Greedy(EOS), limit)
+
+
+def texts(finder: Finder[int], numbers: Sequence[int], **given: Any) -> list[tuple[int, ...]]:
+    found = in_batches(numbers, finder, size=lambda _: 1, tokens=64, rows=8, **given)
+    return [hypotheses[0].ids for hypotheses in found]
+
+
+def until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.005)
+
+
+@contextmanager
+def closing(house: House) -> Iterator[House]:
+    try:
+        yield house
+    finally:
+        for model in house.all.values():
+            model.close()
+
+
+def apart(number: int, names: Sequence[str], **settings: Any) -> House:
+    """A house of runs that so many processes compute."""
+    models = {name: {"run": str(RUNS[name])} for name in names}
+    table = {"models": models, "port": 0, "device": "cpu", "threads": 1, "log": "none", **settings}
+    house = House(Settings.model_validate(table), {}, {})
+    furnish_apart(house, lambda _: None, number)
+    house.state = "ready"
+    return house
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[House]:
+    with closing(opened(RUNS, threads=1)) as house:
+        yield house
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[House]:
+    with closing(apart(2, [*RUNS])) as house:
+        yield house
+
+
+def processes(house: House) -> Processes:
+    return next(iter(house.models.values())).answering._processes  # type: ignore[attr-defined,no-any-return]
+
+
+def members(house: House) -> list[Member]:
+    return processes(house)._members
+
+
+def company(house: House, term: Term | None = None) -> Any:
+    return in_company(next(iter(house.models.values())).answering.company(term or Term.of(60)))
+
+
+def idle(house: House) -> bool:
+    return not any(member.load for member in members(house))
+
+
+def first_answers(house: House) -> dict[str, str]:
+    """What each model says to what it is asked first, or why it does not."""
+    found = {}
+    for name, model in house.models.items():
+        for use in uses_of(model.face):
+            if use.first is not None:
+                try:
+                    found[f"{name}: {use.name}"] = repr(
+                        asyncio.run(model.ask(Term.of(60), partial(use.first, model.face)))
+                    )
+                except heedful.DataError as error:
+                    found[f"{name}: {use.name}"] = f"{error}"
+    return found
+
+
+def test_models_of_every_task_answer_there_as_here(here: House, there: House) -> None:
+    expected = first_answers(here)
+    assert {TASKS[name.partition(":")[0].partition("/")[0]] for name in expected} == set(TASKS.values())
+    assert first_answers(there) == expected
+    assert idle(there)
+
+
+def test_what_computes_there_is_counted_here(there: House) -> None:
+    first_answers(there)
+    told = there.meters.text().decode()
+    assert 'heedful_batch_rows_count{model="translation-transformer"}' in told
+    assert 'heedful_tokens_total{model="translation-transformer"}' in told
+
+
+def test_texts_are_heard_while_they_grow(there: House) -> None:
+    heard = list[tuple[int, list[int]]]()
+    finder = endless(5)
+    with company(there):
+        found = texts(finder, [7, 8], heard=lambda place, ids: heard.append((place, list(ids))))
+    assert found == texts(finder, [7, 8])
+    assert [ids for place, ids in heard if place == 1] == [list(found[1][:size]) for size in (1, 2, 3, 4)]
+
+
+def test_a_stream_that_is_closed_and_one_whose_reader_leaves_stop_the_work(there: House) -> None:
+    with company(there, term := Term.of(60)):
+        stream = grown(endless(), 3)
+        next(stream)
+        assert sorted(member.load for member in members(there)) == [0, 1]
+        stream.close()  # type: ignore[attr-defined]
+        term.leave()
+        until(lambda: idle(there))
+    term = Term.of(60)
+
+    def left() -> None:
+        with company(there, term), pytest.raises(Gone):
+            texts(endless(), [1])
+
+    with ThreadPoolExecutor(1) as threads:
+        gone = threads.submit(left)
+        until(lambda: not idle(there))
+        term.leave()
+        gone.result(10)
+    until(lambda: idle(there))
+
+
+def test_a_term_that_ends_stops_the_work(there: House) -> None:
+    with company(there, Term.of(0.3)), pytest.raises(Refusal) as refused:
+        texts(endless(), [1, 2])
+    assert refused.value.status == 504
+    until(lambda: idle(there))
+
+
+def test_what_goes_wrong_there_is_told_here(there: House) -> None:
+    with company(there):
+        with pytest.raises(ValueError, match="cannot read 13") as failed:
+            texts(endless(3), [13])
+        assert "in begin" in failed.value.__notes__[0], "where it was"
+        with pytest.raises(Strange, match="str two") as strange:
+            texts(endless(3), [14])
+        assert strange.value.one == "made of"
+        with pytest.raises(RuntimeError, match="Strange: lock two"):
+            texts(endless(3), [15])
+        with pytest.raises((AttributeError, TypeError), match=r"lambda|local"):
+            texts(endless(3), [lambda: 1])  # type: ignore[list-item]
+        assert texts(endless(3), [4]) == texts(endless(3), [4])
+    until(lambda: idle(there))
+
+
+def test_those_that_have_least_to_do_are_asked(there: House) -> None:
+    terms = [Term.of(60) for _ in range(4)]
+
+    def ask(term: Term) -> None:
+        with company(there, term), pytest.raises(Gone):
+            texts(endless(), [1])
+
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(ask, term) for term in terms]
+        until(lambda: [member.load for member in members(there)] == [2, 2])
+        for term in terms:
+            term.leave()
+        for each in asked:
+            each.result(10)
+
+
+def test_one_that_ends_fails_its_own_and_begins_again(there: House, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger=LOGGER.name)
+    with company(there):
+        stream = grown(endless(), 3)
+        next(stream)
+        ended, other = sorted(members(there), key=lambda member: -member.load)
+        before = ended._process.pid
+        os.kill(before, signal.SIGKILL)
+        with pytest.raises(Ended, match="signal 9"):
+            list(stream)
+        assert texts(endless(3), [4]) == texts(endless(3), [4]), "the other one answers"
+        assert not ended.is_ready and other.is_ready
+        until(lambda: ended.is_ready)
+        assert ended._process.pid != before
+    assert "ended (signal 9)" in caplog.text
+    with company(there, Term.of(60)):
+        streams = [grown(endless(3), 3) for _ in range(2)]
+        assert [list(each)[-1].ids for each in streams] == [texts(endless(3), [3])[0]] * 2  # type: ignore[union-attr]
+
+
+def test_where_all_have_ended_whoever_asks_is_told_to_come_again() -> None:
+    with closing(apart(1, ["translation-transformer"])) as house, serving(house) as live:
+        asked = {"q": "a", "source": "en", "target": "de"}
+        known = live.ask("/v1/heedful/translate", {"texts": ["a"]})
+        assert known.status == 200
+        (member,) = members(house)
+        os.kill(member._process.pid, signal.SIGKILL)
+        until(lambda: not member.is_ready)
+        for path, body in (("/health", None), ("/v1/heedful/translate", asked)):
+            answer = live.ask(path, body)
+            assert answer.status == 503 and answer.headers["retry-after"]
+        until(lambda: live.ask("/health").status == 200)
+        assert live.ask("/v1/heedful/translate", {"texts": ["a"]}).json == known.json
+
+
+def test_one_that_ends_while_it_loads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = SpawnProcess.start
+
+    def start(process: SpawnProcess) -> None:
+        begin(process)
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(SpawnProcess, "start", start)
+    with pytest.raises(RunError, match=r"process 1: ended while it loaded models .signal 9."):
+        apart(1, ["translation-transformer"])
+
+
+def test_what_a_model_is_made_of_is_named_and_all_else_is_copied(here: House) -> None:
+    parts = parts_of(here)
+    translator = here.models["translation-transformer"].face
+    assert parts.loads(parts.dumps(translator)) is translator
+    say = parts.loads(parts.dumps(translator.translate))
+    assert say.__self__ is translator
+    other = copy(translator)
+    other.max_source = 7
+    found = parts.loads(parts.dumps(other))
+    assert found is not other and found.max_source == 7 and found.models[0] is translator.models[0]
+    assert len(parts.dumps(other)) < 5_000
+    mine, unlike = Parts({"a": [nn.Linear(2, 2)]}), Parts({"b": [nn.Linear(2, 2)]})
+    with pytest.raises(KeyError, match=r"a.0."):
+        unlike.loads(mine.dumps(mine["a[0]"]))
+
+
+def test_they_compute_with_the_engines_that_are_here() -> None:
+    known = [engine for engine in ("torch", "native") if engine == "torch" or library() is not None]
+    for engine in known:
+        face = heedful.load(RUNS["translation-transformer"], device="cpu", engine=engine)
+        assert engine_in(part for part in Parts({"": face}).every() if isinstance(part, nn.Module)) == engine
+    assert engine_in([Int8Linear(Bytes.of(torch.randn(256, 256)), None)]) == "int8"
+
+
+@pytest.mark.parametrize(
+    ("given", "cores", "device", "expected"),
+    [(None, 2, "cpu", 1), (None, 1, "cpu", 0), (0, 8, "cpu", 0), (3, 1, "cpu", 3), (None, 8, "meta", 0)],
+)
+def test_how_many_there_are(
+    monkeypatch: pytest.MonkeyPatch, given: int | None, cores: int, device: str, expected: int
+) -> None:
+    monkeypatch.setattr(loading, "cores", lambda: cores)
+    monkeypatch.setattr("heedful.runs.device.find_device", torch.device)
+    assert loading.usual_processes(Settings(processes=given, device=device)) == expected
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_they_end_with_the_server(end: signal.Signals) -> None:
+    words = ["serve", f"a={RUNS['translation-transformer']}", "--port", "0", "--processes", "1", "--device", "cpu"]
+    server = subprocess.Popen([sys.executable, "-m", "heedful", *words], stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        for line in server.stderr:
+            if line.strip() == "ready":
+                break
+        lists = Path(f"/proc/{server.pid}/task").glob("*/children")
+        children = [each for listed in lists for each in listed.read_text().split()]
+        assert children
+        server.send_signal(end)
+        assert server.wait(20) == (0 if end == signal.SIGTERM else -signal.SIGKILL)
+        until(lambda: not any(Path(f"/proc/{each}").exists() for each in children), seconds=10)
+    finally:
+        server.kill()
+        server.stderr.close()  # type: ignore[union-attr]
