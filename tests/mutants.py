@@ -5681,6 +5681,116 @@ IN_COMPANY = (
 )
 
 
+APART = "tests/unit/serving/test_apart.py"
+IN_OTHER_PROCESSES = (
+    Mutant(
+        "apart: models are copied",
+        "serving/apart/parts.py",
+        "        place = self._parts.place(value)\n",
+        "        place = None\n",
+        (f"{APART}::test_what_a_model_is_made_of_is_named_and_all_else_is_copied",),
+    ),
+    Mutant(
+        "apart: exceptions are made anew",
+        "serving/apart/parts.py",
+        "isinstance(value, BaseException) else",
+        "False else",
+        (f"{APART}::test_a_term_that_ends_stops_the_work",),
+    ),
+    Mutant(
+        "apart: who leaves is not told of",
+        "serving/apart/processes.py",
+        "        waiting.term.when_left(partial(self._leaving.put, (member, number)))",
+        "        pass",
+        (f"{APART}::test_a_stream_that_is_closed_and_one_whose_reader_leaves_stop_the_work",),
+    ),
+    Mutant(
+        "apart: who leaves is heard of and goes on",
+        "serving/apart/computing.py",
+        "                    term.leave()",
+        "                    pass",
+        (f"{APART}::test_a_stream_that_is_closed_and_one_whose_reader_leaves_stop_the_work",),
+    ),
+    Mutant(
+        "apart: all ask the first process",
+        "serving/apart/processes.py",
+        "min(ready, key=lambda each: each.load)",
+        "ready[0]",
+        (f"{APART}::test_those_that_have_least_to_do_are_asked",),
+    ),
+    Mutant(
+        "apart: what a process was asked that ended waits on",
+        "serving/apart/processes.py",
+        "            lost = [*self._asked]",
+        "            lost = list[int]()",
+        (f"{APART}::test_one_that_ends_fails_its_own_and_begins_again",),
+    ),
+    Mutant(
+        "apart: a process that has ended is asked on",
+        "serving/apart/processes.py",
+        "            self.is_ready = False\n        self._process.join",
+        "            pass\n        self._process.join",
+        (f"{APART}::test_one_that_ends_fails_its_own_and_begins_again",),
+    ),
+    Mutant(
+        "apart: a server without a process is healthy",
+        "serving/house.py",
+        "if not all(model.answering.is_ready for",
+        "if not all(True for",
+        (f"{APART}::test_where_all_have_ended_whoever_asks_is_told_to_come_again",),
+    ),
+    Mutant(
+        "apart: auto is asked again in each process",
+        "serving/apart/processes.py",
+        'name: each.model_copy(update={"engine": engine_in(_modules(house, name))})',
+        "name: each",
+        (f"{APART}::test_they_compute_with_the_engines_that_are_here",),
+    ),
+    Mutant(
+        "apart: a signal for all ends what computes first",
+        "serving/apart/computing.py",
+        "        signal.signal(each, signal.SIG_IGN)",
+        "        signal.signal(each, signal.SIG_DFL)",
+        (f"{APART}::test_they_end_with_the_server",),
+    ),
+    Mutant(
+        "apart: what is done there is not counted",
+        "serving/apart/processes.py",
+        "                self._count(letter)",
+        "                pass",
+        (f"{APART}::test_what_computes_there_is_counted_here",),
+    ),
+    Mutant(
+        "apart: nobody hears how texts grow",
+        "serving/apart/computing.py",
+        "heard if ask.heard else None",
+        "None",
+        (f"{APART}::test_texts_are_heard_while_they_grow",),
+    ),
+    Mutant(
+        "apart: what goes wrong there is told without its place",
+        "serving/apart/computing.py",
+        "        if not isinstance(error, HeedfulError):",
+        "        if False:",
+        (f"{APART}::test_what_goes_wrong_there_is_told_here",),
+    ),
+    Mutant(
+        "parting: what was written is lost where a connection ends",
+        "serving/parting.py",
+        "        self._flush()\n        self._ends",
+        "        self._ends",
+        ("tests/unit/serving/test_slow_clients.py",),
+    ),
+    Mutant(
+        "guard: the parts of paths are not read",
+        "serving/guard.py",
+        'scope["path_params"] = place.parts(scope["path"])',
+        'scope["path_params"] = {}',
+        ("tests/unit/serving/test_libretranslate_files.py",),
+    ),
+)
+
+
 OWN = "tests/unit/serving/test_own.py"
 ASKED_IN_OUR_WORDS = (
     Mutant(
@@ -6175,6 +6285,7 @@ GUARDED = (
 MUTANTS = (
     *ASKED_AS_OPENAI,
     *ASKED_IN_OUR_WORDS,
+    *IN_OTHER_PROCESSES,
     *PERCEIVED,
     *IN_COMPANY,
     *GUARDED,

@@ -97,7 +97,7 @@ class Processes:
             RecipeError: something cannot be computed where it is to be.
             RunError: a folder is missing or damaged, or a process ended.
         """
-        self.parts, settings = parts_of(house), _settings_of_each(house, len(self._members))
+        self.parts, settings = parts_of(house), settings_of_each(house, len(self._members))
         for member in self._members:
             member.begin(settings)
         for member in self._members:
@@ -332,7 +332,7 @@ class Member:
             self._processes.meters.tokens(model, tokens)
 
 
-def _settings_of_each(house: House, number: int) -> Settings:
+def settings_of_each(house: House, number: int) -> Settings:
     """With which each of so many processes loads what is in a house: `auto` is not to take another engine there."""
     settings = house.settings
     models = {

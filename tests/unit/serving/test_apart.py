@@ -36,7 +36,7 @@ from heedful.models.interface import State
 from heedful.native import library
 from heedful.serving import loading
 from heedful.serving.apart.parts import Parts, parts_of
-from heedful.serving.apart.processes import Ended, Member, Processes, furnish_apart
+from heedful.serving.apart.processes import Ended, Member, Processes, furnish_apart, settings_of_each
 from heedful.serving.house import House
 from heedful.serving.logs import LOGGER
 from heedful.serving.refusal import Refusal
@@ -157,7 +157,7 @@ def members(house: House) -> list[Member]:
 
 
 def company(house: House, term: Term | None = None) -> Any:
-    return in_company(next(iter(house.models.values())).answering.company(term or Term.of(60)))
+    return in_company(next(iter(house.models.values())).answering.company(term or Term.of(30)))
 
 
 def idle(house: House) -> bool:
@@ -332,6 +332,10 @@ def test_they_compute_with_the_engines_that_are_here() -> None:
     for engine in known:
         face = heedful.load(RUNS["translation-transformer"], device="cpu", engine=engine)
         assert engine_in(part for part in Parts({"": face}).every() if isinstance(part, nn.Module)) == engine
+        house = opened({"a": {"run": str(RUNS["translation-transformer"]), "engine": engine}}, threads=None)
+        with closing(house):
+            house.settings.models["a"] = house.settings.models["a"].model_copy(update={"engine": "auto"})
+            assert settings_of_each(house, 2).models["a"].engine == engine
     assert engine_in([Int8Linear(Bytes.of(torch.randn(256, 256)), None)]) == "int8"
 
 
@@ -359,7 +363,11 @@ def test_they_end_with_the_server(end: signal.Signals) -> None:
                 break
         lists = Path(f"/proc/{server.pid}/task").glob("*/children")
         children = [each for listed in lists for each in listed.read_text().split()]
-        assert children
+        computing = [each for each in children if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
+        for each in (signal.SIGINT, signal.SIGTERM):  # which a terminal, or systemd, sends to all of them
+            os.kill(int(computing[0]), each)
+        time.sleep(0.2)
+        assert Path(f"/proc/{computing[0]}/cmdline").read_bytes(), "it does not end by itself"
         server.send_signal(end)
         assert server.wait(20) == (0 if end == signal.SIGTERM else -signal.SIGKILL)
         until(lambda: not any(Path(f"/proc/{each}").exists() for each in children), seconds=10)
