@@ -41,7 +41,7 @@ class Options:
     engine: str = "auto"
     threads: int = 1
     """of the model"""
-    processes: int = 0
+    processes: int = 1
     """that compute, besides that of HTTP"""
     requests: int = 10_000
     """of each concurrency but 1"""
@@ -59,15 +59,24 @@ def sentences(options: Options) -> list[str]:
         return [line.strip() for line in lines if line.strip()]
 
 
+def family(pid: int) -> list[int]:
+    """A process, and those that it has begun."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [pid, *(int(each) for listed in lists for each in listed.read_text().split())]
+
+
 def processor(pid: int) -> float:
-    """Seconds that a process has computed."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _SECOND
+    """Seconds that it and its own have computed."""
+    seconds = 0
+    for each in family(pid):
+        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        seconds += int(fields[11]) + int(fields[12])
+    return seconds / _SECOND
 
 
 def memory(pid: int) -> float:
-    """Its MiB."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / 2**20
+    """Their MiB."""
+    return sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in family(pid)) * _PAGE / 2**20
 
 
 @contextmanager

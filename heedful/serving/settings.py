@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
 from heedful.errors import RecipeError
 from heedful.recipes import broken, toml
@@ -19,6 +19,14 @@ from heedful.recipes.section import Count, InputPath, Section
 
 Seconds = Annotated[float, Field(gt=0)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def _listed(given: Any) -> Any:
+    """A text is a list of names with commas between them, as one is written on a command line."""
+    return [each.strip() for each in given.split(",")] if isinstance(given, str) else given
+
+
+Names = Annotated[tuple[Name, ...], Field(strict=False), BeforeValidator(_listed)]
 
 
 class ModelSettings(Section):
@@ -89,12 +97,12 @@ class Access(Section):
 
     keys: InputPath | None = None
     """file of API keys, as `heedful serve --new-key` writes it; without one, everybody may ask"""
-    hosts: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    hosts: Names = ()
     """names by which the server may be asked for, as in translate.example.org; without any, its own address, and what
     this machine calls itself"""
-    origins: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    origins: Names = ()
     """pages that may ask from a browser (CORS), as in https://example.org; * is all"""
-    proxies: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    proxies: Names = ()
     """addresses and networks of proxies, as in 10.0.0.1 or 10.0.0.0/8, that are believed who asks through them
     (X-Forwarded-For) and how (X-Forwarded-Proto)"""
 

@@ -39,6 +39,14 @@ def test_settings_are_shown_and_can_be_read_again(say: Callable[..., Any], here:
     assert again["limits"]["rate"] == 3
 
 
+def test_a_list_is_names_with_commas_or_a_list(say: Callable[..., Any], here: Path) -> None:
+    names = {"hosts": "a.b, c.d", "origins": "*", "proxies": '["10.0.0.0/8", "::1"]'}
+    found = shown(say, *(word for name, value in names.items() for word in (f"--access.{name}", value)))["access"]
+    assert found == {"hosts": ["a.b", "c.d"], "origins": ["*"], "proxies": ["10.0.0.0/8", "::1"]}
+    refused = say("serve", "--access.proxies", "127.0.0.1,nowhere", "--print-config")
+    assert refused.code == 2 and "'nowhere' is no address" in refused.err
+
+
 def test_every_key_of_the_settings_is_an_option(say: Callable[..., Any], here: Path) -> None:
     values = {"log": "json", "log_texts": "true", "page": "false", "host": "::1", "device": "cpu", "threads": "2"}
     found = shown(say, *(word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", value)))
