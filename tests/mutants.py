@@ -5775,6 +5775,27 @@ IN_OTHER_PROCESSES = (
         (f"{APART}::test_what_goes_wrong_there_is_told_here",),
     ),
     Mutant(
+        "apart: a signal for all ends what still loads",
+        "serving/apart/processes.py",
+        "            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)",
+        "            pass",
+        (f"{APART}::test_signals_for_the_server_do_not_end_one_that_loads",),
+    ),
+    Mutant(
+        "gathering: memory is not given back in a rest",
+        "serving/gathering.py",
+        "                self._tidy(0.0)",
+        "                pass",
+        (f"{GATHERING}::test_memory_is_given_back_in_a_rest_once_and_at_times_in_work",),
+    ),
+    Mutant(
+        "gathering: memory is not given back in work",
+        "serving/gathering.py",
+        "                    self._tidy(_WORK)",
+        "                    pass",
+        (f"{GATHERING}::test_memory_is_given_back_in_a_rest_once_and_at_times_in_work",),
+    ),
+    Mutant(
         "parting: what was written is lost where a connection ends",
         "serving/parting.py",
         "        self._flush()\n        self._ends",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,12 +24,15 @@ from heedful.generation import Hypothesis
 from heedful.generation.running import Left, Running
 from heedful.generation.start import Request
 from heedful.models.interface import Engine, State
+from heedful.runs.device import give_back_pages
 from heedful.serving.term import Gone, Term
 from heedful.serving.waiting import Companion, Waiting
 from heedful.tasks.finding import Finder, width_of
 
 _FEW, _PATIENCE = 1 / 5, 6
 """A share of the sentences under way, and the steps that so few wait for others, since to join costs as much as one."""
+_REST, _WORK = 1.0, 30.0
+"""Seconds without a question, and with some, after which memory that is free is given back."""
 _WIDE: Final = 8
 """Rows of a sentence from which on fewer sentences are searched for at one time."""
 
@@ -112,6 +116,7 @@ class Gathering:
         self._coming: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self._callers: deque[_Caller] = deque()
         self._lanes: dict[tuple[int, int], _Lane] = {}
+        self._tidied = self._worked = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="heedful model", daemon=True)
         self._thread.start()
 
@@ -141,8 +146,16 @@ class Gathering:
                     self._admit()
                     self._step()
                     self._batch()
+                    self._tidy(_WORK)
                 except Exception as error:  # whoever waits is told, and the next are answered
                     self._fail(error)
+
+    def _tidy(self, seconds: float) -> None:
+        """Gives back memory that is free, where that was not done for so long."""
+        now = time.monotonic()
+        if now - self._tidied >= seconds:
+            give_back_pages()
+            self._tidied = now
 
     def _fail(self, error: BaseException) -> None:
         for waiting in self._all():
@@ -154,7 +167,12 @@ class Gathering:
         """Takes in what has come, waiting for it where there is nothing to do; False when all is to end."""
         idle = not self._callers and not self._lanes
         while idle or not self._coming.empty():
-            waiting = self._coming.get()
+            try:
+                waiting = self._coming.get(timeout=_REST if idle and self._tidied < self._worked else None)
+            except queue.Empty:
+                self._tidy(0.0)
+                continue
+            self._worked = time.monotonic()
             if waiting is None:
                 self._fail(Gone())
                 return False

@@ -36,6 +36,8 @@ from heedful.serving.waiting import Waiting
 from heedful.serving.warming import warm
 from heedful.tasks.finding import Questions
 
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+"""That are for whoever has begun a process, though a terminal or systemd sends them to all."""
 _SAYS: Final = 256
 """Ways to answer that are kept, the last ones that were asked for."""
 _OBJECTS: Final = 50_000
@@ -45,9 +47,9 @@ _OBJECTS: Final = 50_000
 def compute(pipe: Connection, settings: Settings) -> NoReturn:
     """Answers until nobody is at the other end of the pipe.
 
-    Signals go to whoever has begun this process, and the end of that one is the end of this one.
+    `SIGNALS` are ignored: the end of whoever has begun this process is the end of it.
     """
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     house = House(settings, {}, {})

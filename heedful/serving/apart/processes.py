@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import queue
+import signal
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ from torch import nn
 
 from heedful.engines.arrange import engine_in
 from heedful.errors import RunError
-from heedful.serving.apart.computing import compute
+from heedful.serving.apart.computing import SIGNALS, compute
 from heedful.serving.apart.letters import (
     Answered,
     Ask,
@@ -241,6 +242,8 @@ class Member:
         return True
 
     def _live(self) -> None:
+        if hasattr(signal, "pthread_sigmask"):  # which what this thread begins inherits, before it can ignore signals
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         seconds = _SHORTEST
         while not self._processes.closing.is_set():
             answered = self._once()

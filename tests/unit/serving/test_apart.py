@@ -298,17 +298,30 @@ def test_where_all_have_ended_whoever_asks_is_told_to_come_again() -> None:
         assert live.ask("/v1/heedful/translate", {"texts": ["a"]}).json == known.json
 
 
-def test_one_that_ends_while_it_loads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def sending(monkeypatch: pytest.MonkeyPatch, signals: Sequence[int]) -> None:
+    """Processes get these as soon as they begin."""
     begin = SpawnProcess.start
 
     def start(process: SpawnProcess) -> None:
         begin(process)
         assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
+        for each in signals:
+            os.kill(process.pid, each)
 
     monkeypatch.setattr(SpawnProcess, "start", start)
+
+
+def test_one_that_ends_while_it_loads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    sending(monkeypatch, [signal.SIGKILL])
     with pytest.raises(RunError, match=r"process 1: ended while it loaded models .signal 9."):
         apart(1, ["translation-transformer"])
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals cannot be blocked here")
+def test_signals_for_the_server_do_not_end_one_that_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    sending(monkeypatch, [signal.SIGINT, signal.SIGTERM])
+    with closing(apart(1, ["translation-transformer"])) as house, company(house):
+        assert texts(endless(3), [4]) == texts(endless(3), [4])
 
 
 def test_what_a_model_is_made_of_is_named_and_all_else_is_copied(here: House) -> None:
@@ -322,6 +335,7 @@ def test_what_a_model_is_made_of_is_named_and_all_else_is_copied(here: House) ->
     found = parts.loads(parts.dumps(other))
     assert found is not other and found.max_source == 7 and found.models[0] is translator.models[0]
     assert len(parts.dumps(other)) < 5_000
+    assert parts.dumps(copy(translator)._scores) == parts.dumps(copy(translator)._scores), "and are answered together"
     mine, unlike = Parts({"a": [nn.Linear(2, 2)]}), Parts({"b": [nn.Linear(2, 2)]})
     with pytest.raises(KeyError, match=r"a.0."):
         unlike.loads(mine.dumps(mine["a[0]"]))

@@ -299,3 +299,25 @@ def test_a_translator_answers_many_as_it_answers_one(trained: Path, gathering: G
 
     with ThreadPoolExecutor(20) as threads:
         assert list(threads.map(ask, sentences)) == expected
+
+
+def test_memory_is_given_back_in_a_rest_once_and_at_times_in_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = list[float]()
+    monkeypatch.setattr("heedful.serving.gathering.give_back_pages", lambda: given.append(time.monotonic()))
+    monkeypatch.setattr("heedful.serving.gathering._REST", 0.05)
+    engine = Gated(ends=False)
+    engine.gate.set()
+    rested, working = Gathering(rows=4), Gathering(rows=4)
+    try:
+        with in_company(rested.company(Term.of(60))):
+            texts(Numbers(engine, Greedy(EOS)), [1])
+        until(lambda: len(given) == 1)
+        time.sleep(0.2)
+        assert len(given) == 1
+        monkeypatch.setattr("heedful.serving.gathering._WORK", 0.05)
+        with in_company(working.company(Term.of(0.4))), pytest.raises(Refusal):
+            texts(Numbers(engine, Greedy(EOS), limit=10**6), [1])
+        assert 3 <= len(given) <= 10
+    finally:
+        rested.close()
+        working.close()
