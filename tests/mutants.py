@@ -5747,13 +5747,6 @@ IN_OTHER_PROCESSES = (
         (f"{APART}::test_they_compute_with_the_engines_that_are_here",),
     ),
     Mutant(
-        "apart: a signal for all ends what computes first",
-        "serving/apart/computing.py",
-        "        signal.signal(each, signal.SIG_IGN)",
-        "        signal.signal(each, signal.SIG_DFL)",
-        (f"{APART}::test_they_end_with_the_server",),
-    ),
-    Mutant(
         "apart: what is done there is not counted",
         "serving/apart/processes.py",
         "                self._count(letter)",
@@ -5777,8 +5770,8 @@ IN_OTHER_PROCESSES = (
     Mutant(
         "apart: a signal for all ends what still loads",
         "serving/apart/processes.py",
-        "            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)",
-        "            pass",
+        "        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)",
+        "        pass",
         (f"{APART}::test_signals_for_the_server_do_not_end_one_that_loads",),
     ),
     Mutant(

@@ -49,7 +49,7 @@ def compute(pipe: Connection, settings: Settings) -> NoReturn:
 
     `SIGNALS` are ignored: the end of whoever has begun this process is the end of it.
     """
-    for each in SIGNALS:
+    for each in SIGNALS:  # where they could not be blocked
         signal.signal(each, signal.SIG_IGN)
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     house = House(settings, {}, {})

@@ -242,8 +242,7 @@ class Member:
         return True
 
     def _live(self) -> None:
-        if hasattr(signal, "pthread_sigmask"):  # which what this thread begins inherits, before it can ignore signals
-            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        _block_signals()
         seconds = _SHORTEST
         while not self._processes.closing.is_set():
             answered = self._once()
@@ -350,3 +349,12 @@ def _modules(house: House, name: str) -> list[nn.Module]:
     """Of a model, or of all tasks of one that has several."""
     faces = {own: model.face for own, model in house.models.items() if own == name or own.startswith(f"{name}/")}
     return [part for part in Parts(faces).every() if isinstance(part, nn.Module)]
+
+
+def _block_signals() -> None:
+    """What this thread begins inherits that, so that signals do not end it before it can ignore them."""
+    if hasattr(signal, "pthread_sigmask"):
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()  # which would unblock them again when it begins
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
