@@ -20,6 +20,8 @@ from heedful.serving.scribe import Scribe
 from heedful.serving.settings import Settings
 
 LOGGER: Final = logging.getLogger("heedful.serving")
+_LOOP: Final = logging.getLogger("asyncio")
+"""What the event loop says of what nobody has caught."""
 _SECRETS: Final = {"api_key", "apiKey"}
 _LONGEST: Final = 2_000
 """Characters that are told of what was asked."""
@@ -113,16 +115,18 @@ def logging_as(settings: Settings) -> Iterator[None]:
     """The log goes to standard error, as the settings say, while this lasts."""
     handler = Scribe(sys.stderr)
     handler.setFormatter(_Lines(as_json=settings.log == "json", texts=settings.log_texts))
-    before = LOGGER.level, LOGGER.propagate
+    before = [(each, each.level, each.propagate) for each in (LOGGER, _LOOP)]
     LOGGER.setLevel(logging.WARNING if settings.log == "none" else logging.INFO)
-    LOGGER.propagate = False
-    LOGGER.addHandler(handler)
+    for each, _, _ in before:
+        each.propagate = False
+        each.addHandler(handler)
     try:
         yield
     finally:
-        LOGGER.removeHandler(handler)
-        LOGGER.setLevel(before[0])
-        LOGGER.propagate = before[1]
+        for each, level, propagate in before:
+            each.removeHandler(handler)
+            each.setLevel(level)
+            each.propagate = propagate
         handler.close()
 
 

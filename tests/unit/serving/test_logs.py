@@ -135,3 +135,14 @@ def test_the_log_is_as_before_when_a_server_has_ended(caplog: pytest.LogCaptureF
     with logging_as(Settings()):
         assert LOGGER.isEnabledFor(logging.INFO)
     assert (LOGGER.level, LOGGER.propagate, LOGGER.handlers) == before
+
+
+def test_what_the_event_loop_says_is_in_the_log_too(capfd: pytest.CaptureFixture[str]) -> None:
+    loop = logging.getLogger("asyncio")
+    before = loop.propagate
+    with logging_as(Settings(log="json")):
+        loop.error("a task was lost")
+        LOGGER.handlers[-1].flush()
+    line = json.loads(capfd.readouterr().err)
+    assert (line["level"], line["message"]) == ("error", "a task was lost")
+    assert not loop.handlers and loop.propagate == before
