@@ -5763,7 +5763,7 @@ IN_OTHER_PROCESSES = (
     Mutant(
         "apart: what goes wrong there is told without its place",
         "serving/apart/computing.py",
-        "        if not isinstance(error, HeedfulError):",
+        "        if not isinstance(error, HeedfulError | Gone):",
         "        if False:",
         (f"{APART}::test_what_goes_wrong_there_is_told_here",),
     ),

@@ -7,7 +7,9 @@ import os
 import signal
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from multiprocessing.connection import Connection
 from typing import Any, Final, NoReturn, final
@@ -87,8 +89,8 @@ class Table:
         self._says: Callable[[bytes], Any] = lru_cache(_SAYS)(parts.loads)
         self._terms: dict[int, Term] = {}
         self._writing = threading.Lock()
-        self._steps: list[tuple[str, int]] = []
-        self._tokens: list[tuple[str, int]] = []
+        self._steps: deque[tuple[str, int]] = deque()
+        self._tokens: deque[tuple[str, int]] = deque()
         self._gatherings: dict[str, Gathering] = {}
         for name, model in house.all.items():
             assert isinstance(model.answering, Gathering), "models are asked here"
@@ -99,9 +101,10 @@ class Table:
     def tell(self, letter: Told) -> None:
         """Says something, and what was done until now."""
         with self._writing:
-            steps, tokens, self._steps, self._tokens = self._steps, self._tokens, [], []
+            steps, tokens = _taken(self._steps), _taken(self._tokens)
             told = [Worked(steps, tokens), letter] if steps or tokens else [letter]
-            self._pipe.send_bytes(self._parts.dumps(told))
+            with suppress(OSError):  # where nobody is there, this process ends
+                self._pipe.send_bytes(self._parts.dumps(told))
 
     def take(self, content: bytes) -> bool:
         """Something was said; whether more will be."""
@@ -138,13 +141,11 @@ class Table:
 
     def _answer(self, number: int, waiting: Waiting) -> None:
         try:
-            self.tell(Answered(number, self._parts.dumps(waiting.answers())))
-        except OSError:  # nobody is there, which ends the process
-            return
-        except Gone as error:
-            self.tell(Failed(number, error))
+            answers = self._parts.dumps(waiting.answers())
         except Exception as error:  # of the model, or an answer that cannot be sent
             self._fail(number, error)
+        else:
+            self.tell(Answered(number, answers))
 
     def _fail(self, number: int, error: Exception) -> None:
         """Says what went wrong, and where, if that is no decision."""
@@ -153,7 +154,7 @@ class Table:
             self._parts.loads(self._parts.dumps(error))
         except Exception:  # those of some libraries cannot be sent
             told = RuntimeError(f"{type(error).__name__}: {error}")
-        if not isinstance(error, HeedfulError):
+        if not isinstance(error, HeedfulError | Gone):
             told.add_note("".join(traceback.format_exception(error)))
         self.tell(Failed(number, told))
 
@@ -163,6 +164,11 @@ class Table:
     def _wrote(self, model: str, tokens: int) -> None:
         if tokens:
             self._tokens.append((model, tokens))
+
+
+def _taken(counts: deque[tuple[str, int]]) -> list[tuple[str, int]]:
+    """All that are there; others may come meanwhile."""
+    return [counts.popleft() for _ in range(len(counts))]
 
 
 def _silent(_: str) -> None:

@@ -74,6 +74,8 @@ class Odd:
             raise Strange("made of", "two")
         if 15 in source:
             raise Strange(threading.Lock(), "two")
+        if 16 in source:
+            raise OSError("a file is gone")
         return torch.tensor(list(source))
 
     def step(self, tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -241,6 +243,8 @@ def test_what_goes_wrong_there_is_told_here(there: House) -> None:
         assert strange.value.one == "made of"
         with pytest.raises(RuntimeError, match="Strange: lock two"):
             texts(endless(3), [15])
+        with pytest.raises(OSError, match="a file is gone"):
+            texts(endless(3), [16])
         with pytest.raises((AttributeError, TypeError), match=r"lambda|local"):
             texts(endless(3), [lambda: 1])  # type: ignore[list-item]
         assert texts(endless(3), [4]) == texts(endless(3), [4])
