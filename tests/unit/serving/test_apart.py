@@ -265,10 +265,12 @@ def test_those_that_have_least_to_do_are_asked(there: House) -> None:
             term.leave()
         for each in asked:
             each.result(10)
+    until(lambda: idle(there))
 
 
 def test_one_that_ends_fails_its_own_and_begins_again(there: House, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger=LOGGER.name)
+    until(lambda: idle(there))
     with company(there):
         stream = grown(endless(), 3)
         next(stream)
