@@ -341,7 +341,7 @@ def settings_of_each(house: House, number: int) -> Settings:
         name: each.model_copy(update={"engine": engine_in(_modules(house, name))})
         for name, each in settings.models.items()
     }
-    threads = settings.threads or max(1, torch.get_num_threads() // number)
+    threads = settings.threads or max(1, (torch.get_num_threads() - 1) // number)  # HTTP has a core of its own
     return settings.model_copy(update={"models": models, "threads": threads})
 
 

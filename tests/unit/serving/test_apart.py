@@ -359,6 +359,14 @@ def test_they_compute_with_the_engines_that_are_here() -> None:
     assert engine_in([Int8Linear(Bytes.of(torch.randn(256, 256)), None)]) == "int8"
 
 
+@pytest.mark.parametrize(("given", "cores", "number", "expected"), [(None, 16, 2, 7), (None, 2, 1, 1), (3, 2, 4, 3)])
+def test_they_share_the_cores_that_http_leaves(
+    monkeypatch: pytest.MonkeyPatch, given: int | None, cores: int, number: int, expected: int
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: cores)
+    assert settings_of_each(House(Settings(threads=given), {}, {}), number).threads == expected
+
+
 @pytest.mark.parametrize(
     ("given", "cores", "device", "expected"),
     [(None, 2, "cpu", 1), (None, 1, "cpu", 0), (0, 8, "cpu", 0), (3, 1, "cpu", 3), (None, 8, "meta", 0)],
