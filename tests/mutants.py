@@ -5700,8 +5700,15 @@ IN_OTHER_PROCESSES = (
     Mutant(
         "apart: who leaves is not told of",
         "serving/apart/processes.py",
-        "        waiting.term.when_left(partial(self._leaving.put, (member, number)))",
+        "        waiting.when_over(partial(self._leaving.put, (member, number)))",
         "        pass",
+        (f"{APART}::test_a_stream_that_is_closed_and_one_whose_reader_leaves_stop_the_work",),
+    ),
+    Mutant(
+        "apart: a stream that is closed goes on there",
+        "serving/waiting.py",
+        "        self._ended.append(tell)\n        self.term",
+        "        self.term",
         (f"{APART}::test_a_stream_that_is_closed_and_one_whose_reader_leaves_stop_the_work",),
     ),
     Mutant(
@@ -5728,8 +5735,8 @@ IN_OTHER_PROCESSES = (
     Mutant(
         "apart: a process that has ended is asked on",
         "serving/apart/processes.py",
-        "            self.is_ready = False\n        self._process.join",
-        "            pass\n        self._process.join",
+        "            self.is_ready = False\n            self._how",
+        "            self._how",
         (f"{APART}::test_one_that_ends_fails_its_own_and_begins_again",),
     ),
     Mutant(

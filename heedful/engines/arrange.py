@@ -115,10 +115,8 @@ def _chosen(model: nn.Module, *, device: torch.device, say: Callable[[str], None
     else:
         bytes_: EngineName = "int8" if library() is None else "native"
         share = _share(model, _product(bytes_))
-        taken, why = (
-            bytes_ if share < _CLEARLY[bytes_] else "torch",
-            f"its products take {share:.2f} of the time of fp32 here",
-        )
+        taken = bytes_ if share < _CLEARLY[bytes_] else "torch"
+        why = f"its products take {share:.2f} of the time of fp32 here"
         if taken == "torch":
             why = f"{bytes_}: {why}"
     if say is not None:

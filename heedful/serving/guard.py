@@ -45,6 +45,12 @@ class Place:
     pattern: re.Pattern[str]
     convertors: Mapping[str, Convertor[Any]]
 
+    @classmethod
+    def of(cls, path: str, routes: Mapping[str, Route]) -> Place:
+        """At a path whose parts have their names in braces."""
+        pattern, _, convertors = compile_path(path)
+        return cls(routes, pattern, convertors)
+
     def route(self, method: str) -> Route | None:
         """That of a method; HEAD is GET without what it gives."""
         return self.routes.get("GET" if method == "HEAD" else method)
@@ -85,7 +91,7 @@ class Guard:
         places: dict[str, dict[str, Route]] = {}
         for route in routes:
             places.setdefault(route.path, {})[route.method] = route
-        self._places = [Place(methods, *compile_path(path)[::2]) for path, methods in places.items()]
+        self._places = [Place.of(path, methods) for path, methods in places.items()]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """ASGI; of its protocols HTTP alone is spoken."""

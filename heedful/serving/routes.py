@@ -23,6 +23,7 @@ from heedful.serving.refusal import Refusal, failed, unanswerable, wrong
 
 DEADLINE: Final = "heedful-deadline"
 """The header with the seconds that whoever asks is ready to wait."""
+_IDS: Final = random.Random()
 ID: Final = "heedful.id"
 """Where a request says by which id the log knows it."""
 
@@ -191,7 +192,7 @@ class Route:
 
 def new_id() -> str:
     """By which the log knows a request; not a secret."""
-    return f"{random.getrandbits(128):032x}"
+    return f"{_IDS.getrandbits(128):032x}"
 
 
 def refused(refusal: Refusal, *, dialect: Dialect = ours, barred: int = 401) -> Response:

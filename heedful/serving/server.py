@@ -162,9 +162,10 @@ def serve(settings: Settings, say: Callable[[str], None]) -> bool:
         loading = Loading(house, guard, address=_address(listening), say=say, failed=server.stop)
         loading.start()
         server.run(sockets=[listening])
+    ended = leave(house)
     if loading.error is not None:
         raise loading.error
-    return leave(house)
+    return ended
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -49,7 +49,7 @@ class Waiting:
         self.done = threading.Event()
         self._found: dict[int, Any] = {}
         self._error: BaseException | None = None
-        self._ended = ended
+        self._ended = [ended]
 
     @property
     def over(self) -> bool:
@@ -66,15 +66,20 @@ class Waiting:
         """One of the examples is answered."""
         self._found[place] = answer
         if len(self._found) == len(self.questions.examples) and not self.done.is_set():
-            self.done.set()
-            self._ended()
+            self._end()
 
     def failed(self, error: BaseException) -> None:
         """No answer will come; nothing changes where there is one already."""
         if not self.done.is_set():
             self._error = error
-            self.done.set()
-            self._ended()
+            self._end()
+
+    def when_over(self, tell: Callable[[], None]) -> None:
+        """Has somebody told when there is nothing to wait for, or nobody waits; perhaps more than once."""
+        self._ended.append(tell)
+        self.term.when_left(tell)
+        if self.done.is_set():
+            tell()
 
     def end(self) -> None:
         """Its term is over."""
@@ -82,6 +87,11 @@ class Waiting:
             self.term.check()
         except (Gone, Refusal) as error:
             self.failed(error)
+
+    def _end(self) -> None:
+        self.done.set()
+        for tell in [*self._ended]:
+            tell()
 
     def hear(self, place: int, ids: Sequence[int]) -> None:
         """More of a text."""

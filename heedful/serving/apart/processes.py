@@ -121,7 +121,7 @@ class Processes:
             return
         member, number = min(ready, key=lambda each: each.load), next(self._numbers)
         member.ask(number, model, waiting)
-        waiting.term.when_left(partial(self._leaving.put, (member, number)))
+        waiting.when_over(partial(self._leaving.put, (member, number)))
 
     def close(self) -> None:
         """Ends them."""
@@ -189,6 +189,7 @@ class Member:
         self._settings: Settings | None = None
         self._pipe: Connection | None = None
         self._process: Any = None
+        self._how = ""
         self._begun = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._live, name=f"heedful process {number}", daemon=True)
@@ -256,18 +257,19 @@ class Member:
         """From the beginning of a process to its end; whether it has answered anything."""
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
-        self._process = context.Process(target=compute, args=(other, self._settings), daemon=True)
-        self._process.start()
-        other.close()
+        process = context.Process(target=compute, args=(other, self._settings), daemon=True)
         answered = False
         try:
+            process.start()
+            self._process = process
+            other.close()
             while True:
                 for letter in self._processes.parts.loads(self._pipe.recv_bytes()):
                     self._hear(letter)
                     answered |= isinstance(letter, Answered)
-        except (EOFError, OSError):
+        except (EOFError, OSError) as error:
             self.is_ready = False
-        self._process.join(_PARTING)
+            self._how = _end_of(process) or f"it could not begin: {error}"
         if not self._begun.is_set():
             self._error = self._error or RunError(f"process {self._number}: ended while it loaded models ({self._how})")
             self._begun.set()
@@ -276,14 +278,6 @@ class Member:
         for number in lost:
             self._lose(number)
         return answered
-
-    @property
-    def _how(self) -> str:
-        """In which way it ended."""
-        code = self._process.exitcode
-        if code is None:
-            return "it says nothing any more"
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def _hear(self, letter: Told) -> None:
         match letter:
@@ -349,6 +343,17 @@ def _modules(house: House, name: str) -> list[nn.Module]:
     """Of a model, or of all tasks of one that has several."""
     faces = {own: model.face for own, model in house.models.items() if own == name or own.startswith(f"{name}/")}
     return [part for part in Parts(faces).every() if isinstance(part, nn.Module)]
+
+
+def _end_of(process: Any) -> str:
+    """In which way a process has ended, that says nothing any more; nothing of one that never began."""
+    if process.pid is None:
+        return ""
+    process.join(_PARTING)
+    code = process.exitcode
+    if code is None:
+        return "it says nothing any more"
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def _block_signals() -> None:

@@ -205,12 +205,11 @@ def test_texts_are_heard_while_they_grow(there: House) -> None:
 
 
 def test_a_stream_that_is_closed_and_one_whose_reader_leaves_stop_the_work(there: House) -> None:
-    with company(there, term := Term.of(60)):
+    with company(there, Term.of(60)):
         stream = grown(endless(), 3)
         next(stream)
         assert sorted(member.load for member in members(there)) == [0, 1]
         stream.close()  # type: ignore[attr-defined]
-        term.leave()
         until(lambda: idle(there))
     term = Term.of(60)
 
@@ -320,6 +319,15 @@ def sending(monkeypatch: pytest.MonkeyPatch, signals: Sequence[int]) -> None:
 def test_one_that_ends_while_it_loads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     sending(monkeypatch, [signal.SIGKILL])
     with pytest.raises(RunError, match=r"process 1: ended while it loaded models .signal 9."):
+        apart(1, ["translation-transformer"])
+
+
+def test_one_that_cannot_begin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: SpawnProcess) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(SpawnProcess, "start", start)
+    with pytest.raises(RunError, match=r"process 1: .*it could not begin: .*Cannot allocate memory"):
         apart(1, ["translation-transformer"])
 
 

@@ -270,7 +270,7 @@ def test_what_is_asked_alike_is_answered_in_one_batch(gathering: Gathering) -> N
 def test_many_short_questions_do_not_wait_for_a_long_one(gathering: Gathering) -> None:
     """Who asks for many texts shares the rows with who asks for one."""
     engine = Gated(ends=False)
-    finder, steps = Numbers(engine, Greedy(EOS), limit=6), {}
+    finder, steps = Numbers(engine, Greedy(EOS), limit=60), {}
 
     def ask(name: str, numbers: list[int]) -> None:
         with in_company(gathering.company(Term.of(60))):
