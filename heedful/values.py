@@ -335,13 +335,13 @@ def laid_under(tensors: Sequence[Tensor], *, axis: int, fill: float | int | bool
     return torch.cat(parts)
 
 
-def unused(positions: Int[Tensor, "G K"], *, left: bool = False) -> int:
-    """How many columns at one end have nothing in any row; at least one column is counted as used."""
-    used = (positions >= 0).any(0)
-    if not len(used):
+def used(positions: Int[Tensor, "G K"]) -> int:
+    """How many columns there are up to the last that has something in some row; at least one, if there is one."""
+    something = (positions >= 0).any(0)
+    if not len(something):
         return 0
-    used[-1 if left else 0] = True
-    return int((used if left else used.flip(0)).byte().argmax())
+    something[0] = True
+    return int(something.nonzero()[-1]) + 1
 
 
 def one_width(widths: Iterable[int]) -> int:

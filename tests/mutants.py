@@ -783,6 +783,57 @@ ATTENTION = (
         (f"{SIGHT}::test_a_mask_that_hides_nothing_is_no_mask", f"{LAWS}::test_cause_law"),
     ),
     Mutant(
+        "keys are left behind that a beam descends from",
+        "attention/sight.py",
+        "return used & self.owned.view(len(used), self.width, -1).any(1)",
+        "return used & self.owned.view(len(used), self.width, -1).all(1)",
+        (f"{SIGHT}::test_each_row_sees_what_it_descends_from_and_nothing_else",),
+    ),
+    Mutant(
+        "keys that are needed by one change their order",
+        "attention/sight.py",
+        "return used.byte().sort(dim=1, stable=True).indices[:, keys - most :]",
+        "return used.byte().sort(dim=1, stable=True).indices[:, keys - most :].flip(1)",
+        (f"{SIGHT}::test_each_row_sees_what_it_descends_from_and_nothing_else",),
+    ),
+    Mutant(
+        "what fills up a group is looked at",
+        "attention/sight.py",
+        "torch.where(self._used(), self.positions, -1).gather(1, columns)",
+        "self.positions.gather(1, columns)",
+        (f"{SIGHT}::test_each_row_sees_what_it_descends_from_and_nothing_else",),
+    ),
+    Mutant(
+        "ancestry keeps its columns where keys lose theirs",
+        "attention/sight.py",
+        "self.owned.gather(1, columns.repeat_interleave(self.width, 0))",
+        "self.owned[:, : columns.size(1)]",
+        (f"{SIGHT}::test_each_row_sees_what_it_descends_from_and_nothing_else",),
+    ),
+    Mutant(
+        "nothing is left behind but where groups are dropped",
+        "blocks/transformer.py",
+        "or past.has_room(newest) or kernels.traced():",
+        "or past.has_room(0) or kernels.traced():",
+        ("tests/unit/blocks/test_transformer.py::test_what_no_beam_descends_from_is_left_behind",),
+    ),
+    Mutant(
+        "groups that are copied keep all keys",
+        "blocks/transformer.py",
+        "return state if groups is None else state._picked(groups)",
+        "return state if groups is None else replace(state, layers=tuple(replace(layer, past=layer.past and "
+        "layer.past.pick(groups), memories={n: m.pick(groups) for n, m in layer.memories.items()}) for layer in "
+        "state.layers))",
+        ("tests/unit/blocks/test_transformer.py::test_what_no_beam_descends_from_is_left_behind",),
+    ),
+    Mutant(
+        "all heads keep the columns of the first",
+        "attention/multihead.py",
+        "each = groups.unsqueeze(1) * heads + torch.arange(heads, device=whole.device)",
+        "each = groups.unsqueeze(1) * heads + torch.zeros(heads, dtype=torch.long, device=whole.device)",
+        (f"{STORAGE}::test_each_group_keeps_columns_of_its_own",),
+    ),
+    Mutant(
         "beams see what their neighbours wrote",
         "attention/sight.py",
         "mine = torch.eye(self.width, dtype=torch.bool, device=positions.device)",
@@ -1061,8 +1112,8 @@ MODELS = (
     Mutant(
         "the memory is dropped with other rows than the past",
         "blocks/transformer.py",
-        "{name: memory.pick(groups) for name, memory in layer.memories.items()},",
-        "layer.memories,",
+        "{name: memory.pick(groups) for name, memory in layer.memories.items()})",
+        "layer.memories)",
         (f"{LAWS}::test_rows_in_groups_are_rows[sinusoidal-post_norm-inference]",),
     ),
     Mutant(
@@ -3011,7 +3062,7 @@ MEMORIES = (
         "blocks/transformer.py",
         "parts = tuple(part.trimmed() for part in (self, *others))",
         "parts = (self, *others)",
-        ("tests/unit/blocks/test_transformer.py::test_rows_that_come_and_go_leave_nothing_behind",),
+        ("tests/unit/blocks/test_transformer.py::test_what_no_beam_descends_from_is_left_behind",),
     ),
     Mutant(
         "joined sources are visible where they are shorter",
@@ -3023,9 +3074,9 @@ MEMORIES = (
     Mutant(
         "used slots are cut off",
         "values.py",
-        "return int((used if left else used.flip(0)).byte().argmax())",
-        "return int(used.byte().argmax()) if left else int((~used).sum())",
-        ("tests/unit/test_values.py::test_columns_at_an_end_without_anything_are_counted",),
+        "return int(something.nonzero()[-1]) + 1",
+        "return int(something.sum())",
+        ("tests/unit/test_values.py::test_columns_count_up_to_the_last_that_has_something",),
     ),
     Mutant(
         "rows that left early are forgotten",

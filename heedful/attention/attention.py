@@ -12,7 +12,7 @@ from heedful.attention.choice import Choice, Focus, called, softmax
 from heedful.attention.explained import Explained, Explaining
 from heedful.attention.scores import Score
 from heedful.attention.visibility import Visibility, everything
-from heedful.values import Memory, Rows, laid_under, one_width, unused
+from heedful.values import Memory, Rows, laid_under, one_width, used
 
 
 class Attention(Explaining):
@@ -113,7 +113,7 @@ class Attended:
 
     def trimmed(self) -> Attended:
         """Without the last slots that are empty in all groups."""
-        slots = self.positions.size(1) - unused(self.positions)
+        slots = used(self.positions)
         return Attended(self.keys[:, :slots], self.values[:, :slots], self.positions[:, :slots], self.width)
 
     def by(

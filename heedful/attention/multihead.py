@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from heedful.attention import kernels
 from heedful.attention.dropout import Dropout
 from heedful.attention.explained import Explained, Explaining
 from heedful.attention.positions import RelativePosition, Unaware
-from heedful.attention.sight import Band, Sight, without
+from heedful.attention.sight import Band, Sight
 from heedful.attention.space import Space, more_than
 from heedful.attention.weigher import ScaledSoftmax, Weigher
 from heedful.values import laid_under
@@ -89,10 +90,9 @@ class KeyValues:
         keys, values = [part.key for part in parts], [part.value for part in parts]
         return cls(laid_under(keys, axis=2, fill=0.0, left=left), laid_under(values, axis=2, fill=0.0, left=left))
 
-    def cut(self, columns: int, *, left: bool) -> KeyValues:
-        """Without so many keys at one end."""
-        kept = without(self.key.size(2), columns, left=left)
-        return KeyValues(self.key[:, :, kept], self.value[:, :, kept])
+    def first(self, keys: int) -> KeyValues:
+        """Only so many, and none behind them."""
+        return KeyValues(self.key[:, :, :keys], self.value[:, :, :keys])
 
     def before_any(self, groups: int) -> KeyValues:
         """No keys and values, for so many groups."""
@@ -104,6 +104,37 @@ class KeyValues:
         if groups is None:
             return self
         return KeyValues(self.key.index_select(0, groups), self.value.index_select(0, groups))
+
+    def pick_columns(
+        self, groups: Int[Tensor, " G_picked"] | None, columns: Int[Tensor, "G_picked K_picked"], *, room: int
+    ) -> KeyValues:
+        """Of these groups, or of all, the keys and values at columns of their own, with room for so many more."""
+        key, value = (self.key, self.value) if self.grown is None else self.grown.tensors
+        room = 0 if torch.is_grad_enabled() else room
+        picked = tuple(_picked(each, groups, functional.pad(columns, (0, room))) for each in (key, value))
+        size = columns.size(1)
+        grown = Grown(picked, Space(size, size + room), size)
+        key, value = grown.read()
+        return KeyValues(key, value, grown)
+
+    def has_room(self, keys: int) -> bool:
+        """Whether so many may be put behind without a copy, as far as it is known."""
+        return self.grown is not None and self.grown.length + keys <= self.grown.space.size
+
+
+def _picked(
+    whole: Float[Tensor, "G H K d"],
+    groups: Int[Tensor, " G_picked"] | None,
+    columns: Int[Tensor, "G_picked K_picked"],
+) -> Float[Tensor, "G_picked H K_picked d"]:
+    """Each head of each group at the group's columns."""
+    _, heads, keys, width = whole.shape
+    if groups is None:
+        groups = torch.arange(len(whole), device=whole.device)
+    each = groups.unsqueeze(1) * heads + torch.arange(heads, device=whole.device)
+    places = each.unsqueeze(2) * keys + columns.unsqueeze(1)
+    found = whole.reshape(-1, width).index_select(0, places.flatten())
+    return found.view(len(groups), heads, -1, width)
 
 
 class Aggregation(nn.Module, ABC):

@@ -51,6 +51,35 @@ class Slots:
             return Slots(torch.where(owned, positions, -1))
         return Slots(positions, owned, rows.width)
 
+    def needed(self) -> Int[Tensor, "G K_needed"] | None:
+        """The columns of keys that some row of their group may use, in order; to their left, where a group needs fewer
+        than another, columns of others. None where some group needs them all.
+
+        What beams wrote that no beam descends from any more is not needed: of T tokens in each of w beams little more
+        than T.
+        """
+        groups, keys = self.positions.shape
+        if not groups or not keys:
+            return None
+        used = self._used()
+        most = max(int(used.sum(1).amax()), 1)
+        if most == keys:
+            return None
+        return used.byte().sort(dim=1, stable=True).indices[:, keys - most :]
+
+    def at(self, columns: Int[Tensor, "G K_needed"]) -> Slots:
+        """Of those columns that `needed` gave."""
+        positions = torch.where(self._used(), self.positions, -1).gather(1, columns)
+        if self.owned is None:
+            return Slots(positions, None, self.width)
+        return Slots(positions, self.owned.gather(1, columns.repeat_interleave(self.width, 0)), self.width)
+
+    def _used(self) -> Bool[Tensor, "G K"]:
+        used = self.positions >= 0
+        if self.owned is None:
+            return used
+        return used & self.owned.view(len(used), self.width, -1).any(1)
+
     @classmethod
     def together(cls, parts: Sequence[Slots], *, left: bool) -> Slots:
         """The groups of all; where one has fewer keys, there are none behind them or to their left."""
@@ -60,11 +89,10 @@ class Slots:
             return cls(positions, None, width)
         return cls(positions, laid_under([part.all_owned() for part in parts], axis=1, fill=False, left=left), width)
 
-    def cut(self, columns: int, *, left: bool) -> Slots:
-        """Without so many columns at one end."""
-        kept = without(self.positions.size(1), columns, left=left)
-        owned = None if self.owned is None else self.owned[:, kept]
-        return Slots(self.positions[:, kept], owned, self.width)
+    def first(self, columns: int) -> Slots:
+        """Only so many, and none behind them."""
+        owned = None if self.owned is None else self.owned[:, :columns]
+        return Slots(self.positions[:, :columns], owned, self.width)
 
     def all_owned(self) -> Bool[Tensor, "B K"]:
         """The table of ancestry, even where all rows may use all keys."""
@@ -199,11 +227,6 @@ class Band:
         heads, width = contexts.size(1), contexts.size(3)
         rows = contexts.transpose(1, 2).reshape(-1, self.asking.numel(), heads, width)
         return rows[:, : self.queries].transpose(1, 2)
-
-
-def without(columns: int, gone: int, *, left: bool) -> slice:
-    """Which columns are left without so many at one end."""
-    return slice(gone, None) if left else slice(columns - gone)
 
 
 def _pieces(

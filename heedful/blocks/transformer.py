@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from heedful.attention import kernels
 from heedful.attention.choice import called
 from heedful.attention.explained import declare
 from heedful.attention.multihead import KeyValues, MultiHeadAttention
@@ -33,9 +34,11 @@ from heedful.values import (
     memories_of,
     one_width,
     select,
-    unused,
+    used,
 )
 
+_AHEAD = 8
+"""Steps that keys have room for once those that nobody needs are left behind, which is then done again."""
 _FAR = 1000
 """Places that are everything when a level is drawn."""
 
@@ -79,18 +82,32 @@ class StackState:
     def rearrange(self, rows: Rows) -> StackState:
         """With other rows."""
         groups = rows.source_groups(self.width)
-        return StackState(
-            past=select(self.past, rows),
-            memories=select(self.memories, rows),
-            layers=tuple(
-                LayerState(
-                    None if layer.past is None else layer.past.pick(groups),
-                    {name: memory.pick(groups) for name, memory in layer.memories.items()},
-                )
-                for layer in self.layers
-            ),
-            width=rows.width,
+        state = replace(self, past=select(self.past, rows), memories=select(self.memories, rows), width=rows.width)
+        return state if groups is None else state._picked(groups)
+
+    def ready(self, newest: int) -> StackState:
+        """With room for so many keys in each group, or without those that nobody needs, before all are copied."""
+        past = self.layers[0].past
+        if self.width == 1 or past is None or past.has_room(newest) or kernels.traced():
+            return self
+        return self._picked(None)
+
+    def _picked(self, groups: Int[Tensor, " G"] | None) -> StackState:
+        """With keys and values of these groups, whose slots are there already, as far as somebody needs them."""
+        past, columns = self.past, None
+        if past is not None and not kernels.traced() and (columns := past.needed()) is not None:
+            past = past.at(columns)
+
+        def picked(keys: KeyValues | None) -> KeyValues | None:
+            if keys is None or columns is None:
+                return keys and keys.pick(groups)
+            return keys.pick_columns(groups, columns, room=_AHEAD * self.width)
+
+        layers = tuple(
+            LayerState(picked(layer.past), {name: memory.pick(groups) for name, memory in layer.memories.items()})
+            for layer in self.layers
         )
+        return replace(self, past=past, layers=layers)
 
     def joined(self, others: Sequence[StackState]) -> StackState:
         """With the rows of others: the newest keys of all stand in the last column, so that tokens stay in line."""
@@ -108,20 +125,16 @@ class StackState:
         )
 
     def trimmed(self) -> StackState:
-        """Without the first keys and the last slots that are empty in all groups, which rows that left have needed."""
-        old = 0 if self.past is None else unused(self.past.positions, left=True)
-        free = {name: unused(slots.positions) for name, slots in self.memories.items()}
-        return StackState(
-            past=None if self.past is None else self.past.cut(old, left=True),
-            memories={name: slots.cut(free[name], left=False) for name, slots in self.memories.items()},
+        """Without keys that nobody needs, and without the last slots that are empty in all groups."""
+        state = self._picked(None)
+        sizes = {name: used(slots.positions) for name, slots in state.memories.items()}
+        return replace(
+            state,
+            memories={name: slots.first(sizes[name]) for name, slots in state.memories.items()},
             layers=tuple(
-                LayerState(
-                    None if layer.past is None else layer.past.cut(old, left=True),
-                    {name: memory.cut(free[name], left=False) for name, memory in layer.memories.items()},
-                )
-                for layer in self.layers
+                replace(layer, memories={name: each.first(sizes[name]) for name, each in layer.memories.items()})
+                for layer in state.layers
             ),
-            width=self.width,
         )
 
     def before_any(self, like: StackState) -> StackState:
@@ -268,7 +281,7 @@ class TransformerStack(nn.Module):
         rows, length = tokens.positions.shape
         x: Tensor = self.embedding(tokens)
         # rows of a group stand side by side, so that they share the group's keys in one product
-        groups = rows // state.width
+        state, groups = state.ready(state.width * length), rows // state.width
         x = x.view(groups, state.width * length, x.size(-1))
         positions = tokens.positions.reshape(groups, state.width * length)
         past = state.read(positions)

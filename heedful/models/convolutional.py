@@ -18,7 +18,7 @@ from heedful.blocks.convolution import CausalConvolution, CentredConvolution, Li
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.levels import Level
 from heedful.models.interface import Decoder, Encoder
-from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, join, laid_under, memories_of, one_width, unused
+from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, join, laid_under, memories_of, one_width, used
 
 
 class ConvolutionalEncoder(Encoder[Tokens]):
@@ -109,7 +109,7 @@ class ConvolutionalMemory:
 
     def trimmed(self) -> ConvolutionalMemory:
         """Without the last slots that are empty in all groups."""
-        slots = self.visible.size(2) - unused(self.visible.squeeze(1).long() - 1)
+        slots = used(self.visible.squeeze(1).long() - 1)
         keys = tuple(each[:, :slots] for each in self.keys)
         return ConvolutionalMemory(keys, self.values[:, :slots], self.visible[:, :, :slots])
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.values import Frames, Grid, Memory, Rows, Shape, Text, Tokens, detach, join, move, select, unused
+from heedful.values import Frames, Grid, Memory, Rows, Shape, Text, Tokens, detach, join, move, select, used
 
 PAD = 0
 
@@ -147,12 +147,11 @@ def test_what_cannot_be_joined_is_refused(states: list[Any], why: str) -> None:
         join(states)
 
 
-def test_columns_at_an_end_without_anything_are_counted() -> None:
+def test_columns_count_up_to_the_last_that_has_something() -> None:
     positions = torch.tensor([[-1, -1, 0, -1, 1, -1], [-1, 2, -1, -1, -1, -1]])
-    assert unused(positions, left=True) == 1
-    assert unused(positions) == 1
-    assert unused(positions[:, 2:4], left=True) == 0
-    assert unused(positions[:, 2:4]) == 1
+    assert used(positions) == 5
+    assert used(positions[:, :2]) == 2
+    assert used(positions[:, 2:4]) == 1
     empty = torch.full((2, 3), -1)
-    assert unused(empty) == unused(empty, left=True) == 2, "something is left to look at"
-    assert unused(empty[:, :0]) == 0
+    assert used(empty) == 1, "something is left to look at"
+    assert used(empty[:, :0]) == 0

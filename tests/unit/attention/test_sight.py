@@ -45,6 +45,29 @@ class Ledger:
         elif rows.groups is not None:
             self.positions = [self.positions[group] for group in rows.groups.tolist()]
 
+    def leave_behind(self) -> None:
+        """What nobody needs is gone, and what is left is where it may be looked at by the same rows."""
+        columns = self.slots.needed()
+        width, groups = self.slots.width, len(self.positions)
+        needed = [
+            [column for column, position in enumerate(row) if position >= 0 and self._anybody(group, column)]
+            for group, row in enumerate(self.positions)
+        ]
+        most = max(1, *(len(each) for each in needed))
+        if columns is None:
+            assert most == len(self.positions[0])
+            return
+        assert columns.shape == (groups, most) != self.slots.positions.shape
+        for group, (found, kept) in enumerate(zip(columns.tolist(), needed, strict=True)):
+            assert found[most - len(kept) :] == kept
+            rest = found[: most - len(kept)]
+            assert not set(rest) & set(kept)
+            self.positions[group] = [*[-1] * len(rest), *(self.positions[group][column] for column in kept)]
+            for row in range(group * width, (group + 1) * width):
+                self.owned[row] = {at for at, column in enumerate(found) if column in self.owned[row]}
+        self.slots = self.slots.at(columns)
+        assert self.slots.needed() is None
+
     def check(self) -> None:
         """What `count` queries of each row, those of a group side by side, see of the group's keys."""
         width, groups, count = self.slots.width, len(self.positions), 2
@@ -67,8 +90,9 @@ class Ledger:
         return any(column in self.owned[group * width + beam] for beam in range(width))
 
 
+@pytest.mark.parametrize("leaving", [False, True], ids=["all", "leaving"])
 @pytest.mark.parametrize("seed", range(12))
-def test_each_row_sees_what_it_descends_from_and_nothing_else(seed: int) -> None:
+def test_each_row_sees_what_it_descends_from_and_nothing_else(seed: int, *, leaving: bool) -> None:
     torch.manual_seed(seed)
     positions = torch.arange(KEYS).repeat(GROUPS, 1)
     positions[1, 2:] = -1
@@ -88,9 +112,14 @@ def test_each_row_sees_what_it_descends_from_and_nothing_else(seed: int) -> None
             groups = len(kept)
         else:
             ledger.rearrange(Rows.within(torch.randint(width, (groups, width))))
+        if leaving and step % 2:
+            ledger.leave_behind()
     ledger.check()
     ledger.rearrange(Rows.any(torch.randint(groups * width, (5,))))
     ledger.check()
+    if leaving:
+        ledger.leave_behind()
+        ledger.check()
     ledger.extend(1, 50)
     ledger.check()
 
@@ -107,6 +136,16 @@ def test_a_mask_that_hides_nothing_is_no_mask() -> None:
     assert sight.blind is None
     assert sight.visible[:, 0].tolist() == [[[True] * 3] * 3, [[True, True, False]] * 3]
     assert Slots(full).sight(full[:, 2:], causal).visible is None, "the last token sees all before it"
+
+
+def test_nothing_is_left_behind_where_there_is_nothing() -> None:
+    assert Slots(at([0, 1], [0, 1])).needed() is None
+    assert Slots(torch.zeros(0, 3, dtype=torch.long)).needed() is None
+    assert Slots(torch.zeros(2, 0, dtype=torch.long)).needed() is None
+    nowhere = Slots(at([-1, -1], [-1, -1]))
+    columns = nowhere.needed()
+    assert columns is not None
+    assert nowhere.at(columns).positions.tolist() == [[-1], [-1]], "something is left to look at"
 
 
 def test_blind_queries_are_known() -> None:

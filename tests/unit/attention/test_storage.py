@@ -105,6 +105,32 @@ def test_keys_and_values_grow_alike_with_and_without_gradients(recorded: bool) -
         assert kept.pick(None) is kept
 
 
+@pytest.mark.parametrize("recorded", [True, False], ids=["gradients", "inference"])
+@pytest.mark.parametrize("stored", ["fresh", "apart", "grown"])
+def test_each_group_keeps_columns_of_its_own(stored: str, *, recorded: bool) -> None:
+    with torch.set_grad_enabled(recorded):
+        kept = KeyValues(*(torch.randn(2, 3, 6, width) for width in (4, 5)))
+        if stored == "apart":  # as a projection gives it: heads beside each other
+            kept = KeyValues(*(each.transpose(1, 2).contiguous().transpose(1, 2) for each in (kept.key, kept.value)))
+        if stored == "grown":
+            kept = kept.extend(KeyValues(*(torch.randn(2, 3, 1, width) for width in (4, 5))))
+        columns = torch.tensor([[0, 2, 5], [1, 3, 4], [1, 2, 3]])
+        groups = torch.tensor([1, 0, 1])
+        picked = kept.pick_columns(groups, columns, room=2)
+        for mine, whole in ((picked.key, kept.key), (picked.value, kept.value)):
+            for row, (group, some) in enumerate(zip(groups.tolist(), columns.tolist(), strict=True)):
+                assert torch.equal(mine[row], whole[group][:, some])
+        every = kept.pick_columns(None, columns[:2], room=2)
+        assert torch.equal(every.key[1], kept.key[1][:, [1, 3, 4]])
+        newer = KeyValues(*(torch.randn(3, 3, 2, width) for width in (4, 5)))
+        longer = picked.extend(newer)
+        assert torch.equal(longer.key, torch.cat((picked.key, newer.key), 2))
+        assert torch.equal(longer.value, torch.cat((picked.value, newer.value), 2))
+        assert picked.has_room(2) != recorded
+        assert not picked.has_room(3)
+        assert (longer.key.data_ptr() == picked.key.data_ptr()) != recorded, "there was room for them"
+
+
 def test_gradients_flow_through_what_has_grown() -> None:
     old, new = (torch.randn(1, 1, 2, 3, requires_grad=True) for _ in range(2))
     grown = KeyValues(old, old).extend(KeyValues(new, new))

@@ -97,6 +97,33 @@ def test_rows_that_come_and_go_leave_nothing_behind(stack: TransformerStack) -> 
         state = select(state, torch.tensor([1]))
 
 
+@torch.no_grad()
+def test_what_no_beam_descends_from_is_left_behind(stack: TransformerStack) -> None:
+    """Beams of w rows write w keys a step; what is kept of T steps is little more than T."""
+    width, groups, steps = 4, 2, 60
+    rows = groups * width
+    state = select(stack.begin(None), Rows.branch(groups, width, device=torch.device("cpu")))
+    history = torch.zeros(rows, 0, dtype=torch.long)
+    most = 0
+    for step in range(steps):
+        ids = torch.randint(VOCABULARY, (rows, 1))
+        history = torch.cat((history, ids), 1)
+        found, state = read(stack, ids, state, at=step)
+        assert state.past is not None
+        most = max(most, state.past.positions.size(1) - step)
+        order = Rows.within(torch.randint(width, (groups, width)))
+        history, state = history[order.origin], select(state, order)
+    torch.testing.assert_close(found[order.origin], read(stack, history, stack.begin(None))[0][:, -1:])
+    assert most < 2 * 8 * width, "some steps of all rows, between two times that are cleared"
+    kept, twice = select(state, Rows.keep(torch.tensor([1]), width)), join([state, state])
+    for each in (state, kept, twice):
+        assert each.past is not None
+        assert (each.past.needed() is None) == (each is not state), "whoever copies leaves behind"
+    after, _ = read(stack, ids[width:], kept, at=steps)
+    expected = read(stack, torch.cat((history[width:], ids[width:]), 1), stack.begin(None))[0]
+    torch.testing.assert_close(after, expected[:, -1:])
+
+
 def test_states_without_a_memory_are_joined_when_they_have_rows(stack: TransformerStack) -> None:
     assert join([stack.begin(None), stack.begin(None)]).past is None
     _, begun = read(stack, torch.randint(VOCABULARY, (1, 4)), stack.begin(None))
