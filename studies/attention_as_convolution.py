@@ -32,7 +32,8 @@ from torch.nn import functional
 from heedful.attention import MultiHeadAttention, Quadratic, Sight
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PreNorm
-from heedful.blocks.transformer import LayerState, TransformerLayer
+from heedful.blocks.state import LayerState
+from heedful.blocks.transformer import TransformerLayer
 from heedful.errors import DataError
 from heedful.inspection.plots import Line, line_plot
 

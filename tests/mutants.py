@@ -105,6 +105,7 @@ DROPOUT = "tests/unit/attention/test_dropout.py"
 KERNELS = "tests/unit/attention/test_kernels.py"
 SIGHT = "tests/unit/attention/test_sight.py"
 STORAGE = "tests/unit/attention/test_storage.py"
+STACK_STATE = "tests/unit/blocks/test_transformer.py"
 VISIBILITY = "tests/unit/attention/test_visibility.py"
 BUILD = "tests/unit/recipes/test_build.py"
 BATCHES = "tests/unit/data/test_batches.py"
@@ -812,26 +813,52 @@ ATTENTION = (
     ),
     Mutant(
         "nothing is left behind but where groups are dropped",
-        "blocks/transformer.py",
-        "or past.has_room(newest) or kernels.traced():",
-        "or past.has_room(0) or kernels.traced():",
+        "blocks/state.py",
+        "and not past.has_room(newest):",
+        "and not past.has_room(0):",
         ("tests/unit/blocks/test_transformer.py::test_what_no_beam_descends_from_is_left_behind",),
     ),
     Mutant(
         "groups that are copied keep all keys",
-        "blocks/transformer.py",
-        "return state if groups is None else state._picked(groups)",
-        "return state if groups is None else replace(state, layers=tuple(replace(layer, past=layer.past and "
-        "layer.past.pick(groups), memories={n: m.pick(groups) for n, m in layer.memories.items()}) for layer in "
-        "state.layers))",
+        "blocks/state.py",
+        "return state if groups is None else state._lean(groups)",
+        "return state if groups is None else replace(state, picks=self.picks.then(groups, None))",
         ("tests/unit/blocks/test_transformer.py::test_what_no_beam_descends_from_is_left_behind",),
     ),
     Mutant(
         "all heads keep the columns of the first",
-        "attention/multihead.py",
-        "each = groups.unsqueeze(1) * heads + torch.arange(heads, device=whole.device)",
-        "each = groups.unsqueeze(1) * heads + torch.zeros(heads, dtype=torch.long, device=whole.device)",
+        "attention/keys.py",
+        "each = groups.unsqueeze(1) * heads + torch.arange(heads, device=columns.device)",
+        "each = groups.unsqueeze(1) * heads + torch.zeros(heads, dtype=torch.long, device=columns.device)",
         (f"{STORAGE}::test_each_group_keeps_columns_of_its_own",),
+    ),
+    Mutant(
+        "groups picked of groups are those of the first",
+        "attention/keys.py",
+        "own = groups if own is None else own.index_select(0, groups)",
+        "own = groups",
+        (f"{STACK_STATE}::test_rows_are_picked_again_before_they_are_read",),
+    ),
+    Mutant(
+        "columns of groups that were picked stay in the order of the first",
+        "attention/keys.py",
+        "kept = None if kept is None else kept.index_select(0, groups)",
+        "kept = None if kept is None else kept[: len(groups)]",
+        (f"{STACK_STATE}::test_rows_are_picked_again_before_they_are_read",),
+    ),
+    Mutant(
+        "columns picked of columns are those of the first",
+        "attention/keys.py",
+        "kept = columns if kept is None else kept.gather(1, columns)",
+        "kept = columns",
+        (f"{STACK_STATE}::test_rows_are_picked_again_before_they_are_read",),
+    ),
+    Mutant(
+        "memories are joined in the order in which they were stored",
+        "blocks/state.py",
+        "Picks(part.picks.groups, part.memories[name].columns(size[name]))",
+        "Picks(None, part.memories[name].columns(size[name]))",
+        (f"{LAWS}::test_join_law",),
     ),
     Mutant(
         "beams see what their neighbours wrote",
@@ -891,7 +918,7 @@ ATTENTION = (
     ),
     Mutant(
         "caches put newer values in front",
-        "attention/multihead.py",
+        "attention/keys.py",
         "torch.cat((self.value, newer.value), 2)",
         "torch.cat((newer.value, self.value), 2)",
         (f"{STORAGE}::test_keys_and_values_grow_alike_with_and_without_gradients",),
@@ -1111,9 +1138,9 @@ MODELS = (
     ),
     Mutant(
         "the memory is dropped with other rows than the past",
-        "blocks/transformer.py",
-        "{name: memory.pick(groups) for name, memory in layer.memories.items()})",
-        "layer.memories)",
+        "blocks/state.py",
+        "whole = Picks(picks.groups)",
+        "whole = Picks()",
         (f"{LAWS}::test_rows_in_groups_are_rows[sinusoidal-post_norm-inference]",),
     ),
     Mutant(
@@ -3052,15 +3079,15 @@ MEMORIES = (
     ),
     Mutant(
         "keys are filled up at the other end than their positions",
-        "blocks/transformer.py",
-        "KeyValues.together(pasts, left=True) if pasts else None,",
-        "KeyValues.together(pasts, left=False) if pasts else None,",
+        "blocks/state.py",
+        "KeyValues.together(pasts, left=True, room=",
+        "KeyValues.together(pasts, left=False, room=",
         (f"{LAWS}::test_states_of_different_age_are_joined[gpt-inference]",),
     ),
     Mutant(
         "a batch keeps the columns of rows that left",
-        "blocks/transformer.py",
-        "parts = tuple(part.trimmed() for part in (self, *others))",
+        "blocks/state.py",
+        "parts = tuple(part._lean(None) for part in (self, *others))",
         "parts = (self, *others)",
         ("tests/unit/blocks/test_transformer.py::test_what_no_beam_descends_from_is_left_behind",),
     ),
@@ -3143,9 +3170,9 @@ MEMORIES = (
     ),
     Mutant(
         "one memory keeps its rows when others are rearranged",
-        "blocks/transformer.py",
-        "memories=select(self.memories, rows),",
-        "memories={n: s.rearrange(rows) if n != 'motion' else s for n, s in self.memories.items()},",
+        "blocks/state.py",
+        "memories=select(self.memories, rows), width",
+        "memories={n: s.rearrange(rows) if n != 'motion' else s for n, s in self.memories.items()}, width",
         (f"{LAWS}::test_row_law[two-memories-inference]",),
     ),
     Mutant(

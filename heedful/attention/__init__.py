@@ -14,7 +14,8 @@ from heedful.attention.choice import Choice, Focus, PredictedWindow, proportiona
 from heedful.attention.dropout import Dropout
 from heedful.attention.explained import Explaining, declare
 from heedful.attention.hard import Drawn, MovingBaseline, Sampled, StraightThrough, surrogate
-from heedful.attention.multihead import Aggregation, Concatenation, KeyValues, Mean, MultiHeadAttention, Projection
+from heedful.attention.keys import KeyValues, Picks
+from heedful.attention.multihead import Aggregation, Concatenation, Mean, MultiHeadAttention, Projection
 from heedful.attention.positions import (
     AbsolutePosition,
     Integer,
@@ -61,6 +62,7 @@ __all__ = [
     "Mean",
     "MovingBaseline",
     "MultiHeadAttention",
+    "Picks",
     "PredictedWindow",
     "Probe",
     "Projection",

@@ -1,140 +1,20 @@
-"""Multi-head attention: projections, the three ways to join heads, and the keys and values that are its cache."""
+"""Multi-head attention: projections, and the three ways to join heads."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from heedful.attention import kernels
 from heedful.attention.dropout import Dropout
 from heedful.attention.explained import Explained, Explaining
+from heedful.attention.keys import KeyValues
 from heedful.attention.positions import RelativePosition, Unaware
 from heedful.attention.sight import Band, Sight
-from heedful.attention.space import Space, more_than
 from heedful.attention.weigher import ScaledSoftmax, Weigher
-from heedful.values import laid_under
-
-
-@dataclass(frozen=True)
-class Grown:
-    """A tuple of tensors that grow along axis 2: appending costs what is appended, and every older value stays valid.
-
-    A state that is the longest on its room writes behind itself; any other (two continuations of one state, in one
-    thread or in several) first takes a copy. So sharing is never visible.
-    """
-
-    tensors: tuple[Tensor, ...]
-    space: Space
-    length: int
-
-    @classmethod
-    def of(cls, *tensors: Tensor) -> Grown:
-        """Storage that starts with these tensors, [B, H, length, width]."""
-        length = tensors[0].size(2)
-        return cls(tensors, Space(length, length), length)
-
-    def read(self) -> tuple[Tensor, ...]:
-        """The tensors, up to this state's length."""
-        return tuple(tensor.narrow(2, 0, self.length) for tensor in self.tensors)
-
-    def append(self, *newer: Tensor) -> Grown:
-        """A state longer by `newer`."""
-        size = newer[0].size(2)
-        end = self.length + size
-        tensors, space = self.tensors, self.space
-        if not space.claim(self.length, end):
-            space = Space(end, more_than(end, size))
-            tensors = tuple(_with_space(tensor, space.size) for tensor in self.read())
-        for tensor, new in zip(tensors, newer, strict=True):
-            tensor.narrow(2, self.length, size).copy_(new)
-        return Grown(tensors, space, end)
-
-
-def _with_space(tensor: Tensor, length: int) -> Tensor:
-    shape = list(tensor.shape)
-    shape[2] = length
-    room = tensor.new_empty(shape)
-    room.narrow(2, 0, tensor.size(2)).copy_(tensor)
-    return room
-
-
-@dataclass(frozen=True)
-class KeyValues:
-    """What can be attended to, already projected; a cache is the KeyValues that one passes."""
-
-    key: Float[Tensor, "G H K d_k"]
-    value: Float[Tensor, "G H K d_v"]
-    grown: Grown | None = None
-
-    def extend(self, newer: KeyValues) -> KeyValues:
-        """With newer keys and values behind; in place where no gradient is asked for and nothing is written down."""
-        if torch.is_grad_enabled() or kernels.traced():
-            return KeyValues(torch.cat((self.key, newer.key), 2), torch.cat((self.value, newer.value), 2))
-        grown = (self.grown or Grown.of(self.key, self.value)).append(newer.key, newer.value)
-        key, value = grown.read()
-        return KeyValues(key, value, grown)
-
-    def settled(self) -> KeyValues:
-        """Stored head by head, so that what is attended to again and again needs no copies."""
-        return KeyValues(self.key.contiguous(), self.value.contiguous())
-
-    @classmethod
-    def together(cls, parts: Sequence[KeyValues], *, left: bool) -> KeyValues:
-        """The groups of all; where one has fewer keys, zeros stand behind them or to their left."""
-        keys, values = [part.key for part in parts], [part.value for part in parts]
-        return cls(laid_under(keys, axis=2, fill=0.0, left=left), laid_under(values, axis=2, fill=0.0, left=left))
-
-    def first(self, keys: int) -> KeyValues:
-        """Only so many, and none behind them."""
-        return KeyValues(self.key[:, :, :keys], self.value[:, :, :keys])
-
-    def before_any(self, groups: int) -> KeyValues:
-        """No keys and values, for so many groups."""
-        key, value = (part.new_empty(groups, part.size(1), 0, part.size(3)) for part in (self.key, self.value))
-        return KeyValues(key, value)
-
-    def pick(self, groups: Int[Tensor, " G"] | None) -> KeyValues:
-        """The keys and values of these groups; None keeps them all where they are."""
-        if groups is None:
-            return self
-        return KeyValues(self.key.index_select(0, groups), self.value.index_select(0, groups))
-
-    def pick_columns(
-        self, groups: Int[Tensor, " G_picked"] | None, columns: Int[Tensor, "G_picked K_picked"], *, room: int
-    ) -> KeyValues:
-        """Of these groups, or of all, the keys and values at columns of their own, with room for so many more."""
-        key, value = (self.key, self.value) if self.grown is None else self.grown.tensors
-        room = 0 if torch.is_grad_enabled() else room
-        picked = tuple(_picked(each, groups, functional.pad(columns, (0, room))) for each in (key, value))
-        size = columns.size(1)
-        grown = Grown(picked, Space(size, size + room), size)
-        key, value = grown.read()
-        return KeyValues(key, value, grown)
-
-    def has_room(self, keys: int) -> bool:
-        """Whether so many may be put behind without a copy, as far as it is known."""
-        return self.grown is not None and self.grown.length + keys <= self.grown.space.size
-
-
-def _picked(
-    whole: Float[Tensor, "G H K d"],
-    groups: Int[Tensor, " G_picked"] | None,
-    columns: Int[Tensor, "G_picked K_picked"],
-) -> Float[Tensor, "G_picked H K_picked d"]:
-    """Each head of each group at the group's columns."""
-    _, heads, keys, width = whole.shape
-    if groups is None:
-        groups = torch.arange(len(whole), device=whole.device)
-    each = groups.unsqueeze(1) * heads + torch.arange(heads, device=whole.device)
-    places = each.unsqueeze(2) * keys + columns.unsqueeze(1)
-    found = whole.reshape(-1, width).index_select(0, places.flatten())
-    return found.view(len(groups), heads, -1, width)
 
 
 class Aggregation(nn.Module, ABC):

@@ -89,6 +89,10 @@ class Slots:
             return cls(positions, None, width)
         return cls(positions, laid_under([part.all_owned() for part in parts], axis=1, fill=False, left=left), width)
 
+    def columns(self, first: int) -> Int[Tensor, "G first"]:
+        """So many, from the first on, of each group."""
+        return torch.arange(first, device=self.positions.device).expand(len(self.positions), -1)
+
     def first(self, columns: int) -> Slots:
         """Only so many, and none behind them."""
         owned = None if self.owned is None else self.owned[:, :columns]

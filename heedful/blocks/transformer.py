@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.attention import kernels
 from heedful.attention.choice import called
 from heedful.attention.explained import declare
-from heedful.attention.multihead import KeyValues, MultiHeadAttention
+from heedful.attention.keys import KeyValues
+from heedful.attention.multihead import MultiHeadAttention
 from heedful.attention.probe import ACROSS
 from heedful.attention.sight import Sight, Slots
 from heedful.attention.visibility import Visibility, everything
@@ -21,130 +21,21 @@ from heedful.blocks.embedding import Embedding
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.levels import Level
 from heedful.blocks.residual import Residual
+from heedful.blocks.state import LayerState, StackState
 from heedful.values import (
     SOURCE,
     Bounds,
     Memories,
     Memory,
-    Rows,
     Tokens,
     Vectors,
     Written,
     by_name,
     memories_of,
-    one_width,
-    select,
-    used,
 )
 
-_AHEAD = 8
-"""Steps that keys have room for once those that nobody needs are left behind, which is then done again."""
 _FAR = 1000
 """Places that are everything when a level is drawn."""
-
-
-@dataclass(frozen=True)
-class LayerState:
-    """What a layer remembers: its own past, and each memory as this layer projects it."""
-
-    past: KeyValues | None = None
-    memories: Mapping[str, KeyValues] = field(default_factory=dict)
-
-    @classmethod
-    def together(cls, parts: Sequence[LayerState]) -> LayerState:
-        """With the groups of all; see `StackState.joined`."""
-        pasts = [part.past for part in parts if part.past is not None]
-        return cls(
-            KeyValues.together(pasts, left=True) if pasts else None,
-            {name: KeyValues.together([p.memories[name] for p in parts], left=False) for name in parts[0].memories},
-        )
-
-
-@dataclass(frozen=True)
-class StackState:
-    """What a stack remembers: where keys are, once for all layers, and the keys and values of each layer.
-
-    Rearranging rows costs an index into small tables; keys and values stay in place unless whole groups are dropped.
-    """
-
-    past: Slots | None
-    memories: Mapping[str, Slots]
-    layers: tuple[LayerState, ...]
-    width: int = 1
-
-    def read(self, positions: Int[Tensor, "G wQ"]) -> Slots:
-        """Where keys are once those at `positions` are read, the rows of a group side by side."""
-        past = self.past
-        if past is None:
-            past = Slots(positions.new_empty(positions.size(0), 0), width=self.width)
-        return past.extend(positions)
-
-    def rearrange(self, rows: Rows) -> StackState:
-        """With other rows."""
-        groups = rows.source_groups(self.width)
-        state = replace(self, past=select(self.past, rows), memories=select(self.memories, rows), width=rows.width)
-        return state if groups is None else state._picked(groups)
-
-    def ready(self, newest: int) -> StackState:
-        """With room for so many keys in each group, or without those that nobody needs, before all are copied."""
-        past = self.layers[0].past
-        if self.width == 1 or past is None or past.has_room(newest) or kernels.traced():
-            return self
-        return self._picked(None)
-
-    def _picked(self, groups: Int[Tensor, " G"] | None) -> StackState:
-        """With keys and values of these groups, whose slots are there already, as far as somebody needs them."""
-        past, columns = self.past, None
-        if past is not None and not kernels.traced() and (columns := past.needed()) is not None:
-            past = past.at(columns)
-
-        def picked(keys: KeyValues | None) -> KeyValues | None:
-            if keys is None or columns is None:
-                return keys and keys.pick(groups)
-            return keys.pick_columns(groups, columns, room=_AHEAD * self.width)
-
-        layers = tuple(
-            LayerState(picked(layer.past), {name: memory.pick(groups) for name, memory in layer.memories.items()})
-            for layer in self.layers
-        )
-        return replace(self, past=past, layers=layers)
-
-    def joined(self, others: Sequence[StackState]) -> StackState:
-        """With the rows of others: the newest keys of all stand in the last column, so that tokens stay in line."""
-        parts = tuple(part.trimmed() for part in (self, *others))
-        width = one_width(part.width for part in parts)
-        read = next((part for part in parts if part.past is not None), None)
-        if read is not None:
-            parts = tuple(part.before_any(read) if part.past is None else part for part in parts)
-        pasts = [part.past for part in parts if part.past is not None]
-        return StackState(
-            past=Slots.together(pasts, left=True) if pasts else None,
-            memories={name: Slots.together([p.memories[name] for p in parts], left=False) for name in self.memories},
-            layers=tuple(LayerState.together(each) for each in zip(*(part.layers for part in parts), strict=True)),
-            width=width,
-        )
-
-    def trimmed(self) -> StackState:
-        """Without keys that nobody needs, and without the last slots that are empty in all groups."""
-        state = self._picked(None)
-        sizes = {name: used(slots.positions) for name, slots in state.memories.items()}
-        return replace(
-            state,
-            memories={name: slots.first(sizes[name]) for name, slots in state.memories.items()},
-            layers=tuple(
-                replace(layer, memories={name: each.first(sizes[name]) for name, each in layer.memories.items()})
-                for layer in state.layers
-            ),
-        )
-
-    def before_any(self, like: StackState) -> StackState:
-        """This state, in which nothing was read, with room for what was read in another."""
-        assert self.memories, "a state without a memory has no rows before its first token, and cannot be joined"
-        positions = next(iter(self.memories.values())).positions
-        groups = len(positions)
-        pasts = [None if layer.past is None else layer.past.before_any(groups) for layer in like.layers]
-        layers = tuple(replace(layer, past=past) for layer, past in zip(self.layers, pasts, strict=True))
-        return replace(self, past=Slots(positions.new_empty(groups, 0), width=self.width), layers=layers)
 
 
 class TransformerLayer(nn.Module):

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from heedful.attention.multihead import KeyValues
+from heedful.attention.keys import KeyValues
 from heedful.attention.sight import Slots
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.transformer import LayerState, StackState
+from heedful.blocks.state import LayerState, StackState
 from heedful.models.encoders import TransformerEncoder, mean_of_tokens
 from heedful.models.language_model import LanguageModel
 from heedful.models.masked_language_model import MaskedHead, MaskedLanguageModel

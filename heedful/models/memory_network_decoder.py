@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from heedful.attention.dropout import Dropout
 from heedful.attention.explained import Explained, declare
-from heedful.attention.multihead import HeadedAttention, KeyValues
+from heedful.attention.keys import KeyValues
+from heedful.attention.multihead import HeadedAttention
 from heedful.attention.positions import Ages
 from heedful.attention.probe import WRITING
 from heedful.attention.scores import Dot
@@ -20,7 +21,7 @@ from heedful.attention.visibility import window
 from heedful.attention.weigher import Scored
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.levels import Level
-from heedful.blocks.transformer import LayerState, StackState
+from heedful.blocks.state import LayerState, StackState
 from heedful.models.interface import Decoder
 from heedful.values import Memories, Tokens
 
@@ -93,6 +94,7 @@ class MemoryNetworkDecoder(Decoder):
         tables: Tensor = self.embedding(tokens).view(groups, 1, state.width * length, 2 * self.map.in_features)
         key, value = tables.chunk(2, -1)
         new = KeyValues(key, value)
+        state = state.ready(state.width * length)
         past = state.layers[0].past
         memory = new if past is None else past.extend(new)
         positions = tokens.positions.reshape(groups, state.width * length)

@@ -9,7 +9,8 @@ from heedful.attention import Attention, Dot, MultiHeadAttention, Sight, causal,
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.recurrent import GRU
 from heedful.blocks.residual import PreNorm
-from heedful.blocks.transformer import LayerState, TransformerLayer
+from heedful.blocks.state import LayerState
+from heedful.blocks.transformer import TransformerLayer
 from heedful.models.recurrent_decoder import Bridge, Reading
 from heedful.values import Memory
 

@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.probe import anybody_reads
-from heedful.blocks.transformer import StackState, TransformerStack
+from heedful.blocks.state import StackState
+from heedful.blocks.transformer import TransformerStack
 from heedful.engines.native.plan import Plan, plannable
 from heedful.engines.native.state import Across, NativeState, Pages
 from heedful.native import address, library

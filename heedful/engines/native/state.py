@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float, Int, Int32
 from torch import Tensor
 
-from heedful.attention.multihead import KeyValues
+from heedful.attention.keys import KeyValues
 from heedful.attention.sight import Slots
 from heedful.attention.space import Space, more_than
-from heedful.blocks.transformer import LayerState, StackState
+from heedful.blocks.state import LayerState, StackState
 from heedful.values import Rows, laid_under
 
 _GUESTS: Final = 16

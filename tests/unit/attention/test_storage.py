@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.attention import KeyValues
-from heedful.attention.multihead import Grown
+from heedful.attention import KeyValues, Picks
+from heedful.attention.keys import Grown
 
 
 def tensors(length: int) -> tuple[Tensor, Tensor]:
@@ -99,10 +99,10 @@ def test_keys_and_values_grow_alike_with_and_without_gradients(recorded: bool) -
             kept = kept.extend(KeyValues(*part))
         for mine, pieces in ((kept.key, [k for k, _ in parts]), (kept.value, [v for _, v in parts])):
             assert torch.equal(mine, torch.cat(pieces, 2))
-        picked = kept.pick(torch.tensor([1, 1, 0]))
+        picked = kept.picked(Picks(torch.tensor([1, 1, 0])))
         assert torch.equal(picked.key, kept.key[[1, 1, 0]])
         assert torch.equal(picked.extend(KeyValues(*(t[[1, 1, 0]] for t in tensors(1)))).key[:, :, :7], picked.key)
-        assert kept.pick(None) is kept
+        assert kept.picked(Picks()) is kept
 
 
 @pytest.mark.parametrize("recorded", [True, False], ids=["gradients", "inference"])
@@ -116,11 +116,11 @@ def test_each_group_keeps_columns_of_its_own(stored: str, *, recorded: bool) -> 
             kept = kept.extend(KeyValues(*(torch.randn(2, 3, 1, width) for width in (4, 5))))
         columns = torch.tensor([[0, 2, 5], [1, 3, 4], [1, 2, 3]])
         groups = torch.tensor([1, 0, 1])
-        picked = kept.pick_columns(groups, columns, room=2)
+        picked = kept.picked(Picks(groups, columns), room=2)
         for mine, whole in ((picked.key, kept.key), (picked.value, kept.value)):
             for row, (group, some) in enumerate(zip(groups.tolist(), columns.tolist(), strict=True)):
                 assert torch.equal(mine[row], whole[group][:, some])
-        every = kept.pick_columns(None, columns[:2], room=2)
+        every = kept.picked(Picks(None, columns[:2]), room=2)
         assert torch.equal(every.key[1], kept.key[1][:, [1, 3, 4]])
         newer = KeyValues(*(torch.randn(3, 3, 2, width) for width in (4, 5)))
         longer = picked.extend(newer)

@@ -10,7 +10,8 @@ from heedful.attention import MultiHeadAttention, Sinusoidal, causal
 from heedful.blocks.embedding import TokenEmbedding, embedding_table
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PreNorm
-from heedful.blocks.transformer import StackState, TransformerLayer, TransformerStack
+from heedful.blocks.state import StackState
+from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.values import Rows, Tokens, join, select
 
 D_MODEL, VOCABULARY = 12, 9
@@ -122,6 +123,41 @@ def test_what_no_beam_descends_from_is_left_behind(stack: TransformerStack) -> N
     after, _ = read(stack, ids[width:], kept, at=steps)
     expected = read(stack, torch.cat((history[width:], ids[width:]), 1), stack.begin(None))[0]
     torch.testing.assert_close(after, expected[:, -1:])
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["gradients", "inference"])
+def test_rows_are_picked_again_before_they_are_read(stack: TransformerStack, *, recorded: bool) -> None:
+    """Picks are followed when something is read, however many there were."""
+    width, groups, steps = 3, 4, 6
+    with torch.set_grad_enabled(recorded):
+        state = select(stack.begin(None), Rows.branch(groups, width, device=torch.device("cpu")))
+        history = torch.zeros(groups * width, 0, dtype=torch.long)
+        for step in range(steps):
+            ids = torch.randint(VOCABULARY, (groups * width, 1))
+            history = torch.cat((history, ids), 1)
+            _, state = read(stack, ids, state, at=step)
+            orders = [
+                Rows.within(torch.randint(width, (groups, width))),
+                Rows.keep(torch.randperm(groups), width),
+                Rows.within(torch.randint(width, (groups, width))),
+                Rows.keep(torch.randperm(groups), width),
+            ]
+            for order in orders if step % 3 == 2 else orders[:1]:
+                history, state = history[order.origin], select(state, order)
+        ids = torch.randint(VOCABULARY, (groups * width, 1))
+        expected = read(stack, torch.cat((history, ids), 1), stack.begin(None))[0][:, -1:]
+        for _ in range(2):
+            torch.testing.assert_close(read(stack, ids, state, at=steps)[0], expected)
+        twice = torch.cat((ids, ids))
+        found, after = read(stack, twice, join([state, state]), at=steps)
+        torch.testing.assert_close(found, torch.cat((expected, expected)))
+        more = read(stack, torch.cat((history, ids, ids), 1), stack.begin(None))[0][:, -1:]
+        torch.testing.assert_close(read(stack, twice, after, at=steps + 1)[0], torch.cat((more, more)))
+        one = Rows.any(torch.tensor([7, 2]))
+        found, _ = read(
+            stack, ids[[7, 2]], select(select(state, Rows.keep(torch.arange(groups), width)), one), at=steps
+        )
+        torch.testing.assert_close(found, expected[[7, 2]])
 
 
 def test_states_without_a_memory_are_joined_when_they_have_rows(stack: TransformerStack) -> None:

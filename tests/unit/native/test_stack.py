@@ -16,7 +16,8 @@ from heedful.architectures.build import Sizes, build_frame_encoder, build_langua
 from heedful.architectures.frames import FrameEncoderConfig
 from heedful.architectures.model import LanguageModelConfig, ModelConfig
 from heedful.architectures.stack import EncoderConfig
-from heedful.blocks.transformer import StackState, TransformerStack
+from heedful.blocks.state import StackState
+from heedful.blocks.transformer import TransformerStack
 from heedful.engines.native.stack import NativeStack, to_native
 from heedful.engines.native.state import NativeState
 from heedful.inspection.watch import listening, watch
