@@ -41,8 +41,10 @@ class Options:
     engine: str = "auto"
     threads: int = 1
     """of the model"""
-    processes: int = 1
+    processes: int = 2
     """that compute, besides that of HTTP"""
+    together: int | None = None
+    """threads in Python, where all sentences are asked at once; as many as all processes have, unless given"""
     requests: int = 10_000
     """of each concurrency but 1"""
     alone: int = 300
@@ -226,14 +228,18 @@ def main() -> None:
     import torch
 
     import heedful
+    from heedful.runs.device import keep_pages
 
-    torch.set_num_threads(options.threads)
+    keep_pages()  # as `heedful translate` does
+    threads = options.together or options.threads * max(1, options.processes)
+    torch.set_num_threads(threads)
     translator = heedful.load(options.run, kind=heedful.Translator, device="cpu", engine=options.engine)  # type: ignore[arg-type]  # `load` says which there are
     translator.translate(texts[:64])
     begun, computed = time.perf_counter(), time.process_time()
     expected = [each.text for each in translator.translate(texts)]
     whole, own = time.perf_counter() - begun, time.process_time() - computed
-    print(f"in Python, all at once: {len(texts) / whole:.0f} a second, {len(texts) / own:.0f} a second of processor")
+    print(f"in Python, all at once, {threads} threads: {len(texts) / whole:.0f} a second", end=", ")
+    print(f"{len(texts) / own:.0f} a second of processor")
     with server(options) as (pid, port):
         print("| clients | requests | lost | wrong | a second | a second of processor | p50 ms | p99 ms | MiB |")
         print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")

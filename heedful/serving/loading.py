@@ -14,6 +14,8 @@ from heedful.serving.house import House, Model
 from heedful.serving.opening import furnish
 from heedful.serving.settings import Settings
 
+_USUAL: Final = 2
+"""Processes that compute on a CPU, unless the settings say how many."""
 _PARTING: Final = 3.0
 """Seconds for threads to end in which nothing waits for an answer."""
 
@@ -80,12 +82,12 @@ class Loading:
 
 
 def usual_processes(settings: Settings) -> int:
-    """How many processes compute: as many as the settings say, or one on a CPU that has a core for HTTP beside it."""
+    """How many processes compute: as many as the settings say, or two on a CPU of several cores."""
     if settings.processes is not None:
         return settings.processes
     from heedful.runs.device import find_device  # which reads torch
 
-    return int(cores() > 1 and find_device(settings.device).type == "cpu")
+    return _USUAL if cores() > 1 and find_device(settings.device).type == "cpu" else 0
 
 
 def cores() -> int:

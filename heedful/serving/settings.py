@@ -156,7 +156,7 @@ class Settings(Section):
     """CPU threads, of each process that computes"""
     processes: Annotated[int, Field(ge=0)] | None = None
     """that compute beside the one that speaks HTTP, each with all models and threads of its own; with 0 that one
-    computes itself. Unless given, one on a CPU of several cores, and else none"""
+    computes itself. Unless given, two on a CPU of several cores, and else none"""
     page: bool = True
     """show the page at /"""
     log: Literal["text", "json", "none"] = "text"

@@ -377,7 +377,14 @@ def test_they_share_the_cores_that_http_leaves(
 
 @pytest.mark.parametrize(
     ("given", "cores", "device", "expected"),
-    [(None, 2, "cpu", 1), (None, 1, "cpu", 0), (0, 8, "cpu", 0), (3, 1, "cpu", 3), (None, 8, "meta", 0)],
+    [
+        (None, 2, "cpu", 2),
+        (None, 16, "cpu", 2),
+        (None, 1, "cpu", 0),
+        (0, 8, "cpu", 0),
+        (3, 1, "cpu", 3),
+        (None, 8, "meta", 0),
+    ],
 )
 def test_how_many_there_are(
     monkeypatch: pytest.MonkeyPatch, given: int | None, cores: int, device: str, expected: int
