@@ -14,7 +14,7 @@ from heedful.attention.sight import Slots
 from heedful.values import Rows, one_width, select, used
 
 _AHEAD = 8
-"""Steps that keys have room for when those that nobody needs were left behind, which is done again after them."""
+"""Steps that keys have room for when they were copied without those that nobody needs, which is done again then."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class LayerState:
 class StackState:
     """What a stack remembers: where keys are, once for all layers, and the keys and values of each layer.
 
-    Rearranging rows costs an index into small tables; keys and values stay where they are until they are read again.
+    Rearranging rows costs an index into small tables. Keys and values stay where they are, and which of them are meant
+    is noted, until they are read again or joined; then they are copied once, without those that nobody needs.
 
     Attributes:
         past: what was read.
@@ -71,7 +72,7 @@ class StackState:
             state = self._lean(None)  # they are copied anyway
         if state.picks.everything:
             return state
-        layers = tuple(layer.picked(state.picks, room=_AHEAD * newest) for layer in state.layers)
+        layers = tuple(layer.picked(state.picks, room=newest + _AHEAD * self.width) for layer in state.layers)
         return replace(state, layers=layers, picks=EVERYTHING)
 
     def joined(self, others: Sequence[StackState]) -> StackState:
