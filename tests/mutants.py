@@ -5773,7 +5773,7 @@ IN_OTHER_PROCESSES = (
         "serving/apart/parts.py",
         "isinstance(value, BaseException) else",
         "False else",
-        (f"{APART}::test_a_term_that_ends_stops_the_work",),
+        (f"{APART}::test_what_goes_wrong_there_is_told_here",),
     ),
     Mutant(
         "apart: who leaves is not told of",
