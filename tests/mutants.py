@@ -229,6 +229,48 @@ COSTS = (
         'for name in ("loss", "nll") if',
         ("tests/unit/runs/test_learning_curve.py",),
     ),
+    Mutant(
+        "none removes keys that need a value",
+        "recipes/overrides.py",
+        'if override.text == "none" and NoneType in kinds:',
+        'if override.text == "none":',
+        ("tests/unit/recipes/test_overrides.py",),
+    ),
+    Mutant(
+        "the languages of a TMX file are exchanged",
+        "recipes/parallel.py",
+        "source_language=self.source_language, target_language=self.target_language",
+        "source_language=self.target_language, target_language=self.source_language",
+        ("tests/unit/recipes/test_parallel_text.py",),
+    ),
+    Mutant(
+        "a linear schedule ends before min_steps",
+        "runs/loop.py",
+        "by_epochs = max(sum(per_epoch), limits.min_steps)",
+        "by_epochs = sum(per_epoch)",
+        ("tests/unit/cli/test_compare_labels.py",),
+    ),
+    Mutant(
+        "an adapter is lost on a base of bytes",
+        "runs/worn.py",
+        "replace(weights, exact=floats, rounded={})",
+        "replace(weights, exact=floats)",
+        ("tests/unit/runs/test_worn.py",),
+    ),
+    Mutant(
+        "one test part of several tasks is enough to measure the test parts",
+        "runs/examine.py",
+        '"validation" if any(',
+        '"validation" if all(',
+        ("tests/unit/runs/test_multitask_run.py",),
+    ),
+    Mutant(
+        "memory is estimated for a length that is the number of examples in a batch",
+        "runs/costs.py",
+        "plan.batches / max(1, plan.examples)",
+        "plan.examples / max(1, plan.batches)",
+        ("tests/unit/runs/test_costs.py",),
+    ),
 )
 
 ATTENTION = (

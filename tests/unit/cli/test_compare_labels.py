@@ -301,3 +301,14 @@ def test_few_examples_are_seen_until_min_steps(say: Say, sizes: Path) -> None:
         steps[count] = read_manifest(Path(f"r{count}")).last
     assert steps[4] == 5
     assert steps[200] > 20
+
+
+def test_a_linear_schedule_falls_until_min_steps(say: Say, sizes: Path) -> None:
+    """Two epochs of four examples are two updates; the rate falls over all hundred that are made."""
+    rate = ("--training.schedule.kind", "linear", "--training.schedule.rate", "0.01", "--training.schedule.warmup", "0")
+    steps = ("--training.min_steps", "100", "--training.evaluate_every", "100", "--training.batch_tokens", "100")
+    words = ("--data.examples", "4", "--output", "run", "--device", "cpu")
+    assert say("train", sizes.name, *words, *rate, *steps).code == 0
+    records = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    rates = {record["step"]: record["rate"] for record in records if record["kind"] == "training"}
+    assert rates == pytest.approx({50: 0.005, 100: 0.0})

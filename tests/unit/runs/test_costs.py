@@ -45,6 +45,18 @@ def test_size_and_updates_are_told_before_the_first_update() -> None:
     assert len(clock.told) == 2, "once, and not in each epoch"
 
 
+def test_weights_of_attention_are_estimated_for_examples_of_mean_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[int] = []
+
+    def estimate(model: nn.Module, *, length: int, **_: Any) -> TrainingMemory:
+        lengths.append(length)
+        return TrainingMemory(weights=0, gradients=0, moments=0, activations=None)
+
+    monkeypatch.setattr("heedful.runs.costs.training_memory", estimate)
+    Clock({"steps": 9})  # batches of 1,000 tokens
+    assert lengths == [1000 * PLAN.batches // PLAN.examples] == [20]
+
+
 def test_what_remembers_nothing_needs_no_moments() -> None:
     assert "training needs 7.8 MiB for" in Clock({"steps": 9, "optimizer": {"kind": "sgd"}}).told[0]
 

@@ -18,6 +18,7 @@ import heedful
 from heedful.errors import RecipeError, RunError
 from heedful.models.encoders import FirstToken, TransformerEncoder
 from heedful.runs.checkpoints import read_weights
+from heedful.runs.examine import measure
 from heedful.runs.initial import fresh
 from heedful.runs.load import open_run
 from heedful.tasks.classification.face import Classifier
@@ -144,6 +145,21 @@ def test_metrics_of_all_tasks_are_reported_and_their_mean_finds_the_best(three: 
     assert final["mean"] == pytest.approx(expected)
     assert final["loss"] == pytest.approx(sum(final[f"{name}/loss"] for name in ("tone", "even", "first")))
     assert final["best"] == max(line["mean"] for line in lines(three) if line["kind"] == "validation")
+
+
+def test_validation_parts_are_measured_unless_every_task_has_a_test_part(tuning: Path, tmp_path: Path) -> None:
+    path = written(tmp_path, tuning, {"classes": "classification", "tags": "tagging"}, init=None, steps=1)
+    for tested in (("classes",), ("classes", "tags")):
+        text = path.read_text(encoding="utf-8")
+        for name in tested:
+            kind = {"classes": "classification", "tags": "tagging"}[name]
+            data = f'{{ path = "{tuning / FILES[kind]}" }}'
+            text = text.replace(f"validation = {data}, max", f"validation = {data}, test = {data}, max")
+        recipe_path = tmp_path / f"{len(tested)}.toml"
+        recipe_path.write_text(text, encoding="utf-8")
+        folder = fit(recipe_path, "--output", str(tmp_path / f"run{len(tested)}"))
+        part, _ = measure(open_run(folder), device="cpu", say=lambda _: None)
+        assert part == ("test" if len(tested) == 2 else "validation")
 
 
 def test_a_run_goes_on_as_if_it_had_never_stopped(tuning: Path, pretrained: Path, tmp_path: Path, three: Path) -> None:

@@ -34,6 +34,16 @@ def test_every_adapter_on_a_base_of_bytes_or_not(written: Path, tmp_path: Path, 
     torch.testing.assert_close(found, logits(heedful.load(run, device="cpu", engine=engine)), atol=0.05, rtol=0.05)
 
 
+def test_an_adapter_changes_what_a_base_of_bytes_computes(written: Path, tmp_path: Path) -> None:
+    heedful.quantize(written / "base", tmp_path / "small")
+    expected = logits(heedful.load(written / "run", device="cpu", engine="int8"))
+    found = logits(heedful.load(tmp_path / "small", adapter=written / "run", device="cpu"))
+    plain = logits(heedful.load(tmp_path / "small", device="cpu"))
+    assert float((found - plain).abs().max()) > 0.1
+    # the base was rounded before the adapter was added, and the sum is rounded again
+    assert float((found - expected).abs().max()) < 0.5 * float((expected - plain).abs().max())
+
+
 def test_other_weights_are_doubted_and_other_vocabularies_refused(written: Path, tmp_path: Path) -> None:
     said: list[str] = []
     other = fit(written / "b.toml", tmp_path / "other", "--seed=5")
