@@ -271,6 +271,55 @@ COSTS = (
         "plan.examples / max(1, plan.batches)",
         ("tests/unit/runs/test_costs.py",),
     ),
+    Mutant(
+        "keys of a run that never learned mean what they meant in older versions",
+        "runs/load.py",
+        "begun=is_begun(folder))",
+        "begun=True)",
+        ("tests/unit/runs/test_older_runs.py",),
+    ),
+    Mutant(
+        "f1 is that of another class than the positive one",
+        "tasks/classification/exam.py",
+        "(*(name for name in labels if name != positive), positive)",
+        "(positive, *(name for name in labels if name != positive))",
+        ("tests/unit/tasks/test_classification.py",),
+    ),
+    Mutant(
+        "a reply looks at itself on the page of a dialogue",
+        "tasks/conversation/transcript.py",
+        "self.turns[: number - 1]",
+        "self.turns[:number]",
+        ("tests/unit/tasks/test_partner.py",),
+    ),
+    Mutant(
+        "the vector of a text that is too long is that of its end",
+        "tasks/embedder.py",
+        "ids = ids[: self.room]",
+        "ids = ids[-self.room :]",
+        ("tests/unit/tasks/test_pretraining.py",),
+    ),
+    Mutant(
+        "a part of a loss is a mean over the labels of the loss",
+        "tasks/examples.py",
+        "counts[name] += part.count",
+        "counts[name] += loss.count",
+        ("tests/unit/training/test_own_loop.py",),
+    ),
+    Mutant(
+        "a spectrogram has its high tones below",
+        "tasks/speech/face.py",
+        "bands = source.vectors[0].T.flip(0)",
+        "bands = source.vectors[0].T",
+        ("tests/unit/tasks/test_speech.py",),
+    ),
+    Mutant(
+        "a question names facts of the story before",
+        "tasks/stories/data.py",
+        "            facts, numbers = [], {}\n",
+        "            facts = []\n",
+        ("tests/unit/tasks/test_stories.py",),
+    ),
 )
 
 ATTENTION = (

@@ -12,7 +12,7 @@ import pytest
 
 from heedful import RunError, load_recipe, train
 from heedful.runs.checkpoints import read_weights
-from heedful.runs.load import open_run
+from heedful.runs.load import open_run, taking_up_run
 from heedful.store import digest, read_manifest, write_json, write_manifest
 
 RECURRENT = ("--model.kind", "recurrent", "--model.d_model", "8")
@@ -57,6 +57,17 @@ def test_an_older_run_goes_on_with_the_command_that_began_it(
     today = fit(another("today"), *asked)
     new = read_weights(today, step=12)
     assert any(new.keys() != expected.keys() or not new[name].equal(tensor) for name, tensor in expected.items())
+
+
+def test_keys_that_an_older_run_lacks_keep_their_former_meaning_once_it_was_trained(small: Path) -> None:
+    asked = ("--model.positions.kind", "integer")
+    folder = fit(small, *asked, "--model.positions.first", "0", "--training.steps", "2")
+    age(folder, "positions", "first")
+    recipe: Any = load_recipe(small, asked)
+    trained: Any = taking_up_run(folder, recipe)
+    assert (trained.model.positions.first, recipe.model.positions.first) == (0, 1)
+    write_manifest(folder, replace(read_manifest(folder), last=None))
+    assert taking_up_run(folder, recipe) == recipe
 
 
 def test_an_older_run_is_not_taken_for_one_of_another_recipe(small: Path) -> None:

@@ -28,10 +28,11 @@ from heedful.inspection.watch import watch
 from heedful.metrics.answers import answer_metrics
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.classification.exam import own_definition
 from heedful.tasks.classification.examples import example_encoding
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.problem import Classification
-from heedful.tasks.classification.recipe import Verdict
+from heedful.tasks.classification.recipe import ClassificationDataConfig, Verdict
 from heedful.tasks.spans.face import Answerer, best_answer
 from heedful.tasks.spans.problem import Spans
 from heedful.tasks.spans.windows import Cutting, question_windows, target_encoding, targets
@@ -254,3 +255,13 @@ def brute_force(windows: list[Window], logits: list[np.ndarray]) -> list[tuple[f
 def test_an_empty_context_answers_nothing() -> None:
     found = ANSWERER(finder(), threshold=None).answer("ab", "")
     assert (found.text, found.spans, found.silence) == ("", (), math.inf)
+
+
+def test_the_class_that_a_recipe_calls_positive_is_the_last_of_its_definition() -> None:
+    """`f1` is that of the last class."""
+    data = ClassificationDataConfig.model_validate(
+        {"train": {"path": "a.tsv"}, "validation": {"path": "b.tsv"}, "positive": "x"}
+    )
+    definition = own_definition(data, ("x", "y", "z"))
+    assert definition.labels == ("y", "z", "x")
+    assert "f1" in definition.metrics

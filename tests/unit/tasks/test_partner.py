@@ -239,6 +239,12 @@ def test_the_page_says_what_was_said_and_harms_nobody(partner: Callable[[str], P
     assert "looked most" not in transcript(partner("context"), turns)
 
 
+def test_the_page_shows_for_each_reply_the_turns_before_it(partner: Callable[[str], Partner]) -> None:
+    page = transcript(partner("transformer"), dialogue("red", "big"))
+    bars = [element.count('class="bar"') for element in page.split('<div class="turn')[1:]]
+    assert bars == [0, 1, 0, 3]
+
+
 def exam(runs: Callable[[str], Path], model: str) -> tuple[ReplyExam, Any]:
     recipe: Any = open_run(runs(model)).recipe
     return KIND.exam(recipe, PLAIN), recipe

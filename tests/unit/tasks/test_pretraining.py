@@ -226,6 +226,15 @@ def test_vectors_are_means_and_do_not_depend_on_neighbours() -> None:
     assert reader(made).embed([]).shape[0] == 0
 
 
+def test_vectors_of_texts_that_are_cut_are_those_of_their_beginnings() -> None:
+    embedder = reader(model()).embedder
+    words = [f"w{number % 10}" for number in range(1, embedder.room + 4)]
+    cut: list[int] = []
+    found = embedder.embed([" ".join(words)], first=7, cut=cut.append)
+    assert cut == [7]
+    assert found == pytest.approx(embedder.embed([" ".join(words[: embedder.room])]), abs=1e-6)
+
+
 def detector() -> ReplacedTokenDetector:
     config = EncoderConfig.model_validate({"d_model": 16, "heads": 2, "layers": 2, "dropout": 0.0})
     made = build_detector(config, vocabulary=WORDS.size, longest=24, generator_layers=1)

@@ -324,6 +324,20 @@ def test_a_record_shows_what_was_looked_at_beside_the_sound(run: Any, sounds: An
     assert [each.token for each in found.written][:-1] == list(face.transcribe([path])[0].candidates[0].tokens)
 
 
+def test_high_tones_stand_at_the_top_of_a_spectrogram(run: Any, sounds: Any) -> None:
+    """A tone is brightest in the half of the picture in which its frequency lies."""
+    face = load(run, "joint")
+    rate = face.front.rate
+    seconds = torch.arange(rate // 2) / rate
+    for frequency, top in ((0.45 * rate, True), (0.02 * rate, False)):
+        record = face.inspect(Sound(0.5 * torch.sin(2 * torch.pi * frequency * seconds), rate), sounds[3][1])
+        pictures = record.axis("source").pictures
+        assert pictures is not None
+        rows = pictures[0, :, :, 0].mean(1)
+        half = len(rows) // 2
+        assert (rows[:half].mean() > rows[-half:].mean()) == top
+
+
 def _pieces(face: Recogniser, text: str) -> list[str]:
     tokenizer = face.target.tokenizer
     return tokenizer.pieces(tokenizer.encode(text))

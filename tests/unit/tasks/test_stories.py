@@ -113,6 +113,7 @@ def test_files_that_are_not_there_or_too_many(babi: Path, packed: bool) -> None:
         ("3 Where is Mary?\t\t1", ":3: a question needs an answer and the numbers of facts above it"),
         ("3 Where is Mary?\thome\t3", ":3: a question needs an answer and the numbers of facts above it"),
         ("3 Where?\thome\t1\t2", ":3: a question needs an answer and the numbers of facts above it"),
+        ("1 E f.\n2 Where?\thome\t2", ":4: a question needs an answer and the numbers of facts above it"),
     ],
 )
 def test_lines_that_are_not_babis(tmp_path: Path, line: str, complaint: str) -> None:

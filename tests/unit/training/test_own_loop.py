@@ -45,6 +45,15 @@ class Signs(ExampleTask[Batch, Batch]):
         return Loss(total, len(signs), {"accuracy": Part(right, len(signs))})
 
 
+class PositiveSigns(Signs):
+    """The accuracy of positive sums alone."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        whole = super().loss(model, batch)
+        positive = tuple(part[batch[1] == 1] for part in batch)
+        return Loss(whole.total, whole.count, super().loss(model, positive).parts)
+
+
 def signs(count: int, seed: int) -> list[Batch]:
     numbers = torch.randn(count, 3, generator=torch.Generator().manual_seed(seed))
     return [(row, (row.sum() > 0).long()) for row in numbers]
@@ -263,3 +272,11 @@ def test_a_history_speaks_between_evaluations_that_are_far_apart() -> None:
         listener.updated(update(1, nll=3.0, labels=1))
         listener.updated(update(2, nll=1.0, labels=1))
     assert told == ["step 2  training 2.000"]
+
+
+def test_a_part_is_a_mean_over_what_it_counts(model: nn.Module) -> None:
+    validation = signs(70, 2)
+    found = PositiveSigns(signs(10, 1), validation).evaluate(model)["accuracy"]
+    positive = [numbers for numbers, sign in validation if sign == 1]
+    assert 0 < len(positive) < 70
+    assert found == pytest.approx(float((model(torch.stack(positive)).argmax(-1) == 1).double().mean()))
