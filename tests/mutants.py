@@ -320,6 +320,20 @@ COSTS = (
         "            facts = []\n",
         ("tests/unit/tasks/test_stories.py",),
     ),
+    Mutant(
+        "a prefix does not count for the least length",
+        "tasks/target.py",
+        "min(each.least, limit - 1) - len(each.prefix)",
+        "min(each.least, limit - 1)",
+        ("tests/unit/tasks/test_translator.py",),
+    ),
+    Mutant(
+        "words that two parts of a sentence share are tagged twice",
+        "tasks/tagging/face.py",
+        "if word in stretch.taken",
+        "if word in stretch.read",
+        ("tests/unit/tasks/test_tagging.py",),
+    ),
 )
 
 ATTENTION = (

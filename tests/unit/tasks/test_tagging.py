@@ -90,6 +90,16 @@ def test_sentences_side_by_side_are_tagged_as_alone() -> None:
     assert who.tag([]) == []
 
 
+def test_each_word_of_a_sentence_in_parts_is_tagged_once_with_context() -> None:
+    """Words of one letter, read six at a time: a part overlaps the next by half, and its middle counts."""
+    made, words = model(), list("abcdefgabc")
+    long, short = (Tagger(made, tokenizer=LETTERS, tags=TAGS, max_length=length) for length in (6, None))
+    (found,) = long.tag([words])
+    assert [tag.word for tag in found] == words
+    (beginning,) = short.tag([words[:6]])
+    assert [tag.probability for tag in found[:4]] == pytest.approx([tag.probability for tag in beginning[:4]])
+
+
 @torch.no_grad()
 def test_a_tag_that_the_training_text_lacks_is_got_wrong_and_has_no_likelihood(tmp_path: Path) -> None:
     made, known = model(), ("X", "Y", "Z", "X")

@@ -134,6 +134,13 @@ def test_a_least_length_beyond_the_longest_leaves_room_for_the_end() -> None:
         assert (len(each.candidates[0].ids), each.candidates[0].finished) == (5, True)
 
 
+def test_a_prefix_counts_for_the_least_length() -> None:
+    ours = translator(network(end=50.0), length=Length(0.0, 9, least=4))
+    for prefix in ("", "ab", "abcd", "abcdef"):
+        (found,) = ours.translate(["abc"], prefixes=[prefix])
+        assert len(found.candidates[0].ids) == max(4, len(prefix)), prefix
+
+
 def test_a_given_pair_beyond_the_model_is_named() -> None:
     ours = translator()
     longest = "a" * (MAX_SOURCE - 1)
