@@ -17,6 +17,16 @@ install_import_hook([f"heedful.{room}" for room in CHECKED], "beartype.beartype"
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from limits import (  # noqa: E402, F401 - hooks
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_enter_pdb,
+    pytest_exception_interact,
+    pytest_runtest_protocol,
+    pytest_timeout_cancel_timer,
+    pytest_timeout_set_timer,
+    pytest_unconfigure,
+)
 from shapes import unchecked  # noqa: E402
 
 torch.set_num_threads(1)

@@ -84,14 +84,14 @@ def running(folder: Path, *words: str, loaded: bool = True) -> Iterator[Process]
             command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
         ) as process,
     ):
-        found = Process(process, folder / "log")
-        found.port = int(found.hear())
-        if loaded:
-            found.say("load")
-            for _ in range(10_000):
-                if found.ask("/health").status == 200:
-                    break
         try:
+            found = Process(process, folder / "log")
+            found.port = int(found.hear())
+            if loaded:
+                found.say("load")
+                for _ in range(10_000):
+                    if found.ask("/health").status == 200:
+                        break
             yield found
         finally:
             process.kill()
