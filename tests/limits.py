@@ -4,9 +4,11 @@ pytest-timeout fails a test that has reached its limit (`timeout` in pyproject.t
 and the run goes on with the next one. That needs Python code that still runs in the main thread. Two more stages stand
 behind it, for a test that does not react:
 
-- `PROCESSES` seconds after the limit all processes that descend from this one are killed, so that waiting for them ends.
+- `PROCESSES` seconds after the limit all processes that descend from this one are killed, and waiting for them ends.
 - `GRACE` seconds after the limit the stacks of all threads are written and this process ends, whoever holds the
   interpreter's lock. pytest-xdist then reports that its worker crashed in this test, and goes on with another worker.
+
+The same end waits for a process that has run all its tests and does not exit.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close it."""
-    os.close(config.stash[_STDERR])
+    """Limit the end of this process, too: what tests left running may keep the interpreter from ending."""
+    faulthandler.dump_traceback_later(GRACE, file=config.stash[_STDERR], exit=True)
 
 
 def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:

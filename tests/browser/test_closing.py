@@ -20,15 +20,15 @@ def test_event_loops_run_before_and_after_the_tests_of_a_browser(tmp_path: Path)
     for name, text in {"test_a": RUNS_A_LOOP, "test_b": USED, "test_c": RUNS_A_LOOP, "test_d": USED}.items():
         (tmp_path / f"{name}.py").write_text(text)
     path = os.pathsep.join([str(Path(browsing.__file__).parent), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(
         command,
         check=False,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
     )
     assert done.returncode == 0, done.stdout
     assert "4 passed" in done.stdout

@@ -28,6 +28,10 @@ def test_hangs():
     library.pthread_mutex_lock(mutex)
     library.pthread_mutex_lock(mutex)
 """
+LEFT_RUNNING = """
+import threading
+def test_leaves_a_thread(): threading.Thread(target=threading.Event().wait).start()
+"""
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -42,12 +46,23 @@ def run(tmp_path: Path) -> Run:
 
     def run(text: str, *options: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "test_hanging.py").write_text(text)
-        words = ["-m", "pytest", "-p", "no:cacheprovider", "--timeout", "0.5", *options, "test_hanging.py"]
+        words = [
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "pytest_timeout",
+            "--timeout",
+            "0.5",
+            *options,
+            "test_hanging.py",
+        ]
         return subprocess.run(
             [sys.executable, *words],
             check=False,
             cwd=tmp_path,
-            env={**environment, "PYTHONPATH": path},
+            env={**environment, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             capture_output=True,
             text=True,
             timeout=200,
@@ -57,7 +72,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_one_that_hangs_in_python_fails_and_the_next_one_runs(run: Run) -> None:
-    done = run(IN_PYTHON, "-p", "no:xdist")
+    done = run(IN_PYTHON)
     assert done.returncode == 1
     assert "1 failed, 1 passed" in done.stdout
     assert "Timeout (>0.5s)" in done.stdout
@@ -65,22 +80,29 @@ def test_one_that_hangs_in_python_fails_and_the_next_one_runs(run: Run) -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 def test_a_process_that_is_waited_for_is_ended(run: Run) -> None:
-    done = run(IN_TEARDOWN_FOR_A_PROCESS + GREEN, "-p", "no:xdist")
+    done = run(IN_TEARDOWN_FOR_A_PROCESS + GREEN)
     assert done.returncode == 1
     assert "1 failed, 1 passed" in done.stdout
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="its mutex is that of Linux")
 def test_one_that_hangs_in_native_code_is_reported_with_its_place(run: Run) -> None:
-    done = run(IN_NATIVE_CODE, "-p", "no:xdist")
+    done = run(IN_NATIVE_CODE)
     assert done.returncode == 1
     assert "in test_hangs" in done.stderr
+
+
+def test_a_process_that_does_not_exit_is_reported(run: Run) -> None:
+    done = run(LEFT_RUNNING)
+    assert "1 passed" in done.stdout
+    assert done.returncode == 1
+    assert "Timeout" in done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="its mutex is that of Linux")
 def test_other_tests_run_in_another_worker_then(run: Run) -> None:
-    done = run(IN_NATIVE_CODE + GREEN, "--numprocesses", "1")
+    done = run(IN_NATIVE_CODE + GREEN, "-p", "xdist", "--numprocesses", "1")
     assert done.returncode == 1
     assert "1 failed, 1 passed" in done.stdout
     assert "test_hanging.py::test_hangs" in done.stdout

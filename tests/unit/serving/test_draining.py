@@ -140,7 +140,7 @@ def test_a_signal_while_models_are_loaded_ends_it(folder: Path) -> None:
 def test_models_that_are_loaded_too_late_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "furnish", lambda *_: None)
     said: list[str] = []
-    house = House(Settings(), {}, {})
+    house = House(Settings(processes=0), {}, {})
     house.state = "ending"
     late = loading.Loading(house, Guard(house), address="here", say=said.append, failed=lambda: None)
     late.run()
