@@ -45,6 +45,7 @@ class Mutant:
 
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
+PARTIAL_WORDS = "tests/unit/tasks/test_partial_words.py"
 MEMORY = "tests/unit/localisation/test_memory.py"
 MEMORY_COMMAND = "tests/unit/cli/test_memory.py"
 BANS = "tests/unit/generation/test_bans.py"
@@ -1628,6 +1629,34 @@ GENERATION = (
         "scores = totals / divisors[lengths].unsqueeze(1)",
         "scores = totals * divisors[lengths].unsqueeze(1)",
         (f"{BEAM}::test_equals_the_longhand_search",),
+    ),
+    Mutant(
+        "a word that was begun need not be written within its tokens",
+        "generation/completion.py",
+        "if least[size] < word.tokens:",
+        "if least[size] <= word.tokens:",
+        (f"{PARTIAL_WORDS}::test_tokens_that_may_come_are_those_that_lead_to_the_end",),
+    ),
+    Mutant(
+        "what was written of a word must be written again",
+        "generation/completion.py",
+        "PartialWord(word.characters[size:], word.tokens - 1)",
+        "PartialWord(word.characters[size - 1 :], word.tokens - 1)",
+        (f"{PARTIAL_WORDS}::test_tokens_that_may_come_are_those_that_lead_to_the_end",),
+    ),
+    Mutant(
+        "a word behind which a space stands goes on",
+        "tasks/partial_words.py",
+        "if text[-1:].isspace() and not",
+        "if text[-1:].isspace() and",
+        (f"{PARTIAL_WORDS}::test_a_finished_word_is_not_gone_on_with",),
+    ),
+    Mutant(
+        "the last word of a prefix is cut as if it ended there",
+        "tasks/partial_words.py",
+        "if choices and [*choices] != [ids[first]]:",
+        "if not choices:",
+        (f"{PARTIAL_WORDS}::test_a_word_that_was_begun_may_become_any_that_begins_so",),
     ),
     Mutant(
         "the end of sentence does not count as a token",
