@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxpro
 # What the interpreter itself may change: how classes, protocols and annotations are made, and what depends on them.
 QUICK := tests/unit/inspection tests/unit/recipes tests/unit/training tests/unit/cli/test_inspect.py
 
-.PHONY: help quickstart test quick slow everything lint types docs mutants sanitize
+.PHONY: help quickstart test quick slow everything lint types docs mutants sanitize dist audit
 
 help:
 	@echo 'make quickstart  train a small Transformer on made-up text, in about two minutes'
@@ -28,6 +28,8 @@ help:
 	@echo 'make docs        the documentation, into docs/_build/html'
 	@echo 'make mutants     plants known bugs, and sees whether the tests find them'
 	@echo 'make sanitize    native code under sanitizers, with random shapes'
+	@echo 'make dist        the source archive and the wheel, into dist, and the wheel is tested in an environment of its own'
+	@echo 'make audit       asks for known vulnerabilities of the versions in constraints.txt'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the interpreter, ARGS=... is handed on to the program that runs.'
 
@@ -63,6 +65,17 @@ mutants: $(VENV)/.dev $(VENV)/.native
 
 sanitize: $(VENV)/.dev $(VENV)/.native
 	@$(BIN)/python -m pytest tests/unit/native/test_sanitized.py $(ARGS)
+
+dist: $(VENV)/.dev
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build -d dist
+	@$(BIN)/python .ci/wheel.py dist/heedful-*.whl
+
+# What pip-audit brings along is not needed for anything else, and not installed where it cannot be had.
+audit: $(VENV)/.dev
+	@$(INSTALL) -e '.[audit]' || { echo 'pip-audit cannot be installed'; \
+	  echo 'vulnerabilities: not audited, pip-audit cannot be installed' >> $${NOTES:-/dev/null}; }
+	@! $(BIN)/python -c 'import pip_audit' 2> /dev/null || $(BIN)/python .ci/audit.py $${NOTES:-}
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

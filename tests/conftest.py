@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from jaxtyping import install_import_hook
@@ -17,6 +19,16 @@ install_import_hook([f"heedful.{room}" for room in CHECKED], "beartype.beartype"
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from limits import (  # noqa: E402, F401 - hooks
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_enter_pdb,
+    pytest_exception_interact,
+    pytest_runtest_protocol,
+    pytest_timeout_cancel_timer,
+    pytest_timeout_set_timer,
+    pytest_unconfigure,
+)
 from shapes import unchecked  # noqa: E402
 
 torch.set_num_threads(1)
@@ -39,6 +51,9 @@ def _unchecked() -> Iterator[None]:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Why tests were skipped, and how many; what a summary of pytest's own says at length."""
+    if notes := os.environ.get("NOTES"):  # what .ci/run could not check here
+        for line in Path(notes).read_text(encoding="utf-8").splitlines():
+            terminalreporter.write_line(f"not checked: {line}")
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
     for reason, number in reasons.most_common():
         terminalreporter.write_line(f"{number} skipped: {reason.removeprefix('Skipped: ')}")

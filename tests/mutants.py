@@ -45,6 +45,7 @@ class Mutant:
 
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
+PARTIAL_WORDS = "tests/unit/tasks/test_partial_words.py"
 MEMORY = "tests/unit/localisation/test_memory.py"
 MEMORY_COMMAND = "tests/unit/cli/test_memory.py"
 BANS = "tests/unit/generation/test_bans.py"
@@ -1733,6 +1734,69 @@ GENERATION = (
         "scores = totals / divisors[lengths].unsqueeze(1)",
         "scores = totals * divisors[lengths].unsqueeze(1)",
         (f"{BEAM}::test_equals_the_longhand_search",),
+    ),
+    Mutant(
+        "a text that lives is lost to one that ended alike",
+        "generation/groups.py",
+        "(ids.unsqueeze(1) == ids.unsqueeze(2)).all(3) & (ended.unsqueeze(1) == ended.unsqueeze(2))",
+        "(ids.unsqueeze(1) == ids.unsqueeze(2)).all(3)",
+        ("tests/unit/generation/test_groups.py::test_a_text_that_lives_is_not_lost_to_one_that_ended_alike",),
+    ),
+    Mutant(
+        "rows without segments get segment 1 beside others",
+        "generation/running.py",
+        "torch.zeros_like(p.ids) if p.segments is None",
+        "torch.ones_like(p.ids) if p.segments is None",
+        ("tests/unit/generation/test_running.py::test_tokens_without_segments_get_segment_0_beside_others",),
+    ),
+    Mutant(
+        "a token without a segment gets segment 1 before a prompt",
+        "generation/hypotheses.py",
+        "torch.zeros_like(part.ids) if part.segments is None",
+        "torch.ones_like(part.ids) if part.segments is None",
+        ("tests/unit/generation/test_running.py::test_a_prompt_behind_tokens_without_segments_leaves_these_segment_0",),
+    ),
+    Mutant(
+        "memories are read in the order in which they are given",
+        "values.py",
+        "return {name: found[name] for name in wanted}",
+        "return dict(found)",
+        ("tests/laws/test_memories.py::test_the_order_in_which_memories_are_given_means_nothing",),
+    ),
+    Mutant(
+        "what was learned before a point counts for the next one, too",
+        "training/history.py",
+        "self._total, self._labels = 0.0, 0",
+        "pass",
+        ("tests/unit/training/test_history.py::test_each_point_has_the_mean_of_what_was_learned_since_the_one_before",),
+    ),
+    Mutant(
+        "a word that was begun need not be written within its tokens",
+        "generation/completion.py",
+        "if least[size] < word.tokens:",
+        "if least[size] <= word.tokens:",
+        (f"{PARTIAL_WORDS}::test_tokens_that_may_come_are_those_that_lead_to_the_end",),
+    ),
+    Mutant(
+        "what was written of a word must be written again",
+        "generation/completion.py",
+        "PartialWord(word.characters[size:], word.tokens - 1)",
+        "PartialWord(word.characters[size - 1 :], word.tokens - 1)",
+        (f"{PARTIAL_WORDS}::test_tokens_that_may_come_are_those_that_lead_to_the_end",),
+    ),
+    Mutant(
+        "a word behind which a space stands goes on",
+        "tasks/partial_words.py",
+        "if text[-1:].isspace() and not",
+        "if text[-1:].isspace() and",
+        (f"{PARTIAL_WORDS}::test_a_finished_word_is_not_gone_on_with",),
+    ),
+    Mutant(
+        "the last word of a prefix is cut as if it ended there",
+        "tasks/partial_words.py",
+        "if choices and [*choices] != [ids[first]]:",
+        "if not choices:",
+        (f"{PARTIAL_WORDS}::test_a_word_that_was_begun_may_become_any_that_begins_so",),
     ),
     Mutant(
         "the end of sentence does not count as a token",

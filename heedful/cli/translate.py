@@ -41,7 +41,7 @@ class Arguments(FileOptions):
     n_best: int = 1
     """translations of each sentence; as text they come as lines of: number, text, score, between tabs"""
     prefix: MaybeText = None
-    """how every translation must begin"""
+    """how every translation must begin; its last word may be unfinished, unless a space stands behind it"""
     prefixes: MaybePath = None
     """file with the beginning of each translation, line by line"""
     constrain: tuple[str, ...] = ()

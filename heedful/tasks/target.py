@@ -14,6 +14,7 @@ from heedful.data.spelling import joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.generation import Ban, Hypotheses, Hypothesis, NotBefore, score
+from heedful.generation.completion import Completion, PartialWord
 from heedful.generation.search import Search
 from heedful.generation.start import Looked
 from heedful.generation.start import Request as Wish
@@ -32,6 +33,7 @@ from heedful.tasks.inspecting import (
     text_axes,
     written,
 )
+from heedful.tasks.partial_words import begun, spelling_of
 from heedful.values import Tokens, move
 
 Source = TypeVar("Source")
@@ -90,6 +92,7 @@ class Request:
         prefix: ids that the text begins with.
         least: tokens that are written at least, the end not included, where the limit leaves room for them.
         terms: ids that the text must hold, one term after the other or not; for beams alone.
+        word: characters that follow the prefix, in whatever tokens.
     """
 
     limit: int
@@ -97,6 +100,7 @@ class Request:
     prefix: Sequence[int] = ()
     least: int = 0
     terms: Sequence[tuple[int, ...]] = ()
+    word: PartialWord | None = None
 
 
 @final
@@ -136,7 +140,8 @@ class Target:
             torch.full((len(requests), 1), self.tokenizer.special.bos, device=self.device),
             torch.zeros(len(requests), 1, dtype=torch.long, device=self.device),
         )
-        limit = torch.maximum(limit, (prefix >= 0).sum(1) + 1)
+        words = [0 if each.word is None else each.word.tokens for each in requests]
+        limit = torch.maximum(limit, (prefix >= 0).sum(1) + torch.tensor(words, device=self.device) + 1)
         return Wish(
             prompt,
             limit,
@@ -151,7 +156,14 @@ class Target:
         missing = tuple(
             min(each.least, limit - 1) - len(each.prefix) for each, limit in zip(requests, limits, strict=True)
         )
-        return (NotBefore(self.tokenizer.special.eos, missing),) if max(missing, default=0) > 0 else ()
+        late = (NotBefore(self.tokenizer.special.eos, missing),) if max(missing, default=0) > 0 else ()
+        return (*self._completion(requests), *late)
+
+    def _completion(self, requests: Sequence[Request]) -> tuple[Ban, ...]:
+        if all(each.word is None for each in requests):
+            return ()
+        words, eos = [each.word for each in requests], self.tokenizer.special.eos
+        return (Completion(words, spelling=spelling_of(self.tokenizer), eos=eos),)
 
     def _terms(self, requests: Sequence[Request]) -> Terms | None:
         if not any(each.terms for each in requests):
@@ -171,6 +183,11 @@ class Target:
                 f"{place} is given {len(ids)} tokens, this model reads at most {self.longest - 1}; split it"
             )
         return ids
+
+    def begun(self, text: str, *, place: str) -> tuple[list[int], PartialWord | None]:
+        """How a text begins; `DataError`, which names its place, where that is too long to be read."""
+        self.encode(text, place=place)
+        return begun(self.tokenizer, text)
 
     def forced(self, texts: Sequence[Sequence[int]]) -> tuple[Tokens, Tensor]:
         """Given texts as the model reads them, and the labels that follow; -1 is none."""

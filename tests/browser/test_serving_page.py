@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser.conftest import PATIENCE
 from browser.test_errors import SIDEWAYS
 from browser.test_page import CONTRAST
+from browsing import PATIENCE
 from served import runs
 from serving import Live, opened, serving
 

@@ -391,6 +391,20 @@ class TestFlow:
         assert bars(page, 3) == pytest.approx(list(flow), abs=1e-3)
         assert bars(page, 4) == pytest.approx(list(record.find("cross", layer=-1).mean[4]), abs=1e-3)
 
+    def test_of_many_inputs_those_with_the_largest_rollout_are_shown(self, open_page: OpenPage) -> None:
+        names = [f"w{number}" for number in range(66)]
+        record = made_up(1, 1, names, GERMAN[:3])
+        page = open_page(record, query=address(record, "flow"))
+        page.wait_for_selector(".token-row .token")
+        page.locator(".token-row .token").nth(1).click()
+        expect(page.locator(".token-row [aria-checked=true]")).to_have_text(GERMAN[1])
+        page.wait_for_selector("text=The 60 inputs with the largest rollout; 6 more are not shown")
+        settled_flow(page)
+        shares = rollout(record).of("source")[1]
+        largest = sorted(np.argsort(-shares)[:60])
+        assert page.locator("table.bars tbody th").all_inner_texts() == [names[place] for place in largest]
+        assert bars(page, 2) == pytest.approx(list(shares[largest]), abs=1e-3)
+
     def test_a_decoder_without_self_attention_says_so(self, open_page: OpenPage) -> None:
         record = only(made_up(layers=1), "cross")
         page = open_page(record, query=address(record, "flow"))

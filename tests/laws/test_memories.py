@@ -119,3 +119,9 @@ def test_encoders_refuse_sources_without_an_encoder(model: TwoMemories) -> None:
     source = Tokens.of(torch.tensor([[3, 4]]), pad=0)
     with pytest.raises(AssertionError, match=r"sources \['regions'\], but encoders of \['regions', 'motion'\]"):
         model.encoder({REGIONS: source})
+
+
+def test_the_order_in_which_memories_are_given_means_nothing(model: TwoMemories, memories: dict[str, Memory]) -> None:
+    turned = dict(reversed(memories.items()))
+    assert list(turned) != list(memories)
+    assert torch.equal(read(model.decoder, turned), read(model.decoder, memories))

@@ -151,7 +151,7 @@ class Translate(Searching):
     align: bool = False
     """tell what each token looked at (mean over heads, last decoder layer)"""
     prefix: Text | None = None
-    """how every translation must begin"""
+    """how every translation must begin; its last word may be unfinished, unless a space stands behind it"""
     prefixes: list[Text] | None = None
     """how each translation must begin, one for each text"""
     constraints: list[list[Annotated[str, Field(min_length=1)]]] | None = None

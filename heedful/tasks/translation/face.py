@@ -23,6 +23,7 @@ from heedful.data.links import word_numbers
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypothesis
+from heedful.generation.completion import PartialWord
 from heedful.generation.search import Search
 from heedful.generation.start import Looked
 from heedful.inspection.capture import places as attentions_of
@@ -54,6 +55,8 @@ from heedful.tasks.translation.translations import (
 from heedful.values import Tokens, move
 
 _Pair = tuple[Encoded, list[int]]
+_Beginning = tuple[Sequence[int], PartialWord | None]
+_NOTHING: Final[_Beginning] = ((), None)
 _STREAMS: Final = 2**30
 """Between the sources of chance of two parts of a sentence; that of the first is the sentence's own."""
 
@@ -179,7 +182,7 @@ class Translator(Face):
             sentences: one string each, or what `following` makes of it; an empty one gives an empty translation.
             search: instead of the translator's own.
             length: likewise.
-            prefixes: how each translation must begin.
+            prefixes: how each translation must begin. Its last word may be unfinished, unless a space stands behind it.
             constraints: what each translation must hold, if the search is a beam; see `Translation.unmet`.
             batch_tokens: padded source tokens that are translated at one time.
             tick: told how many sentences each batch finished.
@@ -193,13 +196,16 @@ class Translator(Face):
                 attention to its source; or a sentence follows others, and the model reads each by itself.
         """
         read = self._read(sentences, constraints)
-        forced: list[list[int]] = [[]] * len(read)
+        begins: list[_Beginning] = [_NOTHING] * len(read)
         if prefixes is not None:
-            forced = [self._forcible(text, number) for number, text in enumerate(prefixes, first)]
+            place = "sentence {}: its translation"
+            begins = [self._written.begun(text, place=place.format(n)) for n, text in enumerate(prefixes, first)]
         filled = [
-            Wanted(row, part.read, self._request(part, length or self.length, stream=stream, prefix=prefix))
-            for row, (own, begin) in enumerate(zip(read, forced, strict=True))
-            for part, stream, prefix in zip(own, count(first + row, _STREAMS), chain([begin], repeat([])), strict=False)
+            Wanted(row, part.read, self._request(part, length or self.length, stream=stream, begin=begin))
+            for row, (own, given) in enumerate(zip(read, begins, strict=True))
+            for part, stream, begin in zip(
+                own, count(first + row, _STREAMS), chain([given], repeat(_NOTHING)), strict=False
+            )
             if part.read.ids
         ]
         say = Finding(self._engine, search or self.search, self._written, self._sources, self._looked)
@@ -431,11 +437,13 @@ class Translator(Face):
         grown = Hypothesis(tuple(ids), 0.0, 0.0, (), finished=False)
         heard(filled[place].row, self._written.candidate(grown))
 
-    def _request(self, part: Part, length: Length, *, stream: int = 1, prefix: Sequence[int] = ()) -> Request:
+    def _request(self, part: Part, length: Length, *, stream: int = 1, begin: _Beginning = _NOTHING) -> Request:
         tokens = len(self._reads.own_places(part.read)) + 1
         terms = dict.fromkeys(ids for term in part.terms if (ids := term.ids(self.target)))
-        begin, least = prefix or self.target.opening, length.fewest(tokens)
-        return Request(length.limit(tokens), stream, begin, least, tuple(terms))
+        prefix, word = begin
+        return Request(
+            length.limit(tokens), stream, prefix or self.target.opening, length.fewest(tokens), tuple(terms), word
+        )
 
     def _translation(self, part: Part, hypotheses: list[Hypothesis]) -> Translation:
         if not part.read.ids:

@@ -158,6 +158,9 @@ def test_forced_beginnings(say: Say, trained: Path, tmp_path: Path) -> None:
         said = say("translate", trained, "--text", *SOURCES, "--prefixes", tmp_path / "p", "--search", search)
         for source, prefix, line in zip(SOURCES, prefixes, said.lines, strict=True):
             assert line.startswith(prefix) if source.strip() else line == ""
+    for unfinished, words in {"drei nu": ["null"], "drei z": ["zwei"], "drei s": ["sechs", "sieben"]}.items():
+        said = say("translate", trained, "--text", "3 0", "2 1", "--prefix", unfinished)
+        assert all(line.split()[:2] in [["drei", word] for word in words] for line in said.lines), said.lines
     free = say("translate", trained, "--text", *SOURCES).lines
     assert say("translate", trained, "--text", *SOURCES, "--prefix", "").lines == free
     assert say("translate", trained, "--text", "1", "--prefix", "eins " * 40).out.split()[:40] == ["eins"] * 40

@@ -9,6 +9,8 @@ import torch
 
 from heedful.errors import RecipeError
 from heedful.generation import AtToken, Forbid, MinimumLength, NoPenalty, NoRepeat, RepetitionPenalty, Wu
+from heedful.generation.groups import _merged
+from heedful.generation.hypotheses import Ended
 from heedful.generation.search import Beam, Diverse
 from heedful.generation.start import Request
 from heedful.generation.terms import Terms
@@ -179,3 +181,18 @@ def test_mistakes_are_told(history_model, prompts):
     request = Request(prompts([(0,)]), 4, terms=Terms((((3,),),)))
     with pytest.raises(RecipeError, match="groups of beams that avoid each other cannot look for them"):
         Diverse(EOS, 4, 2, 0.5, NoPenalty()).answer(model.step, model.begin([1]), request)
+
+
+def ended(ids, score, *, finished):
+    counts, log_probabilities = torch.tensor([[len(ids)]]), torch.full((1, 1, 3), -0.5)
+    padded = torch.tensor([[[*ids, *[0] * (3 - len(ids))]]])
+    had, scores = torch.tensor([[finished]]), torch.tensor([[score]])
+    return Ended(counts, had, scores, scores, padded, log_probabilities, torch.tensor([[False]])), had
+
+
+def test_a_text_that_lives_is_not_lost_to_one_that_ended_alike():
+    both = [ended([4, 5], -1.0, finished=True), ended([4, 5], -0.5, finished=False)]
+    found = _merged(both, n_best=2)
+    assert (found.scores.tolist(), found.finished.tolist()) == ([[-1.0, -0.5]], [[True, False]])
+    same = _merged([both[0], ended([4, 5], -1.5, finished=True), ended([4], -2.0, finished=True)], n_best=3)
+    assert same.scores.tolist() == [[-1.0, -2.0, float("-inf")]]

@@ -23,8 +23,9 @@ from heedful.generation import (
     TopK,
     Wu,
 )
+from heedful.generation.hypotheses import After
 from heedful.generation.party import Growable
-from heedful.generation.running import Left, Running
+from heedful.generation.running import Left, Running, _together
 from heedful.generation.search import Beam, Greedy, Sampling
 from heedful.generation.start import Request
 from heedful.values import Tokens
@@ -261,3 +262,24 @@ def _numbers(running: Running) -> int:
         return sum(map(held, vars(value).values())) if hasattr(value, "__dict__") and not callable(value) else 0
 
     return sum(held(table.party) for table in running._tables)
+
+
+def test_tokens_without_segments_get_segment_0_beside_others() -> None:
+    ids, places = torch.tensor([[5], [6]]), torch.tensor([[3], [-1]])
+    plain, parted = Tokens(ids, places), Tokens(ids + 2, places + 1, torch.tensor([[2], [4]]))
+    for parts, wanted in (([plain, parted], [0, 0, 2, 4]), ([parted, plain], [2, 4, 0, 0])):
+        found = _together(parts)
+        assert found.segments is not None
+        assert found.segments.flatten().tolist() == wanted
+        assert found.ids.tolist() == [row for part in parts for row in part.ids.tolist()]
+    assert _together([plain, plain]).segments is None
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_a_prompt_behind_tokens_without_segments_leaves_these_segment_0(behind: bool) -> None:
+    ids, places, segments = torch.tensor([[5], [6]]), torch.tensor([[0], [0]]), torch.tensor([[2], [4]])
+    plain, parted = Tokens(ids, places), Tokens(ids, places, segments)
+    unread, tokens = (plain, parted) if behind else (parted, plain)
+    found = After(None, unread, torch.tensor([1, 1])).prompt(tokens)
+    assert found.segments is not None
+    assert found.segments.tolist() == ([[0, 2], [0, 4]] if behind else [[2, 0], [4, 0]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -44,20 +45,33 @@ def test_it_counts_where_nobody_says_otherwise(rounded: Path, trained: Path, tmp
     assert engine_of(open_run(rounded).recipe, torch.device("cuda")) is None, "elsewhere it is not meant"
 
 
-def test_the_final_model_is_measured_by_it(rounded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The engines of models that were arranged since, in their order."""
+    seen: list[str | None] = []
     arranged = arrange.arranged
-    monkeypatch.setattr("heedful.runs.load.arranged", lambda *given, **how: seen.append(how) or arranged(*given, **how))
+
+    def noting(*given: Any, **how: Any) -> nn.Module:
+        seen.append(how["engine"])
+        return arranged(*given, **how)
+
+    monkeypatch.setattr("heedful.runs.load.arranged", noting)
+    return seen
+
+
+def test_the_final_model_is_measured_by_it(rounded: Path, engines: list[str | None]) -> None:
     recipe = open_run(rounded).recipe
     longer = recipe.model_copy(update={"training": recipe.training.model_copy(update={"steps": 3})})
     heedful.train(longer, device="cpu")
-    assert [how["engine"] for how in seen] == ["int8"]
+    assert engines == ["int8"]
 
 
-def test_it_may_change_between_two_sittings(rounded: Path) -> None:
+def test_it_may_change_between_two_sittings(rounded: Path, engines: list[str | None]) -> None:
     recipe = open_run(rounded).recipe
-    heedful.train(recipe.model_copy(update={"engine": None}), device="cpu")
-    heedful.train(recipe.model_copy(update={"engine": "torch"}), device="cpu")
+    for steps, engine in ((3, None), (4, "torch"), (5, "int8")):
+        training = recipe.training.model_copy(update={"steps": steps})
+        heedful.train(recipe.model_copy(update={"engine": engine, "training": training}), device="cpu")
+    assert engines == [None, "torch", "int8"], "each sitting measures its model by its own"
 
 
 @pytest.mark.parametrize(("named", "bytes_"), [("torch", True), ("auto", None), ("int8", True)])

@@ -84,14 +84,14 @@ def running(folder: Path, *words: str, loaded: bool = True) -> Iterator[Process]
             command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
         ) as process,
     ):
-        found = Process(process, folder / "log")
-        found.port = int(found.hear())
-        if loaded:
-            found.say("load")
-            for _ in range(10_000):
-                if found.ask("/health").status == 200:
-                    break
         try:
+            found = Process(process, folder / "log")
+            found.port = int(found.hear())
+            if loaded:
+                found.say("load")
+                for _ in range(10_000):
+                    if found.ask("/health").status == 200:
+                        break
             yield found
         finally:
             process.kill()
@@ -140,7 +140,7 @@ def test_a_signal_while_models_are_loaded_ends_it(folder: Path) -> None:
 def test_models_that_are_loaded_too_late_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "furnish", lambda *_: None)
     said: list[str] = []
-    house = House(Settings(), {}, {})
+    house = House(Settings(processes=0), {}, {})
     house.state = "ending"
     late = loading.Loading(house, Guard(house), address="here", say=said.append, failed=lambda: None)
     late.run()

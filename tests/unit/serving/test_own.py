@@ -100,6 +100,8 @@ def test_options_of_a_search(live: Live) -> None:
     assert len(several["alignment"]["weights"]) == len(several["candidates"][0]["tokens"]) + 1
     (begun,) = answers(live, "translate", texts="1 2 3", prefix="vier drei")
     assert begun["translation"].startswith("vier drei")
+    (unfinished,) = answers(live, "translate", texts="1 2 3", prefix="vier dr")
+    assert unfinished["translation"].startswith("vier drei")
     (held,) = answers(live, "translate", texts="1 2 3", constraints=[["fünf"]], beam=4)
     assert held["constraints"] == ["fünf"]
     assert "fünf" in held["translation"]

@@ -1,0 +1,94 @@
+"""Every test can fail: it asserts something itself, or calls what does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+ASSERT = "assert"
+FAILING = {"raises", "warns", "deprecated_call", "fail", "expect"}
+"""Calls that fail a test: those of pytest, and Playwright's `expect`, behind which a condition stands."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """The functions of a file, each with what it calls, and which names it has from which other file of tests.
+
+    A function that asserts something itself calls `ASSERT`.
+    """
+
+    functions: Mapping[str, frozenset[str]]
+    imported: Mapping[str, tuple[str, str]]
+
+    @classmethod
+    def of(cls, source: str) -> Module:
+        nodes = list(ast.walk(ast.parse(source)))
+        functions = {node.name: frozenset(called(node)) for node in nodes if isinstance(node, Function)}
+        imported = {
+            alias.asname or alias.name: (node.module.rpartition(".")[2], alias.name)
+            for node in nodes
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+        }
+        return cls(functions, imported)
+
+
+def called(function: Function) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            yield node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        elif isinstance(node, ast.Assert | ast.Raise):
+            yield ASSERT
+
+
+def can_fail(modules: Mapping[str, Module], place: str, name: str, seen: frozenset[tuple[str, str]]) -> bool:
+    """Whether a function of a file asserts something, or calls one by its name that does."""
+    if (place, name) in seen or place not in modules:
+        return False
+    module, seen = modules[place], seen | {(place, name)}
+    if name in module.functions:
+        calls = module.functions[name]
+        if calls & FAILING or any(each.startswith(ASSERT) for each in calls):  # as those of NumPy and PyTorch
+            return True
+        return any(can_fail(modules, place, each, seen) for each in calls)
+    return name in module.imported and can_fail(modules, *module.imported[name], seen)
+
+
+def silent(modules: Mapping[str, Module], place: str) -> Iterator[str]:
+    """The tests of a file that assert nothing."""
+    for name in modules[place].functions:
+        if name.startswith("test_") and not can_fail(modules, place, name, frozenset()):
+            yield f"{place}: {name}"
+
+
+def test_all_tests_assert_something() -> None:
+    files = {path: Module.of(path.read_text(encoding="utf-8")) for path in sorted(TESTS.rglob("*.py"))}
+    modules = {path.stem: module for path, module in files.items()}
+    # files of several folders may have one name
+    found = [each for path, own in files.items() for each in silent({**modules, path.stem: own}, path.stem)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("source", "number"),
+    [
+        ("def test_a(): f()", 1),
+        ("def test_a(): assert f()", 0),
+        ("def test_a():\n    with pytest.raises(ValueError): f()", 0),
+        ("def check(x): assert x\ndef test_a(): check(1)", 0),
+        ("def check(x): check(x)\ndef test_a(): check(1)", 1),
+        ("def test_a(): np.testing.assert_allclose(1, 1)", 0),
+        ("from helping import check\ndef test_a(): check(1)", 0),
+        ("from helping import nothing\ndef test_a(): nothing(1)", 1),
+        ("def test_a(): assert_never = 1; subprocess.run([])", 1),
+    ],
+)
+def test_what_asserts_nothing_is_found(source: str, number: int) -> None:
+    helping = Module.of("def check(x): assert x\ndef nothing(x): return x")
+    assert len(list(silent({"own": Module.of(source), "helping": helping}, "own"))) == number
