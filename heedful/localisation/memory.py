@@ -10,14 +10,12 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, final
 
+from heedful.characters import comparable_words
 from heedful.errors import MissingExtraError
 from heedful.localisation.placeholders import plain, with_accelerator, without_accelerator
 from heedful.localisation.protection import kept
 from heedful.localisation.segments import Code, Segment, flat
 
-_SPACELESS: Final = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-"""Letters of scripts without spaces between words, of which each counts as a word."""
-_WORD: Final = re.compile(rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+|[^\w\s]")
 _SLACK: Final = 1e-9
 """So that a similarity of three quarters, however it is computed, is three quarters."""
 _ROUNDED: Final = 1e-4
@@ -102,7 +100,7 @@ class TranslationMemory:
         self._least = least
         self._all = list(approved)
         self._texts = [plain(each.source) for each in self._all]
-        self._words = [tuple(_WORD.findall(text)) for text in self._texts]
+        self._words = [tuple(comparable_words().findall(text)) for text in self._texts]
         keys = [_key(each.source) for each in self._all]
         self._worth = _worths(self._all, keys)
         self._same = defaultdict[_Key, list[int]](list)
@@ -147,7 +145,7 @@ class TranslationMemory:
         return sorted(numbers, key=self._worth.__getitem__, reverse=True)
 
     def _alike(self, text: str) -> Match | None:
-        words = tuple(_WORD.findall(text))
+        words = tuple(comparable_words().findall(text))
         near: list[tuple[float, int]] = [
             (similarity, number)
             for _, similarity, number in self._fuzz.process.extract(

@@ -9,6 +9,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Final
 
+from heedful.characters import without_invisible
 from heedful.localisation.segments import BREAK, Code, Role, Segment, flat
 
 _SPECIFIERS: Final = r"[-+#0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|j|t|L)?[diouxXeEfFgGaAcCsSpn@](?![a-zA-Z])"
@@ -158,10 +159,10 @@ def with_accelerator(segment: Segment, mark: str) -> Segment:
 def plain(segment: Segment) -> str:
     """What of a segment a model learns from or translates: its text with values, without markup and accelerator."""
     if all(isinstance(part, str) and not _MARKING.search(part) for part in segment):
-        return " ".join("".join(map(str, segment)).split())
+        return " ".join(without_invisible("".join(map(str, segment))).split())
     bare, _ = without_accelerator(segment)
     shown = (part if isinstance(part, str) else part.value or " " * (part.name == BREAK) for part in scanned(bare))
-    return " ".join("".join(shown).split())
+    return " ".join(without_invisible("".join(shown)).split())
 
 
 def spelled(segment: Segment) -> Segment:

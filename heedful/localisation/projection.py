@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Float
 
+from heedful.characters import combining_marks, word_characters
 from heedful.localisation.placeholders import scanned
 from heedful.localisation.protection import Held, Protected
 from heedful.localisation.segments import Code, Segment, flat
@@ -18,7 +20,6 @@ Span: TypeAlias = tuple[int, int]
 """Where something begins and ends in a text."""
 _WIDE: Final = "\u0e00-\u0eff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff"
 """Scripts whose words have no spaces between them: each letter is taken for one."""
-_WORD: Final = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+(?:['\u2019-][^\W{_WIDE}]+)*|[^\w\s]|_")
 _CLOSES: Final = frozenset(".,;:!?)]}\u00bb\u201d\u2019%\u2026")
 _OPENS: Final = frozenset("([{\u00ab\u201e\u00bf\u00a1")
 _AGREES: Final = 0.1
@@ -33,9 +34,16 @@ def words(text: str) -> list[Span]:
             spans += [(place, place + len(part.raw))] * bool(part.value)
             place += len(part.raw)
         else:
-            spans += [(place + found.start(), place + found.end()) for found in _WORD.finditer(part)]
+            spans += [(place + found.start(), place + found.end()) for found in _word_pattern().finditer(part)]
             place += len(part)
     return spans
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    """No mark is parted from the letter that it belongs to."""
+    letter = rf"(?:(?![{_WIDE}])[{word_characters()}])"
+    return re.compile(rf"[{_WIDE}][{combining_marks()}]*|{letter}+(?:['\u2019-]{letter}+)*|[^\w\s]|_")
 
 
 @final

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, final
 
+from heedful.characters import without_invisible
 from heedful.localisation.placeholders import NUMBER, key, scanned
 from heedful.localisation.segments import BREAK, Code, Node, Pair, Segment, flat, nested
 
@@ -106,7 +107,7 @@ class _Cutter:
         return tuple(parts)
 
     def _write(self, text: str) -> None:
-        single = re.sub(r"\s+", " ", text)
+        single = re.sub(r"\s+", " ", without_invisible(text))
         self.text += single.lstrip() if not self.text or self.text.endswith(" ") else single
 
 
