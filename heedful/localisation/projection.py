@@ -14,7 +14,7 @@ from jaxtyping import Float
 from heedful.characters import combining_marks, word_characters
 from heedful.localisation.placeholders import scanned
 from heedful.localisation.protection import Held, Protected
-from heedful.localisation.segments import Code, Segment, flat
+from heedful.localisation.segments import BREAK, Code, Segment, flat
 
 Span: TypeAlias = tuple[int, int]
 """Where something begins and ends in a text."""
@@ -205,7 +205,7 @@ class _Placing:
 
 def _gap(left: int | Held | None, right: int | Held, translation: str, links: Links) -> str:
     """The white space between two things that a reader sees."""
-    if left is None:
+    if left is None or _is_break(left) or _is_break(right):
         return ""
     if isinstance(left, int) and isinstance(right, int):
         return translation[links.target[left][1] : links.target[right][0]]
@@ -216,6 +216,11 @@ def _gap(left: int | Held | None, right: int | Held, translation: str, links: Li
         return " " * _spaced(left, translation[links.target[right][0]], side=left.after, closes=_OPENS)
     assert isinstance(right, Held)
     return " " * _spaced(right, translation[links.target[left][1] - 1], side=right.before, closes=_CLOSES)
+
+
+def _is_break(item: int | Held) -> bool:
+    """Whether it ends a line, with all white space that stands there."""
+    return isinstance(item, Held) and item.opening.name == BREAK
 
 
 def _spaced(held: Held, letter: str, *, side: str, closes: frozenset[str]) -> bool:

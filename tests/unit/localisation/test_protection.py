@@ -145,6 +145,22 @@ def test_codes_follow_their_words() -> None:
     assert put(("one\ntwo",), "eins zwei", [0, 1]) == "eins\nzwei"
 
 
+@pytest.mark.parametrize(
+    "text", ["in 1999\nA dog", "a dog %s\n%d runs", "<i>a dog</i>\nruns", "1999\n2000 dogs", "<i>in 1999</i>\n<i>A</i>"]
+)
+def test_no_space_stands_beside_the_end_of_a_line(text: str) -> None:
+    protected = protect(text, values=False)
+    count = len(words(protected.text))
+    for order in (range(count), reversed(range(count))):
+        links = diagonal(protected.text, protected.text, list(order))
+        found = "".join(
+            part if isinstance(part, str) else part.raw for part in placed(protected, protected.text, links)
+        )
+        assert found.count("\n") == 1
+        assert " \n" not in found
+        assert "\n " not in found
+
+
 def test_either_neighbour_says_where_a_value_goes() -> None:
     """Of the words beside it in the source one is known by nobody here."""
     text, translation = "go to home", "A B C D"
