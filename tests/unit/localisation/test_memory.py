@@ -164,10 +164,16 @@ def test_a_text_without_words_in_common_is_like_none() -> None:
     assert len(held) == 1
 
 
-@pytest.mark.parametrize("text", ["a  b\n c", " %s {name} 3,000 ", "a&b", "<b>x</b> y", "_Open", "a\tb", "x ~ y", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["a  b\n c", " %s {name} 3,000 ", "a&b", "<b>x</b> y", "_Open", "a\tb", "x ~ y", r"a\nb", "[b]x[/b] **y**", ""],
+)
 def test_the_short_way_to_plain_text_is_the_long_one(text: str) -> None:
     bare, _ = without_accelerator((text,))
-    shown = (part if isinstance(part, str) else part.value or " " * (part.name == "break") for part in scanned(bare))
+    shown = (
+        part if isinstance(part, str) else part.value or " " * (part.name in ("break", "escape"))
+        for part in scanned(bare)
+    )
     assert plain((text,)) == " ".join("".join(shown).split())
 
 
