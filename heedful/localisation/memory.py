@@ -33,11 +33,14 @@ class Approved:
         source: as its file has it.
         target: likewise.
         origin: the name of the file.
+        takeable: whether its translation may count as finished; not where it is in the language of another region or
+            script.
     """
 
     source: Segment
     target: Segment
     origin: str
+    takeable: bool = True
 
 
 @final
@@ -128,21 +131,23 @@ class TranslationMemory:
 
     def _taken(self, segment: Segment, *, accelerators: bool) -> Match | None:
         """The approved translation of the same text with the same placeholders."""
-        for number in self._best(self._same.get(_key(segment), ())):
+        for number in self._takeable(self._same.get(_key(segment), ())):
             target = _spaced(self._all[number].target, like=segment)
             if kept(segment, target):
                 return Match(self._all[number], 1.0, target)
         if not accelerators:
             return None
         bare, mark = without_accelerator(segment)
-        for number in self._best(self._bare.get(_key(bare), ())):
+        for number in self._takeable(self._bare.get(_key(bare), ())):
             target = _spaced(without_accelerator(self._all[number].target)[0], like=segment)
             if kept(bare, target):
                 return Match(self._all[number], 1.0, with_accelerator(target, mark) if mark else target)
         return None
 
-    def _best(self, numbers: Sequence[int]) -> list[int]:
-        return sorted(numbers, key=self._worth.__getitem__, reverse=True)
+    def _takeable(self, numbers: Sequence[int]) -> list[int]:
+        """Those whose translations may be taken, the best first."""
+        takeable = (number for number in numbers if self._all[number].takeable)
+        return sorted(takeable, key=self._worth.__getitem__, reverse=True)
 
     def _alike(self, text: str) -> Match | None:
         words = tuple(comparable_words().findall(text))

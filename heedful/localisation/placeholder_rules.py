@@ -72,7 +72,7 @@ _SIGN: Final = (
     ("variable", r"(?<!@)@\([^()\n]+\)|\$[1-9](?![\w.,])(?![.,]\d)|\$[1-9](?=[.,](?:\s|\Z))"),
     ("entity", r"&(?:#\d+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);"),
     # paths, escapes, options
-    ("identifier", rf"\\\\[\w.$-]+\\{_FOLDERS}|\.{{1,2}}\\{_FOLDERS}"),
+    ("identifier", rf"\\\\[\w.$-]+\\{_FOLDERS}|(?<![\w.])\.{{1,2}}\\{_FOLDERS}"),
     ("identifier", r"\\[a-zA-Z]{2,}(?=[{\[])"),
     (ESCAPE, r"\\(?:r\\n|[nrt0]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\\*_`#~|<>\[\](){}!.+-])"),
     ("identifier", r"(?<!\w)--[a-zA-Z][\w-]*(?:=[^\s,;]*[\w/])?|(?<![\w/.])(?:/[\w.+-]+){2,}/?"),

@@ -16,6 +16,7 @@ BELOW_MODELS = ("blocks", "attention", "values")
 BELOW_ARCHITECTURES = ("recipes", "catalogue", "models", *BELOW_MODELS)
 BELOW_TASKS = (
     "characters",
+    "language_tags",
     "adapters",
     "architectures",
     *BELOW_ARCHITECTURES,
@@ -31,6 +32,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "version": (),
     "errors": (),
     "characters": (),
+    "language_tags": (),
     "values": (),
     "store": (),
     "native": (),
@@ -41,8 +43,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "blocks": ("attention", "values"),
     "adapters": BELOW_MODELS,
     "models": BELOW_MODELS,
-    "localisation": ("characters",),
-    "data": ("characters", "values", "store", "words", "localisation"),
+    "localisation": ("characters", "language_tags"),
+    "data": ("characters", "language_tags", "values", "store", "words", "localisation"),
     "generation": ("models.interface", "values", "native"),
     "metrics": ("characters",),
     "inspection": ("blocks", "attention", "values", "store"),

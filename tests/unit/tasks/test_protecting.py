@@ -88,8 +88,8 @@ def test_a_message_of_several_forms_is_left_and_says_so(translator: Translator, 
 
 
 def test_what_no_rule_knows_is_counted(translator: Translator) -> None:
-    found = said(translator, {"open ~x~ now": "OPEN X NOW"}, ("open ~x~ now",))
-    assert (written(found), found.lost, found.unchecked) == ("OPEN X NOW", 0, ("~x~",))
+    found = said(translator, {"open [x] now": "OPEN X NOW"}, ("open [x] now",))
+    assert (written(found), found.lost, found.unchecked) == ("OPEN X NOW", 0, ("[x]",))
 
 
 def test_a_written_line_end_parts_what_ends_a_sentence(translator: Translator) -> None:
