@@ -75,7 +75,7 @@ def test_random_files_keep_their_times_or_are_refused(write) -> None:
     chance = random.Random(34)
     lines = ["1", "2", "", FIRST, SECOND, "A b", "1999", " ", "--> x", "- No."]
     read = 0
-    for _ in range(400):
+    for _ in range(150):
         text = chance.choice(["\n", "\r\n"]).join(chance.choices(lines, k=chance.randint(1, 12)))
         if not text.strip():
             continue
@@ -88,4 +88,4 @@ def test_random_files_keep_their_times_or_are_refused(write) -> None:
         found = document.filled({number: ("Z",) for number, unit in enumerate(document.units) if unit.source}).decode()
         assert re.findall(r".*\d -->.*", found) == re.findall(r".*\d -->.*", text)
         assert found.count("Z") == sum(bool(unit.source) for unit in document.units)
-    assert read > 60
+    assert read > 20
