@@ -56,13 +56,13 @@ class DirectionOptions:
 
 def _said(document: Document, languages: Sequence[str]) -> str | None:
     """Which of a model's languages a document says it is to be in, if it says any."""
-    from heedful.data.forms.languages import agree
+    from heedful.language_tags import nearest_tag
 
     said = document.languages.target
     if said is None:
         return None
     exact = (each for each in languages if each.lower().replace("_", "-") == said.lower().replace("_", "-"))
-    found = next(exact, None) or next((each for each in languages if agree(each, said)), None)
+    found = next(exact, None) or nearest_tag(said, languages)
     if found is None:
         known = ", ".join(languages)
         raise RecipeError(f"{document.path}: is to be in {said!r}, and this model writes {known}; choose one with --to")

@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import tee, zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeAlias, final
@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final, Self, TypeAlias, final
 import numpy as np
 from jaxtyping import Int
 
+from heedful.characters import combining_marks
 from heedful.data.labels import Labels
 from heedful.data.offsets import offsets
 from heedful.data.readers import Pair, Reader, read_lines
@@ -35,8 +36,6 @@ _FORMAT: Final = 1
 _SHOWN: Final = 60
 """Letters of a sentence in a message."""
 _WORD: Final = re.compile(r"\S+")
-_LETTERS: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f]|['\u2019](?=[^\W\d_]))*")
-"""Letters and their accents, with apostrophes inside."""
 
 Span: TypeAlias = tuple[int, int, int]
 """Start and stop of a part of a text, in characters, and a number."""
@@ -96,12 +95,18 @@ class Case(Factor):
 
     def spans(self, text: str, labels: Sequence[str]) -> Iterator[Span]:
         """Of runs of letters that have case."""
-        for run in _LETTERS.finditer(text):
+        for run in _letters().finditer(text):
             if name := _case(run[0]):
                 yield *run.span(), self.names.index(name)
 
     def _content(self) -> Mapping[str, Any]:
         return {"kind": "case"}
+
+
+@cache
+def _letters() -> re.Pattern[str]:
+    """Letters and their accents, with apostrophes inside."""
+    return re.compile(rf"[^\W\d_](?:[^\W\d_]|[{combining_marks()}]|['\u2019](?=[^\W\d_]))*")
 
 
 def _case(run: str) -> str:

@@ -3,19 +3,19 @@
 Text is normalised by sentencepiece's `nmt_nfkc` rules: NFKC (of single letters and their usual combining marks),
 control characters gone, every run of whitespace one space and none at the ends; `nmt_nfkc_cf` also folds case,
 though `ß` stays. The tables come with that package, so the same
-text reads the same under every version of Python.
+text reads the same under every version of Python. Before that, what changes the layout of a text and not what it says
+is taken out (`characters.without_invisible`).
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import groupby
 
 import sentencepiece
 
+from heedful.characters import letters_and_marks, without_invisible
 from heedful.errors import DataError
 
 _CLOSING = frozenset(".,;:!?%)]}»”")
@@ -48,16 +48,7 @@ def normaliser(*, lowercase: bool) -> Callable[[str], str]:
         escape_whitespaces=False,
         remove_extra_whitespaces=True,
     )
-    return lambda text: str(chosen.normalize(text))
-
-
-@cache
-def letters_and_marks() -> str:
-    r"""Letters, combining marks, digits and underscores, as the inside of a class of a regular expression."""
-    # Python's \w knows no combining marks, without which the words of Hindi or Thai fall apart.
-    marks = [code for code in range(0x20000) if unicodedata.category(chr(code)).startswith("M")]
-    runs = [list(run) for _, run in groupby(enumerate(marks), lambda item: item[1] - item[0])]
-    return r"\w" + "".join(f"{chr(run[0][1])}-{chr(run[-1][1])}" for run in runs)
+    return lambda text: str(chosen.normalize(without_invisible(text)))
 
 
 @cache

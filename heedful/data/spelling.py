@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Final
 
-from heedful.data.normalisation import letters_and_marks
+from heedful.characters import letters_and_marks
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 

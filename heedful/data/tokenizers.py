@@ -22,6 +22,7 @@ import numpy as np
 import sentencepiece
 from jaxtyping import Bool
 
+from heedful.characters import without_invisible
 from heedful.data.normalisation import normaliser, rules, spaced, valid, word_pattern
 from heedful.errors import DataError, RecipeError
 from heedful.store import write_whole
@@ -222,14 +223,14 @@ class SentencePiece(Tokenizer):
         super().__init__(size=size, special=_special(masked=masked, tags=self.tags))
 
     def _normalise(self, text: str) -> str:
-        return str(self._processor.normalize(text)).replace(_SPACE, " ").strip(" ")
+        return str(self._processor.normalize(without_invisible(text))).replace(_SPACE, " ").strip(" ")
 
     def _encode(self, text: str) -> list[int]:
-        ids: list[int] = self._processor.encode(text)
+        ids: list[int] = self._processor.encode(without_invisible(text))
         return ids
 
     def _surfaces(self, text: str) -> list[str]:
-        return [str(piece).replace(_SPACE, " ") for piece in self._processor.encode_as_pieces(text)]
+        return [str(piece).replace(_SPACE, " ") for piece in self._processor.encode_as_pieces(without_invisible(text))]
 
     def _decode(self, ids: list[int]) -> str:
         return str(self._processor.decode(ids))
@@ -480,7 +481,7 @@ def _learning_error(message: str, *, size: int) -> DataError:
 def _parts(texts: Iterable[str], failed: list[BaseException]) -> Iterator[str]:
     """The texts in parts; what is raised is kept in `failed`, since sentencepiece makes its own of every exception."""
     try:
-        for text in map(valid, texts):
+        for text in map(without_invisible, map(valid, texts)):
             for start in range(0, len(text), _LONGEST_PART):
                 yield text[start : start + _LONGEST_PART]
     except BaseException as error:

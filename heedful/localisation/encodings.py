@@ -21,6 +21,23 @@ _MARKS: Final = (
 _WIDE: Final = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
 """How markup without a mark of byte order begins where each letter has two bytes."""
 _GZIP: Final = b"\x1f\x8b"
+_NAMED: Final = """\
+ascii utf-8 utf-8-sig utf-16 utf-16-le utf-16-be utf-32 utf-32-le utf-32-be
+big5 big5hkscs gb2312 gbk gb18030 hz euc_jp euc_jis_2004 euc_jisx0213 euc_kr johab shift_jis shift_jis_2004
+shift_jisx0213 iso2022_jp iso2022_jp_1 iso2022_jp_2 iso2022_jp_2004 iso2022_jp_3 iso2022_jp_ext iso2022_kr
+koi8-r koi8-t koi8-u kz1048 ptcp154 tis-620 hp-roman8
+mac-arabic mac-croatian mac-cyrillic mac-farsi mac-greek mac-iceland mac-latin2 mac-roman mac-romanian mac-turkish"""
+_PAGES: Final = """\
+437 720 737 775 850 852 855 856 857 858 860 861 862 863 864 865 866 869 874 932 949 950 1006 1125
+1250 1251 1252 1253 1254 1255 1256 1257 1258"""
+_OF_DOCUMENTS: Final = frozenset(
+    (
+        *_NAMED.split(),
+        *(f"cp{page}" for page in _PAGES.split()),
+        *(f"iso8859-{part}" for part in (*range(1, 12), *range(13, 17))),
+    )
+)
+"""What documents are written in, as Python calls it; its other codecs (idna, punycode, rot13) are none of documents."""
 
 
 @final
@@ -81,11 +98,15 @@ def decoded(data: bytes, *, path: Path, declared: str | None = None, escapes: bo
     """
     mark, encoding = marked(data)
     encoding = encoding or declared or "utf-8"
+    said = encoding[:40]
     try:
         encoding = codecs.lookup(encoding).name
+    except (LookupError, ValueError):  # the second where its name holds what no name does
+        encoding = ""
+    if encoding not in _OF_DOCUMENTS:
+        raise DataError(f"{path}: declares the encoding {said!r}, which is unknown; convert it to UTF-8")
+    try:
         text = data[len(mark) :].decode(encoding)
-    except LookupError:
-        raise DataError(f"{path}: declares the encoding {encoding!r}, which is unknown; convert it to UTF-8") from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(

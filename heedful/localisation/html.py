@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import unescape
+from html import unescape as read_references
 from pathlib import Path
 from typing import Final, Self, final
 
@@ -25,6 +25,8 @@ _TOKEN: Final = re.compile(
 """What never ends, or holds a `<` outside quotation marks, is no tag, so that no text is looked through twice."""
 _BORDER: Final = re.compile(r"<(?P<slash>/?)(?P<tag>[a-zA-Z][^\s/<>]*+)(?P<end>[^<>]*+>)?")
 _ATTRIBUTE: Final = re.compile(r"([^\s\"'>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'=<>`]+)))?")
+_LONG_REFERENCE: Final = re.compile(r"&#0*+(\d{8,}|(?<=0000000)\d*+);?")
+"""A number with more digits than any character has, zeros in front of it included."""
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _SPACES: Final = re.compile(r"[ \t\r\n\f]+")
 _PHRASES: Final = (
@@ -224,6 +226,13 @@ class _Page:
             for one, other, code in run
         ]
         yield _Place(start, stop, tuple(part for part in parts if part != ""))
+
+
+def unescape(text: str) -> str:
+    """Text without character references; a number that no character has is U+FFFD, however long it is."""
+    if "&" not in text:
+        return text
+    return read_references(_LONG_REFERENCE.sub(lambda found: f"&#{found[1][:8] or '0'};", text))
 
 
 def _is_blank(text: str, part: tuple[int, int, Code | None]) -> bool:

@@ -10,14 +10,12 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, final
 
+from heedful.characters import comparable_words
 from heedful.errors import MissingExtraError
 from heedful.localisation.placeholders import plain, with_accelerator, without_accelerator
 from heedful.localisation.protection import kept
 from heedful.localisation.segments import Code, Segment, flat
 
-_SPACELESS: Final = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-"""Letters of scripts without spaces between words, of which each counts as a word."""
-_WORD: Final = re.compile(rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+|[^\w\s]")
 _SLACK: Final = 1e-9
 """So that a similarity of three quarters, however it is computed, is three quarters."""
 _ROUNDED: Final = 1e-4
@@ -35,11 +33,14 @@ class Approved:
         source: as its file has it.
         target: likewise.
         origin: the name of the file.
+        takeable: whether its translation may count as finished; not where it is in the language of another region or
+            script.
     """
 
     source: Segment
     target: Segment
     origin: str
+    takeable: bool = True
 
 
 @final
@@ -102,7 +103,7 @@ class TranslationMemory:
         self._least = least
         self._all = list(approved)
         self._texts = [plain(each.source) for each in self._all]
-        self._words = [tuple(_WORD.findall(text)) for text in self._texts]
+        self._words = [tuple(comparable_words().findall(text)) for text in self._texts]
         keys = [_key(each.source) for each in self._all]
         self._worth = _worths(self._all, keys)
         self._same = defaultdict[_Key, list[int]](list)
@@ -130,24 +131,26 @@ class TranslationMemory:
 
     def _taken(self, segment: Segment, *, accelerators: bool) -> Match | None:
         """The approved translation of the same text with the same placeholders."""
-        for number in self._best(self._same.get(_key(segment), ())):
+        for number in self._takeable(self._same.get(_key(segment), ())):
             target = _spaced(self._all[number].target, like=segment)
             if kept(segment, target):
                 return Match(self._all[number], 1.0, target)
         if not accelerators:
             return None
         bare, mark = without_accelerator(segment)
-        for number in self._best(self._bare.get(_key(bare), ())):
+        for number in self._takeable(self._bare.get(_key(bare), ())):
             target = _spaced(without_accelerator(self._all[number].target)[0], like=segment)
             if kept(bare, target):
                 return Match(self._all[number], 1.0, with_accelerator(target, mark) if mark else target)
         return None
 
-    def _best(self, numbers: Sequence[int]) -> list[int]:
-        return sorted(numbers, key=self._worth.__getitem__, reverse=True)
+    def _takeable(self, numbers: Sequence[int]) -> list[int]:
+        """Those whose translations may be taken, the best first."""
+        takeable = (number for number in numbers if self._all[number].takeable)
+        return sorted(takeable, key=self._worth.__getitem__, reverse=True)
 
     def _alike(self, text: str) -> Match | None:
-        words = tuple(_WORD.findall(text))
+        words = tuple(comparable_words().findall(text))
         near: list[tuple[float, int]] = [
             (similarity, number)
             for _, similarity, number in self._fuzz.process.extract(

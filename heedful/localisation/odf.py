@@ -89,7 +89,7 @@ class Story(Paragraphs):
                 writing.add(_WHITE.sub(" ", child.text))
             elif self._is_text(child, _ONE):
                 count = child.get(f"{self._mark}c") or ""
-                writing.add(" " * (min(int(count), _MOST) if count.isdecimal() else 1))
+                writing.add(" " * (min(int(count.lstrip("0")[:9] or "0"), _MOST) if count.isdecimal() else 1))
             elif self._is_text(child, _AROUND) and not child.is_single:
                 look, inside, last = self._look(child), [*child.children], child
                 while look is not None and place < len(children) and self._is_same(children[place], look):

@@ -9,40 +9,22 @@ from itertools import islice
 from operator import itemgetter
 from typing import Final
 
+from heedful.characters import without_invisible
+from heedful.localisation.placeholder_rules import ESCAPE, MESSAGE, NUMBER, tokens, unknown_marks
 from heedful.localisation.segments import BREAK, Code, Role, Segment, flat
 
-_SPECIFIERS: Final = r"[-+#0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|j|t|L)?[diouxXeEfFgGaAcCsSpn@](?![a-zA-Z])"
-_BRACES: Final = r"(?:[^{}\n]|\{(?:[^{}\n]|\{[^{}\n]*\})*\})*"
-"""Up to two more pairs inside, as the messages of ICU have."""
-_PATTERNS: Final = (
-    ("tag", r"</?[a-zA-Z][\w.:-]*(?:\s+[\w:.-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>]+))?)*\s*/?>"),
-    ("address", r"(?:https?|ftps?|file|mailto|sftp|ssh|git)://?[^\s<>\"'{}|\\^`]*[^\s<>\"'{}|\\^`.,;:!?)\]]"),
-    ("address", r"www\.[\w-]+(?:\.[\w-]+)+(?:/[^\s<>\"']*[\w/])?"),
-    ("address", r"[\w.+-]{1,64}+@[\w-]+(?:\.[\w-]+)+"),
-    ("variable", rf"[%$#]\{{{_BRACES}\}}|\{{\{{[^{{}}\n]*\}}\}}|\{{{_BRACES}\}}"),
-    ("variable", r"%\([^()\n]*\)[-+#0]*\d*(?:\.\d+)?[a-zA-Z]|%<\w+>[-+#0\d.]*[a-zA-Z]"),
-    ("variable", r"\$\([\w.]+\)|\$\[\w+\]|\$[A-Za-z_]\w*\$?"),
-    ("variable", rf"%\d+\$?{_SPECIFIERS}|%L?\d{{1,2}}(?!\d)|%%|%{_SPECIFIERS}"),
-    ("variable", r"%[A-Z][A-Z0-9_]+(?:(?: [A-Z0-9_]+)*%)?|%\w{2,}%"),
-    ("entity", r"&(?:#\d+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);"),
-    ("identifier", r"(?<!\w)--[a-zA-Z][\w-]*|(?<![\w/.])(?:/[\w.+-]+){2,}/?"),
-    ("identifier", r"\b\w+_\w+(?:_\w+)*\b"),
-    ("number", r"(?<![\w.,])\d+(?:[.,:/^\u00a0\u202f\u2013-]\d+)*(?![\w])(?:[ \u00a0]?%(?![\w(]))?"),
-)
-_TOKEN: Final = re.compile(
-    "|".join(f"(?P<{name}_{number}>{pattern})" for number, (name, pattern) in enumerate(_PATTERNS))
-)
 _BREAK: Final = re.compile(r"(?:(?<! ) ++)?(?:\r?\n|\t)[ \t]*+")
 """A soft end of a line; spaces are looked at from the first of them alone, however many there are."""
-_MARKING: Final = re.compile("[<&_~]")
-"""What every tag and every mark of an accelerator has."""
-_TAG_NAME: Final = re.compile(r"</?([\w.:-]+)")
+_MARKING: Final = re.compile(r"[<&_~\\\[\]*]")
+"""What all markup and every mark of an accelerator has."""
+_TAG_NAME: Final = re.compile(r"(?:</?|(?=\[))(\[?/?[\w.:-]+)")
 _ACCELERATOR: Final = re.compile(r"(?P<mark>[&~_])(?P<letter>[^\W\d_])")
 _FEW: Final = 4
 """Words of a text in which a mark inside a word may be an accelerator's."""
 _BEFORE: Final = 2
 """Letters of a word in small letters before an `_` that is an accelerator's."""
-NUMBER: Final = "number"
+_MARKUP: Final = frozenset(("comment", "markup", ESCAPE))
+"""What no reader sees as it is written."""
 
 
 def scanned(segment: Iterable[str | Code]) -> Segment:
@@ -52,11 +34,10 @@ def scanned(segment: Iterable[str | Code]) -> Segment:
 
 def _scan(text: str) -> Iterator[str | Code]:
     place = 0
-    for found in _TOKEN.finditer(text):
-        yield from _lines(text[place : found.start()])
-        place = found.end()
-        assert found.lastgroup is not None
-        yield _code(found[0], found.lastgroup.partition("_")[0])
+    for token in tokens(text):
+        yield from _lines(text[place : token.start])
+        place = token.stop
+        yield _code(text[token.start : place], token.name)
     yield from _lines(text[place:])
 
 
@@ -73,12 +54,26 @@ def _lines(text: str) -> Iterator[str | Code]:
 
 
 def _code(raw: str, kind: str) -> Code:
+    if kind == "link":
+        return Code(raw, "open" if raw == "[" else "close", kind, spelled=True)
+    if kind in _MARKUP:
+        return Code(raw, "alone", kind, spelled=True)
     if kind != "tag":
         return Code(raw, "alone", kind, value=raw, spelled=True)
     name = _TAG_NAME.match(raw)
     assert name is not None
-    role: Role = "close" if raw.startswith("</") else "alone" if raw.endswith("/>") else "open"
+    role: Role = "close" if raw[1] == "/" else "alone" if raw.endswith("/>") else "open"
     return Code(raw, role, name[1].lower(), spelled=True)
+
+
+def has_forms(segment: Segment) -> bool:
+    """Return whether a segment holds a message of several forms, as ICU and Fluent have for plurals and selections."""
+    return any(isinstance(part, Code) and part.name == MESSAGE for part in scanned(segment))
+
+
+def unchecked(segment: Segment) -> list[str]:
+    """Return what in the texts of a segment looks like a placeholder and is none by any rule."""
+    return [each for part in scanned(segment) if isinstance(part, str) for each in unknown_marks(part)]
 
 
 def key(code: Code) -> str:
@@ -112,8 +107,8 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
     """Signs before letters that are no part of a placeholder; what looks like the name of a variable may be a word with
     a mark.
     """
-    found = _TOKEN.finditer(text)
-    inside = [each.span() for each in found if not (each[0].isidentifier() and each[0].count("_") == 1)]
+    found = ((each.start, each.stop, text[each.start : each.stop]) for each in tokens(text))
+    inside = [(start, stop) for start, stop, raw in found if not (raw.isidentifier() and raw.count("_") == 1)]
     for mark in _ACCELERATOR.finditer(text):
         before = bisect_right(inside, mark.start(), key=itemgetter(0))
         if not before or inside[before - 1][1] <= mark.start():
@@ -158,10 +153,12 @@ def with_accelerator(segment: Segment, mark: str) -> Segment:
 def plain(segment: Segment) -> str:
     """What of a segment a model learns from or translates: its text with values, without markup and accelerator."""
     if all(isinstance(part, str) and not _MARKING.search(part) for part in segment):
-        return " ".join("".join(map(str, segment)).split())
+        return " ".join(without_invisible("".join(map(str, segment))).split())
     bare, _ = without_accelerator(segment)
-    shown = (part if isinstance(part, str) else part.value or " " * (part.name == BREAK) for part in scanned(bare))
-    return " ".join("".join(shown).split())
+    shown = (
+        part if isinstance(part, str) else part.value or " " * (part.name in (BREAK, ESCAPE)) for part in scanned(bare)
+    )
+    return " ".join(without_invisible("".join(shown)).split())
 
 
 def spelled(segment: Segment) -> Segment:

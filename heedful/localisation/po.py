@@ -165,7 +165,7 @@ class Po(TextDocument):
         return Edit(last, last, f"{self._line_end}{keyword} {self._quoted(text)}")
 
     def _quoted(self, text: str) -> str:
-        lines = text.splitlines(keepends=True) if "\n" in text[:-1] else [text]
+        lines = _LINE.findall(text) if "\n" in text[:-1] else [text]
         strings = list(map(_string_of, lines))
         return self._line_end.join(['""', *strings] if len(strings) > 1 else strings)
 
@@ -217,7 +217,7 @@ def _counts_alike(one: str, many: str) -> bool:
 
 
 def _entries(text: str, path: Path) -> Iterator[_Entry]:
-    """Messages in their order, without obsolete ones."""
+    """Messages in their order, without obsolete ones and the comments before those."""
     entry, current, start, number = _Entry(0), None, 0, 0
     for number, line in enumerate(_LINE.findall(text), 1):
         bare, place = line.rstrip("\r\n"), f"{path}:{number}"
@@ -226,7 +226,11 @@ def _entries(text: str, path: Path) -> Iterator[_Entry]:
         if entry.forms and begins:
             yield _complete(entry, place)
             entry, current = _Entry(start), None
-        if stripped.startswith("#"):
+        if stripped.startswith("#~"):
+            if entry.words:  # which have no msgstr
+                yield _complete(entry, place)
+            entry, current = _Entry(start + len(line)), None
+        elif stripped.startswith("#"):
             _comment(entry, stripped, start, start + len(bare.rstrip()))
         elif stripped:
             current = _string(entry, current, bare, start, place)
@@ -245,14 +249,14 @@ def _complete(entry: _Entry, place: str) -> _Entry:
 
 
 def _comment(entry: _Entry, line: str, start: int, stop: int) -> None:
-    if entry.first is None and not line.startswith("#~"):
+    if entry.first is None:
         entry.first = start
     if line.startswith("#,"):
         entry.flags += [flag.strip() for flag in line[2:].split(",")]
         entry.flag_end = stop
     elif line.startswith("#|"):
         entry.before = start if entry.before is None else entry.before
-    elif not line.startswith(("#:", "#~")) and (note := line[2:].strip() if line[1:2] == "." else line[1:].strip()):
+    elif not line.startswith("#:") and (note := line[2:].strip() if line[1:2] == "." else line[1:].strip()):
         entry.notes.append(note)
 
 

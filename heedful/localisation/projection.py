@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Float
 
+from heedful.characters import combining_marks, word_characters
 from heedful.localisation.placeholders import scanned
 from heedful.localisation.protection import Held, Protected
-from heedful.localisation.segments import Code, Segment, flat
+from heedful.localisation.segments import BREAK, Code, Segment, flat
 
 Span: TypeAlias = tuple[int, int]
 """Where something begins and ends in a text."""
 _WIDE: Final = "\u0e00-\u0eff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff"
 """Scripts whose words have no spaces between them: each letter is taken for one."""
-_WORD: Final = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+(?:['\u2019-][^\W{_WIDE}]+)*|[^\w\s]|_")
 _CLOSES: Final = frozenset(".,;:!?)]}\u00bb\u201d\u2019%\u2026")
 _OPENS: Final = frozenset("([{\u00ab\u201e\u00bf\u00a1")
 _AGREES: Final = 0.1
@@ -33,9 +34,16 @@ def words(text: str) -> list[Span]:
             spans += [(place, place + len(part.raw))] * bool(part.value)
             place += len(part.raw)
         else:
-            spans += [(place + found.start(), place + found.end()) for found in _WORD.finditer(part)]
+            spans += [(place + found.start(), place + found.end()) for found in _word_pattern().finditer(part)]
             place += len(part)
     return spans
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    """No mark is parted from the letter that it belongs to."""
+    letter = rf"(?:(?![{_WIDE}])[{word_characters()}])"
+    return re.compile(rf"[{_WIDE}][{combining_marks()}]*|{letter}+(?:['\u2019-]{letter}+)*|[^\w\s]|_")
 
 
 @final
@@ -197,7 +205,7 @@ class _Placing:
 
 def _gap(left: int | Held | None, right: int | Held, translation: str, links: Links) -> str:
     """The white space between two things that a reader sees."""
-    if left is None:
+    if left is None or _is_break(left) or _is_break(right):
         return ""
     if isinstance(left, int) and isinstance(right, int):
         return translation[links.target[left][1] : links.target[right][0]]
@@ -208,6 +216,11 @@ def _gap(left: int | Held | None, right: int | Held, translation: str, links: Li
         return " " * _spaced(left, translation[links.target[right][0]], side=left.after, closes=_OPENS)
     assert isinstance(right, Held)
     return " " * _spaced(right, translation[links.target[left][1] - 1], side=right.before, closes=_CLOSES)
+
+
+def _is_break(item: int | Held) -> bool:
+    """Whether it ends a line, with all white space that stands there."""
+    return isinstance(item, Held) and item.opening.name == BREAK
 
 
 def _spaced(held: Held, letter: str, *, side: str, closes: frozenset[str]) -> bool:

@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, final
 
-from heedful.localisation.placeholders import NUMBER, key, scanned
+from heedful.characters import without_invisible
+from heedful.localisation.placeholder_rules import ESCAPE, NUMBER
+from heedful.localisation.placeholders import key, scanned
 from heedful.localisation.segments import BREAK, Code, Node, Pair, Segment, flat, nested
 
+_ESCAPED_LINES: Final = ("\\n", "\\r", "\\r\\n")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _ENDS_LINE: Final = re.compile(r"[.!?:;\u3002\uff01\uff1f]\s*$")
 _BEGINS_LINE: Final = re.compile(r"\s*(?:[-*\u2022\u2013]\s|\d+[.)]\s)")
@@ -106,7 +109,7 @@ class _Cutter:
         return tuple(parts)
 
     def _write(self, text: str) -> None:
-        single = re.sub(r"\s+", " ", text)
+        single = re.sub(r"\s+", " ", without_invisible(text))
         self.text += single.lstrip() if not self.text or self.text.endswith(" ") else single
 
 
@@ -192,7 +195,7 @@ def _chunks(nodes: Sequence[Node], split: Callable[[str], Sequence[str]]) -> lis
             first, *others = _cut(node, split)
             chunks[-1].append(first)
             chunks += [[other] for other in others]
-        elif isinstance(node, Code) and node.name == BREAK and _is_hard(nodes, number):
+        elif isinstance(node, Code) and _ends_line(node) and _is_hard(nodes, number):
             chunks += [[node], []]
         else:
             chunks[-1].append(node)
@@ -208,14 +211,19 @@ def _cut(text: str, split: Callable[[str], Sequence[str]]) -> list[str]:
     return [text[start:stop] for start, stop in pairwise([0, *starts[1:], len(text)])]
 
 
+def _ends_line(code: Code) -> bool:
+    """Whether it is the end of a line or a tab, or is written as an escape of one."""
+    return code.name == BREAK or (code.name == ESCAPE and code.raw in (*_ESCAPED_LINES, "\\t"))
+
+
 def _is_hard(nodes: Sequence[Node], number: int) -> bool:
     """Whether a line ends because what it says is over; a tab parts what does not belong together."""
     node = nodes[number]
-    if isinstance(node, Code) and "\n" not in node.raw:
+    if isinstance(node, Code) and "\n" not in node.raw and node.raw not in _ESCAPED_LINES:
         return True
     before = nodes[number - 1] if number else ""
     after = nodes[number + 1] if number + 1 < len(nodes) else ""
-    if any(isinstance(node, Code) and node.name == BREAK for node in (before, after)):
+    if any(isinstance(node, Code) and _ends_line(node) for node in (before, after)):
         return True
     ends = isinstance(before, str) and (not before or _ENDS_LINE.search(before))
     return bool(ends or (isinstance(after, str) and (not after or _BEGINS_LINE.match(after))))

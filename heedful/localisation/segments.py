@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, Literal, TypeAlias, final
 
 Role = Literal["open", "close", "alone"]
+DEEPEST: Final = 100
+"""Pairs inside each other."""
 BREAK: Final = "break"
 """The name of a code that ends a line inside a sentence."""
 
@@ -49,46 +53,78 @@ Node: TypeAlias = "str | Code | Pair"
 
 
 def nested(segment: Iterable[str | Code]) -> tuple[Node, ...]:
-    """The same with pairs as pairs; a code that opens or closes none stands alone."""
-    stack: list[tuple[Code | None, list[Node]]] = [(None, [])]
+    """The same with pairs as pairs; a code that opens or closes none stands alone.
+
+    So do pairs that have too many others around them, since what reads nodes goes into each of them.
+    """
+    open_ = _Open()
     for part in segment:
         if isinstance(part, str) or part.role == "alone":
-            stack[-1][1].append(part)
+            open_.nodes.append(part)
         elif part.role == "open":
-            stack.append((part, []))
+            open_.begin(part)
         else:
-            _close(stack, part)
-    while len(stack) > 1:
-        _spill(stack)
-    return tuple(stack[0][1])
+            open_.end(part)
+    return tuple(open_.rest())
 
 
-def _close(stack: list[tuple[Code | None, list[Node]]], part: Code) -> None:
-    if not any(opening is not None and opening.name == part.name for opening, _ in stack):
-        stack[-1][1].append(part)
-        return
-    while (opening := stack[-1][0]) is not None and opening.name != part.name:
-        _spill(stack)
-    opening, inside = stack.pop()
-    assert opening is not None
-    stack[-1][1].append(Pair(opening, tuple(inside), part))
+class _Open:
+    """Pairs that have begun, from the outside to the inside, each with what it encloses so far."""
 
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        """where what comes next stands"""
+        self._levels: list[tuple[Code, list[Node]]] = []  # what opens, and the nodes around it
+        self._names = Counter[str]()
+        self._too_deep = Counter[str]()
 
-def _spill(stack: list[tuple[Code | None, list[Node]]]) -> None:
-    """What an opening code that is never closed seemed to enclose goes to where it stands."""
-    opening, inside = stack.pop()
-    assert opening is not None
-    stack[-1][1].extend([opening, *inside])
+    def begin(self, code: Code) -> None:
+        if len(self._levels) >= DEEPEST:
+            self._too_deep[code.name] += 1
+            self.nodes.append(code)
+            return
+        self._levels.append((code, self.nodes))
+        self._names[code.name] += 1
+        self.nodes = []
+
+    def end(self, code: Code) -> None:
+        """Closes the innermost pair of this name; what began inside of it and is not closed stands alone."""
+        if self._too_deep[code.name] or not self._names[code.name]:
+            self._too_deep[code.name] -= bool(self._too_deep[code.name])
+            self.nodes.append(code)
+            return
+        number = next(n for n in reversed(range(len(self._levels))) if self._levels[n][0].name == code.name)
+        inside = self._unclosed(number + 1)
+        opening, self.nodes = self._levels.pop()
+        self._names[code.name] -= 1
+        self.nodes.append(Pair(opening, tuple(inside), code))
+
+    def rest(self) -> list[Node]:
+        """All nodes, at the end."""
+        return self._unclosed(0)
+
+    def _unclosed(self, first: int) -> list[Node]:
+        """The nodes at a level, where all that began behind it turns out to stand alone."""
+        levels = self._levels[first:]
+        del self._levels[first:]
+        if not levels:
+            return self.nodes
+        found = levels[0][1]
+        for (opening, _), inside in zip(levels, [*(nodes for _, nodes in levels[1:]), self.nodes], strict=True):
+            self._names[opening.name] -= 1
+            found.append(opening)
+            found += inside
+        return found
 
 
 def flat(nodes: Iterable[Node]) -> Segment:
     """Pairs as they stand in a row; texts side by side become one, empty ones none."""
     found: list[str | Code] = []
-    for part in _flat(nodes):
-        if isinstance(part, str) and found and isinstance(found[-1], str):
-            found[-1] += part
-        elif part != "":
-            found.append(part)
+    for are_texts, parts in groupby(_flat(nodes), key=lambda part: isinstance(part, str)):
+        if not are_texts:
+            found += parts
+        elif text := "".join(part for part in parts if isinstance(part, str)):
+            found.append(text)
     return tuple(found)
 
 

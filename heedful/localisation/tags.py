@@ -20,8 +20,12 @@ from heedful.errors import DataError
 from heedful.localisation.encodings import Content, decoded, marked, read_bytes
 
 _DECLARED: Final = re.compile(rb"^\s*<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
+_VERSION: Final = re.compile(rb"^\s*<\?xml\s+version\s*=\s*[\"']([0-9.]{1,8})[\"']")
+_READ_VERSION: Final = "1.0"
 _MARKUP: Final = re.compile(
-    r"<!--.*?-->|<!\[CDATA\[(?P<cdata>.*?)\]\]>|<\?.*?\?>|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>"
+    r"<!--.*?-->|<!\[CDATA\[(?P<cdata>.*?)\]\]>|<\?.*?\?>|"
+    r"<!DOCTYPE(?:[^\[>\"']|\"[^\"]*\"|'[^']*')*+"
+    r"(?:\[(?:<!--.*?-->|<\?.*?\?>|<!(?:[^>\"']|\"[^\"]*\"|'[^']*')*+>|[^\]<])*+\]\s*)?>"
     r"|</(?P<close>[^\s>]+)\s*>|<(?P<open>[^\s/>!?]+)(?P<attributes>(?:[^>\"']|\"[^\"]*\"|'[^']*')*?)(?P<empty>/?)>",
     re.DOTALL,
 )
@@ -130,6 +134,10 @@ def judged(data: bytes, path: Path) -> Content:
 
 def _judge(data: bytes, path: Path) -> None:
     """Expat's word on a file."""
+    mark, _ = marked(data)
+    found = _VERSION.search(data[len(mark) :][:400].replace(b"\0", b""))
+    if found is not None and (version := found[1].decode()) != _READ_VERSION:
+        raise DataError(f"{path}: is XML {version}, and {_READ_VERSION} is what is read; save it as {_READ_VERSION}")
     parser = expat.ParserCreate()
 
     def refuse(name: str, *_: Any) -> NoReturn:
@@ -227,7 +235,7 @@ def plain(raw: str) -> str:
 
 
 def _character(found: re.Match[str]) -> str:
-    number = int(found[1][1:], 16) if found[1][0] == "x" else int(found[1])
+    number = int(found[1][1:], 16) if found[1][0] == "x" else int(found[1].lstrip("0") or "0")
     return "&amp;" if number == ord("&") else chr(number)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Self, final
 
 from heedful.errors import DataError
+from heedful.language_tags import is_same_variety, nearest_tag
 from heedful.localisation.documents import Edit, Languages, State, TextDocument, Unit
 from heedful.localisation.encodings import Content
 from heedful.localisation.inline import TMX, is_filled, written
@@ -38,7 +39,8 @@ class Tmx(TextDocument):
     """The units of a memory that say something in one language, for another one.
 
     A language is asked for as `en` or `en-GB`. One without a region is also found with any, one with a region also
-    without; the exact one goes first, then the first in the unit.
+    without; the exact one goes first, then the nearest (`nearest_tag`). Scripts must be the same, as they are said or
+    likely: `zh-TW` is not found for `zh`, which is `zh-Hans`.
 
     Args:
         source: the language that is read.
@@ -142,26 +144,17 @@ def _seg(variant: Element) -> Element:
 
 
 def _chosen(variants: Sequence[Element], language: str) -> Element | None:
-    """The variant in a language, the exact one first."""
-    wanted = _tag(language)
-    exact = next((variant for variant in variants if _said(variant) == wanted), None)
+    """The variant that is nearest to a language, of those in the same script whose regions do not differ."""
+    alike = [variant for variant in variants if is_same_variety(_said(variant), language)]
+    exact = next((variant for variant in alike if _said(variant).lower() == language.lower()), None)
     if exact is not None:
         return exact
-    alike = (variant for variant in variants if _within(_said(variant), wanted) or _within(wanted, _said(variant)))
-    return next(alike, None)
-
-
-def _within(language: str, wider: str) -> bool:
-    return bool(wider) and language.startswith(f"{wider}-")
+    nearest = nearest_tag(language, map(_said, alike))
+    return next((variant for variant in alike if _said(variant) == nearest), None)
 
 
 def _said(variant: Element) -> str:
-    return _tag(variant.get("xml:lang") or variant.get("lang") or "")
-
-
-def _tag(language: str) -> str:
-    """BCP 47 as it is compared."""
-    return language.strip().lower().replace("_", "-")
+    return (variant.get("xml:lang") or variant.get("lang") or "").strip()
 
 
 def languages(text: str, *, most: int = 1000) -> list[str]:

@@ -1,21 +1,24 @@
 """How good captions are against several references each: BLEU-1 to 4 and CIDEr-D.
 
-Both compare words: letters and digits, lowercased, punctuation left out, as captions are compared everywhere, though
-tools cut words a little differently (the Penn Treebank tokenizer of `coco-caption` keeps "'s" apart).
+Both compare words: letters with their marks and digits, lowercased, punctuation left out, as captions are compared
+everywhere, though tools cut words a little differently (the Penn Treebank tokenizer of `coco-caption` keeps "'s"
+apart). A letter is the same however it is composed (NFC).
 """
 
 from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Float
 
+from heedful.characters import without_invisible, word_characters
 from heedful.errors import DataError
 from heedful.metrics.metric import Ratio, Summed, divided, mean
 
@@ -23,12 +26,17 @@ Gram: TypeAlias = tuple[str, ...]
 
 ORDERS: Final = 4
 _SIGMA: Final = 6.0
-_WORD: Final = re.compile(r"\w+(?:['\u2019]\w+)*")
 
 
 def words(text: str) -> list[str]:
     """What captions are compared by."""
-    return _WORD.findall(text.lower())
+    return _word_pattern().findall(unicodedata.normalize("NFC", without_invisible(text).lower()))
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    """Letters with the marks that belong to them, and digits; apostrophes inside."""
+    return re.compile(rf"[{word_characters()}]+(?:['\u2019][{word_characters()}]+)*")
 
 
 def grams(tokens: Sequence[str], n: int) -> Counter[Gram]:

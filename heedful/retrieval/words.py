@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from heedful.data.normalisation import letters_and_marks
+from heedful.characters import letters_and_marks
 from heedful.errors import DataError, MissingExtraError, RunError
 
 K1: Final = 1.5

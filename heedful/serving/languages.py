@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
-from heedful.data.forms.languages import NAMES, agree, code_of
+from heedful.data.forms.languages import NAMES, code_of
 from heedful.errors import RecipeError
+from heedful.language_tags import nearest_tag
 from heedful.serving.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 Way: TypeAlias = tuple[str, str]
 """The language that is read, and the one that is written."""
-_NAMED: Final = re.compile(r"(?:.*[-_.])?(?P<source>[a-z]{2,3}(?:-[A-Z]{2})?)-(?P<target>[a-z]{2,3}(?:-[A-Z]{2})?)")
-"""Models that are called after what they translate, as en-de, multi30k-en-de or en-pt-BR."""
+_LANGUAGE: Final = r"[a-z]{2,3}(?:-[A-Z][a-z]{3})?(?:-(?:[A-Z]{2}|\d{3}))?"
+_NAMED: Final = re.compile(rf"(?:.*[-_.])?(?P<source>{_LANGUAGE})-(?P<target>{_LANGUAGE})")
+"""Models that are called after what they translate, as en-de, multi30k-en-de, en-pt-BR or en-zh-Hant."""
 
 
 @final
@@ -124,11 +126,12 @@ def _profiles(run: Path) -> Profiles | None:
 def found_in(asked: str, languages: Sequence[str]) -> str | None:
     """Which of some languages somebody means, who may write it otherwise, as `pt_br`, `deu` or `de-AT`; None if none.
 
-    What is written the same goes first, then another way to write it, then what is the same whatever the region.
+    What is written the same goes first, then what is nearest by script and region; see `nearest_tag`. Another script is
+    another language.
     """
     plain = asked.lower().replace("_", "-")
     alike = (each for each in languages if each.lower().replace("_", "-") == plain)
-    return next(alike, None) or next((each for each in languages if agree(each, asked)), None)
+    return next(alike, None) or nearest_tag(asked, languages)
 
 
 @cache

@@ -15,6 +15,8 @@ PACKAGE = Path(__file__).parents[2] / "heedful"
 BELOW_MODELS = ("blocks", "attention", "values")
 BELOW_ARCHITECTURES = ("recipes", "catalogue", "models", *BELOW_MODELS)
 BELOW_TASKS = (
+    "characters",
+    "language_tags",
     "adapters",
     "architectures",
     *BELOW_ARCHITECTURES,
@@ -29,6 +31,8 @@ BELOW_RUNS = ("foreign", "tasks", "training", "version", "engines", *BELOW_TASKS
 ALLOWED: dict[str, tuple[str, ...]] = {
     "version": (),
     "errors": (),
+    "characters": (),
+    "language_tags": (),
     "values": (),
     "store": (),
     "native": (),
@@ -39,10 +43,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "blocks": ("attention", "values"),
     "adapters": BELOW_MODELS,
     "models": BELOW_MODELS,
-    "localisation": (),
-    "data": ("values", "store", "words", "localisation"),
+    "localisation": ("characters", "language_tags"),
+    "data": ("characters", "language_tags", "values", "store", "words", "localisation"),
     "generation": ("models.interface", "values", "native"),
-    "metrics": (),
+    "metrics": ("characters",),
     "inspection": ("blocks", "attention", "values", "store"),
     "recipes": ("catalogue", "data", "words"),  # the second for what reads their files, when asked to
     "architectures": BELOW_ARCHITECTURES,

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
+from heedful.language_tags import is_same_language
+
 _NAMES: Final = """\
 af Afrikaans
 am Amharic
@@ -246,9 +248,8 @@ def code_of(word: str) -> Language:
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether two tags, such as `de`, `deu` and `de-AT`, name one language, whatever their regions."""
-    first, second = (tag.lower().replace("_", "-").partition("-")[0] for tag in (one, other))
-    return first == second or (bool(code_of(first)) and code_of(first) == code_of(second))
+    """Whether two tags, such as `de`, `deu` and `de-AT`, name one language in one script, whatever their regions."""
+    return is_same_language(one, other)
 
 
 def guessed(texts: Iterable[str]) -> Language:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float
 
+from heedful.characters import as_words
 from heedful.data.offsets import offsets
 from heedful.data.pictures import read_picture
 from heedful.errors import DataError
@@ -133,7 +133,7 @@ def _pointed(user: Captioner, picture: Captioned, caption: str, look: Looked) ->
     height, width = read_picture(picture.picture).shape[:2]
     pieces = offsets(user.target.tokenizer, caption)
     for name, places in boxes.items():
-        for found in re.finditer(rf"\b{re.escape(name)}\b", caption, re.IGNORECASE):
+        for found in as_words(name).finditer(caption):
             rows = [n for n, (start, stop) in enumerate(pieces) if start < found.end() and stop > found.start()]
             if not rows:
                 continue

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias, final
 
-from heedful.data.normalisation import letters_and_marks
+from heedful.characters import letters_and_marks
 from heedful.data.spelling import lowered, occurrences
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError

@@ -12,7 +12,7 @@ from heedful.localisation.memory import Match, TranslationMemory
 from heedful.localisation.placeholders import plain
 from heedful.localisation.segments import Segment
 from heedful.tasks.faces import chunked
-from heedful.tasks.translation.protecting import Outcome, Protecting, Way
+from heedful.tasks.translation.protecting import UNTRANSLATED, Outcome, Protecting, Way
 
 Retranslate = Literal["nothing", "review", "all"]
 """Which translations that are there already are made anew."""
@@ -22,6 +22,8 @@ _STATES: Final[Mapping[Retranslate, frozenset[State]]] = {
     "all": frozenset(("untranslated", "review", "translated")),
 }
 _AT_ONCE: Final = 4096
+_SHOWN: Final = 5
+"""Marks that no rule knows, as they are shown."""
 
 
 @final
@@ -36,6 +38,7 @@ class Filled:
         ways: how many of these went which way.
         placeholders: that what was translated has.
         lost: how many of these its translations lack.
+        unchecked: what in its texts looks like a placeholder and is none by any rule.
         left: places and names of those that were not translated.
         matches: what a memory had for those that were to be translated; None where none was asked.
     """
@@ -48,18 +51,23 @@ class Filled:
     lost: int
     left: Sequence[str]
     matches: Sequence[Match] | None = None
+    unchecked: Sequence[str] = ()
 
     @property
     def told(self) -> Iterator[str]:
         """What became of the document, in lines."""
-        done = self.asked - self.ways[Way.LOST]
+        done = self.asked - sum(self.ways[way] for way in UNTRANSLATED)
         yield f"{done:,} of {self.units:,} units translated, {self.units - self.asked:,} left as they were"
         if self.matches is not None:
             taken = sum(match.taken is not None for match in self.matches)
             similar, strange = len(self.matches) - taken, self.asked - len(self.matches)
             yield f"memory: {taken:,} units taken from it, {similar:,} similar to a text of it, {strange:,} to none"
-        yield f"placeholders written: {self.placeholders:,}, lost: {self.lost:,}"
-        for way in (Way.COPIED, Way.PLACED, Way.PIECES, Way.LOST):
+        yield f"placeholders written: {self.placeholders:,}, lost: {self.lost:,}, unchecked: {len(self.unchecked):,}"
+        if self.unchecked:
+            known = list(dict.fromkeys(self.unchecked))
+            shown = ", ".join(map(repr, known[:_SHOWN])) + ", ..." * (len(known) > _SHOWN)
+            yield f"unchecked, since they look like placeholders and no rule knows them: {shown}"
+        for way in (Way.COPIED, Way.PLACED, Way.PIECES, Way.LOST, Way.FORMS):
             if self.ways[way]:
                 yield f"{self.ways[way]:,} of {self.asked:,} units: {way.value}"
 
@@ -104,7 +112,8 @@ def fill(
     ways = Counter(outcome.way for outcome in found.values())
     content = document.filled(targets, matches)
     told = None if memory is None else list(matches.values())
-    return Filled(content, len(possible), len(asked), ways, written, lost, left, told)
+    unchecked = [mark for outcome in found.values() for mark in outcome.unchecked]
+    return Filled(content, len(possible), len(asked), ways, written, lost, left, told, unchecked)
 
 
 def _before(numbers: Sequence[int], units: Sequence[Unit], *, count: int) -> Mapping[int, Sequence[Segment]]:

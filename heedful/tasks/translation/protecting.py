@@ -13,7 +13,14 @@ from heedful.data.context import Readable, readable
 from heedful.data.offsets import offsets
 from heedful.data.sentences import sentences
 from heedful.errors import DataError, RecipeError
-from heedful.localisation.placeholders import scanned, spelled, with_accelerator, without_accelerator
+from heedful.localisation.placeholders import (
+    has_forms,
+    scanned,
+    spelled,
+    unchecked,
+    with_accelerator,
+    without_accelerator,
+)
 from heedful.localisation.projection import Links, Span, links, placed
 from heedful.localisation.protection import Framed, Piece, Protected, framed, kept, lacking, pieces, protect
 from heedful.localisation.segments import Code, Segment, codes, flat
@@ -33,6 +40,10 @@ class Way(Enum):
     PLACED = "placeholders cut out and put back by attention"
     PIECES = "translated in the pieces between placeholders"
     LOST = "not translated, since every way lost a placeholder"
+    FORMS = "not translated, since a message of several forms (plural, select) is translated form by form"
+
+
+UNTRANSLATED: Final = frozenset((Way.LOST, Way.FORMS))
 
 
 _ORDER: Final = tuple(Way)
@@ -48,12 +59,15 @@ class Outcome:
         way: that was taken.
         placeholders: that its translation must have.
         lost: how many of these it does not have.
+        unchecked: what in the source looks like a placeholder and is none by any rule, so that nobody knows whether
+            the translation must have it.
     """
 
     target: Segment | None
     way: Way
     placeholders: int = 0
     lost: int = 0
+    unchecked: tuple[str, ...] = ()
 
 
 @final
@@ -101,7 +115,7 @@ class Protecting:
             return framed(without_accelerator(segment)[0] if accelerators else segment, split=sentences)
 
         bare = [without_accelerator(each) if accelerators else (each, "") for each in segments]
-        frames = [framed(segment, split=sentences) for segment, _ in bare]
+        frames = [[] if has_forms(segment) else framed(segment, split=sentences) for segment, _ in bare]
         earlier = [[frame for each in own for frame in cut(each)] for own in before] or [[]] * len(frames)
         cores = [self._following(own, lead) for own, lead in zip(frames, earlier, strict=True)]
         found = iter(self._cores([core for own in cores for core in own]))
@@ -217,6 +231,8 @@ def _joined(cut: Sequence[Piece | Code], known: Mapping[str, str]) -> Segment | 
 
 def _whole(segment: Segment, mark: str, frames: Sequence[Framed], outcomes: Sequence[Outcome]) -> Outcome:
     """The outcomes of the parts of a segment as one, which is judged once more as it will be written."""
+    if has_forms(segment):
+        return Outcome(None, Way.FORMS)
     way = max((outcome.way for outcome in outcomes), key=_ORDER.index, default=Way.BARE)
     targets = [outcome.target for outcome in outcomes if outcome.target is not None]
     if len(targets) < len(frames):
@@ -226,7 +242,7 @@ def _whole(segment: Segment, mark: str, frames: Sequence[Framed], outcomes: Sequ
         return Outcome(None, Way.LOST)
     needed = sum(not code.raw.isspace() for code in codes(scanned(segment)))
     marked = with_accelerator(target, mark) if mark else target
-    return Outcome(spelled(marked), way, needed, lacking(segment, target))
+    return Outcome(spelled(marked), way, needed, lacking(segment, target), tuple(unchecked(segment)))
 
 
 def _written(segment: Segment) -> Segment:
@@ -266,7 +282,7 @@ class ProtectedLines(Lines[Sentence, tuple[str, Outcome]]):
 
     def notes(self, answer: tuple[str, Outcome]) -> Iterator[str]:
         """The ways with less context than a whole sentence."""
-        if answer[1].way in (Way.PLACED, Way.PIECES, Way.LOST):
+        if answer[1].way in (Way.PLACED, Way.PIECES, *UNTRANSLATED):
             yield answer[1].way.value
 
 

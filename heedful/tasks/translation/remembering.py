@@ -13,6 +13,7 @@ from heedful.data.forms.naming import plain_suffix
 from heedful.data.forms.pairing import is_like
 from heedful.data.forms.parallel import ParallelFound
 from heedful.errors import DataError
+from heedful.language_tags import is_same_variety
 from heedful.localisation.documents import Languages
 from heedful.localisation.files import read_document
 from heedful.localisation.memory import Approved, Match, TranslationMemory
@@ -31,7 +32,9 @@ def read_memory(paths: Sequence[Path], *, languages: Languages, least: float) ->
     """The approved translations of files, as one memory.
 
     A TMX, PO or XLIFF gives what is finished in it, as `Confirmed` does but with all its placeholders; a table or lines
-    of JSON two columns of text; of plain text two files follow each other, the source first.
+    of JSON two columns of text; of plain text two files follow each other, the source first. What is in the language
+    of another region (`pt-BR` for `pt-PT`), or only likely in the same script (`zh` for `zh-TW`), is shown and never
+    taken.
 
     Args:
         paths: of the files, the most trusted first.
@@ -73,11 +76,15 @@ def _of_document(file: Glance, shape: Translated, wanted: Languages) -> Iterator
     for what, own, asked in (("sources", said.source, wanted.source), ("translations", said.target, wanted.target)):
         if own is not None and asked is not None and not agree(own, asked):
             raise DataError(f"{file.path}: its {what} are in {own!r}, and {asked!r} is wanted; name another memory")
+    takeable = all(
+        own is None or asked is None or is_same_variety(own, asked)
+        for own, asked in ((said.source, wanted.source), (said.target, wanted.target))
+    )
     empty = True
     for unit in document.units:
         if unit.state == "translated" and unit.target is not None and plain(unit.source) and plain(unit.target):
             empty = False
-            yield Approved(unit.source, unit.target, file.path.name)
+            yield Approved(unit.source, unit.target, file.path.name, takeable)
     if empty:
         raise DataError(f"{file.path}: has no translation that is finished{there}; name another memory")
 

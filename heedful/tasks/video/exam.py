@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from heedful.characters import as_words
 from heedful.data.clips import Clip
 from heedful.data.offsets import offsets
 from heedful.errors import DataError
@@ -110,7 +110,7 @@ def _shares(user: VideoCaptioner, events: Sequence[Event], caption: str, look: L
     pieces = offsets(user.target.tokenizer, caption)
     for event in events:
         right = _within(event, clip)
-        for found in re.finditer(rf"\b{re.escape(event.phrase)}\b", caption, re.IGNORECASE):
+        for found in as_words(event.phrase).finditer(caption):
             for n, (start, stop) in enumerate(pieces):
                 if start < found.end() and stop > found.start():
                     yield float(look.weights[n, : len(right)] @ right)

@@ -81,6 +81,18 @@ def test_an_office_document_is_filled(
         assert "is no text that a terminal could show" in say("translate", run, path).complaint
 
 
+def test_what_is_left_and_what_no_rule_knows_is_said(say: Say, run: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "a.po", tmp_path / "b.po"
+    path.write_text('msgid "{n, plural, one {a} other {b}}"\nmsgstr ""\n\nmsgid "see [your-name]"\nmsgstr ""\n')
+    told = say("translate", run, path, "-o", out).err
+    assert "1 of 2 units translated" in told
+    assert "lost: 0, unchecked: 1" in told
+    assert "'[your-name]'" in told
+    assert "1 of 2 units: not translated, since a message of several forms" in told
+    assert f"{path}:1" in told
+    assert 'msgid "{n, plural, one {a} other {b}}"\nmsgstr ""\n' in out.read_text()
+
+
 def test_translations_can_be_made_anew(say: Say, run: Path, tmp_path: Path) -> None:
     path, out = tmp_path / "a.po", tmp_path / "b.po"
     path.write_text(SAMPLES["a.po"], encoding="utf-8")
@@ -114,7 +126,7 @@ def test_lines_are_protected(say: Say, run: Path) -> None:
     assert [record["source"] for record in records] == ["open %s now", "", "%d"]
     assert "%s" in records[0]["translation"]
     assert records[2]["translation"] == "%d"
-    assert {record["protected"] for record in records} <= {"bare", "copied", "placed", "pieces", "lost"}
+    assert {record["protected"] for record in records} <= {"bare", "copied", "placed", "pieces", "lost", "forms"}
     assert say("translate", run, "--protect", "--text", "%d").lines == ["%d"]
 
 

@@ -1,10 +1,26 @@
 import random
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 
 from heedful.data.normalisation import normaliser, spaced, valid, word_pattern
+from heedful.data.tokenizers import Tokenizer, learn_characters, learn_sentencepiece, learn_words
 from heedful.errors import DataError
+
+INVISIBLE = (0xAD, 0x34F, 0x61C, 0x200B, 0x200E, 0x200F, 0x202B, 0x202E, 0x2060, 0x2063, 0x2066, 0x2069, 0x206A, 0xFEFF)
+
+
+def learned(kind: str) -> Callable[[str], str]:
+    """What the ids of a vocabulary say of a text, which was learned from text with and without such characters."""
+    texts = ["On February 6, Feb\u00adru\u00adary is \u2066read\u2069 as\u0085it is. "] * 3
+    if kind == "bpe":
+        tokenizer: Tokenizer = learn_sentencepiece(texts, kind="bpe", size=40, lowercase=False)
+    else:
+        learn = learn_words if kind == "words" else learn_characters
+        tokenizer = learn(texts, size=None, lowercase=False)
+    return lambda text: "|".join(map(str, tokenizer.encode(text))) + tokenizer.normalise(text)
+
 
 LETTERS = [*"abcXYZäÖßéñçøŁžΣдЖ日本語한글①ﬁ½\uff21\uff11 \t\u00a0\u3000\u2028.,;", "e\u0301", "u\u0308", "か\u3099"]
 
@@ -20,6 +36,29 @@ def test_normalising_is_nfkc_with_single_spaces(*, lowercase: bool) -> None:
             expected = expected.lower().replace("\u03c2", "\u03c3")  # one letter in folded Greek
         assert normalise(text) == expected
         assert normalise(expected) == expected
+
+
+@pytest.mark.parametrize("read", [normaliser(lowercase=False), learned("bpe"), learned("words"), learned("characters")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"On Feb{chr(code)}ru{chr(code)}ary 6" for code in INVISIBLE),
+        *(f"On{chr(code)}February 6" for code in (0x0B, 0x0C, 0x85, 0x2028, 0x2029)),
+        "\u2066On February\u2069 6",
+    ],
+)
+def test_what_only_lays_out_a_text_is_not_read(read: Callable[[str], str], text: str) -> None:
+    assert read(text) == read("On February 6")
+
+
+@pytest.mark.parametrize("text", ["\u1780\u200b\u1781", "\u0e01\u200b\u0e02"])
+def test_spaces_of_no_width_part_words_of_scripts_that_have_them(text: str) -> None:
+    assert normaliser(lowercase=False)(text) == f"{text[0]} {text[2]}"
+
+
+def test_joiners_are_read() -> None:
+    text = "\u0915\u094d\u200d\u0937"
+    assert normaliser(lowercase=False)(text) == text
 
 
 def test_folding_case_keeps_the_german_sharp_s() -> None:

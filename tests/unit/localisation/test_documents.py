@@ -204,6 +204,22 @@ def test_entities_are_refused(write, text: str, name: str, root: str) -> None:
         ("a.xlf", "<html/>", "<xliff> is needed"),
         ("a.xlf", "<xliff version='3'/>", "version '3'"),
         ("a.xlf", "<xliff version='1.2'>", "a.xlf:1: not well-formed"),
+        (
+            "a.xlf",
+            '<?xml version="1.1"?><xliff version="1.2"><a>&#x1F;</a></xliff>',
+            "is XML 1.1, and 1.0 is",
+        ),
+        ("a.tmx", "<?xml version = '1.1' encoding='UTF-8'?>\n<tmx/>", "is XML 1.1"),
+        ("a.xlf", b"\xff\xfe" + "<?xml version='1.1'?><xliff/>".encode("utf-16-le"), "is XML 1.1"),
+        *(
+            (name, text % encoding, f"declares the encoding {encoding!r}")
+            for encoding in ("idna", "punycode", "rot13", "unicode_escape", "utf-7", "hex", "undefined", "cp037")
+            for name, text in (
+                ("a.po", 'msgid ""\nmsgstr "charset=%s\\n"\n'),
+                ("a.html", "<meta charset='%s'><p>a"),
+            )
+        ),
+        ("a.po", 'msgid ""\nmsgstr "charset=a\0b\\n"\n', "declares the encoding"),
         ("a.xlf", "<xliff version='1.2'><trans-unit id='1'/></xliff>", "without a source"),
         ("a.xlf", '<?xml version="1.0" encoding="klingon"?><xliff version="1.2"/>', "encoding"),
         ("a.tmx", "<tmx><body/></tmx>", "no unit in 'en'"),
@@ -223,6 +239,52 @@ def test_what_is_wrong_is_said(write, name: str, text: str, sentence: str) -> No
     with pytest.raises(DataError, match=name) as caught:
         read(write(name, text))
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["utf-8", "UTF8", "latin1", "windows-1252", "Shift_JIS", "big5", "KOI8-R", "gb18030"])
+def test_encodings_of_documents_are_read(write, name: str) -> None:
+    text = f'msgid ""\nmsgstr "charset={name}\\n"\n\nmsgid "a"\nmsgstr ""\n'
+    document = read(write("a.po", text))
+    assert len(document.units) == 1
+    assert document.filled({}) == text.encode()
+
+
+@pytest.mark.parametrize(
+    "subset",
+    [
+        "<!DOCTYPE tmx [<!-- a > b ]> ' \" -->]>",
+        "<!DOCTYPE tmx [<!-- > --> <?x ]> ?> <!ELEMENT a (b)> <!-- it's -->\n] >",
+        "<!DOCTYPE tmx PUBLIC \"a>b\" 'c>d'>",
+        '<!DOCTYPE tmx SYSTEM "x" [<!ATTLIST a b CDATA "]>">]>',
+        "<!-- > --><!DOCTYPE tmx><!-- <tmx> -->",
+    ],
+)
+def test_what_a_document_type_says_is_no_markup(write, subset: str) -> None:
+    text = f'{subset}<tmx version="1.4"><body><tu><tuv xml:lang="en"><seg>a</seg></tuv></tu></body></tmx>'
+    document = read_document(write("a.tmx", text), source="en", target="de")
+    assert [unit.source for unit in document.units] == [("a",)]
+    assert document.filled({}) == text.encode()
+
+
+@pytest.mark.parametrize(
+    ("reference", "letter"),
+    [
+        (f"&#{'0' * 5000}65;", "A"),
+        (f"&#x{'0' * 5000}41;", "A"),
+        ("&#65;", "A"),
+        (f"&#{'9' * 5000};", "\ufffd"),
+        (f"&#x{'f' * 5000};", "\ufffd"),
+        ("&#99999999", "\ufffd"),
+    ],
+)
+def test_references_of_any_length(write, reference: str, letter: str) -> None:
+    page = f"<p title='x {reference}'>y {reference}</p>"
+    document = read(write("a.html", page))
+    assert sorted(unit.source for unit in document.units) == [(f"x {letter}",), (f"y {letter}",)]
+    assert document.filled({}) == page.encode()
+    if letter == "A":
+        text = f"<xliff version='1.2'><trans-unit id='1'><source>{reference}</source></trans-unit></xliff>"
+        assert read(write("a.xlf", text)).units[0].source == ("A",)
 
 
 def test_letters_that_an_encoding_lacks(write) -> None:

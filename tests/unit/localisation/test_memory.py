@@ -164,10 +164,16 @@ def test_a_text_without_words_in_common_is_like_none() -> None:
     assert len(held) == 1
 
 
-@pytest.mark.parametrize("text", ["a  b\n c", " %s {name} 3,000 ", "a&b", "<b>x</b> y", "_Open", "a\tb", "x ~ y", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["a  b\n c", " %s {name} 3,000 ", "a&b", "<b>x</b> y", "_Open", "a\tb", "x ~ y", r"a\nb", "[b]x[/b] **y**", ""],
+)
 def test_the_short_way_to_plain_text_is_the_long_one(text: str) -> None:
     bare, _ = without_accelerator((text,))
-    shown = (part if isinstance(part, str) else part.value or " " * (part.name == "break") for part in scanned(bare))
+    shown = (
+        part if isinstance(part, str) else part.value or " " * (part.name in ("break", "escape"))
+        for part in scanned(bare)
+    )
     assert plain((text,)) == " ".join("".join(shown).split())
 
 
@@ -281,6 +287,37 @@ def test_a_tmx_says_where_its_variants_are_from(write) -> None:
     assert b'creationid="heedful-memory"' in taken
     assert read_document(write("b.tmx", taken), source="en", target="de").units[0].state == "translated"
     assert document.languages.target == "de"
+
+
+def test_variants_of_another_script_or_region_are_not_found(write) -> None:
+    said = {"zh-CN": "S", "zh-TW": "T", "pt-BR": "B", "sr-Latn": "L"}
+    variants = "".join(f'<tuv xml:lang="{tag}"><seg>{text}</seg></tuv>' for tag, text in said.items())
+    unit = f'<tmx version="1.4"><body><tu><tuv xml:lang="en"><seg>a</seg></tuv>{variants}</tu></body></tmx>'
+    found = {
+        "zh": "S",
+        "zh_Hant": "T",
+        "zh-HK": None,
+        "pt": "B",
+        "pt-PT": None,
+        "sr": None,
+        "sr@latin": "L",
+        "zh-TW": "T",
+    }
+    for tag, text in found.items():
+        (only,) = read_document(write("a.tmx", unit), source="en", target=tag).units
+        assert only.target == (None if text is None else (text,))
+
+
+def test_what_may_not_be_taken_is_shown(write) -> None:
+    held = TranslationMemory([Approved(("&a dog",), ("B",), "m.po", takeable=False)])
+    for text in ("&a dog", "a _dog"):
+        found = held.find((text,))
+        assert found is not None
+        assert (found.taken, found.target) == (None, "B")
+    both = TranslationMemory([*held._all, Approved(("&a dog",), ("C",), "n.po")])
+    taken = both.find(("&a dog",))
+    assert taken is not None
+    assert taken.taken == ("C",)
 
 
 def test_a_po_says_its_language(write) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from babel.messages.pofile import read_po
 
+from heedful.errors import DataError
 from heedful.localisation.plurals import plurals
 from heedful.localisation.po import Po
 
@@ -53,10 +54,13 @@ def test_plural_forms_are_those_of_gettext(rule: str) -> None:
         f"nplurals=2; plural={'!' * 5000}n;",
         f"nplurals=2; plural={'(' * 140}n{')' * 140};",
         f"nplurals=2; plural={'9' * 5000};",
+        f"nplurals=2; plural=n>1 && {'9' * 1000}*n > n;",
+        f"nplurals={'9' * 5000}; plural=0;",
+        f"nplurals={'9' * 20}; plural=0;",
     ],
 )
 def test_rules_that_are_none(rule: str) -> None:
-    assert plurals(f"Plural-Forms: {rule}") in (None, plurals("Plural-Forms: nplurals=2; plural=n>1"), None)
+    assert plurals(f"Plural-Forms: {rule}") is None
 
 
 EMPTY = '""'
@@ -129,6 +133,53 @@ def test_notes_contexts_and_obsolete_messages(sample: Path) -> None:
     assert units[0].notes == ("Shown in a title.",)
     assert (units[1].name, units[2].source, units[2].target) == ("menu", ("newer words",), ("alt",))
     assert "gone" not in str(units)
+
+
+OBSOLETE = {
+    "flags": "#, fuzzy\n{old}",
+    "notes": "# of the obsolete one\n#. likewise\n{old}",
+    "all of it": '#. n\n#: a.c:1\n#, fuzzy, c-format\n#~| msgctxt "y"\n#~| msgid "older"\n{old}',
+    "a context": '#, fuzzy\n#~ msgctxt "x"\n{old}',
+    "an earlier text": '#, fuzzy\n#| msgid "older"\n{old}',
+    "two": "#, fuzzy\n{old}\n# n\n#, fuzzy\n{old}",
+    "two without a line between": "#, fuzzy\n{old}#, fuzzy\n{old}",
+    "white space before": "#, fuzzy\n  {old}",
+}
+OLD = '#~ msgid "gone %d"\n#~ msgstr "weg %d"\n'
+
+
+@pytest.mark.parametrize("gap", ["", "\n", "\r\n"])
+@pytest.mark.parametrize("before", OBSOLETE.values(), ids=OBSOLETE)
+def test_what_is_said_of_an_obsolete_message_is_said_of_no_other(write, before: str, gap: str) -> None:
+    """Whatever stands before it, the next message keeps what is its own: a comment, a flag, what it was before."""
+    text = before.format(old=OLD) + gap
+    own = '# mine\n#, c-format\n#| msgid "b"\nmsgid "a"\nmsgstr ""\n'
+    for message, filled in (
+        (own, own.replace("c-format", "c-format, fuzzy").replace('msgstr ""', 'msgstr "A"')),
+        ('msgid "a"\nmsgstr ""\n', '#, fuzzy\nmsgid "a"\nmsgstr "A"\n'),
+    ):
+        document = Po.read(write("a.po", text + message))
+        (unit,) = document.units
+        assert unit.notes == (("mine",) if message is own else ())
+        new = filled.replace("\n", "\r\n") if "\r" in gap else filled
+        found = document.filled({0: ("A",)}).decode()
+        assert found.replace("\r\n", "\n") == (text + new).replace("\r\n", "\n")
+        translated = message.replace('msgstr ""', 'msgstr "A"')
+        assert Po.read(write("a.po", text + translated)).units[0].state == "translated"
+
+
+@pytest.mark.parametrize("before", OBSOLETE.values(), ids=OBSOLETE)
+def test_obsolete_messages_at_the_end_say_nothing_of_the_last_one(write, before: str) -> None:
+    text = 'msgid "a"\nmsgstr "A"\n\n' + before.format(old=OLD)
+    for whole in (text, text.rstrip("\n"), f"{text}# behind\n#, fuzzy\n"):
+        document = Po.read(write("a.po", whole))
+        assert [(unit.state, unit.notes) for unit in document.units] == [("translated", ())]
+        assert document.filled({}) == whole.encode()
+
+
+def test_a_message_that_an_obsolete_one_interrupts_is_refused(write) -> None:
+    with pytest.raises(DataError, match=r"a\.po:2: the message before this line has no msgstr"):
+        Po.read(write("a.po", f'msgid "a"\n{OLD}msgstr "A"\n'))
 
 
 def test_a_template_gets_the_name_of_its_encoding(write) -> None:

@@ -126,6 +126,30 @@ def test_words_are_compared_without_case_and_punctuation() -> None:
     assert CaptionBLEU(["A red dog runs!"], [["a red dog runs ."]]).value == pytest.approx(100.0)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("\u0915\u0941\u0924\u094d\u0924\u093e \u0918\u093e\u0938", 2),  # Hindi
+        ("\u0995\u09c1\u0995\u09c1\u09b0", 1),  # Bengali
+        ("\u0ba8\u0bbe\u0baf\u0bcd", 1),  # Tamil
+        ("\u0633\u064e\u0644\u064e\u0627\u0645", 1),  # Arabic with vowels
+        ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", 1),  # Persian with a non-joiner
+        ("na\u0308her", 1),  # a letter and its accent apart
+        ("Feb\u00adru\u00adary", 1),
+    ],
+)
+def test_words_keep_their_marks(text: str, found: int) -> None:
+    assert len(words(text)) == found
+
+
+def test_captions_that_differ_in_their_vowel_signs_differ() -> None:
+    assert CaptionBLEU(["\u0915\u093f \u0915\u0940"], [["\u0915\u093e \u0915\u094b"]], order=1).value == 0
+
+
+def test_a_letter_is_the_same_however_it_is_composed() -> None:
+    assert CaptionBLEU(["na\u0308her"], [["n\u00e4her"]], order=1).value == pytest.approx(100)
+
+
 def test_weights_count_examples_as_often() -> None:
     captions, references = corpus(4, size=12)
     metric = CaptionBLEU(captions, references, order=2)

@@ -139,6 +139,8 @@ def test_languages_are_found_however_they_are_written() -> None:
         "deu": "de",
         "de-AT": "de",
         "zh": "zh-Hans",
+        "zh-CN": "zh-Hans",
+        "zh-TW": None,
         "xx": None,
         "": None,
     }.items():

@@ -78,6 +78,25 @@ def test_the_pieces_come_last_and_then_nothing(translator: Translator) -> None:
     assert said(translator, {"open": "{x}"}, ("open",)).way is Way.LOST
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["{n, plural,\n one {open}\n other {open {{n}}}}", "open {n, select, a {x} other {y}}", "open {n, plural, one {"],
+)
+def test_a_message_of_several_forms_is_left_and_says_so(translator: Translator, text: str) -> None:
+    found = said(translator, {"open": "OPEN"}, (text,))
+    assert (found.target, found.way) == (None, Way.FORMS)
+
+
+def test_what_no_rule_knows_is_counted(translator: Translator) -> None:
+    found = said(translator, {"open [x] now": "OPEN X NOW"}, ("open [x] now",))
+    assert (written(found), found.lost, found.unchecked) == ("OPEN X NOW", 0, ("[x]",))
+
+
+def test_a_written_line_end_parts_what_ends_a_sentence(translator: Translator) -> None:
+    found = said(translator, {"open.": "OPEN.", "go": "GO"}, (r"open.\ngo",))
+    assert written(found) == r"OPEN.\nGO"
+
+
 def test_markup_is_never_read_by_the_model(translator: Translator) -> None:
     segment = ("open ", BOLD[0], "the file", BOLD[1], " now")
     found = said(translator, {"open the file now": "OPEN THE FILE NOW"}, segment)

@@ -1,0 +1,217 @@
+r"""Which parts of a text are placeholders: one table of rules, and the scan that applies it.
+
+The rules are those of printf and its relatives (C, Objective-C, Python, PHP, Ruby, Go, strftime, Qt), of templates in
+braces (ICU MessageFormat, Fluent, i18next, Vue, Angular, .NET, Mustache, Twig), of Laravel (`:name`), Drupal (`@name`),
+MediaWiki, ERB and ASP, of markup (XML, HTML, BBCode, Markdown), and of what no language changes: addresses, paths, keys
+that are pressed together, versions, names of files and of variables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Final, NamedTuple
+
+MESSAGE: Final = "message"
+"""The name of a message of several forms (a plural or a selection), whose forms are texts themselves."""
+ESCAPE: Final = "escape"
+"""The name of a character that is written as an escape (`\\n`)."""
+NUMBER: Final = "number"
+
+_CONVERSION: Final = r"(?:hh|h|ll|l|z|j|t|L|q|I64|I32)?[diouxXeEfFgGaAcCsSpnvTqQbUKL](?![a-zA-Z])|@"
+_SPECIFIER: Final = rf"[-+#0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:{_CONVERSION})"
+_VALUE: Final = r"\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*\}|[^\s\"'<>{}]+"
+_ATTRIBUTE: Final = rf"\s+[\w:.@#*()\[\]-]+(?:\s*=\s*(?:{_VALUE}))?"
+_BBCODE: Final = (
+    "b|i|u|s|url|img|email|quote|code|color|colour|size|font|center|left|right|indent|spoiler|sub|sup|list|table|tr|td|"
+    r"th|li|ol|ul|h[1-6]|youtube|video|pre|noparse|user|attach"
+)
+_KEY: Final = (
+    "Ctrl|Control|Alt|AltGr|Shift|Cmd|Command|Win|Windows|Super|Meta|Option|Opt|Fn|Hyper|Strg|Umschalt|"
+    r"Maj|May\u00fas"
+)
+_KEY_NAME: Final = (
+    "F[1-9][0-9]?|Enter|Return|Esc|Escape|Tab|Space|Spacebar|Backspace|Delete|Del|Insert|Ins|Home|End|Page ?Up|"
+    "Page ?Down|PgUp|PgDn|Up|Down|Left|Right|Pause|Break|PrintScreen|PrtSc|Plus|Minus|Click|click|Drag|"
+    "drag|Entf|Pos1|Ende|Eingabe"
+)
+_FILE: Final = (
+    "exe|dll|txt|pdf|png|jpe?g|gif|svg|zip|tar|gz|docx?|xlsx?|pptx?|od[tsp]|csv|tsv|json|xml|html?|css|js|ts|py|java|rb|php|"
+    "sh|bat|cmd|ini|conf|cfg|ya?ml|toml|log|md|sql|db|iso|deb|rpm|dmg|apk|jar|so|mp[34]|wav|avi|mkv|po|xliff?|tmx|srt"
+)
+_FOLDERS: Final = (
+    r"(?:[^\\/:*?\"<>|\s]{1,60}(?: (?:and )?[A-Z0-9(][^\\/:*?\"<>|\s]{0,60}){0,5}\\)*(?:[^\\/:*?\"<>|\s]*[\w$)])?"
+)
+"""The rest of a path of Windows, of which folders may have several words, such as `Program Files`."""
+_DOMAIN: Final = "com|org|net|edu|gov|info|io|dev|app|de|uk|fr|eu"
+_SIGN: Final = (
+    # markup
+    ("comment", r"<!--(?:(?!<!--|-->).)*+-->|<%(?:(?!<%|%>).)*+%>|<\?(?:(?!<\?|\?>).)*+\?>"),
+    ("tag", rf"</?[a-zA-Z][\w.:-]*(?:{_ATTRIBUTE})*\s*/?>|</?\d{{1,4}}\s*/?>"),
+    ("markup", r"</?[#@][\w.]+(?:\s[^<>]*)?>|<<[\w .:-]{1,60}>>|</?>"),
+    ("tag", rf"(?<!\w)\[(?:{_BBCODE})(?:=[^\[\]\n]{{1,200}})?\]|\[/(?:\w{{1,40}})\]"),
+    ("markup", r"\[\*\]|(?<!\w)\[\w+(?:\s+[\w-]+=(?:\"[^\"\[\]]*\"|'[^'\[\]]*'|[^\s\[\]]+))+\s*/?\]"),
+    ("link", r"\[(?=[^\[\]\n]{1,200}\]\([^()\s]{1,200}\))|\]\([^()\s]{1,200}\)"),
+    ("markup", r"\*\*(?=[^\s*][^*\n]{0,200}\*\*)|(?<=[^\s*])\*\*(?!\*)"),
+    ("variable", r"\[\[[^\[\]\n]{1,200}\]\]|\[[%#$@!][^\[\]\n]{1,200}\]|\(\([\w.]+\)\)|\*\|[^|\n]{1,80}\|\*"),
+    # in braces: what closes them is looked for apart
+    ("brace", r"[$#%@!]?\{"),
+    ("nesting", r"\$t\((?:[^()\n]|\([^()\n]*\))*\)|@(?:\.\w+)?:(?:\([^()\n]*\)|[\w-]+(?:\.[\w-]+)*)"),
+    # percent signs
+    ("identifier", rf"%\w+%\\{_FOLDERS}"),
+    ("variable", r"%\([^()\n]*\)[-+#0]*\d*(?:\.\d+)?[a-zA-Z]?|%<\w+>(?:[-+#0\d.]*[a-zA-Z])?"),
+    ("variable", rf"%(?:\d+\$)?#@\w+@|%\d+\$?{_SPECIFIER}|%L?\d{{1,2}}(?!\d)|%%(?!\w+%%)|%{_SPECIFIER}"),
+    ("variable", r"%[A-Z][A-Z0-9_]+(?:(?: [A-Z0-9_]+)*%)?|%\w{2,}%|(?<![\w%])%[-+#0]*[A-Za-z]\w*"),
+    # other signs before a name
+    ("variable", r"\$\([\w.]+\)|\$\[\w+\]|\$[A-Za-z_]\w*(?:\$|(?:->\w+|\.[A-Za-z_]\w*|\[\w*\])*)"),
+    ("variable", r"([%#@~|:$!^*=])\g<doubled>[\w.-]{1,60}\g<doubled>\g<doubled>"),
+    ("variable", r"(?<![\w&#])#[A-Z_][A-Z0-9_]+#|@[A-Z_][A-Z0-9_]+@|\\\((?:[^()\n]|\([^()\n]*\))*\)"),
+    ("variable", r"(?<![\w:.)\]}>%]):[A-Za-z_]\w*:?(?!\w)|(?<![\w.@])@[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"),
+    ("variable", r"(?<![^\s(\"'])![a-z]\w*_\w+"),
+    ("variable", r"(?<!@)@\([^()\n]+\)|\$[1-9](?![\w.,])(?![.,]\d)|\$[1-9](?=[.,](?:\s|\Z))"),
+    ("entity", r"&(?:#\d+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);"),
+    # paths, escapes, options
+    ("identifier", rf"\\\\[\w.$-]+\\{_FOLDERS}|(?<![\w.])\.{{1,2}}\\{_FOLDERS}"),
+    ("identifier", r"\\[a-zA-Z]{2,}(?=[{\[])"),
+    (ESCAPE, r"\\(?:r\\n|[nrt0]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\\*_`#~|<>\[\](){}!.+-])"),
+    ("identifier", r"(?<!\w)--[a-zA-Z][\w-]*(?:=[^\s,;]*[\w/])?|(?<![\w/.])(?:/[\w.+-]+){2,}/?"),
+    ("identifier", r"(?<![\w&#])#\w*[A-Za-z]\w*|`[^`'\n]{1,80}`|[\u2318\u2325\u21e7\u2303]+\+?[A-Z0-9]"),
+)
+"""Rules that begin with a sign."""
+_LETTER: Final = (
+    (
+        "address",
+        r"(?:[a-zA-Z][a-zA-Z0-9+.-]{0,20}://|(?:https?|ftps?|file|mailto|sftp|ssh|git):/)[^\s<>\"'{}|\\^`]*[^\s<>\"'{}|\\^`.,;:!?)\]]",
+    ),
+    (
+        "address",
+        r"(?:mailto:|tel:|sms:|urn:|data:[a-z]+/|about:|javascript:)[^\s<>\"'{}|\\^`]*[^\s<>\"'{}|\\^`.,;:!?)\]]",
+    ),
+    ("address", r"www\.[\w-]+(?:\.[\w-]+)+(?:/[^\s<>\"']*[\w/])?"),
+    ("address", r"[\w.+-]{1,64}+@[\w-]+(?:\.[\w-]+)+"),
+    ("address", rf"(?<![\w.@-])(?:[a-z0-9-]{{1,63}}\.){{1,4}}(?:{_DOMAIN})(?![\w-])(?:/[^\s<>\"']*[\w/])?"),
+    ("identifier", rf"[A-Za-z]:\\{_FOLDERS}|HKEY_\w+(?:\\[\w.-]+)*|HK(?:LM|CU|CR|CC|U)(?:\\[\w.-]+)+"),
+    ("identifier", rf"(?<![\w\\])[\w.-]{{1,60}}(?:\\[\w.-]{{1,60}}){{1,9}}(?<=\.)(?:{_FILE})(?!\w)"),
+    ("identifier", rf"(?<!\w)(?:(?:{_KEY})(?: ?\+ ?|[\u2011-]))+(?:(?:{_KEY_NAME}|\w)(?!\w)|[^\w\s](?!\w))"),
+    (
+        "identifier",
+        r"(?<![\w.:])[A-Za-z_]\w{0,60}(?:(?:::[A-Za-z_]\w{0,60}){1,9}(?:\(\))?|(?:\.[A-Za-z_]\w{0,60}){0,9}\(\))",
+    ),
+    ("identifier", rf"(?<![\w.])\w[\w-]{{0,60}}(?:\.[\w-]{{1,60}}){{0,4}}\.(?:{_FILE})(?!\w)"),
+    ("identifier", r"\b\w+_\w+(?:_\w+)*\b"),
+    ("identifier", r"\bv\d+(?:\.\d+)+(?:[-+][\w.]*\w)?|\bF[1-9][0-9]?\b"),
+    ("identifier", r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|\b0x[0-9a-fA-F]+\b"),
+    (
+        "identifier",
+        r"(?<![\w.,])\d+(?:\.\d+)+-?(?:alpha|beta|rc|dev|pre|post|a|b)\.?\d*(?!\w)|(?<![\w.,])\d+(?:\.\d+){2,}-\w[\w.]*",
+    ),
+    (NUMBER, r"(?<![\w.,])\d+(?:[.,:/^\u00a0\u202f\u2013-]\d+)*(?![\w])(?:[ \u00a0]?%(?![\w(]))?"),
+)
+"""Rules that begin with a letter or digit."""
+
+
+def _joined(rules: tuple[tuple[str, str], ...], first: int) -> str:
+    return "|".join(
+        f"(?P<{name}_{number}>{_doubled(pattern, number)})" for number, (name, pattern) in enumerate(rules, first)
+    )
+
+
+def _doubled(pattern: str, number: int) -> str:
+    """A pattern that says a sign again, with a name for that sign."""
+    if r"\g<doubled>" not in pattern:
+        return pattern
+    named = f"sign_of_{number}"
+    return pattern.replace("(", f"(?P<{named}>", 1).replace(r"\g<doubled>", f"(?P={named})")
+
+
+_TOKEN: Final = re.compile(
+    rf"(?=[^\w\s])(?:{_joined(_SIGN, 0)})|(?=[\w+.-])(?:{_joined(_LETTER, len(_SIGN))})", re.DOTALL
+)
+_FORMS: Final = re.compile(
+    r"\{\s*[^{},\n]{0,80}?\s*,\s*(?:plural|select|selectordinal|choice)\s*(?:,|\}|$)|\{[^{}\n]{1,80}->\s"
+)
+_WIDE: Final = re.compile(r"[$#%@!]\{|\{[{%#]")
+"""Openings of what may go over several lines."""
+_QUOTED: Final = re.compile(r"''|'[{}][^']*(?:'|\Z)")
+"""What ICU takes as it stands."""
+
+
+class Token(NamedTuple):
+    """A placeholder from `start` to `stop`, and what it is."""
+
+    start: int
+    stop: int
+    name: str
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """Yield the placeholders of a text, in order; none holds another."""
+    braces = _Braces(text)
+    place = 0
+    while (found := _TOKEN.search(text, place)) is not None:
+        assert found.lastgroup is not None
+        name, start, stop = found.lastgroup.partition("_")[0], *found.span()
+        if name == "brace":
+            name, stop = braces.placeholder(start, stop - 1)
+        if stop > start:
+            yield Token(start, stop, name)
+        place = max(stop, found.end() if name == "brace" else stop)
+
+
+class _Braces:
+    """What closes the braces of a text; each text is looked through once, however many there are."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def placeholder(self, start: int, brace: int) -> tuple[str, int]:
+        """What begins at `start` and has a brace, and where it ends; at `start` where it is no placeholder.
+
+        A message of several forms may have braces in quotation marks. One that never ends is broken, and its key words
+        are not text all the same.
+        """
+        if _FORMS.match(self._text, brace):
+            return MESSAGE, self._unquoted.get(brace) or self._closing.get(brace) or len(self._text)
+        stop = self._closing.get(brace)
+        if stop is None or ("\n" in self._text[brace:stop] and not _WIDE.match(self._text, start)):
+            return "brace", start
+        return "variable", stop
+
+    @cached_property
+    def _closing(self) -> dict[int, int]:
+        return _closing(self._text)
+
+    @cached_property
+    def _unquoted(self) -> dict[int, int]:
+        return _closing(_QUOTED.sub(_blank, self._text))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def _closing(text: str) -> dict[int, int]:
+    """Where each brace that is closed ends, behind its closing one."""
+    open_: list[int] = []
+    found: dict[int, int] = {}
+    for brace in re.finditer(r"[{}]", text):
+        if brace[0] == "{":
+            open_.append(brace.start())
+        elif open_:
+            found[open_.pop()] = brace.end()
+    return found
+
+
+_UNKNOWN: Final = re.compile(
+    r"\[[^\[\]\s\d][^\[\]\s]{0,60}\]"
+    r"|[{}][^\s{}]{0,60}"
+    r"|<[^\s<>][^<>\n]{0,60}>"
+    r"|(?:(?<!\w)[\\|^~$%@#*_=]{1,3}(?=[^\W\d])|(?<!\w)\$(?=[1-9](?![\d.,]))|\\(?=\w))[\w.-]{1,60}[\\|^~$%@#*_=]{0,3}"
+    r"|[^\W\d_][\\|^=*#$]+(?=\w)[\w.-]{0,60}|\\['\"]"
+)
+
+
+def unknown_marks(text: str) -> list[str]:
+    """Return what in a text without placeholders looks like one all the same, though no rule knows it."""
+    return [found[0] for found in _UNKNOWN.finditer(text)]
