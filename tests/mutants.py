@@ -1975,6 +1975,48 @@ TRAINING = (
         'computed={r"model\\.encoder\\.embed\\.weight": _sines_first}',
         ("tests/reference/test_hugging_face.py::test_positions_that_marian_does_not_compute",),
     ),
+    Mutant(
+        "exported rotary positions turn halves instead of neighbours",
+        "foreign/ctranslate2_export.py",
+        '"rotary_dim": 0, "rotary_interleave": True',
+        '"rotary_dim": 0, "rotary_interleave": False',
+        ("tests/reference/test_ctranslate2.py::test_translators_of_runs",),
+    ),
+    Mutant(
+        "exported generators forget the epsilon of their norms",
+        "foreign/ctranslate2_export.py",
+        "_name_special(spec, tokenizer)\n    spec.config.layer_norm_epsilon = _epsilon(weights.model)",
+        "_name_special(spec, tokenizer)",
+        ("tests/reference/test_ctranslate2.py::test_language_models_of_runs",),
+    ),
+    Mutant(
+        "exported translators have another epsilon",
+        "foreign/ctranslate2_export.py",
+        "spec.config.add_source_eos = True\n    spec.config.layer_norm_epsilon = _epsilon(weights.model)",
+        "spec.config.add_source_eos = True\n    spec.config.layer_norm_epsilon = 1e-6",
+        ("tests/reference/test_ctranslate2.py::test_translators_keep_the_epsilon_of_their_norms",),
+    ),
+    Mutant(
+        "exported encoders forget the epsilon of their norms",
+        "foreign/ctranslate2_export.py",
+        "tokenizer.special.unk]\n    spec.config.layer_norm_epsilon = _epsilon(weights.model)",
+        "tokenizer.special.unk]",
+        ("tests/reference/test_ctranslate2.py::test_encoders_of_runs",),
+    ),
+    Mutant(
+        "what of words is not known has the vector of the first label",
+        "foreign/ctranslate2_export.py",
+        "table[:1].expand(",
+        "table[1:2].expand(",
+        ("tests/reference/test_ctranslate2.py::test_factors_are_read_behind_pieces",),
+    ),
+    Mutant(
+        "Shaw's vectors are scaled as dot products are not",
+        "foreign/ctranslate2_export.py",
+        'keys / config.d_key**0.5 if heads.score == "dot" else keys',
+        "keys",
+        ("tests/reference/test_ctranslate2.py::test_translators_of_runs",),
+    ),
 )
 
 RECURRENT = (

@@ -32,6 +32,7 @@ _CLASSES: Final = {"bert": "BertTokenizer", "gpt2": "GPT2Tokenizer", "bart": "Ba
 def save_hugging_face(origin: Origin, folder: str | Path, *, family: Family | None = None) -> tuple[str, ...]:
     """`export_hugging_face` of an origin that is already open; `family` chooses the kind of model."""
     origin.require_plain("transformers")
+    origin.require_no_factors("transformers")
     family = family or family_for(origin.model)
     if family is ROBERTA_PRELAYERNORM:
         origin = behind_padding(origin, _pad(_both(origin)[0]) or 0)

@@ -52,11 +52,6 @@ def open_origin(folder: Path, *, step: int | None = None) -> Origin:
             f"{folder}: its model is of the kind {config.kind}; only Transformers are carried over, those "
             "that read or write text: name a run that has one"
         )
-    if any(isinstance(each, Factor) for each in run.vocabularies.values()):
-        raise RunError(
-            f"{folder}: reads factors of source words, which other formats have not; name a run without "
-            "the table [factors]"
-        )
     tokenizers = tuple(each for each in run.vocabularies.values() if isinstance(each, Tokenizer))
     if isinstance(config, TransformerConfig) and len(tokenizers) != 2:
         raise RunError(
@@ -64,4 +59,12 @@ def open_origin(folder: Path, *, step: int | None = None) -> Origin:
         )
     tokenizer = tokenizers[0] if len(tokenizers) == 1 else (tokenizers[0], tokenizers[1])
     tensors = whole_weights(folder, step=step).floats()
-    return Origin(folder, config, tokenizer, tensors, head=run.kind.head(run), adapter=staying(run.recipe))
+    return Origin(
+        folder,
+        config,
+        tokenizer,
+        tensors,
+        head=run.kind.head(run),
+        adapter=staying(run.recipe),
+        factors=run.kind.factors(run),
+    )

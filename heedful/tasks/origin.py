@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from heedful.adapters.adapter import Adapter
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
+from heedful.data.factors import Factor
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
 from heedful.recipes.recipe import Architecture
@@ -43,6 +44,7 @@ class Origin:
         longest: tokens that it was made for where its positions themselves have no end, if anybody said.
         head: what its outputs say, where it was fine-tuned.
         adapter: what the layers have besides, as some of the tensors are its own.
+        factors: what is known of each source piece besides which it is, by its name, in the order of their tables.
     """
 
     folder: Path
@@ -52,6 +54,7 @@ class Origin:
     longest: int | None = None
     head: Head | None = None
     adapter: Adapter | None = None
+    factors: Mapping[str, Factor] = field(default_factory=dict)
 
     @property
     def size(self) -> int | tuple[int, int]:
@@ -71,6 +74,18 @@ class Origin:
             raise RunError(
                 f"{self.folder}: computes with bottlenecks, which {name} has not; export a run that was adapted with "
                 "LoRA, which becomes a part of the weights, or choose onnx"
+            )
+
+    def require_no_factors(self, name: str) -> None:
+        """Refuses what the format `name` has no input for: factors of source words.
+
+        Raises:
+            RunError: the model reads some.
+        """
+        if self.factors:
+            raise RunError(
+                f"{self.folder}: reads factors of source words ({', '.join(self.factors)}), and {name} has no input "
+                "for them; export to ctranslate2, or name a run without the table [factors]"
             )
 
 
