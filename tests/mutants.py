@@ -1976,6 +1976,27 @@ TRAINING = (
         ("tests/reference/test_hugging_face.py::test_positions_that_marian_does_not_compute",),
     ),
     Mutant(
+        "a model that begins with another one looks for shared tables under one name alone",
+        "runs/origin.py",
+        "tensors = {**tensors, **{name: tensors[first] for name, first in shared.items()}}",
+        "tensors = {**tensors}",
+        ("tests/unit/runs/test_fine_tuning.py::test_tables_that_are_stored_under_another_name_are_found",),
+    ),
+    Mutant(
+        "an adapted run forgets under which name its base stores a table",
+        "runs/adapted.py",
+        "stored = {name: shared[name] for name in taken if name in shared}",
+        "stored: dict[str, str] = {}",
+        ("tests/unit/runs/test_fine_tuning.py::test_an_adapter_finds_them_again",),
+    ),
+    Mutant(
+        "the vector of the only part of a text is left out",
+        "foreign/families/segments.py",
+        "tensors[_POSITIONS] + tensors[_SEGMENTS]",
+        "tensors[_POSITIONS]",
+        ("tests/reference/test_hugging_face.py::test_the_vector_of_the_only_part_of_a_text_counts",),
+    ),
+    Mutant(
         "exported rotary positions turn halves instead of neighbours",
         "foreign/ctranslate2_export.py",
         '"rotary_dim": 0, "rotary_interleave": True',

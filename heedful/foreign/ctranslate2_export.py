@@ -22,6 +22,7 @@ from heedful.data.tokenizers import UNK, SentencePiece, Tokenizer
 from heedful.errors import MissingExtraError, RunError
 from heedful.foreign.families.settings import require
 from heedful.foreign.hugging_face_export import pieces
+from heedful.models.shared_parameters import other_names
 from heedful.store import whole_folder
 from heedful.tasks.origin import Origin
 
@@ -93,7 +94,7 @@ def save_ctranslate2(
         case EncoderConfig() as config:
             assert isinstance(origin.tokenizer, Tokenizer)
             spec = _encoder(config, weights, origin.tokenizer)
-            if origin.head is not None or "masked.dense.weight" in origin.tensors:
+            if any(not name.startswith("encoder.") for name in origin.named):
                 notes = ("CTranslate2 has encoders without heads: it gives hidden vectors, the head is left out",)
         case _:
             assert_never(origin.model)
@@ -121,9 +122,8 @@ class _Weights:
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor], model: nn.Module) -> _Weights:
         """Of weights that have but the first of their names."""
-        first = {id(parameter): name for name, parameter in model.named_parameters()}
-        every = model.named_parameters(remove_duplicate=False)
-        return cls({name: tensors[first[id(parameter)]] for name, parameter in every}, model)
+        shared = {name: tensors[first] for name, first in other_names(model).items()}
+        return cls({**tensors, **shared}, model)
 
     def put(self, spec: Any, ours: Sequence[str]) -> None:
         """Some maps, one above the other, or a norm, into a part of a specification."""

@@ -23,9 +23,11 @@ from heedful.engines.arrange import arranged
 from heedful.errors import RunError
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
+from heedful.foreign.families.electra import ELECTRA
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
+from heedful.foreign.families.segments import without_only_segment
 from heedful.foreign.families.settings import Family
 from heedful.foreign.folders import CONFIG
 from heedful.foreign.generation import forbidden, generation_settings, token, translating, writing
@@ -34,17 +36,18 @@ from heedful.models.encoders import FirstToken, TransformerEncoder
 from heedful.models.initialisation import unfilled
 from heedful.models.language_model import LanguageModel
 from heedful.models.masked_language_model import MaskedLanguageModel
+from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 from heedful.recipes.recipe import EngineName
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.language.face import Writer
 from heedful.tasks.origin import Origin
-from heedful.tasks.pretraining.face import Reader
-from heedful.tasks.pretraining.run import build_masked_language_model
+from heedful.tasks.pretraining.face import Detector, Reader
+from heedful.tasks.pretraining.run import build_detector_alone, build_masked_language_model
 from heedful.tasks.searches import build_continuation, build_length, build_search
 from heedful.tasks.translation.face import Translator
 
-_ALL: Final = (BERT, ROBERTA_PRELAYERNORM, GPT2, MARIAN, BART)
+_ALL: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA, GPT2, MARIAN, BART)
 FAMILIES: Final[Mapping[str, Family]] = {family.model_type: family for family in _ALL}
 """By the model_type of config.json."""
 
@@ -97,7 +100,7 @@ class HuggingFaceFolder:
         """The same of tensors of the folder that are read already; raises as `origin` does."""
         place = str(self.folder)
         config = self.family.read(self.content, frozenset(tensors), str(self.folder / CONFIG))
-        ours = self.family.table(config).read(tensors, place=place)
+        ours = without_only_segment(config, self.family.table(config).read(tensors, place=place))
         return Origin(self.folder, config, self._tokenizer(ours), ours, self.longest)
 
     @property
@@ -137,7 +140,7 @@ class HuggingFaceFolder:
         engine: EngineName | None = None,
         say: Callable[[str], None] | None = None,
         adapted: Callable[[Origin], Origin] | None = None,
-    ) -> Translator | Writer | Reader | Embedder:
+    ) -> Translator | Writer | Reader | Detector | Embedder:
         """The model as its users see it; `arranged` says what is given, `adapted` puts something on it.
 
         Raises:
@@ -163,6 +166,8 @@ class HuggingFaceFolder:
                 )
             case MaskedLanguageModel():
                 return Reader(model, tokenizer=tokenizer, max_length=self.longest)
+            case ReplacedTokenDetector():
+                return Detector(model, tokenizer=tokenizer, max_length=self.longest)
         encoder = model.get_submodule("encoder")
         assert isinstance(encoder, TransformerEncoder)
         return Embedder(encoder, tokenizer=tokenizer, max_length=self.longest)
@@ -257,6 +262,8 @@ def _encoder(config: EncoderConfig, origin: Origin) -> nn.Module:
     model: nn.Module
     if "masked.dense.weight" in origin.tensors:
         model = build_masked_language_model(config, **sizes, paired=paired)
+    elif "verdict.weight" in origin.tensors:
+        model = build_detector_alone(config, **sizes)
     else:
         model = nn.Module()
         model.encoder = build_encoder(config, **sizes)

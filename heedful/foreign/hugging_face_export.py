@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +15,12 @@ from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces
 from heedful.data.tokenizers import PAD, SentencePiece, Tokenizer
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
+from heedful.foreign.families.electra import ELECTRA, detector_and_generator
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.heads import HEADS, without_head, written_head
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, behind_padding
+from heedful.foreign.families.segments import with_only_segment
 from heedful.foreign.families.settings import Family, StackConfigs
 from heedful.foreign.vocabularies import OWN, OWN_SIDES
 from heedful.store import save_tensors, whole_folder, write_json
@@ -25,15 +28,36 @@ from heedful.tasks.origin import Origin
 
 _LONGEST: Final = 1024
 """Positions that an exported Marian model has; ours has no limit of its own where positions are computed."""
-ENCODERS: Final = (BERT, ROBERTA_PRELAYERNORM)
-_CLASSES: Final = {"bert": "BertTokenizer", "gpt2": "GPT2Tokenizer", "bart": "BartTokenizer"}
+ENCODERS: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA)
+GENERATOR: Final = "generator"
+"""The folder inside of an exported one that holds the model which replaced tokens when a detector learned."""
+_CLASSES: Final = {
+    "bert": "BertTokenizer",
+    "electra": "ElectraTokenizer",
+    "gpt2": "GPT2Tokenizer",
+    "bart": "BartTokenizer",
+}
 
 
 def save_hugging_face(origin: Origin, folder: str | Path, *, family: Family | None = None) -> tuple[str, ...]:
     """`export_hugging_face` of an origin that is already open; `family` chooses the kind of model."""
     origin.require_plain("transformers")
     origin.require_no_factors("transformers")
-    family = family or family_for(origin.model)
+    if "verdict.weight" not in origin.tensors:
+        with whole_folder(Path(folder), use="export to") as target:
+            return _save(origin, target, family=family or family_for(origin.model))
+    detector, generator = detector_and_generator(origin)
+    with whole_folder(Path(folder), use="export to") as target:
+        notes = _save(detector, target, family=ELECTRA)
+        if not generator.tensors:  # of a folder that has none
+            return notes
+        (target / GENERATOR).mkdir()
+        _save(generator, target / GENERATOR, family=ELECTRA)
+        return (*notes, f"the model that replaced tokens in training is in {GENERATOR}")
+
+
+def _save(origin: Origin, folder: Path, *, family: Family) -> tuple[str, ...]:
+    """Writes one model into a folder that is there."""
     if family is ROBERTA_PRELAYERNORM:
         origin = behind_padding(origin, _pad(_both(origin)[0]) or 0)
     written, tensors = _written(origin, family)
@@ -42,16 +66,16 @@ def save_hugging_face(origin: Origin, folder: str | Path, *, family: Family | No
     content: dict[str, Any] = {"model_type": family.model_type, **written, **sizes, **ids}
     if family is MARIAN:
         content["max_position_embeddings"] = _longest(origin)
-    with whole_folder(Path(folder), use="export to") as target:
-        save_tensors(target / "model.safetensors", tensors)
-        write_json(target / "config.json", content)
-        if family not in ENCODERS:
-            write_json(target / "generation_config.json", {**ids, **_search(origin, family)})
-        return tuple(_write_vocabularies(origin, family, target))
+    save_tensors(folder / "model.safetensors", tensors)
+    write_json(folder / "config.json", content)
+    if family not in ENCODERS:
+        write_json(folder / "generation_config.json", {**ids, **_search(origin, family)})
+    return tuple(_write_vocabularies(origin, family, folder))
 
 
 def _written(origin: Origin, family: Family) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What config.json says of the model, and its tensors."""
+    origin = replace(origin, tensors=with_only_segment(origin.model, origin.tensors))
     head, table = origin.head, family.table(origin.model)
     if head is None or family.model_type not in HEADS:
         return family.write(origin.model, origin.tensors), table.write(origin.tensors)

@@ -16,17 +16,20 @@ OWN: Final = "heedful.vocabulary"
 """A vocabulary of ours, in a folder that heedful wrote ..."""
 OWN_SIDES: Final = ("heedful.source", "heedful.target")
 """... and those of two languages."""
-_READERS: Final = ("bert", "roberta-prelayernorm")
+_READERS: Final = ("bert", "roberta-prelayernorm", "electra")
+_WORD_PIECES: Final = ("bert", "electra")
 _BERT: Final = {"bos": "cls_token", "eos": "sep_token", "unk": "unk_token", "mask": "mask_token"}
 _OTHERS: Final = {"bos": "bos_token", "eos": "eos_token", "unk": "unk_token", "mask": "mask_token"}
+_BRACKETED: Final = {
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "unk_token": "[UNK]",
+    "mask_token": "[MASK]",
+    "pad_token": "[PAD]",
+}
 _NAMES: Final = {
-    "bert": {
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "unk_token": "[UNK]",
-        "mask_token": "[MASK]",
-        "pad_token": "[PAD]",
-    },
+    "bert": _BRACKETED,
+    "electra": _BRACKETED,
     "roberta-prelayernorm": {
         "cls_token": "<s>",
         "sep_token": "</s>",
@@ -85,7 +88,7 @@ def read_text_vocabulary(folder: Path, *, kind: str, size: int, side: Side | Non
 
     Args:
         folder: where.
-        kind: bert, roberta-prelayernorm, gpt2 or bart.
+        kind: bert, electra, roberta-prelayernorm, gpt2 or bart.
         size: entries of the model's tables.
         side: of a translation model.
 
@@ -94,7 +97,7 @@ def read_text_vocabulary(folder: Path, *, kind: str, size: int, side: Side | Non
         MissingExtraError: the package tokenizers is not installed.
     """
     settings = read_json_if_there(folder / "tokenizer_config.json")
-    content = _content(folder, settings, bert=kind == "bert")
+    content = _content(folder, settings, bert=kind in _WORD_PIECES)
     names = _special_names(folder, settings, kind)
     added = content.get("added_tokens") or ()
     ids: dict[str, int] = dict(content["model"]["vocab"])

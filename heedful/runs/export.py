@@ -12,7 +12,7 @@ from heedful.errors import RunError
 from heedful.foreign.ctranslate2_export import Quantization, save_ctranslate2
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.folders import is_hugging_face
-from heedful.foreign.hugging_face import build
+from heedful.foreign.hugging_face import build, open_hugging_face
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.foreign.onnx_export import save_onnx
 from heedful.foreign.peft import save_peft
@@ -30,7 +30,8 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
 
     An encoder becomes BERT, with its head where it was fine-tuned (`BertForSequenceClassification`,
-    `BertForMultipleChoice`, `BertForTokenClassification`, `BertForQuestionAnswering`); a pre-norm one becomes
+    `BertForMultipleChoice`, `BertForTokenClassification`, `BertForQuestionAnswering`); one that finds replaced tokens
+    becomes ELECTRA, with what replaced them in the folder `generator` inside; a pre-norm one becomes
     RoBERTa-PreLayerNorm likewise, a language model GPT-2, a translation model Marian where its positions are sinusoidal
     and BART where they are learned. What they compute stays the same; the numbers are the same, up to their order. The
     vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
@@ -46,7 +47,8 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     Raises:
         RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
     """
-    return save_hugging_face(open_origin(Path(run), step=step), folder)
+    family = open_hugging_face(Path(run)).family if is_hugging_face(Path(run)) else None
+    return save_hugging_face(open_origin(Path(run), step=step), folder, family=family)
 
 
 def export_marian(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:

@@ -115,7 +115,8 @@ def adapting(run: Run[Any, Any]) -> AdapterFile | None:
         return None
     assert isinstance(recipe, TunedRecipe)
     assert recipe.init is not None
-    return described(run, recipe.init, given=_origin(recipe).tensors, body=recipe.body)
+    origin = _origin(recipe)
+    return described(run, recipe.init, given=origin.tensors, body=recipe.body, shared=origin.shared)
 
 
 def still(run: Run[Any, Any]) -> frozenset[str]:
@@ -166,7 +167,8 @@ def _warm(model: nn.Module, run: Run[Any, Any], *, say: Callable[[str], None]) -
         for name, parameter in taken.items():
             parameter.copy_(tensors[name])
     fresh = [name for name, _ in model.named_parameters() if name not in taken]
-    left = [name for name in tensors if name not in taken]
+    used = {*taken, *(origin.shared[name] for name in taken if name in origin.shared)}
+    left = [name for name in tensors if origin.shared.get(name, name) not in used and name not in used]
     numbers = sum(parameter.numel() for parameter in taken.values())
     say(f"{recipe.init}: {numbers:,} weights taken over; new: {_parts(fresh)}; left behind: {_parts(left)}")
 

@@ -45,6 +45,7 @@ class Origin:
         head: what its outputs say, where it was fine-tuned.
         adapter: what the layers have besides, as some of the tensors are its own.
         factors: what is known of each source piece besides which it is, by its name, in the order of their tables.
+        shared: the further names of shared parameters, each with the one that `tensors` has.
     """
 
     folder: Path
@@ -55,6 +56,12 @@ class Origin:
     head: Head | None = None
     adapter: Adapter | None = None
     factors: Mapping[str, Factor] = field(default_factory=dict)
+    shared: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def named(self) -> Mapping[str, Tensor]:
+        """The tensors under all of their names."""
+        return {**self.tensors, **{name: self.tensors[first] for name, first in self.shared.items()}}
 
     @property
     def size(self) -> int | tuple[int, int]:
@@ -97,8 +104,9 @@ class Predecessor:
         folder: where it is.
         model: its architecture.
         tokenizers: its vocabularies of text, in the order in which its task names them (`Kind.words`).
-        tensors: its parameters by our names; of several names for one, the first.
+        tensors: its parameters by our names; of several names for one, all.
         adapter: what it computes with besides these, if that is no part of them.
+        shared: the further names of shared parameters, each with the one under which they are stored.
     """
 
     folder: Path
@@ -106,3 +114,4 @@ class Predecessor:
     tokenizers: tuple[Tokenizer, ...]
     tensors: Mapping[str, Tensor]
     adapter: Adapter | None = None
+    shared: Mapping[str, str] = field(default_factory=dict)

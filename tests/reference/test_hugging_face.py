@@ -151,6 +151,15 @@ def bert(folder: Path, kind: str = "BertForPreTraining", **options: Any) -> nn.M
     return saved(getattr(transformers, kind)(config), folder)
 
 
+def electra(folder: Path, kind: str = "ElectraForPreTraining", **options: Any) -> nn.Module:
+    word_piece(folder)
+    config = transformers.ElectraConfig(
+        vocab_size=96, embedding_size=24, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=40, max_position_embeddings=40, **options,
+    )  # fmt: skip
+    return saved(getattr(transformers, kind)(config), folder)
+
+
 def roberta_prelayernorm(folder: Path, kind: str = "RobertaPreLayerNormForMaskedLM", **options: Any) -> nn.Module:
     size = byte_level(folder, special=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     write(folder / "tokenizer_config.json", {"tokenizer_class": "RobertaTokenizer"})
@@ -204,6 +213,9 @@ MAKERS: dict[str, Callable[[Path], nn.Module]] = {
     "roberta_prelayernorm_plain": lambda folder: roberta_prelayernorm(
         folder, "RobertaPreLayerNormModel", hidden_act="relu"
     ),
+    "electra": lambda folder: electra(folder, hidden_act="relu"),
+    "electra_masked": lambda folder: electra(folder, "ElectraForMaskedLM"),
+    "electra_plain": lambda folder: electra(folder, "ElectraModel", hidden_act="silu"),
     "gpt2": gpt2,
     "gpt2_untied": lambda folder: gpt2(folder, tie_word_embeddings=False, n_inner=40, activation_function="gelu"),
     "marian": marian,
@@ -228,7 +240,7 @@ def outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor
     ids, positions = batch(high)
     real, mask = positions >= 0, (positions >= 0).long()
     kind = theirs.config.model_type
-    if kind in ("bert", "roberta-prelayernorm"):
+    if kind in ("bert", "roberta-prelayernorm", "electra"):
         segments = (torch.arange(11) > 3).long().repeat(3, 1)
         found = theirs(input_ids=ids, attention_mask=mask, token_type_ids=segments, output_hidden_states=True)
         memory = ours.encoder(Tokens(ids, positions, segments))
@@ -238,6 +250,8 @@ def outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor
         if "seq_relationship_logits" in found:
             yield ours.relation(memory.summary).flip(1), found.seq_relationship_logits
             yield ours.masked.output(ours.masked(memory.values[real])), found.prediction_logits[real]
+        elif "logits" in found and hasattr(ours, "verdict"):
+            yield ours(Tokens(ids, positions, segments))[real], found.logits[real]
         elif "logits" in found:
             yield ours.masked.output(ours.masked(memory.values[real])), found.logits[real]
     elif kind == "gpt2":
@@ -275,7 +289,24 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
             torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta_prelayernorm", "gpt2", "marian", "bart"])
+@pytest.mark.parametrize("make", [bert, electra, roberta_prelayernorm], ids=lambda make: make.__name__)
+def test_the_vector_of_the_only_part_of_a_text_counts(make: Callable[..., nn.Module], tmp_path: Path) -> None:
+    theirs = make(tmp_path / "theirs", type_vocab_size=1)
+    ours = ready(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
+    assert export_hugging_face(tmp_path / "theirs", tmp_path / "again") == ()
+    again = type(theirs).from_pretrained(tmp_path / "again").eval()
+    ids, positions = batch(85)
+    real, mask = positions >= 0, (positions >= 0).long()
+    with torch.no_grad():
+        expected, found = (
+            model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states[-1][real]
+            for model in (theirs, again)
+        )
+        torch.testing.assert_close(ours.encoder(Tokens(ids, positions)).values[real], expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bert", "electra", "roberta_prelayernorm", "gpt2", "marian", "bart"])
 def test_vocabularies_cut_alike(name: str, tmp_path: Path) -> None:
     MAKERS[name](tmp_path / "theirs")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
@@ -526,7 +557,6 @@ def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
             EncoderConfig(residual="pre_norm", activation="relu"),
             r"model\.activation = relu: RoBERTa-PreLayerNorm has only gelu where it is asked for hidden tokens",
         ),
-        (EncoderConfig(segments=1), r"embedding\.segments\.weight: the other format needs this part"),
         (
             TransformerConfig(self_attention=HeadsConfig(score="additive")),
             r"model\.self_attention\.score = additive: MarianMT has only scaled_dot",
@@ -562,7 +592,7 @@ def edit(folder: Path, **changes: Any) -> None:
     [
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type = 'relative_key'"),
         ("bert", {"hidden_act": "mish"}, "hidden_act = 'mish': heedful has only relu, gelu"),
-        ("bert", {"model_type": "t5"}, "model_type = 't5': heedful reads bert, roberta-prelayernorm, gpt2,"),
+        ("bert", {"model_type": "t5"}, "model_type = 't5': heedful reads bert, roberta-prelayernorm, electra, gpt2,"),
         ("bert", {"num_attention_heads": 5}, "wrong heads"),
         ("bert", {"num_hidden_layers": 3}, r"holds no tensor bert\.encoder\.layer\.2\."),
         ("bert", {"num_hidden_layers": 1}, r"holds the tensor bert\.encoder\.layer\.1\."),

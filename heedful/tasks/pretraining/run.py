@@ -154,6 +154,14 @@ def build_detector(
     return model
 
 
+def build_detector_alone(config: EncoderConfig, *, vocabulary: int, longest: int) -> ReplacedTokenDetector:
+    """A freshly initialised detector without the model that replaces tokens; it can be used, and cannot learn."""
+    encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)
+    model = ReplacedTokenDetector(None, encoder=encoder, d_model=config.d_model, activation=activation(config))
+    initialisation(config)(model)
+    return model
+
+
 def build_pretrained(
     config: EncoderConfig, training: PretrainingTrainingConfig, *, vocabulary: int, longest: int
 ) -> Pretrained:

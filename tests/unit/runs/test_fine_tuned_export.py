@@ -187,6 +187,32 @@ def test_pre_norm_encoders(head: Head, kind: str, tmp_path: Path) -> None:
     torch.testing.assert_close(found, expected, **CLOSE)
 
 
+def test_a_detector_of_replaced_tokens(tmp_path: Path) -> None:
+    """The detector and the model that replaced tokens, whose embeddings are one, and are stored under one name."""
+    run = GOLDEN / "pretraining-replaced-tokens/run"
+    notes = export_hugging_face(run, tmp_path / "out")
+    assert notes[-1] == "the model that replaced tokens in training is in generator"
+    mine = heedful.load(run, kind=heedful.Detector, device="cpu")
+    detector: Any = theirs_of(tmp_path / "out", "ElectraForPreTraining")
+    generator: Any = theirs_of(tmp_path / "out/generator", "ElectraForMaskedLM")
+    ours, batch = tokens(mine.tokenizer.size)
+    batch["token_type_ids"] = torch.zeros_like(batch["token_type_ids"])  # it knows one part of a text
+    smaller, real = mine.model.generator, ours.positions >= 0
+    assert smaller is not None
+    with torch.no_grad():
+        torch.testing.assert_close(detector(**batch).logits[real], mine.model(ours)[real], **CLOSE)
+        filled = smaller.masked.output(smaller.masked(smaller(ours).values[real]))
+        torch.testing.assert_close(generator(**batch).logits[real], filled, **CLOSE)
+    again = heedful.load(tmp_path / "out", kind=heedful.Detector, device="cpu")
+    texts = ["eins zwei drei", "vier"]
+    for before, after in zip(mine.detect(texts), again.detect(texts), strict=True):
+        assert [each.piece for each in after] == [each.piece for each in before]
+        chances = [each.probability for each in before]
+        assert [each.probability for each in after] == pytest.approx(chances, abs=1e-5)
+    export_hugging_face(tmp_path / "out", tmp_path / "twice")
+    assert not (tmp_path / "twice/generator").exists()
+
+
 def test_a_command_writes_it_and_heedful_reads_its_encoder(
     tuned: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
