@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
+from pydantic import BaseModel, Field
 from torch import Tensor
 
 from heedful.adapters.adapter import Adapter
@@ -17,6 +18,27 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
 from heedful.recipes.recipe import Architecture
 
+HeadOf: TypeAlias = Literal["class", "number", "candidate", "token", "ends"]
+"""What the outputs of a fine-tuned encoder are of."""
+
+
+class Reading(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
+    """How a fine-tuned encoder cuts what it reads and chooses its answers; other formats have no word for it.
+
+    Attributes:
+        max_length: tokens that are read at a time, begin and ends included.
+        max_question: tokens of a question at most.
+        stride: tokens between the begins of two windows of a context.
+        max_answer: tokens of an answer at most.
+        threshold: how much more must speak for no answer than for the best one; None where there always is one.
+    """
+
+    max_length: Annotated[int, Field(ge=5)] | None = None
+    max_question: Annotated[int, Field(ge=1)] | None = None
+    stride: Annotated[int, Field(ge=1)] | None = None
+    max_answer: Annotated[int, Field(ge=1)] | None = None
+    threshold: float | None = None
+
 
 @dataclass(frozen=True)
 class Head:
@@ -26,10 +48,14 @@ class Head:
         of: a class or a number of each text, a score of each candidate, a class of each token, or where a span begins
             and ends.
         names: of the classes; empty where there are none.
+        independent: whether each class is judged by itself, so that several or none may be right.
+        reading: how texts are cut and answers chosen, where that is known.
     """
 
-    of: Literal["class", "number", "candidate", "token", "ends"]
+    of: HeadOf
     names: tuple[str, ...] = ()
+    independent: bool = False
+    reading: Reading = field(default_factory=Reading)
 
 
 @dataclass(frozen=True)

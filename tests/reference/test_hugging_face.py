@@ -722,7 +722,7 @@ def test_a_real_bert(real: Path) -> None:
 
 def test_a_real_bert_without_a_head_fills_nothing(real: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fill", str(real), "--text", "A [MASK] runs."]) == 2
-    assert "without the head of pre-training, and none that fills gaps" in capsys.readouterr().err
+    assert "so it is an encoder and none that fills gaps" in capsys.readouterr().err
     assert not isinstance(heedful.load(real, device="cpu"), Reader)
 
 

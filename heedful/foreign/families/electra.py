@@ -38,7 +38,10 @@ def _table(config: EncoderConfig) -> Table:
             one("masked.output", "generator_lm_head", ("bias",), head="masked"),
         ),
         copies={"generator_lm_head.weight": f"{embeddings}.word_embeddings.weight"},
-        unneeded=(r"electra\.embeddings\.(position_ids|token_type_ids)",),
+        unneeded=(
+            r"electra\.embeddings\.(position_ids|token_type_ids)",
+            r"(electra\.)?(classifier|qa_outputs)\.(weight|bias)",
+        ),
     )
 
 
