@@ -1976,6 +1976,27 @@ TRAINING = (
         ("tests/reference/test_hugging_face.py::test_positions_that_marian_does_not_compute",),
     ),
     Mutant(
+        "what a folder says of pooling is passed over",
+        "foreign/hugging_face.py",
+        "summary = settings.summary or MeanOfTokens()",
+        "summary = MeanOfTokens()",
+        ("tests/reference/test_sentence_transformers.py::test_tokens_are_pooled_as_the_folder_says",),
+    ),
+    Mutant(
+        "padding counts among the largest numbers",
+        "models/sentence_vectors.py",
+        "hidden.masked_fill(~real, -torch.inf).amax(1)",
+        "(hidden * real).amax(1)",
+        ("tests/reference/test_sentence_transformers.py::test_tokens_are_pooled_as_the_folder_says",),
+    ),
+    Mutant(
+        "texts are read beyond what a folder says of their length",
+        "foreign/hugging_face.py",
+        "min(settings.max_length or self.longest, self.longest)",
+        "self.longest",
+        ("tests/reference/test_sentence_transformers.py::test_longer_texts_lose_their_ends",),
+    ),
+    Mutant(
         "classes that are judged by themselves share their probability",
         "foreign/families/heads.py",
         'independent=problem == "multi_label_classification"',

@@ -33,6 +33,8 @@ from heedful.foreign.families.segments import without_only_segment
 from heedful.foreign.families.settings import Family
 from heedful.foreign.folders import CONFIG
 from heedful.foreign.generation import forbidden, generation_settings, token, translating, writing
+from heedful.foreign.safetensors_files import pickled_file
+from heedful.foreign.sentence_transformers import SentenceSettings, sentence_settings
 from heedful.foreign.vocabularies import (
     OWN,
     OWN_SIDES,
@@ -42,7 +44,7 @@ from heedful.foreign.vocabularies import (
     read_marian,
     read_text_vocabulary,
 )
-from heedful.models.encoders import FirstToken, TransformerEncoder
+from heedful.models.encoders import FirstToken, MeanOfTokens, TransformerEncoder
 from heedful.models.initialisation import unfilled
 from heedful.models.language_model import LanguageModel
 from heedful.models.masked_language_model import MaskedLanguageModel
@@ -179,6 +181,16 @@ class HuggingFaceFolder:
         """How a language model writes unless told otherwise."""
         return writing(self.settings, place=str(self.folder))
 
+    @cached_property
+    def sentences(self) -> SentenceSettings:
+        """How the folder makes a vector of a text, where sentence-transformers has said it.
+
+        Raises:
+            RunError: it asks for something that heedful has not.
+        """
+        width = self.content.get("hidden_size")
+        return sentence_settings(self.folder, width=width) if isinstance(width, int) else SentenceSettings()
+
     def user(
         self,
         *,
@@ -212,15 +224,30 @@ class HuggingFaceFolder:
                     generation=self.continuation,
                 )
             case MaskedLanguageModel():
-                return Reader(model, tokenizer=tokenizer, max_length=self.longest)
+                return Reader(
+                    model, tokenizer=tokenizer, max_length=self.longest, embedder=self._embedder(model, tokenizer)
+                )
             case ReplacedTokenDetector():
-                return Detector(model, tokenizer=tokenizer, max_length=self.longest)
+                return Detector(
+                    model, tokenizer=tokenizer, max_length=self.longest, embedder=self._embedder(model, tokenizer)
+                )
             case TextClassifier() | TokenClassifier():
                 assert origin.head is not None
                 return self._labeller(model, tokenizer, origin.head)
-        encoder = model.get_submodule("encoder")
+        return self._embedder(model, tokenizer)
+
+    def _embedder(self, model: nn.Module, tokenizer: Tokenizer) -> Embedder:
+        """The vectors that the folder speaks of; means of all tokens where it speaks of none."""
+        encoder, settings = model.get_submodule("encoder"), self.sentences
         assert isinstance(encoder, TransformerEncoder)
-        return Embedder(encoder, tokenizer=tokenizer, max_length=self.longest)
+        summary = settings.summary or MeanOfTokens()
+        return Embedder(
+            encoder,
+            tokenizer=tokenizer,
+            max_length=min(settings.max_length or self.longest, self.longest),
+            summary=summary.to(next(encoder.parameters()).device),
+            lowercase=settings.lowercase,
+        )
 
     def _labeller(
         self, model: TextClassifier | TokenClassifier, tokenizer: Tokenizer, head: Head
@@ -416,10 +443,10 @@ def read_tensors(folder: Path, *, auto: str = "AutoModel") -> dict[str, Tensor]:
     """
     names, files = _indexed(folder), weight_files(folder)
     if names is None and not (folder / _WEIGHTS).exists():
-        pickled = next((name for name in _PICKLED if (folder / name).exists()), None)
-        if pickled is not None:
+        known = (folder / name for name in _PICKLED if (folder / name).exists())
+        if (pickled := next(known, pickled_file(folder))) is not None:
             raise RunError(
-                f"{folder / pickled}: heedful reads no pickled weights, because opening them may run a program; save "
+                f"{pickled}: heedful reads no pickled weights, because opening them may run a program; save "
                 "the model as safetensors, with transformers: "
                 f"{auto}.from_pretrained(FOLDER).save_pretrained(NEW, safe_serialization=True)"
             )

@@ -52,15 +52,27 @@ _NAMES: Final = {
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; `RunError` where there is none."""
+    content = _parsed(path)
+    if not isinstance(content, dict):
+        raise RunError(f"{path}: holds no JSON object; take another copy of this file")
+    return content
+
+
+def read_json_list(path: Path) -> list[Any]:
+    """The list in a JSON file; `RunError` where there is none."""
+    content = _parsed(path)
+    if not isinstance(content, list):
+        raise RunError(f"{path}: holds no JSON list; take another copy of this file")
+    return content
+
+
+def _parsed(path: Path) -> Any:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); take a complete copy of this folder") from None
     except (ValueError, RecursionError):
         raise RunError(f"{path}: is no valid JSON; take another copy of this file") from None
-    if not isinstance(content, dict):
-        raise RunError(f"{path}: holds no JSON object; take another copy of this file")
-    return content
 
 
 def read_json_if_there(path: Path) -> dict[str, Any]:

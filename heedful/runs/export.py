@@ -48,7 +48,7 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
         RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
     """
     family = open_hugging_face(Path(run)).family if is_hugging_face(Path(run)) else None
-    return save_hugging_face(open_origin(Path(run), step=step), folder, family=family)
+    return (*save_hugging_face(open_origin(Path(run), step=step), folder, family=family), *_left_out(Path(run)))
 
 
 def export_marian(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
@@ -81,7 +81,7 @@ def export_ctranslate2(
         MissingExtraError: ctranslate2 is not installed.
     """
     origin, model = _opened(Path(run), step=step)
-    return save_ctranslate2(origin, model, Path(folder), quantization=quantization)
+    return (*save_ctranslate2(origin, model, Path(folder), quantization=quantization), *_left_out(Path(run)))
 
 
 def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None)
         RunError: the run cannot be read, uses an option that no graph can have, or `folder` holds something.
         MissingExtraError: onnx or onnxscript is not installed.
     """
-    return save_onnx(*_opened(Path(run), step=step), Path(folder))
+    return (*save_onnx(*_opened(Path(run), step=step), Path(folder)), *_left_out(Path(run)))
 
 
 def export_peft(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
@@ -140,6 +140,13 @@ def export_merged(run: str | Path, folder: str | Path, *, step: int | None = Non
     training = opened.recipe.training.model_copy(update={"adapter": None})
     recipe = opened.recipe.model_copy(update={"training": training})
     save_for_use(opened, tensors, Path(folder), use="export to", step=step, recipe=recipe)
+
+
+def _left_out(folder: Path) -> tuple[str, ...]:
+    """Whether a folder of sentence-transformers makes vectors of texts in a way that does not go along."""
+    if not is_hugging_face(folder) or open_hugging_face(folder).sentences.takes_means:
+        return ()
+    return ("how this folder makes one vector of a text's tokens is left out; means over them are other vectors",)
 
 
 def _opened(folder: Path, *, step: int | None) -> tuple[Origin, nn.Module]:
