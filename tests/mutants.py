@@ -1976,6 +1976,27 @@ TRAINING = (
         ("tests/reference/test_hugging_face.py::test_positions_that_marian_does_not_compute",),
     ),
     Mutant(
+        "pre-training that goes on leaves heads behind",
+        "tasks/pretraining/recipe.py",
+        'heads: ClassVar = ("masked", "relation", "generator", "dense", "verdict")',
+        'heads: ClassVar = ("relation", "generator", "dense", "verdict")',
+        ("tests/unit/runs/test_going_on_with_weights.py::test_pre_training_goes_on_where_the_other_one_ended",),
+    ),
+    Mutant(
+        "shared parameters are looked for under one of their names",
+        "runs/initial.py",
+        "        if name in tensors:\n            found.setdefault(first, name)\n",
+        "        if name in tensors and False:\n            found.setdefault(first, name)\n",
+        ("tests/unit/runs/test_going_on_with_weights.py::test_a_detector_begins_from_an_encoder",),
+    ),
+    Mutant(
+        "a grown vocabulary begins with its last entries",
+        "runs/initial.py",
+        "whole.narrow(side, 0, given.size(side))",
+        "whole.narrow(side, whole.size(side) - given.size(side), given.size(side))",
+        ("tests/unit/runs/test_going_on_with_weights.py::test_a_conversation_begins_from_a_language_model",),
+    ),
+    Mutant(
         "what a folder says of pooling is passed over",
         "foreign/hugging_face.py",
         "summary = settings.summary or MeanOfTokens()",

@@ -125,7 +125,11 @@ def described(
     with imagined():
         model: nn.Module = run.build()
     prefix = f"{body}." if body else ""
-    taken = tuple(name for name, _ in model.named_parameters() if name.startswith(prefix) and name in given)
+    taken = tuple(
+        name
+        for name, parameter in model.named_parameters()
+        if name.startswith(prefix) and name in given and given[name].shape == parameter.shape
+    )
     beside = Path(os.path.relpath(base.resolve(), run.folder.resolve()))
     where = Base(folder=base.resolve(), beside=beside, sha256=base_digest(base))
     stored = {name: shared[name] for name in taken if name in shared}
