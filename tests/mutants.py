@@ -1976,6 +1976,34 @@ TRAINING = (
         ("tests/reference/test_hugging_face.py::test_positions_that_marian_does_not_compute",),
     ),
     Mutant(
+        "a foreign list of pieces folds case whatever its settings say",
+        "foreign/vocabularies.py",
+        'lowercase=_chosen(settings, "do_lower_case"),',
+        "lowercase=True,",
+        ("tests/reference/test_word_pieces.py::test_letters_of_a_list_of_pieces",),
+    ),
+    Mutant(
+        "settings of case do not outrank a foreign tokenizer.json",
+        "foreign/vocabularies.py",
+        '"do_lower_case": "lowercase",',
+        "",
+        ("tests/reference/test_word_pieces.py::test_settings_outrank_the_file_of_a_tokenizer",),
+    ),
+    Mutant(
+        "accents of foreign vocabularies stay or go with case",
+        "foreign/vocabularies.py",
+        'strip_accents=settings.get("strip_accents"),',
+        "strip_accents=None,",
+        ("tests/reference/test_word_pieces.py::test_letters_of_a_list_of_pieces",),
+    ),
+    Mutant(
+        "what is unknown is called as in BERT in every foreign vocabulary",
+        "foreign/vocabularies.py",
+        "            unk=unk,\n",
+        "",
+        ("tests/reference/test_word_pieces.py::test_what_is_unknown_has_a_name_of_its_own",),
+    ),
+    Mutant(
         "pre-training that goes on leaves heads behind",
         "tasks/pretraining/recipe.py",
         'heads: ClassVar = ("masked", "relation", "generator", "dense", "verdict")',
@@ -4129,6 +4157,13 @@ ENGINES = (
 )
 
 ADAPTED = (
+    Mutant(
+        "adapters: dropout is behind A",
+        "adapters/lora.py",
+        "self.up(self.down(self.dropout(x)))",
+        "self.up(self.dropout(self.down(x)))",
+        (f"{ADAPTERS}::test_dropout_is_of_what_the_change_reads",),
+    ),
     Mutant(
         "adapters: values change the rows of keys",
         "adapters/lora.py",

@@ -109,8 +109,8 @@ def read_text_vocabulary(folder: Path, *, kind: str, size: int, side: Side | Non
         MissingExtraError: the package tokenizers is not installed.
     """
     settings = read_json_if_there(folder / "tokenizer_config.json")
-    content = _content(folder, settings, bert=kind in _WORD_PIECES)
     names = _special_names(folder, settings, kind)
+    content = _content(folder, settings, bert=kind in _WORD_PIECES, unk=names.get("unk_token", ""))
     added = content.get("added_tokens") or ()
     ids: dict[str, int] = dict(content["model"]["vocab"])
     ids |= {str(each["content"]): int(each["id"]) for each in added}
@@ -187,7 +187,7 @@ def _special_names(folder: Path, settings: Mapping[str, Any], kind: str) -> dict
     return found
 
 
-def _content(folder: Path, settings: Mapping[str, Any], *, bert: bool) -> dict[str, Any]:
+def _content(folder: Path, settings: Mapping[str, Any], *, bert: bool, unk: str) -> dict[str, Any]:
     """What tokenizer.json holds, or would hold."""
     whole, text, pieces, merges = (
         folder / name for name in ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
@@ -198,11 +198,18 @@ def _content(folder: Path, settings: Mapping[str, Any], *, bert: bool) -> dict[s
             raise RunError(f"{whole}: has no list of pieces; heedful reads WordPiece, and BPE of bytes")
         return _with_cases(content, settings)
     if bert and text.exists():
+        known = {piece: number for number, piece in enumerate(_lines(text))}
+        if unk not in known:
+            raise RunError(
+                f"{text}: has no piece {unk!r}, which stands for unknown words; say in tokenizer_config.json which "
+                "does (unk_token), or take another copy"
+            )
         content = word_piece(
-            {piece: number for number, piece in enumerate(_lines(text))},
-            lowercase=bool(settings.get("do_lower_case", True)),
+            known,
+            lowercase=_chosen(settings, "do_lower_case"),
             strip_accents=settings.get("strip_accents"),
-            chinese=bool(settings.get("tokenize_chinese_chars", True)),
+            chinese=_chosen(settings, "tokenize_chinese_chars"),
+            unk=unk,
         )
     elif not bert and pieces.exists() and merges.exists():
         pairs = [line for line in _lines(merges) if line and not line.startswith("#version")]
@@ -212,6 +219,12 @@ def _content(folder: Path, settings: Mapping[str, Any], *, bert: bool) -> dict[s
         wanted = "vocab.txt" if bert else "vocab.json with merges.txt"
         raise RunError(f"{folder}: holds no vocabulary; it needs tokenizer.json, or {wanted}")
     return {**content, "added_tokens": _added(folder, settings)}
+
+
+def _chosen(settings: Mapping[str, Any], key: str) -> bool:
+    """A setting that is true where nobody says otherwise."""
+    value = settings.get(key)
+    return True if value is None else bool(value)
 
 
 def _with_cases(content: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,7 +237,7 @@ def _with_cases(content: dict[str, Any], settings: Mapping[str, Any]) -> dict[st
         "strip_accents": "strip_accents",
         "tokenize_chinese_chars": "handle_chinese_chars",
     }
-    changed = {ours: settings[theirs] for theirs, ours in keys.items() if theirs in settings}
+    changed = {ours: settings[theirs] for theirs, ours in keys.items() if settings.get(theirs) is not None}
     return {**content, "normalizer": {**normalizer, **changed}}
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -210,6 +213,30 @@ def test_what_cannot_be_read_is_told(changed: Any, message: str, tmp_path: Path)
             path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changed), encoding="utf-8")
     with pytest.raises(RunError, match=message):
         read_peft(tmp_path / "peft", GPT)
+
+
+@pytest.mark.parametrize("name", ["adapter_model.bin", "adapter_model.pt"])
+def test_a_pickled_adapter_is_not_opened_and_can_be_converted(name: str, tmp_path: Path) -> None:
+    """The command of the message makes a file that is read."""
+    lora = Lora(2, 2.0)
+    _, own, whole = made(GPT, lora)
+    folder = tmp_path / "a folder"
+    save_peft(whole, lora, own, folder, base="base")
+    expected = read_peft(folder, GPT)[1]
+    weights = folder / "adapter_model.safetensors"
+    torch.save(load_file(weights), folder / name)
+    weights.unlink()
+    with pytest.raises(RunError) as caught:
+        read_peft(folder, GPT)
+    message = str(caught.value)
+    assert message.startswith(
+        f"{folder / name}: heedful reads no pickled weights, because opening them may run a program"
+    )
+    _, code, *files = shlex.split(message.partition("beside it: ")[2].replace("python", "", 1))
+    subprocess.run([sys.executable, "-c", code, *files], check=True, timeout=120)
+    found = read_peft(folder, GPT)[1]
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[each], tensor) for each, tensor in expected.items())
 
 
 def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
