@@ -73,12 +73,13 @@ def is_peft(folder: Path) -> bool:
     return (folder / CONFIG).is_file()
 
 
-def read_peft(folder: Path, model: StackConfigs) -> tuple[Adapter, dict[str, Tensor]]:
+def read_peft(folder: Path, model: StackConfigs, *, family: Family | None = None) -> tuple[Adapter, dict[str, Tensor]]:
     """The adapter in a folder, with its tensors by our names; alpha and rank are in B already.
 
     Args:
         folder: of PEFT.
         model: the architecture that it is put on.
+        family: whose names the adapter has; that which the architecture is exported as unless given.
 
     Raises:
         RunError: it is damaged, no plain LoRA, or adapts something that this architecture has not.
@@ -90,7 +91,7 @@ def read_peft(folder: Path, model: StackConfigs) -> tuple[Adapter, dict[str, Ten
                 f"{folder / CONFIG}: {key} = {content[key]!r}: heedful reads {possible[0]!r} alone; take a plain LoRA"
             )
     tensors = {name.removeprefix(_ABOVE): each for name, each in read_safetensors(folder / WEIGHTS).items()}
-    family = family_for(model)
+    family = family or family_for(model)
     table = family.table(model)
     places = {place.theirs: place for place in _places(table)}
     found: dict[str, Tensor] = {}

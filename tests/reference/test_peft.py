@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+import heedful
 from heedful.adapters.lora import Lora, Role
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
@@ -237,6 +238,24 @@ def test_a_pickled_adapter_is_not_opened_and_can_be_converted(name: str, tmp_pat
     found = read_peft(folder, GPT)[1]
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[each], tensor) for each, tensor in expected.items())
+
+
+def test_names_are_those_of_the_model_that_is_adapted(tmp_path: Path) -> None:
+    """An adapter of an ELECTRA, whose shape a BERT has too."""
+    from reference.test_hugging_face import electra
+
+    electra(tmp_path / "base", "ElectraModel")
+    weight, map_ = torch.randn(2, 24), "base_model.model.encoder.layer.0.attention.self.query"
+    (tmp_path / "peft").mkdir()
+    tensors = {f"{map_}.lora_A.weight": weight, f"{map_}.lora_B.weight": weight.T.contiguous()}
+    save_file(tensors, tmp_path / "peft" / "adapter_model.safetensors")
+    content = {"peft_type": "LORA", "r": 2, "lora_alpha": 2}
+    (tmp_path / "peft" / "adapter_config.json").write_text(json.dumps(content), encoding="utf-8")
+    plain, adapted = (
+        heedful.load(tmp_path / "base", device="cpu", adapter=each).encoder.stack.layers[0].attention.query.weight
+        for each in (None, tmp_path / "peft")
+    )
+    torch.testing.assert_close(adapted, plain + weight.T @ weight)
 
 
 def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
