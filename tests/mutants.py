@@ -1976,6 +1976,20 @@ TRAINING = (
         ("tests/reference/test_hugging_face.py::test_positions_that_marian_does_not_compute",),
     ),
     Mutant(
+        "heads of GPT-NeoX turn neighbours",
+        "foreign/families/gpt_neox.py",
+        "halves = torch.arange(width).view(-1, 2).t().flatten()",
+        "halves = torch.arange(width)",
+        ("tests/reference/test_hugging_face.py::test_ours_are_theirs",),
+    ),
+    Mutant(
+        "an adapter of GPT-NeoX has its rows in our order",
+        "foreign/peft.py",
+        "arrangement is WRITES_SINES_FIRST or arrangement.rows",
+        "arrangement is WRITES_SINES_FIRST",
+        ("tests/reference/test_peft.py::test_transformers_computes_the_same_with_the_adapter_on",),
+    ),
+    Mutant(
         "a foreign list of pieces folds case whatever its settings say",
         "foreign/vocabularies.py",
         'lowercase=_chosen(settings, "do_lower_case"),',

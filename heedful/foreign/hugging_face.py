@@ -26,6 +26,7 @@ from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
 from heedful.foreign.families.electra import ELECTRA
 from heedful.foreign.families.gpt2 import GPT2
+from heedful.foreign.families.gpt_neox import GPT_NEOX
 from heedful.foreign.families.heads import HEADS, head_of, read_head
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
@@ -66,7 +67,7 @@ from heedful.tasks.spans.windows import Cutting
 from heedful.tasks.tagging.face import Tagger
 from heedful.tasks.translation.face import Translator
 
-_ALL: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA, GPT2, MARIAN, BART)
+_ALL: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA, GPT2, GPT_NEOX, MARIAN, BART)
 FAMILIES: Final[Mapping[str, Family]] = {family.model_type: family for family in _ALL}
 """By the model_type of config.json."""
 

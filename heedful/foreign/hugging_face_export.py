@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from heedful.architectures.attention import LearnedConfig
+from heedful.architectures.attention import LearnedConfig, RotaryConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces
@@ -17,6 +17,7 @@ from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
 from heedful.foreign.families.electra import ELECTRA, detector_and_generator
 from heedful.foreign.families.gpt2 import GPT2
+from heedful.foreign.families.gpt_neox import GPT_NEOX
 from heedful.foreign.families.heads import HEADS, without_head, written_head
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, behind_padding
@@ -27,8 +28,9 @@ from heedful.store import save_tensors, whole_folder, write_json
 from heedful.tasks.origin import Origin
 
 _LONGEST: Final = 1024
-"""Positions that an exported Marian model has; ours has no limit of its own where positions are computed."""
+"""Positions that an exported Marian or GPT-NeoX has; ours has no limit of its own where positions are computed."""
 ENCODERS: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA)
+_WRITERS: Final = (GPT2, GPT_NEOX)
 GENERATOR: Final = "generator"
 """The folder inside of an exported one that holds the model which replaced tokens when a detector learned."""
 _CLASSES: Final = {
@@ -64,7 +66,7 @@ def _save(origin: Origin, folder: Path, *, family: Family) -> tuple[str, ...]:
     ids = _ids(origin, family)
     sizes = _sizes(origin)
     content: dict[str, Any] = {"model_type": family.model_type, **written, **sizes, **ids}
-    if family is MARIAN:
+    if family in (MARIAN, GPT_NEOX):
         content["max_position_embeddings"] = _longest(origin)
     save_tensors(folder / "model.safetensors", tensors)
     write_json(folder / "config.json", content)
@@ -92,6 +94,8 @@ def family_for(model: StackConfigs) -> Family:
             return ROBERTA_PRELAYERNORM
         case EncoderConfig():
             return BERT
+        case DecoderConfig(positions=RotaryConfig()):
+            return GPT_NEOX
         case DecoderConfig():
             return GPT2
         case TransformerConfig(positions=LearnedConfig()):
@@ -128,7 +132,7 @@ def _ids(origin: Origin, family: Family) -> dict[str, int | None]:
     if family in ENCODERS:
         return found
     special = target.special
-    if family is GPT2:
+    if family in _WRITERS:
         # what stands before a document is the end of the one before it
         return found | {"bos_token_id": special.eos, "eos_token_id": special.eos}
     begins = source.opening[0] if source.opening else special.bos
@@ -143,7 +147,7 @@ def _ids(origin: Origin, family: Family) -> dict[str, int | None]:
 
 def _search(origin: Origin, family: Family) -> dict[str, Any]:
     """As our own search does, never write padding or a second begin of sentence."""
-    if family is GPT2:
+    if family in _WRITERS:
         return {}
     special = _both(origin)[1].special
     known = _both(origin)[1]
@@ -166,7 +170,7 @@ def _write_vocabularies(origin: Origin, family: Family, folder: Path) -> list[st
         return _write_marian(source, target, folder)
     return [
         f"transformers has no tokenizer for this vocabulary; it takes the ids that heedful gives, {OWN} holds it"
-        if family in (*ENCODERS, GPT2)
+        if family in (*ENCODERS, *_WRITERS)
         else f"transformers has no tokenizer for this vocabulary; {' and '.join(OWN_SIDES)} hold it"
     ]
 

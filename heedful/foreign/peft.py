@@ -65,7 +65,10 @@ class _Place:
 
     def _is_renumbered(self, side: str) -> bool:
         """Columns of W are those of A, rows of W those of B."""
-        return self.rename.arrangement is (READS_SINES_FIRST if side == "A" else WRITES_SINES_FIRST)
+        arrangement = self.rename.arrangement
+        if side == "A":
+            return arrangement is READS_SINES_FIRST
+        return arrangement is WRITES_SINES_FIRST or arrangement.rows
 
 
 def is_peft(folder: Path) -> bool:

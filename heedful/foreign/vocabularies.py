@@ -38,6 +38,7 @@ _NAMES: Final = {
         "pad_token": "<pad>",
     },
     "gpt2": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
+    "gpt_neox": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
     "bart": {
         "bos_token": "<s>",
         "eos_token": "</s>",
@@ -100,7 +101,7 @@ def read_text_vocabulary(folder: Path, *, kind: str, size: int, side: Side | Non
 
     Args:
         folder: where.
-        kind: bert, electra, roberta-prelayernorm, gpt2 or bart.
+        kind: bert, electra, roberta-prelayernorm, gpt2, gpt_neox or bart.
         size: entries of the model's tables.
         side: of a translation model.
 

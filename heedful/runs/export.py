@@ -32,9 +32,10 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     An encoder becomes BERT, with its head where it was fine-tuned (`BertForSequenceClassification`,
     `BertForMultipleChoice`, `BertForTokenClassification`, `BertForQuestionAnswering`); one that finds replaced tokens
     becomes ELECTRA, with what replaced them in the folder `generator` inside; a pre-norm one becomes
-    RoBERTa-PreLayerNorm likewise, a language model GPT-2, a translation model Marian where its positions are sinusoidal
-    and BART where they are learned. What they compute stays the same; the numbers are the same, up to their order. The
-    vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
+    RoBERTa-PreLayerNorm likewise. A language model becomes GPT-2, or GPT-NeoX where its positions are rotary, a
+    translation model Marian where they are sinusoidal and BART where they are learned. What they compute stays the
+    same; the numbers are the same, up to their order. The vocabulary goes along: as transformers has it where that is
+    exactly possible, and as heedful has it.
 
     Args:
         run: a run folder, or one of Hugging Face.

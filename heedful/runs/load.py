@@ -155,8 +155,8 @@ def load(
     With `kind` it is certainly that, for type checkers too: `heedful.load(run, kind=heedful.Translator)`.
 
     Where it has several tasks it is `Heads`, and `head("NAME")` gives what one of them is for, as `task` and `kind` do.
-    A folder of Hugging Face (BERT, RoBERTa-PreLayerNorm, ELECTRA, GPT-2, Marian, BART) works like a run; a fine-tuned
-    encoder is a `Classifier`, a `Tagger` or an `Answerer`, one without a head an `Embedder`.
+    A folder of Hugging Face (BERT, RoBERTa-PreLayerNorm, ELECTRA, GPT-2, GPT-NeoX, Marian, BART) works like a run; a
+    fine-tuned encoder is a `Classifier`, a `Tagger` or an `Answerer`, one without a head an `Embedder`.
 
     Args:
         folders: run folders, or one; several translation runs with the same vocabulary translate together.

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 import heedful
 from heedful.__main__ import main
-from heedful.architectures.attention import HeadsConfig, LearnedConfig, RotaryConfig
+from heedful.architectures.attention import HeadsConfig, LearnedConfig, RotaryConfig, ShawConfig
 from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
@@ -135,7 +135,8 @@ def shaken(model: nn.Module) -> nn.Module:
     torch.manual_seed(3)
     with torch.no_grad():
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-            if "Sinusoidal" in type(model.get_submodule(name.rpartition(".")[0])).__name__:
+            owner = type(model.get_submodule(name.rpartition(".")[0])).__name__
+            if "Sinusoidal" in owner or "Rotary" in owner:
                 continue
             if tensor.is_floating_point():
                 tensor.add_(torch.randn_like(tensor) * (0.25 if tensor.dim() > 1 else 0.1))
@@ -178,6 +179,17 @@ def gpt2(folder: Path, **options: Any) -> nn.Module:
     return saved(transformers.GPT2LMHeadModel(config), folder)
 
 
+def gpt_neox(folder: Path, **options: Any) -> nn.Module:
+    size = byte_level(folder, special=["<|endoftext|>"])
+    rotary = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
+    config = transformers.GPTNeoXConfig(
+        vocab_size=size, max_position_embeddings=64, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=40, use_parallel_residual=False, bos_token_id=0, eos_token_id=0,
+        **{"rope_parameters": rotary, **options},
+    )  # fmt: skip
+    return saved(transformers.GPTNeoXForCausalLM(config), folder)
+
+
 def marian(folder: Path, **options: Any) -> nn.Module:
     size = marian_pieces(folder)
     config = transformers.MarianConfig(
@@ -218,6 +230,8 @@ MAKERS: dict[str, Callable[[Path], nn.Module]] = {
     "electra_plain": lambda folder: electra(folder, "ElectraModel", hidden_act="silu"),
     "gpt2": gpt2,
     "gpt2_untied": lambda folder: gpt2(folder, tie_word_embeddings=False, n_inner=40, activation_function="gelu"),
+    "gpt_neox": gpt_neox,
+    "gpt_neox_tied": lambda folder: gpt_neox(folder, tie_word_embeddings=True, hidden_act="relu"),
     "marian": marian,
     "marian_apart": lambda folder: marian(
         folder, share_encoder_decoder_embeddings=False, activation_function="relu", scale_embedding=False
@@ -254,7 +268,7 @@ def outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor
             yield ours(Tokens(ids, positions, segments))[real], found.logits[real]
         elif "logits" in found:
             yield ours.masked.output(ours.masked(memory.values[real])), found.logits[real]
-    elif kind == "gpt2":
+    elif kind in ("gpt2", "gpt_neox"):
         logits, _ = ours.step(Tokens(ids, positions), ours.begin())
         yield logits[real], theirs(input_ids=ids, attention_mask=mask).logits[real]
     else:
@@ -492,6 +506,13 @@ OURS: dict[str, tuple[Any, str]] = {
         EncoderConfig(layers=2, d_model=24, heads=3, residual="pre_norm", positions=LearnedConfig(length=40)),
         "RobertaPreLayerNormForMaskedLM",
     ),
+    "gpt_neox": (
+        DecoderConfig(layers=2, d_model=24, heads=3, positions=RotaryConfig(), bias=False, norm_epsilon=1e-3),
+        "GPTNeoXForCausalLM",
+    ),
+    "gpt_neox_untied": (
+        DecoderConfig(layers=2, d_model=24, heads=3, positions=RotaryConfig(), tie=False), "GPTNeoXForCausalLM",
+    ),
     "marian": (TransformerConfig(layers=2, d_model=24, heads=3, activation="silu"), "MarianMTModel"),
     "bart": (
         TransformerConfig(
@@ -547,7 +568,11 @@ def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (DecoderConfig(positions=RotaryConfig()), r"model\.positions\.kind = rotary: GPT-2 has only learned"),
+        (
+            DecoderConfig(positions=RotaryConfig(), residual="post_norm"),
+            r"model\.residual = post_norm: GPT-NeoX has only pre_norm",
+        ),
+        (DecoderConfig(positions=ShawConfig()), r"model\.positions\.kind = shaw: GPT-2 has only learned"),
         (DecoderConfig(output_bias=True), r"model\.output_bias = True: GPT-2 has only False"),
         (
             EncoderConfig(residual="pre_norm", positions=RotaryConfig()),
@@ -592,12 +617,19 @@ def edit(folder: Path, **changes: Any) -> None:
     [
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type = 'relative_key'"),
         ("bert", {"hidden_act": "mish"}, "hidden_act = 'mish': heedful has only relu, gelu"),
-        ("bert", {"model_type": "t5"}, "model_type = 't5': heedful reads bert, roberta-prelayernorm, electra, gpt2,"),
+        (
+            "bert",
+            {"model_type": "t5"},
+            "model_type = 't5': heedful reads bert, roberta-prelayernorm, electra, gpt2, gpt_neox,",
+        ),
         ("bert", {"num_attention_heads": 5}, "wrong heads"),
         ("bert", {"num_hidden_layers": 3}, r"holds no tensor bert\.encoder\.layer\.2\."),
         ("bert", {"num_hidden_layers": 1}, r"holds the tensor bert\.encoder\.layer\.1\."),
         ("roberta_prelayernorm", {"hidden_act": "relu"}, "hidden_act = 'relu' and the gelu of lm_head"),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True"),
+        ("gpt_neox", {"use_parallel_residual": True}, "use_parallel_residual = True: in heedful's layers attention"),
+        ("gpt_neox", {"rope_parameters": {"rope_theta": 5.0}}, "partial_rotary_factor = 0.25: heedful has only 1"),
+        ("gpt_neox", {"rope_parameters": None, "rotary_pct": 1.0, "rotary_emb_base": 5}, "rope_theta = 5: heedful has"),
         ("marian", {"decoder_attention_heads": 4}, "encoder_attention_heads = 3 and decoder_attention_heads = 4"),
         ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings = False: heedful has no such model"),
         ("marian", {"normalize_before": True}, "normalize_before = True"),
