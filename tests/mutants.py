@@ -4216,8 +4216,8 @@ ADAPTED = (
     Mutant(
         "adapters: PEFT's matrices have our order of dimensions",
         "foreign/peft.py",
-        '(READS_SINES_FIRST if side == "A" else WRITES_SINES_FIRST)',
-        "WRITES_SINES_FIRST",
+        "return arrangement is READS_SINES_FIRST",
+        "return arrangement is WRITES_SINES_FIRST",
         (f"{PEFT}::test_transformers_computes_the_same_with_the_adapter_on",),
     ),
 )

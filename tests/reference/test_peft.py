@@ -108,7 +108,7 @@ def test_transformers_computes_the_same_with_the_adapter_on(
     save_peft(whole, lora, own, tmp_path / "peft", base="base")
     load = getattr(transformers, kind).from_pretrained
     bare, expected = output(load(tmp_path / "base").eval()), output(load(tmp_path / "whole").eval())
-    assert float((bare - expected).abs().max()) > 0.01
+    assert float((bare - expected).abs().max()) > 0.005
     torch.testing.assert_close(
         output(with_adapter(load(tmp_path / "base"), tmp_path / "peft")), expected, atol=1e-4, rtol=1e-4
     )
