@@ -16,6 +16,8 @@ from heedful.tasks.faces import chunked
 class Arguments(TextOptions):
     """A vector for each text: the mean of what the encoder says of its tokens, or of a classifier what it classifies.
 
+    A folder of sentence-transformers says itself how its tokens become a vector.
+
     Texts that are alike to the model lie close together.
     """
 

@@ -19,7 +19,7 @@ class Arguments:
     """Write a model in the format of another project: heedful export RUN FOLDER
 
     An encoder becomes BERT (or RoBERTa, if it is pre-norm), with its head where it classifies, tags or answers, a
-    language model GPT-2, a translation model Marian or BART; CTranslate2 and ONNX have all three kinds. See
+    language model GPT-2 or GPT-NeoX, a translation model Marian or BART; CTranslate2 and ONNX have all three kinds. See
     docs/foreign.md. A run with an adapter (training.adapter) is written as the model that both make, with --merge as a
     run, and with --format peft as the adapter alone.
     """

@@ -282,7 +282,7 @@ class MarianPieces(_Foreign):
 
 
 def word_piece(
-    vocabulary: Mapping[str, int], *, lowercase: bool, strip_accents: bool | None, chinese: bool
+    vocabulary: Mapping[str, int], *, lowercase: bool, strip_accents: bool | None, chinese: bool, unk: str = "[UNK]"
 ) -> dict[str, Any]:
     """A tokenizer.json for BERT's vocab.txt.
 
@@ -291,6 +291,7 @@ def word_piece(
         lowercase: whether case is folded.
         strip_accents: whether accents are taken off; as `lowercase` unless given.
         chinese: whether every Chinese character is a word.
+        unk: the piece that stands for words which no others make up.
     """
     return {
         "version": "1.0",
@@ -307,7 +308,7 @@ def word_piece(
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
         "model": {
             "type": "WordPiece",
-            "unk_token": "[UNK]",
+            "unk_token": unk,
             "continuing_subword_prefix": "##",
             "max_input_chars_per_word": 100,
             "vocab": dict(vocabulary),

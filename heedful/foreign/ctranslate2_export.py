@@ -7,31 +7,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heedful.architectures.attention import UnitIntervalConfig
+from heedful.architectures.attention import HeadsConfig, RotaryConfig, ShawConfig, UnitIntervalConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig
-from heedful.attention.positions import Learned
+from heedful.attention.positions import Learned, Shaw
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.transformer import TransformerStack
+from heedful.data.factors import SEPARATOR, Case, Factor, Given
 from heedful.data.tokenizers import UNK, SentencePiece, Tokenizer
 from heedful.errors import MissingExtraError, RunError
-from heedful.foreign.families.settings import SCALED_SOFTMAX, require
+from heedful.foreign.families.settings import require
 from heedful.foreign.hugging_face_export import pieces
+from heedful.models.shared_parameters import other_names
 from heedful.store import whole_folder
 from heedful.tasks.origin import Origin
 
 Quantization: TypeAlias = Literal["int8", "int16", "float16", "bfloat16"]
 
 _LONGEST: Final = 1024
-"""Positions that an exported model has; ours has no limit of its own where positions are computed."""
+"""Positions that an exported model has where they are a table; ours has no limit of its own where they are computed."""
+_SCORES: Final = ("scaled_dot", "dot")
 _STACK_HAS: Final = {
-    "aggregation": ("project",),
-    "shared_key_value": (False,),
-    "positions": ("sinusoidal", "learned", "unit_interval", "integer"),
-    **SCALED_SOFTMAX,
+    "aggregation": ("project", "concat"),
+    "positions": ("sinusoidal", "learned", "unit_interval", "integer", "rotary", "shaw", "none"),
+    "self_attention.score": _SCORES,
+    "self_attention.weights": ("softmax",),
 }
 _ACTIVATIONS: Final = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
@@ -82,14 +86,15 @@ def save_ctranslate2(
     match origin.model:
         case TransformerConfig() as config:
             assert isinstance(origin.tokenizer, tuple)
-            spec = _translator(config, weights, *origin.tokenizer)
+            spec = _translator(config, weights, *origin.tokenizer, factors=origin.factors)
+            notes = _factor_notes(origin.factors)
         case DecoderConfig() as config:
             assert isinstance(origin.tokenizer, Tokenizer)
             spec = _generator(config, weights, origin.tokenizer)
         case EncoderConfig() as config:
             assert isinstance(origin.tokenizer, Tokenizer)
             spec = _encoder(config, weights, origin.tokenizer)
-            if origin.head is not None or "masked.dense.weight" in origin.tensors:
+            if any(not name.startswith("encoder.") for name in origin.named):
                 notes = ("CTranslate2 has encoders without heads: it gives hidden vectors, the head is left out",)
         case _:
             assert_never(origin.model)
@@ -102,6 +107,8 @@ def save_ctranslate2(
         for side, tokenizer in files.items():
             is_spm = isinstance(tokenizer, SentencePiece)
             tokenizer.save(target_folder / (f"{side}.spm" if is_spm else f"heedful.{side}"))
+        for name, factor in origin.factors.items():
+            factor.save(target_folder / f"heedful.factor-{name}.json")
     return notes
 
 
@@ -115,9 +122,8 @@ class _Weights:
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor], model: nn.Module) -> _Weights:
         """Of weights that have but the first of their names."""
-        first = {id(parameter): name for name, parameter in model.named_parameters()}
-        every = model.named_parameters(remove_duplicate=False)
-        return cls({name: tensors[first[id(parameter)]] for name, parameter in every}, model)
+        shared = {name: tensors[first] for name, first in other_names(model).items()}
+        return cls({**tensors, **shared}, model)
 
     def put(self, spec: Any, ours: Sequence[str]) -> None:
         """Some maps, one above the other, or a norm, into a part of a specification."""
@@ -129,69 +135,161 @@ class _Weights:
             elif name == "beta":  # which every norm has there
                 setattr(spec, name, torch.zeros_like(self.tensors[f"{ours[0]}.weight"]).numpy())
 
-    def put_stack(self, prefix: str, spec: Any, table: Any, places: Mapping[str, Sequence[str]]) -> None:
+    def put_stack(
+        self, prefix: str, spec: Any, table: Any, places: Mapping[str, Sequence[str]], *, config: StackConfig
+    ) -> None:
         """A stack of layers with its embeddings."""
         stack = self.model.get_submodule(prefix)
         assert isinstance(stack, TransformerStack)
         assert isinstance(stack.embedding, TokenEmbedding)
         table.weight = self.tensors[f"{prefix}.embedding.table.weight"].numpy()
         spec.scale_embeddings = float(stack.embedding.scale)
-        position = stack.embedding.position
-        assert position is not None
-        if isinstance(position, Learned):
-            encodings = self.tensors[f"{prefix}.embedding.position.table.weight"][position.offset :]
-        else:
-            with torch.no_grad():
-                encodings = position(torch.arange(_LONGEST).unsqueeze(0))[0]
-        spec.position_encodings.encodings = encodings.float().contiguous().numpy()
+        if not isinstance(config.positions, RotaryConfig | ShawConfig):
+            encodings = self._encodings(prefix, stack.embedding, width=config.d_model)
+            spec.position_encodings.encodings = encodings.float().contiguous().numpy()
         if stack.embedding.norm is not None:
             self.put(spec.layernorm_embedding, [f"{prefix}.embedding.norm"])
         if stack.final_norm is not None:
             self.put(spec.layer_norm, [f"{prefix}.final_norm"])
         for number, layer in enumerate(spec.layer):
+            inside = f"{prefix}.layers.{number}"
             for path, ours in places.items():
-                self.put(_inside(layer, path), [f"{prefix}.layers.{number}.{each}" for each in ours])
+                self.put(_inside(layer, path), [f"{inside}.{each}" for each in ours])
+            self._put_heads(layer.self_attention, f"{inside}.attention", heads=config.self_attention, config=config)
+
+    def _encodings(self, prefix: str, embedding: TokenEmbedding, *, width: int) -> Tensor:
+        """The vector that is added at each position; zeros where none is."""
+        position = embedding.position
+        if position is None:
+            return torch.zeros(_LONGEST, width)
+        if isinstance(position, Learned):
+            return self.tensors[f"{prefix}.embedding.position.table.weight"][position.offset :]
+        with torch.no_grad():
+            encodings: Tensor = position(torch.arange(_LONGEST).unsqueeze(0))
+        return encodings[0]
+
+    def put_across(self, spec: Any, prefix: str, *, config: TransformerConfig) -> None:
+        """What the layers of a decoder do with the memory of the source, besides their maps."""
+        for number, layer in enumerate(spec.layer):
+            inside = f"{prefix}.layers.{number}.across"
+            self._put_heads(layer.attention, inside, heads=config.cross_attention, config=config)
+
+    def _put_heads(self, spec: Any, prefix: str, *, heads: HeadsConfig, config: StackConfig) -> None:
+        """How heads compare and how they are joined; by `MultiHeadAttention`, of which CTranslate2 has one kind."""
+        if heads.score == "dot":
+            spec.queries_scale = np.float32(1)
+        if config.aggregation == "concat":  # a product with the identity joins heads as nothing does
+            spec.linear[-1].weight = np.eye(config.d_model, dtype=np.float32)
+            spec.linear[-1].bias = np.zeros(config.d_model, dtype=np.float32)
+        if config.shared_key_value:
+            self._double_keys(spec.linear[-2], width=config.d_model)
+        relative = getattr(self.model.get_submodule(prefix), "relative", None)
+        if isinstance(relative, Shaw):
+            keys = self.tensors[f"{prefix}.relative.key"]
+            # ours divides this product by the root of the width, whatever the score does
+            spec.relative_position_keys = (keys / config.d_key**0.5 if heads.score == "dot" else keys).numpy()
+            values = torch.zeros_like(keys) if relative.value is None else self.tensors[f"{prefix}.relative.value"]
+            spec.relative_position_values = values.numpy()
+
+    def _double_keys(self, linear: Any, *, width: int) -> None:
+        """Writes the rows of shared keys once more as values, behind them."""
+        linear.weight = np.concatenate((linear.weight, linear.weight[-width:]))
+        if isinstance(linear.bias, np.ndarray):
+            linear.bias = np.concatenate((linear.bias, linear.bias[-width:]))
 
 
-def _translator(config: TransformerConfig, weights: _Weights, source: Tokenizer, target: Tokenizer) -> Any:
+def _translator(
+    config: TransformerConfig, weights: _Weights, source: Tokenizer, target: Tokenizer, *, factors: Mapping[str, Factor]
+) -> Any:
     from ctranslate2 import specs
 
     seen = {"encoder_visibility": ("everything",), "decoder_visibility": ("causal",)}
-    across = {"cross_attention.score": ("scaled_dot",), "cross_attention.weights": ("softmax",)}
+    across = {"cross_attention.score": _SCORES, "cross_attention.weights": ("softmax",)}
     _require(config, {**_STACK_HAS, **seen, **across})
-    spec = specs.TransformerSpec.from_config(
-        (config.encoder_layers, config.decoder_layers),
-        config.heads,
-        pre_norm=config.residual == "pre_norm",
-        activation=_activation(config),
-        layernorm_embedding=config.embedding_norm,
+    options = _options(config) | {"layernorm_embedding": config.embedding_norm}
+    spec = specs.TransformerSpec(
+        specs.TransformerEncoderSpec(
+            config.encoder_layers,
+            config.heads,
+            num_source_embeddings=1 + len(factors),
+            embeddings_merge=specs.EmbeddingsMerge.ADD,
+            **options,
+        ),
+        specs.TransformerDecoderSpec(config.decoder_layers, config.heads, **options),
     )
-    weights.put_stack("encoder.stack", spec.encoder, spec.encoder.embeddings[0], _LAYER)
-    weights.put_stack("decoder.stack", spec.decoder, spec.decoder.embeddings, {**_LAYER, **_ACROSS})
+    here, there = _places(config, _LAYER), _places(config, {**_LAYER, **_ACROSS})
+    weights.put_stack("encoder.stack", spec.encoder, spec.encoder.embeddings[0], here, config=config)
+    weights.put_stack("decoder.stack", spec.decoder, spec.decoder.embeddings, there, config=config)
+    weights.put_across(spec.decoder, "decoder.stack", config=config)
     weights.put(spec.decoder.projection, ["output"])
     names, special = pieces(target), target.special
-    spec.register_source_vocabulary(pieces(source))
-    spec.register_target_vocabulary(names)
     spec.config.bos_token = spec.config.decoder_start_token = names[special.bos]
     _name_special(spec, target)
     spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = _epsilon(weights.model)
+    spec.register_source_vocabulary(pieces(source))
+    for number, (name, factor) in enumerate(factors.items()):
+        table = weights.tensors[f"encoder.stack.embedding.factors.{number}.weight"]
+        words = _factor_words(name, factor, spec.config)
+        # the marks that CTranslate2 puts around a text, and labels that are unknown, have the vector of nothing known
+        rows = torch.cat((table, table[:1].expand(len(words) - len(table), -1)))
+        spec.encoder.embeddings[1 + number].weight = rows.contiguous().numpy()
+        spec.register_source_vocabulary(words)
+    spec.register_target_vocabulary(names)
     return spec
+
+
+def _factor_words(name: str, factor: Factor, config: Any) -> list[str]:
+    """The labels of a factor in the order of their numbers, and behind them the marks of CTranslate2.
+
+    Raises:
+        RunError: a label is called like one of these marks.
+    """
+    match factor:
+        case Case():
+            labels = list(factor.names[1:])
+        case Given():
+            labels = list(factor.labels.names)
+        case _:
+            raise RunError(f"factors.{name}: is of a kind that heedful cannot export to CTranslate2; leave it out")
+    marks = list(dict.fromkeys((config.bos_token, config.eos_token)))
+    if lost := {config.unk_token, *marks} & {*labels}:
+        raise RunError(
+            f"factors.{name}: has the label {min(lost)!r}, which CTranslate2 takes for a mark of its own; rename the "
+            "label in the training text and train again to export it"
+        )
+    return [config.unk_token, *labels, *(mark for mark in marks if mark != config.unk_token)]
+
+
+def _factor_notes(factors: Mapping[str, Factor]) -> tuple[str, ...]:
+    """How texts are given to a model with factors."""
+    if not factors:
+        return ()
+    example = SEPARATOR.join(("piece", *factors))
+    folded = any(factor.folds for factor in factors.values())
+    return (
+        f"CTranslate2 reads each piece of a source with its factors behind it, as {example} (U+FFE8 between); the "
+        "numbers of heedful.data.factors.Reading say which, "
+        + ("of text in lower case, " if folded else "")
+        + f"and {', '.join(f'heedful.factor-{name}.json' for name in factors)} hold the labels",
+    )
 
 
 def _generator(config: DecoderConfig, weights: _Weights, tokenizer: Tokenizer) -> Any:
     from ctranslate2 import specs
 
     _require(config, {**_STACK_HAS, "visibility": ("causal",)})
-    pre_norm = config.residual == "pre_norm"
-    spec = specs.TransformerDecoderModelSpec.from_config(
-        config.layers, config.heads, pre_norm=pre_norm, activation=_activation(config), no_final_norm=not pre_norm
+    decoder = specs.TransformerDecoderSpec(
+        config.layers, config.heads, with_encoder_attention=False, **_options(config)
     )
-    weights.put_stack("decoder.stack", spec.decoder, spec.decoder.embeddings, _LAYER)
+    spec = specs.TransformerDecoderModelSpec(decoder)
+    places = _places(config, _LAYER)
+    weights.put_stack("decoder.stack", spec.decoder, spec.decoder.embeddings, places, config=config)
     weights.put(spec.decoder.projection, ["output"])
     spec.register_vocabulary(pieces(tokenizer))
     spec.config.bos_token = pieces(tokenizer)[tokenizer.special.bos]
     _name_special(spec, tokenizer)
-    spec.config.layer_norm_epsilon = config.norm_epsilon
+    spec.config.layer_norm_epsilon = _epsilon(weights.model)
     return spec
 
 
@@ -199,28 +297,50 @@ def _encoder(config: EncoderConfig, weights: _Weights, tokenizer: Tokenizer) -> 
     from ctranslate2 import specs
 
     _require(config, {**_STACK_HAS, "visibility": ("everything",)})
-    pre_norm = config.residual == "pre_norm"
     encoder = specs.TransformerEncoderSpec(
         config.layers,
         config.heads,
-        pre_norm=pre_norm,
-        activation=_activation(config),
-        no_final_norm=not pre_norm,
         layernorm_embedding=config.embedding_norm,
         num_source_embeddings=2 if config.segments else 1,
         embeddings_merge=specs.EmbeddingsMerge.ADD,
+        **_options(config),
     )
     summary = "encoder.summary.dense"
     spec = specs.TransformerEncoderModelSpec(encoder, pooling_layer=f"{summary}.weight" in weights.tensors)
-    weights.put_stack("encoder.stack", spec.encoder, spec.encoder.embeddings[0], _LAYER)
+    places = _places(config, _LAYER)
+    weights.put_stack("encoder.stack", spec.encoder, spec.encoder.embeddings[0], places, config=config)
     if config.segments:
         weights.put(spec.encoder.embeddings[1], ["encoder.stack.embedding.segments"])
     if f"{summary}.weight" in weights.tensors:
         weights.put(spec.pooler_dense, [summary])
     spec.register_vocabulary(pieces(tokenizer))
     spec.config.unk_token = pieces(tokenizer)[UNK if tokenizer.special.unk is None else tokenizer.special.unk]
-    spec.config.layer_norm_epsilon = config.norm_epsilon
+    spec.config.layer_norm_epsilon = _epsilon(weights.model)
     return spec
+
+
+def _options(config: StackConfig) -> dict[str, Any]:
+    """What the specifications of encoders and decoders are given alike."""
+    pre_norm = config.residual == "pre_norm"
+    found = {"pre_norm": pre_norm, "no_final_norm": not pre_norm, "activation": _activation(config)}
+    match config.positions:
+        case RotaryConfig():  # of 0 dimensions means of all; ours, too, turns neighbours
+            return found | {"rotary_dim": 0, "rotary_interleave": True}
+        case ShawConfig():
+            return found | {"relative_position": True}
+    return found
+
+
+def _places(config: StackConfig, places: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+    """Where maps and norms go of those that the layers of a model have."""
+    lacks = "aggregation.output" if config.aggregation == "concat" else None
+    return {path: ours for path, ours in places.items() if lacks is None or not ours[0].endswith(lacks)}
+
+
+def _epsilon(model: nn.Module) -> float:
+    """The one that all norms of a model have; CTranslate2 has one for all."""
+    (found,) = {norm.eps for norm in model.modules() if isinstance(norm, nn.LayerNorm)}
+    return found
 
 
 def _require(config: StackConfig, has: Mapping[str, tuple[Any, ...]]) -> None:

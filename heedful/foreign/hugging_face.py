@@ -17,39 +17,76 @@ from heedful.architectures.build import build_encoder, build_language_model, bui
 from heedful.architectures.interface import Sizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
+from heedful.data.labels import Labels
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.engines.arrange import arranged
 from heedful.errors import RunError
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
+from heedful.foreign.families.electra import ELECTRA
 from heedful.foreign.families.gpt2 import GPT2
+from heedful.foreign.families.gpt_neox import GPT_NEOX
+from heedful.foreign.families.heads import HEADS, head_of, read_head
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
+from heedful.foreign.families.segments import without_only_segment
 from heedful.foreign.families.settings import Family
 from heedful.foreign.folders import CONFIG
 from heedful.foreign.generation import forbidden, generation_settings, token, translating, writing
-from heedful.foreign.vocabularies import OWN, OWN_SIDES, Side, read_json, read_marian, read_text_vocabulary
-from heedful.models.encoders import FirstToken, TransformerEncoder
+from heedful.foreign.safetensors_files import pickled_file
+from heedful.foreign.sentence_transformers import SentenceSettings, sentence_settings
+from heedful.foreign.vocabularies import (
+    OWN,
+    OWN_SIDES,
+    Side,
+    read_json,
+    read_json_if_there,
+    read_marian,
+    read_text_vocabulary,
+)
+from heedful.models.encoders import FirstToken, MeanOfTokens, TransformerEncoder
 from heedful.models.initialisation import unfilled
 from heedful.models.language_model import LanguageModel
 from heedful.models.masked_language_model import MaskedLanguageModel
+from heedful.models.replaced_token_detector import ReplacedTokenDetector
+from heedful.models.text_classifier import TextClassifier
+from heedful.models.token_classifier import TokenClassifier
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 from heedful.recipes.recipe import EngineName
+from heedful.tasks.classification.face import Classifier
+from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.language.face import Writer
-from heedful.tasks.origin import Origin
-from heedful.tasks.pretraining.face import Reader
-from heedful.tasks.pretraining.run import build_masked_language_model
+from heedful.tasks.origin import Head, HeadOf, Origin
+from heedful.tasks.pretraining.face import Detector, Reader
+from heedful.tasks.pretraining.run import build_detector_alone, build_masked_language_model
 from heedful.tasks.searches import build_continuation, build_length, build_search
+from heedful.tasks.spans.face import Answerer
+from heedful.tasks.spans.windows import Cutting
+from heedful.tasks.tagging.face import Tagger
 from heedful.tasks.translation.face import Translator
 
-_ALL: Final = (BERT, ROBERTA_PRELAYERNORM, GPT2, MARIAN, BART)
+_ALL: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA, GPT2, GPT_NEOX, MARIAN, BART)
 FAMILIES: Final[Mapping[str, Family]] = {family.model_type: family for family in _ALL}
 """By the model_type of config.json."""
 
 _SOURCE: Final = "encoder.stack.embedding.table.weight"
 _TARGET: Final = "decoder.stack.embedding.table.weight"
+_TASKS: Final[Mapping[HeadOf, str]] = {
+    "class": "classification",
+    "number": "classification",
+    "candidate": "classification",
+    "token": "tagging",
+    "ends": "spans",
+}
+_VERDICTS: Final[Mapping[HeadOf, Verdict]] = {"class": "class", "number": "number", "candidate": "choice"}
+_SHORTEST: Final = 5
+"""Tokens that a model of two texts must read: one of each, begin and ends."""
+_LONGEST_QUESTION: Final = 64
+_LONGEST_ANSWER: Final = 30
+_WINDOW: Final = 384
+"""Tokens that are read at a time where answers are looked for, as transformers does it."""
 _WEIGHTS: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
 _PICKLED: Final = (
@@ -97,13 +134,29 @@ class HuggingFaceFolder:
         """The same of tensors of the folder that are read already; raises as `origin` does."""
         place = str(self.folder)
         config = self.family.read(self.content, frozenset(tensors), str(self.folder / CONFIG))
-        ours = self.family.table(config).read(tensors, place=place)
-        return Origin(self.folder, config, self._tokenizer(ours), ours, self.longest)
+        ours = without_only_segment(config, self.family.table(config).read(tensors, place=place))
+        tokenizer, head = self._tokenizer(ours), self.head
+        if head is not None:
+            placed = HEADS[self.family.model_type][head.of]
+            ours |= read_head(head, placed, tensors, place=place, width=config.d_model)
+            if placed.reads_whole and "encoder.summary.dense.weight" not in ours:
+                pooler = f"{self.family.table(config).prefix}pooler.dense.weight"
+                raise RunError(f"{place}: holds no tensor {pooler}; take a complete copy of this model")
+        return Origin(self.folder, config, tokenizer, ours, self.longest, head=head)
+
+    @cached_property
+    def head(self) -> Head | None:
+        """What its outputs say, where it was fine-tuned; None where config.json names no architecture with a head.
+
+        Raises:
+            RunError: what config.json says of classes does not fit.
+        """
+        return head_of(self.family.model_type, self.content, place=str(self.folder / CONFIG))
 
     @property
     def task(self) -> str:
         """What its models are for, as recipes call it."""
-        return self.family.task
+        return self.family.task if self.head is None else _TASKS[self.head.of]
 
     @property
     def longest(self) -> int:
@@ -129,6 +182,16 @@ class HuggingFaceFolder:
         """How a language model writes unless told otherwise."""
         return writing(self.settings, place=str(self.folder))
 
+    @cached_property
+    def sentences(self) -> SentenceSettings:
+        """How the folder makes a vector of a text, where sentence-transformers has said it.
+
+        Raises:
+            RunError: it asks for something that heedful has not.
+        """
+        width = self.content.get("hidden_size")
+        return sentence_settings(self.folder, width=width) if isinstance(width, int) else SentenceSettings()
+
     def user(
         self,
         *,
@@ -137,7 +200,7 @@ class HuggingFaceFolder:
         engine: EngineName | None = None,
         say: Callable[[str], None] | None = None,
         adapted: Callable[[Origin], Origin] | None = None,
-    ) -> Translator | Writer | Reader | Embedder:
+    ) -> Translator | Writer | Reader | Detector | Classifier | Tagger | Answerer | Embedder:
         """The model as its users see it; `arranged` says what is given, `adapted` puts something on it.
 
         Raises:
@@ -162,10 +225,74 @@ class HuggingFaceFolder:
                     generation=self.continuation,
                 )
             case MaskedLanguageModel():
-                return Reader(model, tokenizer=tokenizer, max_length=self.longest)
-        encoder = model.get_submodule("encoder")
+                return Reader(
+                    model, tokenizer=tokenizer, max_length=self.longest, embedder=self._embedder(model, tokenizer)
+                )
+            case ReplacedTokenDetector():
+                return Detector(
+                    model, tokenizer=tokenizer, max_length=self.longest, embedder=self._embedder(model, tokenizer)
+                )
+            case TextClassifier() | TokenClassifier():
+                assert origin.head is not None
+                return self._labeller(model, tokenizer, origin.head)
+        return self._embedder(model, tokenizer)
+
+    def _embedder(self, model: nn.Module, tokenizer: Tokenizer) -> Embedder:
+        """The vectors that the folder speaks of; means of all tokens where it speaks of none."""
+        encoder, settings = model.get_submodule("encoder"), self.sentences
         assert isinstance(encoder, TransformerEncoder)
-        return Embedder(encoder, tokenizer=tokenizer, max_length=self.longest)
+        summary = settings.summary or MeanOfTokens()
+        return Embedder(
+            encoder,
+            tokenizer=tokenizer,
+            max_length=min(settings.max_length or self.longest, self.longest),
+            summary=summary.to(next(encoder.parameters()).device),
+            lowercase=settings.lowercase,
+        )
+
+    def _labeller(
+        self, model: TextClassifier | TokenClassifier, tokenizer: Tokenizer, head: Head
+    ) -> Classifier | Tagger | Answerer:
+        """What answers with classes, numbers, tags or parts of texts."""
+        reading = head.reading
+        longest = self.longest_text if reading.max_length is None else min(reading.max_length, self.longest)
+        if isinstance(model, TextClassifier):
+            return Classifier(
+                model,
+                tokenizer=tokenizer,
+                answered=_VERDICTS[head.of],
+                labels=Labels(head.names) if head.names else None,
+                max_length=longest,
+                independent=head.independent,
+            )
+        if head.of == "token":
+            return Tagger(model, tokenizer=tokenizer, tags=Labels(head.names), framed=True, max_length=longest)
+        length = longest if reading.max_length is not None else min(longest, _WINDOW)
+        question = min(reading.max_question or _LONGEST_QUESTION, length // 3)
+        room = length - question - 3
+        stride = min(reading.stride or max(1, room // 2), room)
+        return Answerer(
+            model,
+            tokenizer=tokenizer,
+            cutting=Cutting(length, stride=stride, max_question=question),
+            max_answer=reading.max_answer or _LONGEST_ANSWER,
+            threshold=reading.threshold,
+        )
+
+    @property
+    def longest_text(self) -> int:
+        """Tokens of a text: what its positions are enough for, or fewer where its tokenizer stops before.
+
+        Raises:
+            RunError: tokenizer_config.json says something that is no number of tokens.
+        """
+        path = self.folder / "tokenizer_config.json"
+        value = read_json_if_there(path).get("model_max_length", self.longest)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value >= _SHORTEST:
+            raise RunError(
+                f"{path}: model_max_length = {value!r}: a text has at least {_SHORTEST} tokens; mend the file"
+            )
+        return int(min(value, self.longest))
 
     def _translator(self, model: nn.Module, source: Tokenizer, target: Tokenizer) -> Translator:
         return Translator(
@@ -186,7 +313,7 @@ class HuggingFaceFolder:
         sizes = len(source), len(tensors.get(_TARGET, source))
         if (own := self._own()) is not None:
             return own
-        if self.task != "translation":
+        if self.family.task != "translation":
             return read_text_vocabulary(self.folder, kind=kind, size=sizes[0])
         start = token(self.settings, "decoder_start_token_id")
         if start is None:
@@ -257,6 +384,8 @@ def _encoder(config: EncoderConfig, origin: Origin) -> nn.Module:
     model: nn.Module
     if "masked.dense.weight" in origin.tensors:
         model = build_masked_language_model(config, **sizes, paired=paired)
+    elif "verdict.weight" in origin.tensors:
+        model = build_detector_alone(config, **sizes)
     else:
         model = nn.Module()
         model.encoder = build_encoder(config, **sizes)
@@ -264,7 +393,18 @@ def _encoder(config: EncoderConfig, origin: Origin) -> nn.Module:
             model.relation = nn.Linear(config.d_model, 2)
     if "encoder.summary.dense.weight" in origin.tensors:
         model.get_submodule("encoder").summary = FirstToken(config.d_model)
-    return model
+    return model if origin.head is None else _headed(origin, model)
+
+
+def _headed(origin: Origin, model: nn.Module) -> nn.Module:
+    """With the head of a fine-tuned encoder instead, whose outputs are as many as its tensors say."""
+    encoder, head = model.get_submodule("encoder"), origin.head
+    assert head is not None
+    assert isinstance(encoder, TransformerEncoder)
+    output = nn.Linear(origin.model.d_model, len(origin.tensors["output.weight"]))
+    if head.of in ("token", "ends"):
+        return TokenClassifier(encoder, output=output)
+    return TextClassifier(encoder, output=output)
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -304,10 +444,10 @@ def read_tensors(folder: Path, *, auto: str = "AutoModel") -> dict[str, Tensor]:
     """
     names, files = _indexed(folder), weight_files(folder)
     if names is None and not (folder / _WEIGHTS).exists():
-        pickled = next((name for name in _PICKLED if (folder / name).exists()), None)
-        if pickled is not None:
+        known = (folder / name for name in _PICKLED if (folder / name).exists())
+        if (pickled := next(known, pickled_file(folder))) is not None:
             raise RunError(
-                f"{folder / pickled}: heedful reads no pickled weights, because opening them may run a program; save "
+                f"{pickled}: heedful reads no pickled weights, because opening them may run a program; save "
                 "the model as safetensors, with transformers: "
                 f"{auto}.from_pretrained(FOLDER).save_pretrained(NEW, safe_serialization=True)"
             )

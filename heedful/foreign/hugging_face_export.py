@@ -2,55 +2,82 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from torch import Tensor
 
-from heedful.architectures.attention import LearnedConfig
+from heedful.architectures.attention import LearnedConfig, RotaryConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces
 from heedful.data.tokenizers import PAD, SentencePiece, Tokenizer
 from heedful.foreign.families.bart import BART
 from heedful.foreign.families.bert import BERT
+from heedful.foreign.families.electra import ELECTRA, detector_and_generator
 from heedful.foreign.families.gpt2 import GPT2
+from heedful.foreign.families.gpt_neox import GPT_NEOX
 from heedful.foreign.families.heads import HEADS, without_head, written_head
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, behind_padding
+from heedful.foreign.families.segments import with_only_segment
 from heedful.foreign.families.settings import Family, StackConfigs
 from heedful.foreign.vocabularies import OWN, OWN_SIDES
 from heedful.store import save_tensors, whole_folder, write_json
 from heedful.tasks.origin import Origin
 
 _LONGEST: Final = 1024
-"""Positions that an exported Marian model has; ours has no limit of its own where positions are computed."""
-ENCODERS: Final = (BERT, ROBERTA_PRELAYERNORM)
-_CLASSES: Final = {"bert": "BertTokenizer", "gpt2": "GPT2Tokenizer", "bart": "BartTokenizer"}
+"""Positions that an exported Marian or GPT-NeoX has; ours has no limit of its own where positions are computed."""
+ENCODERS: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA)
+_WRITERS: Final = (GPT2, GPT_NEOX)
+GENERATOR: Final = "generator"
+"""The folder inside of an exported one that holds the model which replaced tokens when a detector learned."""
+_CLASSES: Final = {
+    "bert": "BertTokenizer",
+    "electra": "ElectraTokenizer",
+    "gpt2": "GPT2Tokenizer",
+    "bart": "BartTokenizer",
+}
 
 
 def save_hugging_face(origin: Origin, folder: str | Path, *, family: Family | None = None) -> tuple[str, ...]:
     """`export_hugging_face` of an origin that is already open; `family` chooses the kind of model."""
     origin.require_plain("transformers")
-    family = family or family_for(origin.model)
+    origin.require_no_factors("transformers")
+    if "verdict.weight" not in origin.tensors:
+        with whole_folder(Path(folder), use="export to") as target:
+            return _save(origin, target, family=family or family_for(origin.model))
+    detector, generator = detector_and_generator(origin)
+    with whole_folder(Path(folder), use="export to") as target:
+        notes = _save(detector, target, family=ELECTRA)
+        if not generator.tensors:  # of a folder that has none
+            return notes
+        (target / GENERATOR).mkdir()
+        _save(generator, target / GENERATOR, family=ELECTRA)
+        return (*notes, f"the model that replaced tokens in training is in {GENERATOR}")
+
+
+def _save(origin: Origin, folder: Path, *, family: Family) -> tuple[str, ...]:
+    """Writes one model into a folder that is there."""
     if family is ROBERTA_PRELAYERNORM:
         origin = behind_padding(origin, _pad(_both(origin)[0]) or 0)
     written, tensors = _written(origin, family)
     ids = _ids(origin, family)
     sizes = _sizes(origin)
     content: dict[str, Any] = {"model_type": family.model_type, **written, **sizes, **ids}
-    if family is MARIAN:
+    if family in (MARIAN, GPT_NEOX):
         content["max_position_embeddings"] = _longest(origin)
-    with whole_folder(Path(folder), use="export to") as target:
-        save_tensors(target / "model.safetensors", tensors)
-        write_json(target / "config.json", content)
-        if family not in ENCODERS:
-            write_json(target / "generation_config.json", {**ids, **_search(origin, family)})
-        return tuple(_write_vocabularies(origin, family, target))
+    save_tensors(folder / "model.safetensors", tensors)
+    write_json(folder / "config.json", content)
+    if family not in ENCODERS:
+        write_json(folder / "generation_config.json", {**ids, **_search(origin, family)})
+    return tuple(_write_vocabularies(origin, family, folder))
 
 
 def _written(origin: Origin, family: Family) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What config.json says of the model, and its tensors."""
+    origin = replace(origin, tensors=with_only_segment(origin.model, origin.tensors))
     head, table = origin.head, family.table(origin.model)
     if head is None or family.model_type not in HEADS:
         return family.write(origin.model, origin.tensors), table.write(origin.tensors)
@@ -67,6 +94,8 @@ def family_for(model: StackConfigs) -> Family:
             return ROBERTA_PRELAYERNORM
         case EncoderConfig():
             return BERT
+        case DecoderConfig(positions=RotaryConfig()):
+            return GPT_NEOX
         case DecoderConfig():
             return GPT2
         case TransformerConfig(positions=LearnedConfig()):
@@ -103,7 +132,7 @@ def _ids(origin: Origin, family: Family) -> dict[str, int | None]:
     if family in ENCODERS:
         return found
     special = target.special
-    if family is GPT2:
+    if family in _WRITERS:
         # what stands before a document is the end of the one before it
         return found | {"bos_token_id": special.eos, "eos_token_id": special.eos}
     begins = source.opening[0] if source.opening else special.bos
@@ -118,7 +147,7 @@ def _ids(origin: Origin, family: Family) -> dict[str, int | None]:
 
 def _search(origin: Origin, family: Family) -> dict[str, Any]:
     """As our own search does, never write padding or a second begin of sentence."""
-    if family is GPT2:
+    if family in _WRITERS:
         return {}
     special = _both(origin)[1].special
     known = _both(origin)[1]
@@ -141,7 +170,7 @@ def _write_vocabularies(origin: Origin, family: Family, folder: Path) -> list[st
         return _write_marian(source, target, folder)
     return [
         f"transformers has no tokenizer for this vocabulary; it takes the ids that heedful gives, {OWN} holds it"
-        if family in (*ENCODERS, GPT2)
+        if family in (*ENCODERS, *_WRITERS)
         else f"transformers has no tokenizer for this vocabulary; {' and '.join(OWN_SIDES)} hold it"
     ]
 

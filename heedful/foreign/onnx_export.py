@@ -54,6 +54,7 @@ def save_onnx(origin: Origin, model: nn.Module, folder: Path) -> tuple[str, ...]
     """
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise MissingExtraError(f"exporting to ONNX needs the package {missing[0]}: pip install 'heedful[onnx]'")
+    origin.require_no_factors("a graph of heedful's")
     _require(origin.model)
     fill(model, origin.tensors, place=str(origin.folder))
     graphs = _graphs(model.float().eval())

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from heedful.adapters.adapter import Adapter
@@ -22,6 +20,7 @@ from heedful.foreign.families.heads import HEADS, without_head, written_head
 from heedful.foreign.families.renaming import LINEAR, READS_SINES_FIRST, TRANSPOSED, WRITES_SINES_FIRST, Rename, Table
 from heedful.foreign.families.settings import Family, StackConfigs
 from heedful.foreign.hugging_face_export import ENCODERS, family_for
+from heedful.foreign.safetensors_files import read_safetensors
 from heedful.foreign.vocabularies import read_json
 from heedful.store import save_tensors, whole_folder, write_json
 from heedful.tasks.origin import Origin
@@ -66,7 +65,10 @@ class _Place:
 
     def _is_renumbered(self, side: str) -> bool:
         """Columns of W are those of A, rows of W those of B."""
-        return self.rename.arrangement is (READS_SINES_FIRST if side == "A" else WRITES_SINES_FIRST)
+        arrangement = self.rename.arrangement
+        if side == "A":
+            return arrangement is READS_SINES_FIRST
+        return arrangement is WRITES_SINES_FIRST or arrangement.rows
 
 
 def is_peft(folder: Path) -> bool:
@@ -74,12 +76,13 @@ def is_peft(folder: Path) -> bool:
     return (folder / CONFIG).is_file()
 
 
-def read_peft(folder: Path, model: StackConfigs) -> tuple[Adapter, dict[str, Tensor]]:
+def read_peft(folder: Path, model: StackConfigs, *, family: Family | None = None) -> tuple[Adapter, dict[str, Tensor]]:
     """The adapter in a folder, with its tensors by our names; alpha and rank are in B already.
 
     Args:
         folder: of PEFT.
         model: the architecture that it is put on.
+        family: whose names the adapter has; that which the architecture is exported as unless given.
 
     Raises:
         RunError: it is damaged, no plain LoRA, or adapts something that this architecture has not.
@@ -90,11 +93,8 @@ def read_peft(folder: Path, model: StackConfigs) -> tuple[Adapter, dict[str, Ten
             raise RunError(
                 f"{folder / CONFIG}: {key} = {content[key]!r}: heedful reads {possible[0]!r} alone; take a plain LoRA"
             )
-    try:
-        tensors = {name.removeprefix(_ABOVE): each.float() for name, each in load_file(folder / WEIGHTS).items()}
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"{folder / WEIGHTS}: cannot be read ({error}); take a complete copy") from None
-    family = family_for(model)
+    tensors = {name.removeprefix(_ABOVE): each for name, each in read_safetensors(folder / WEIGHTS).items()}
+    family = family or family_for(model)
     table = family.table(model)
     places = {place.theirs: place for place in _places(table)}
     found: dict[str, Tensor] = {}

@@ -16,17 +16,20 @@ OWN: Final = "heedful.vocabulary"
 """A vocabulary of ours, in a folder that heedful wrote ..."""
 OWN_SIDES: Final = ("heedful.source", "heedful.target")
 """... and those of two languages."""
-_READERS: Final = ("bert", "roberta-prelayernorm")
+_READERS: Final = ("bert", "roberta-prelayernorm", "electra")
+_WORD_PIECES: Final = ("bert", "electra")
 _BERT: Final = {"bos": "cls_token", "eos": "sep_token", "unk": "unk_token", "mask": "mask_token"}
 _OTHERS: Final = {"bos": "bos_token", "eos": "eos_token", "unk": "unk_token", "mask": "mask_token"}
+_BRACKETED: Final = {
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "unk_token": "[UNK]",
+    "mask_token": "[MASK]",
+    "pad_token": "[PAD]",
+}
 _NAMES: Final = {
-    "bert": {
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "unk_token": "[UNK]",
-        "mask_token": "[MASK]",
-        "pad_token": "[PAD]",
-    },
+    "bert": _BRACKETED,
+    "electra": _BRACKETED,
     "roberta-prelayernorm": {
         "cls_token": "<s>",
         "sep_token": "</s>",
@@ -35,6 +38,7 @@ _NAMES: Final = {
         "pad_token": "<pad>",
     },
     "gpt2": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
+    "gpt_neox": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
     "bart": {
         "bos_token": "<s>",
         "eos_token": "</s>",
@@ -49,15 +53,27 @@ _NAMES: Final = {
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; `RunError` where there is none."""
+    content = _parsed(path)
+    if not isinstance(content, dict):
+        raise RunError(f"{path}: holds no JSON object; take another copy of this file")
+    return content
+
+
+def read_json_list(path: Path) -> list[Any]:
+    """The list in a JSON file; `RunError` where there is none."""
+    content = _parsed(path)
+    if not isinstance(content, list):
+        raise RunError(f"{path}: holds no JSON list; take another copy of this file")
+    return content
+
+
+def _parsed(path: Path) -> Any:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); take a complete copy of this folder") from None
     except (ValueError, RecursionError):
         raise RunError(f"{path}: is no valid JSON; take another copy of this file") from None
-    if not isinstance(content, dict):
-        raise RunError(f"{path}: holds no JSON object; take another copy of this file")
-    return content
 
 
 def read_json_if_there(path: Path) -> dict[str, Any]:
@@ -85,7 +101,7 @@ def read_text_vocabulary(folder: Path, *, kind: str, size: int, side: Side | Non
 
     Args:
         folder: where.
-        kind: bert, roberta-prelayernorm, gpt2 or bart.
+        kind: bert, electra, roberta-prelayernorm, gpt2, gpt_neox or bart.
         size: entries of the model's tables.
         side: of a translation model.
 
@@ -94,8 +110,8 @@ def read_text_vocabulary(folder: Path, *, kind: str, size: int, side: Side | Non
         MissingExtraError: the package tokenizers is not installed.
     """
     settings = read_json_if_there(folder / "tokenizer_config.json")
-    content = _content(folder, settings, bert=kind == "bert")
     names = _special_names(folder, settings, kind)
+    content = _content(folder, settings, bert=kind in _WORD_PIECES, unk=names.get("unk_token", ""))
     added = content.get("added_tokens") or ()
     ids: dict[str, int] = dict(content["model"]["vocab"])
     ids |= {str(each["content"]): int(each["id"]) for each in added}
@@ -172,7 +188,7 @@ def _special_names(folder: Path, settings: Mapping[str, Any], kind: str) -> dict
     return found
 
 
-def _content(folder: Path, settings: Mapping[str, Any], *, bert: bool) -> dict[str, Any]:
+def _content(folder: Path, settings: Mapping[str, Any], *, bert: bool, unk: str) -> dict[str, Any]:
     """What tokenizer.json holds, or would hold."""
     whole, text, pieces, merges = (
         folder / name for name in ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
@@ -183,11 +199,18 @@ def _content(folder: Path, settings: Mapping[str, Any], *, bert: bool) -> dict[s
             raise RunError(f"{whole}: has no list of pieces; heedful reads WordPiece, and BPE of bytes")
         return _with_cases(content, settings)
     if bert and text.exists():
+        known = {piece: number for number, piece in enumerate(_lines(text))}
+        if unk not in known:
+            raise RunError(
+                f"{text}: has no piece {unk!r}, which stands for unknown words; say in tokenizer_config.json which "
+                "does (unk_token), or take another copy"
+            )
         content = word_piece(
-            {piece: number for number, piece in enumerate(_lines(text))},
-            lowercase=bool(settings.get("do_lower_case", True)),
+            known,
+            lowercase=_chosen(settings, "do_lower_case"),
             strip_accents=settings.get("strip_accents"),
-            chinese=bool(settings.get("tokenize_chinese_chars", True)),
+            chinese=_chosen(settings, "tokenize_chinese_chars"),
+            unk=unk,
         )
     elif not bert and pieces.exists() and merges.exists():
         pairs = [line for line in _lines(merges) if line and not line.startswith("#version")]
@@ -197,6 +220,12 @@ def _content(folder: Path, settings: Mapping[str, Any], *, bert: bool) -> dict[s
         wanted = "vocab.txt" if bert else "vocab.json with merges.txt"
         raise RunError(f"{folder}: holds no vocabulary; it needs tokenizer.json, or {wanted}")
     return {**content, "added_tokens": _added(folder, settings)}
+
+
+def _chosen(settings: Mapping[str, Any], key: str) -> bool:
+    """A setting that is true where nobody says otherwise."""
+    value = settings.get(key)
+    return True if value is None else bool(value)
 
 
 def _with_cases(content: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,7 +238,7 @@ def _with_cases(content: dict[str, Any], settings: Mapping[str, Any]) -> dict[st
         "strip_accents": "strip_accents",
         "tokenize_chinese_chars": "handle_chinese_chars",
     }
-    changed = {ours: settings[theirs] for theirs, ours in keys.items() if theirs in settings}
+    changed = {ours: settings[theirs] for theirs, ours in keys.items() if settings.get(theirs) is not None}
     return {**content, "normalizer": {**normalizer, **changed}}
 
 

@@ -14,14 +14,14 @@ class ReplacedTokenDetector(nn.Module):
     """p(this token is not what was written) for every token (Clark et al. 2020, section 2).
 
     Args:
-        generator: fills what is hidden; it is thrown away after training.
+        generator: fills what is hidden; needed for training alone, None where a model is only used.
         encoder: reads what the generator made of the text, and is what pre-training is for.
         d_model: width of its hidden vectors.
         activation: between the two maps of the head.
     """
 
     def __init__(
-        self, generator: MaskedLanguageModel, *, encoder: Encoder[Tokens], d_model: int, activation: nn.Module
+        self, generator: MaskedLanguageModel | None, *, encoder: Encoder[Tokens], d_model: int, activation: nn.Module
     ) -> None:
         super().__init__()
         self.generator = generator

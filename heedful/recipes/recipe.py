@@ -216,11 +216,13 @@ class TunedRecipe(Recipe):
 
     Attributes:
         body: attribute of the part that both have; empty where it is all of them.
+        heads: attributes of further parts that are taken over where the other one has them.
         origin: what the other one must be, in words.
         relearns: whether a vocabulary may be learned anew, in which pieces begin with what the other one knows of them.
     """
 
     body: ClassVar[str]
+    heads: ClassVar[tuple[str, ...]] = ()
     origin: ClassVar[str]
     relearns: ClassVar[bool] = False
 
@@ -241,6 +243,11 @@ class TunedRecipe(Recipe):
     @abstractmethod
     def begins_with(cls, model: Section) -> bool:
         """Whether weights of such a model may be begun with."""
+
+    @classmethod
+    def around(cls, model: Architecture) -> Architecture:
+        """The architecture that is made of that of the other model; itself, unless it becomes a part of another one."""
+        return model
 
 
 def settings_of(text: Section) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, assert_never
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from torch import Tensor, nn
 
 from heedful.adapters.adapter import Adapter
@@ -51,12 +51,14 @@ class AdapterFile(BaseModel, frozen=True):
         adapter: its kind and sizes.
         base: what it belongs to.
         taken: names of the parameters that the base gives.
+        stored: names under which the base stores some of these, where they are others.
     """
 
     format: Literal[1] = 1
     adapter: AdapterConfig
     base: Base
     taken: tuple[str, ...]
+    stored: Mapping[str, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,9 @@ def model_of(run: Run[Any, Any]) -> nn.Module:
     return model
 
 
-def described(run: Run[Any, Any], base: Path, *, given: Mapping[str, Tensor], body: str) -> AdapterFile:
+def described(
+    run: Run[Any, Any], base: Path, *, given: Mapping[str, Tensor], body: str, shared: Mapping[str, str]
+) -> AdapterFile:
     """What a new run is to keep of the model that it adapts.
 
     Args:
@@ -113,6 +117,7 @@ def described(run: Run[Any, Any], base: Path, *, given: Mapping[str, Tensor], bo
         base: folder of that model.
         given: its tensors.
         body: attribute of the part that both have in common; empty where it is all of them.
+        shared: the further names of parameters that the base has under several, each with that which it stores.
     """
     training = run.recipe.training
     assert isinstance(training, TunedTrainingConfig)
@@ -120,10 +125,15 @@ def described(run: Run[Any, Any], base: Path, *, given: Mapping[str, Tensor], bo
     with imagined():
         model: nn.Module = run.build()
     prefix = f"{body}." if body else ""
-    taken = tuple(name for name, _ in model.named_parameters() if name.startswith(prefix) and name in given)
+    taken = tuple(
+        name
+        for name, parameter in model.named_parameters()
+        if name.startswith(prefix) and name in given and given[name].shape == parameter.shape
+    )
     beside = Path(os.path.relpath(base.resolve(), run.folder.resolve()))
     where = Base(folder=base.resolve(), beside=beside, sha256=base_digest(base))
-    return AdapterFile(adapter=training.adapter, base=where, taken=taken)
+    stored = {name: shared[name] for name in taken if name in shared}
+    return AdapterFile(adapter=training.adapter, base=where, taken=taken, stored=stored)
 
 
 def read_file(folder: Path) -> AdapterFile | None:
@@ -149,6 +159,7 @@ def whole_weights(folder: Path, *, step: int | None = None) -> Weights:
     if (about := read_file(folder)) is None:
         return own
     given = base_tensors(_base(about.base, folder))
+    given = {**given, **{name: given[other] for name, other in about.stored.items() if other in given}}
     if lost := [name for name in about.taken if name not in given]:
         raise RunError(f"{folder / FILE}: speaks of {lost[0]}, which {about.base.folder} has not; restore both")
     adapter = adapter_from(about.adapter)

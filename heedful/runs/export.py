@@ -12,7 +12,7 @@ from heedful.errors import RunError
 from heedful.foreign.ctranslate2_export import Quantization, save_ctranslate2
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.folders import is_hugging_face
-from heedful.foreign.hugging_face import build
+from heedful.foreign.hugging_face import build, open_hugging_face
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.foreign.onnx_export import save_onnx
 from heedful.foreign.peft import save_peft
@@ -30,10 +30,12 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
 
     An encoder becomes BERT, with its head where it was fine-tuned (`BertForSequenceClassification`,
-    `BertForMultipleChoice`, `BertForTokenClassification`, `BertForQuestionAnswering`); a pre-norm one becomes
-    RoBERTa-PreLayerNorm likewise, a language model GPT-2, a translation model Marian where its positions are sinusoidal
-    and BART where they are learned. What they compute stays the same; the numbers are the same, up to their order. The
-    vocabulary goes along: as transformers has it where that is exactly possible, and as heedful has it.
+    `BertForMultipleChoice`, `BertForTokenClassification`, `BertForQuestionAnswering`); one that finds replaced tokens
+    becomes ELECTRA, with what replaced them in the folder `generator` inside; a pre-norm one becomes
+    RoBERTa-PreLayerNorm likewise. A language model becomes GPT-2, or GPT-NeoX where its positions are rotary, a
+    translation model Marian where they are sinusoidal and BART where they are learned. What they compute stays the
+    same; the numbers are the same, up to their order. The vocabulary goes along: as transformers has it where that is
+    exactly possible, and as heedful has it.
 
     Args:
         run: a run folder, or one of Hugging Face.
@@ -46,7 +48,8 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     Raises:
         RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
     """
-    return save_hugging_face(open_origin(Path(run), step=step), folder)
+    family = open_hugging_face(Path(run)).family if is_hugging_face(Path(run)) else None
+    return (*save_hugging_face(open_origin(Path(run), step=step), folder, family=family), *_left_out(Path(run)))
 
 
 def export_marian(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
@@ -79,7 +82,7 @@ def export_ctranslate2(
         MissingExtraError: ctranslate2 is not installed.
     """
     origin, model = _opened(Path(run), step=step)
-    return save_ctranslate2(origin, model, Path(folder), quantization=quantization)
+    return (*save_ctranslate2(origin, model, Path(folder), quantization=quantization), *_left_out(Path(run)))
 
 
 def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
@@ -96,7 +99,7 @@ def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None)
         RunError: the run cannot be read, uses an option that no graph can have, or `folder` holds something.
         MissingExtraError: onnx or onnxscript is not installed.
     """
-    return save_onnx(*_opened(Path(run), step=step), Path(folder))
+    return (*save_onnx(*_opened(Path(run), step=step), Path(folder)), *_left_out(Path(run)))
 
 
 def export_peft(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
@@ -138,6 +141,13 @@ def export_merged(run: str | Path, folder: str | Path, *, step: int | None = Non
     training = opened.recipe.training.model_copy(update={"adapter": None})
     recipe = opened.recipe.model_copy(update={"training": training})
     save_for_use(opened, tensors, Path(folder), use="export to", step=step, recipe=recipe)
+
+
+def _left_out(folder: Path) -> tuple[str, ...]:
+    """Whether a folder of sentence-transformers makes vectors of texts in a way that does not go along."""
+    if not is_hugging_face(folder) or open_hugging_face(folder).sentences.takes_means:
+        return ()
+    return ("how this folder makes one vector of a text's tokens is left out; means over them are other vectors",)
 
 
 def _opened(folder: Path, *, step: int | None) -> tuple[Origin, nn.Module]:

@@ -7,18 +7,20 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from heedful.architectures.interface import TranslationArchitecture
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError, RunError
+from heedful.models.shared_parameters import other_names
 from heedful.recipes.load import filled, left_open
 from heedful.recipes.recipe import Architecture, Recipe, TunedRecipe
+from heedful.recipes.section import Section
 from heedful.recipes.text import GivenTokenizerConfig
 from heedful.runs.adapted import AdapterFile, adapter_of, described, read_file, require_same_base
 from heedful.runs.origin import open_predecessor
-from heedful.runs.relearned import relearned
+from heedful.runs.relearned import entries, relearned
 from heedful.tasks.kind import Run, kind_of
 from heedful.tasks.origin import Predecessor
 
@@ -115,7 +117,8 @@ def adapting(run: Run[Any, Any]) -> AdapterFile | None:
         return None
     assert isinstance(recipe, TunedRecipe)
     assert recipe.init is not None
-    return described(run, recipe.init, given=_origin(recipe).tensors, body=recipe.body)
+    origin = _origin(recipe)
+    return described(run, recipe.init, given=origin.tensors, body=recipe.body, shared=origin.shared)
 
 
 def still(run: Run[Any, Any]) -> frozenset[str]:
@@ -151,24 +154,54 @@ def _warm(model: nn.Module, run: Run[Any, Any], *, say: Callable[[str], None]) -
     origin = _origin(recipe)
     given = isinstance(recipe.tokenizer, GivenTokenizerConfig)
     tensors = origin.tensors if given else relearned(origin, run, say=say)
-    prefix = f"{recipe.body}." if recipe.body else ""
-    wanted = {name: parameter for name, parameter in model.named_parameters() if name.startswith(prefix)}
-    taken = {name: parameter for name, parameter in wanted.items() if name in tensors}
-    for name, parameter in wanted.items():
-        if name not in taken and not name.startswith(f"{prefix}summary."):
-            raise RunError(f"{recipe.init}: has no {name}, which this model needs; name another init")
-        if name in taken and tensors[name].shape != parameter.shape:
-            raise RunError(
-                f"{recipe.init}: {name} is {_shape(tensors[name])} where this model has {_shape(parameter)}; "
-                "name another init"
-            )
+    prefix, heads = f"{recipe.body}." if recipe.body else "", tuple(f"{head}." for head in recipe.heads)
+    named = _named(model, tensors)
+    taken: dict[str, nn.Parameter] = {}
+    for first, parameter in model.named_parameters():
+        name = named.get(first)
+        if name is None:
+            if first.startswith(prefix) and not first.startswith((f"{prefix}summary.", *heads)):
+                raise RunError(f"{recipe.init}: has no {first}, which this model needs; name another init")
+        elif name.startswith((prefix, *heads)):
+            taken[name] = parameter
+    begun = {name: _begun(name, parameter, tensors[name], run) for name, parameter in taken.items()}
     with torch.no_grad():
         for name, parameter in taken.items():
-            parameter.copy_(tensors[name])
-    fresh = [name for name, _ in model.named_parameters() if name not in taken]
-    left = [name for name in tensors if name not in taken]
-    numbers = sum(parameter.numel() for parameter in taken.values())
+            parameter.copy_(begun[name])
+    all_of_them = {id(parameter) for parameter in taken.values()}
+    fresh = [name for name, parameter in model.named_parameters() if id(parameter) not in all_of_them]
+    used = {origin.shared.get(name, name) for name in taken}
+    left = [name for name in tensors if origin.shared.get(name, name) not in used]
+    numbers = sum(tensors[name].numel() for name in taken)
     say(f"{recipe.init}: {numbers:,} weights taken over; new: {_parts(fresh)}; left behind: {_parts(left)}")
+
+
+def _named(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """Of each parameter, by the first of its names, a name under which the other model has it."""
+    found = {name: name for name, _ in model.named_parameters() if name in tensors}
+    for name, first in other_names(model).items():
+        if name in tensors:
+            found.setdefault(first, name)
+    return found
+
+
+def _begun(name: str, parameter: nn.Parameter, given: Tensor, run: Run[Any, Any]) -> Tensor:
+    """What a parameter begins with: the other model's, above what is fresh of entries that only this vocabulary has.
+
+    Raises:
+        RunError: it has another shape.
+    """
+    if given.shape == parameter.shape:
+        return given
+    _, side = entries(run).get(name, ("", None))
+    grown = [place for place, (now, then) in enumerate(zip(parameter.shape, given.shape, strict=False)) if now != then]
+    if side is None or given.dim() != parameter.dim() or grown != [side] or given.size(side) > parameter.size(side):
+        raise RunError(
+            f"{run.recipe.init}: {name} is {_shape(given)} where this model has {_shape(parameter)}; name another init"
+        )
+    whole = parameter.detach().clone()
+    whole.narrow(side, 0, given.size(side)).copy_(given)
+    return whole
 
 
 def _origin(recipe: TunedRecipe) -> Predecessor:
@@ -214,7 +247,7 @@ def _vocabulary(recipe: TunedRecipe, origin: Predecessor) -> dict[str, Any]:
 
 def _model(recipe: TunedRecipe, origin: Predecessor) -> dict[str, Any]:
     """The architecture of the origin with what the recipe may change of it."""
-    given, model = recipe.model, origin.model.learned()
+    given, model = recipe.model, recipe.around(origin.model.learned())
     if "model" not in recipe.model_fields_set and given.kind != model.kind:
         return model.model_dump(mode="json", exclude_none=True)
     if given.kind != model.kind:
@@ -222,17 +255,27 @@ def _model(recipe: TunedRecipe, origin: Predecessor) -> dict[str, Any]:
             f'model.kind = "{given.kind}": init = {recipe.init} is of the kind "{model.kind}"; leave model.kind away, '
             f'or set it to "{model.kind}" where other keys of [model] are given'
         )
+    return _changed(given, model.model_dump(mode="json", exclude_none=True), place="model", init=recipe.init)
+
+
+def _changed(given: Section, table: Mapping[str, Any], *, place: str, init: Path | None) -> dict[str, Any]:
+    """A table of the origin with what one of the recipe changes; `RecipeError` where weights forbid it."""
     known = type(given).model_fields  # another task's model may have a head of its own
-    theirs = {key: value for key, value in model.model_dump(mode="json", exclude_none=True).items() if key in known}
+    theirs = {key: value for key, value in table.items() if key in known}
     ours = given.model_dump(mode="json", exclude_none=True)
     keys = [key for key in given.model_fields_set if key in ours and key != "kind"]
+    changed: dict[str, Any] = {}
     for key in sorted(keys):
-        if key not in _FREE and ours[key] != theirs.get(key):
+        inner = getattr(given, key)
+        if isinstance(inner, Architecture) and isinstance(theirs.get(key), dict):
+            changed[key] = _changed(inner, theirs[key], place=f"{place}.{key}", init=init)
+        elif key not in _FREE and ours[key] != theirs.get(key):
             raise RecipeError(
-                f"model.{key} = {ours[key]}: init = {recipe.init} has {theirs.get(key)}, and its weights fit nothing "
-                f"else; leave model.{key} away"
+                f"{place}.{key} = {ours[key]}: init = {init} has {theirs.get(key)}, and its weights fit nothing "
+                f"else; leave {place}.{key} away"
             )
-    changed = {key: ours[key] for key in keys}
+        else:
+            changed[key] = ours[key]
     if "dropout" in keys and "embedding_dropout" not in keys:
         changed["embedding_dropout"] = ours["dropout"]
     return theirs | changed

@@ -155,8 +155,8 @@ def load(
     With `kind` it is certainly that, for type checkers too: `heedful.load(run, kind=heedful.Translator)`.
 
     Where it has several tasks it is `Heads`, and `head("NAME")` gives what one of them is for, as `task` and `kind` do.
-    A folder of Hugging Face (BERT, RoBERTa-PreLayerNorm, GPT-2, Marian, BART) works like a run; an encoder without a
-    head is an `Embedder`.
+    A folder of Hugging Face (BERT, RoBERTa-PreLayerNorm, ELECTRA, GPT-2, GPT-NeoX, Marian, BART) works like a run; a
+    fine-tuned encoder is a `Classifier`, a `Tagger` or an `Answerer`, one without a head an `Embedder`.
 
     Args:
         folders: run folders, or one; several translation runs with the same vocabulary translate together.
@@ -267,8 +267,8 @@ def load_as(
         raise RunError(f"{folder}: has one task, which has no name; leave --task {task} away")
     if isinstance(user, Embedder) and not isinstance(user, kind) and is_hugging_face(folder):
         raise RunError(
-            f"{folder}: is an encoder without the head of pre-training, and none that {use}; it makes vectors (heedful "
-            "embed), and a recipe may begin from it (init)"
+            f"{folder}: its config.json names no architecture with a head that heedful reads, so it is an encoder and "
+            f"none that {use}; it makes vectors (heedful embed), and a recipe may begin from it (init)"
         )
     if not isinstance(user, kind):
         found = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(user).__name__).lower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
@@ -11,8 +12,11 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
 from heedful.foreign.folders import is_hugging_face
 from heedful.foreign.hugging_face import open_hugging_face
-from heedful.runs.adapted import staying, whole_weights
+from heedful.models.shared_parameters import other_names
+from heedful.models.size import imagined
+from heedful.runs.adapted import model_of, staying, whole_weights
 from heedful.runs.load import open_run
+from heedful.tasks.kind import Run
 from heedful.tasks.origin import Origin, Predecessor
 
 
@@ -31,7 +35,9 @@ def open_predecessor(folder: Path) -> Predecessor:
     if any(isinstance(each, Factor) for each in run.vocabularies.values()):
         raise RunError(f"{folder}: reads factors of words, and no other model begins with such a one; name another")
     ours = tuple(run.text(file) for file in run.kind.words)
-    return Predecessor(folder, run.recipe.model, ours, whole_weights(folder).floats(), staying(run.recipe))
+    tensors, shared = whole_weights(folder).floats(), _shared(run)
+    tensors = {**tensors, **{name: tensors[first] for name, first in shared.items()}}
+    return Predecessor(folder, run.recipe.model, ours, tensors, staying(run.recipe), shared)
 
 
 def open_origin(folder: Path, *, step: int | None = None) -> Origin:
@@ -52,11 +58,6 @@ def open_origin(folder: Path, *, step: int | None = None) -> Origin:
             f"{folder}: its model is of the kind {config.kind}; only Transformers are carried over, those "
             "that read or write text: name a run that has one"
         )
-    if any(isinstance(each, Factor) for each in run.vocabularies.values()):
-        raise RunError(
-            f"{folder}: reads factors of source words, which other formats have not; name a run without "
-            "the table [factors]"
-        )
     tokenizers = tuple(each for each in run.vocabularies.values() if isinstance(each, Tokenizer))
     if isinstance(config, TransformerConfig) and len(tokenizers) != 2:
         raise RunError(
@@ -64,4 +65,19 @@ def open_origin(folder: Path, *, step: int | None = None) -> Origin:
         )
     tokenizer = tokenizers[0] if len(tokenizers) == 1 else (tokenizers[0], tokenizers[1])
     tensors = whole_weights(folder, step=step).floats()
-    return Origin(folder, config, tokenizer, tensors, head=run.kind.head(run), adapter=staying(run.recipe))
+    return Origin(
+        folder,
+        config,
+        tokenizer,
+        tensors,
+        head=run.kind.head(run),
+        adapter=staying(run.recipe),
+        factors=run.kind.factors(run),
+        shared=_shared(run),
+    )
+
+
+def _shared(run: Run[Any, Any]) -> dict[str, str]:
+    """The further names of what a run's model shares, which checkpoints store once."""
+    with imagined():
+        return other_names(model_of(run))

@@ -64,22 +64,25 @@ class Brought:
         return self.adapter.complete(weights, self.tensors, place=str(self.place))
 
 
-def open_adapter(folder: Path, model: Section) -> Brought:
+def open_adapter(folder: Path, model: Section, *, base: Path | None = None) -> Brought:
     """The adapter in a run folder, or in one of PEFT.
 
     Args:
         folder: where it is.
         model: the architecture that it is put on, by which names of PEFT are understood.
+        base: the folder of the model, where it is one of Hugging Face, whose names these are then.
 
     Raises:
         RunError: there is none, or it is damaged, or nothing that could be put on such a model.
     """
-    from heedful.foreign.peft import is_peft, read_peft  # what all families need, which few runs do
+    from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
+    from heedful.foreign.peft import is_peft, read_peft
 
     if is_peft(folder):
         if not isinstance(model, EncoderConfig | DecoderConfig | TransformerConfig):
             raise RunError(f"{folder}: adapts a Transformer, and this model is none; name another model")
-        adapter, tensors = read_peft(folder, model)
+        family = None if base is None else open_hugging_face(base).family
+        adapter, tensors = read_peft(folder, model, family=family)
         return Brought(folder, adapter, tensors, None, {})
     about = read_file(folder)
     if about is None:
@@ -127,7 +130,7 @@ def wear_foreign(folder: Path, origin: Origin) -> Origin:
     Raises:
         RunError: it does not fit that model.
     """
-    brought = open_adapter(folder, origin.model)
+    brought = open_adapter(folder, origin.model, base=origin.folder)
     for name in brought.vocabularies:
         tokenizer = _tokenizer(folder / name)
         if tokenizer is not None and _pieces(tokenizer) not in map(_pieces, _tokenizers(origin)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
@@ -15,7 +15,7 @@ from heedful.data.sequences import joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import Record
-from heedful.models.encoders import mean_of_tokens
+from heedful.models.encoders import MeanOfTokens, Summary
 from heedful.models.interface import Encoder
 from heedful.tasks.faces import CUT, Asked, Face, TextLines, at_once, in_batches
 from heedful.tasks.inspecting import Scope, encoded
@@ -85,12 +85,16 @@ class Embedder(Face):
         encoder: in evaluation mode.
         tokenizer: that it was trained with.
         max_length: tokens that it reads, begin and end included.
+        summary: what makes one vector of the hidden vectors of a text's tokens; their mean unless given.
+        lowercase: whether texts are read in lower case, whatever the tokenizer does.
     """
 
     encoder: Encoder[Tokens]
     _: KW_ONLY
     tokenizer: Tokenizer
     max_length: int
+    summary: Summary = field(default_factory=MeanOfTokens)
+    lowercase: bool = False
 
     def embed(
         self,
@@ -99,8 +103,9 @@ class Embedder(Face):
         batch_tokens: int | None = None,
         first: int = 1,
         cut: Callable[[int], None] | None = None,
-    ) -> Float[np.ndarray, "N d_model"]:
-        """A vector for each text: the mean over its tokens, begin and end among them (Reimers and Gurevych 2019).
+    ) -> Float[np.ndarray, "N d_vector"]:
+        """A vector for each text: the mean over its tokens, begin and end among them (Reimers and Gurevych 2019), or
+        what `summary` makes of them.
 
         Args:
             texts: one string each; of an empty one, begin and end are the tokens.
@@ -112,14 +117,15 @@ class Embedder(Face):
         Raises:
             DataError: a text is longer than the model reads; the message names it.
         """
-        ids = [self._fitting(self.tokenizer.encode(text), number, cut) for number, text in enumerate(texts, first)]
-        vectors = in_batches(ids, self._means, size=len, tokens=batch_tokens or at_once(self.encoder), rows=256)
+        read = [text.lower() for text in texts] if self.lowercase else texts
+        ids = [self._fitting(self.tokenizer.encode(text), number, cut) for number, text in enumerate(read, first)]
+        vectors = in_batches(ids, self._vectors, size=len, tokens=batch_tokens or at_once(self.encoder), rows=256)
         return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
 
-    def _means(self, rows: list[list[int]]) -> Float[np.ndarray, "B d_model"]:
+    def _vectors(self, rows: list[list[int]]) -> Float[np.ndarray, "B d_vector"]:
         memory = self.encoder(self.tokens(rows))
-        means: np.ndarray = mean_of_tokens(memory.values, memory.positions).float().cpu().numpy()
-        return means
+        found: np.ndarray = self.summary(memory.values, memory.positions).float().cpu().numpy()
+        return found
 
     def lines(self) -> EmbedLines:
         """A text a line."""

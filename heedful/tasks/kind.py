@@ -15,6 +15,7 @@ from torch import nn
 from heedful.catalogue import find
 from heedful.data.chance import Drawn
 from heedful.data.corpus import Corpus, Encoding, write_corpus
+from heedful.data.factors import Factor
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
@@ -147,6 +148,10 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
     def head(self, run: Run[AnyRecipe, AnyModel]) -> Head | None:
         """What the outputs of its models say, for other formats; None where these have no such head."""
         return None
+
+    def factors(self, run: Run[AnyRecipe, AnyModel]) -> Mapping[str, Factor]:
+        """What its models read of each source piece besides the piece, by name, in the order of their tables."""
+        return {}
 
     def exam(self, recipe: AnyRecipe | None, asking: Asking) -> Exam:
         """What models of a recipe are asked, whatever is learned from.

@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
+from pydantic import BaseModel, Field
 from torch import Tensor
 
 from heedful.adapters.adapter import Adapter
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
+from heedful.data.factors import Factor
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
 from heedful.recipes.recipe import Architecture
+
+HeadOf: TypeAlias = Literal["class", "number", "candidate", "token", "ends"]
+"""What the outputs of a fine-tuned encoder are of."""
+
+
+class Reading(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
+    """How a fine-tuned encoder cuts what it reads and chooses its answers; other formats have no word for it.
+
+    Attributes:
+        max_length: tokens that are read at a time, begin and ends included.
+        max_question: tokens of a question at most.
+        stride: tokens between the begins of two windows of a context.
+        max_answer: tokens of an answer at most.
+        threshold: how much more must speak for no answer than for the best one; None where there always is one.
+    """
+
+    max_length: Annotated[int, Field(ge=5)] | None = None
+    max_question: Annotated[int, Field(ge=1)] | None = None
+    stride: Annotated[int, Field(ge=1)] | None = None
+    max_answer: Annotated[int, Field(ge=1)] | None = None
+    threshold: float | None = None
 
 
 @dataclass(frozen=True)
@@ -25,10 +48,14 @@ class Head:
         of: a class or a number of each text, a score of each candidate, a class of each token, or where a span begins
             and ends.
         names: of the classes; empty where there are none.
+        independent: whether each class is judged by itself, so that several or none may be right.
+        reading: how texts are cut and answers chosen, where that is known.
     """
 
-    of: Literal["class", "number", "candidate", "token", "ends"]
+    of: HeadOf
     names: tuple[str, ...] = ()
+    independent: bool = False
+    reading: Reading = field(default_factory=Reading)
 
 
 @dataclass(frozen=True)
@@ -43,6 +70,8 @@ class Origin:
         longest: tokens that it was made for where its positions themselves have no end, if anybody said.
         head: what its outputs say, where it was fine-tuned.
         adapter: what the layers have besides, as some of the tensors are its own.
+        factors: what is known of each source piece besides which it is, by its name, in the order of their tables.
+        shared: the further names of shared parameters, each with the one that `tensors` has.
     """
 
     folder: Path
@@ -52,6 +81,13 @@ class Origin:
     longest: int | None = None
     head: Head | None = None
     adapter: Adapter | None = None
+    factors: Mapping[str, Factor] = field(default_factory=dict)
+    shared: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def named(self) -> Mapping[str, Tensor]:
+        """The tensors under all of their names."""
+        return {**self.tensors, **{name: self.tensors[first] for name, first in self.shared.items()}}
 
     @property
     def size(self) -> int | tuple[int, int]:
@@ -73,6 +109,18 @@ class Origin:
                 "LoRA, which becomes a part of the weights, or choose onnx"
             )
 
+    def require_no_factors(self, name: str) -> None:
+        """Refuses what the format `name` has no input for: factors of source words.
+
+        Raises:
+            RunError: the model reads some.
+        """
+        if self.factors:
+            raise RunError(
+                f"{self.folder}: reads factors of source words ({', '.join(self.factors)}), and {name} has no input "
+                "for them; export to ctranslate2, or name a run without the table [factors]"
+            )
+
 
 @dataclass(frozen=True)
 class Predecessor:
@@ -82,8 +130,9 @@ class Predecessor:
         folder: where it is.
         model: its architecture.
         tokenizers: its vocabularies of text, in the order in which its task names them (`Kind.words`).
-        tensors: its parameters by our names; of several names for one, the first.
+        tensors: its parameters by our names; of several names for one, all.
         adapter: what it computes with besides these, if that is no part of them.
+        shared: the further names of shared parameters, each with the one under which they are stored.
     """
 
     folder: Path
@@ -91,3 +140,4 @@ class Predecessor:
     tokenizers: tuple[Tokenizer, ...]
     tensors: Mapping[str, Tensor]
     adapter: Adapter | None = None
+    shared: Mapping[str, str] = field(default_factory=dict)

@@ -66,6 +66,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "serving.own.hearing": ("speech",),
     # which of our tasks a model of somebody else's is for
     "foreign": ("translation", "language", "pretraining"),
+    "foreign.hugging_face": ("classification", "tagging", "spans"),  # of fine-tuned encoders
     "runs.export": ("translation",),
     # one task that is made of others
     "tasks.multitask": ("classification", "tagging", "spans"),

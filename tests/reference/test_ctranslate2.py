@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from untrained import untrained_writer
+from untrained import untrained_classifier, untrained_translator, untrained_writer
 
 import heedful
 from heedful.data.tokenizer_files import load_tokenizer
@@ -61,7 +61,7 @@ def test_a_generator_thinks_the_same_of_texts(kind: str, tmp_path: Path) -> None
     require_alike(writer, tmp_path / "ct2")
 
 
-def require_alike(writer: heedful.Writer, folder: Path) -> None:
+def require_alike(writer: heedful.Writer, folder: Path, *, within: float = 1e-4) -> None:
     generator = ctranslate2.Generator(str(folder), intra_threads=1)
     size = writer.tokenizer.size
     for ids in ([5, 9, 7, 11, 8, 6], [size - 1, 5]):
@@ -70,7 +70,7 @@ def require_alike(writer: heedful.Writer, folder: Path) -> None:
             logits, _ = writer.model.step(tokens, writer.model.begin())
         expected = logits[0].log_softmax(-1)[torch.arange(len(ids) - 1), ids[1:]]
         (found,) = generator.score_batch([writer.tokenizer.pieces(ids)])
-        assert found.log_probs == pytest.approx(expected.tolist(), abs=1e-4)
+        assert found.log_probs == pytest.approx(expected.tolist(), abs=within)
 
 
 @pytest.mark.parametrize("kind", ["marian", "marian_apart", "bart"])
@@ -92,13 +92,34 @@ def test_language_models_of_runs(tmp_path: Path, language: Callable[..., Path]) 
     plain = language(tmp_path / "plain", positions={"kind": "sinusoidal"}, residual="post_norm", bias=False)
     export_ctranslate2(plain, tmp_path / "ct2")
     require_alike(heedful.load(plain, kind=heedful.Writer, device="cpu"), tmp_path / "ct2")
-    rotary = language(tmp_path / "rotary", positions={"kind": "rotary"})
-    with pytest.raises(RunError, match=r"model\.positions\.kind = rotary: CTranslate2 has only sinusoidal or learned"):
-        export_ctranslate2(rotary, tmp_path / "none")
+    require_same_generator(language, tmp_path / "rotary", positions={"kind": "rotary"}, norm_epsilon=0.05)
+    require_same_generator(language, tmp_path / "shaw", positions={"kind": "shaw", "clip": 2}, norm_epsilon=0.2)
+    require_same_generator(language, tmp_path / "none", positions={"kind": "none"}, residual="post_norm")
     window = language(tmp_path / "window", visibility={"kind": "window", "before": 2})
     with pytest.raises(RunError, match=r"model\.visibility\.kind = window: CTranslate2 has only causal"):
-        export_ctranslate2(window, tmp_path / "none")
-    assert not (tmp_path / "none").exists()
+        export_ctranslate2(window, tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+
+
+def require_same_generator(language: Callable[..., Path], folder: Path, **model: Any) -> None:
+    run = language(folder, **model)
+    assert export_ctranslate2(run, folder / "ct2") == ()
+    require_alike(heedful.load(run, kind=heedful.Writer, device="cpu"), folder / "ct2", within=5e-5)
+
+
+@pytest.mark.parametrize("positions", [{"kind": "rotary"}, {"kind": "shaw", "clip": 2}], ids=["rotary", "shaw"])
+def test_encoders_of_runs(positions: dict[str, Any], tmp_path: Path) -> None:
+    model = {"positions": positions, "residual": "pre_norm", "norm_epsilon": 0.1}
+    run = untrained_classifier(tmp_path, {"red dog": "a", "old man": "b"}, model=model)
+    assert len(export_ctranslate2(run, tmp_path / "ct2")) == 1  # that the head is left out
+    encoder = heedful.load(run, kind=heedful.Classifier, device="cpu").model.encoder
+    rows = [[7, 8, 9, 10, 11, 7], [9, 8]]
+    found = encoders(tmp_path / "ct2")[0].forward_batch(rows, token_type_ids=[[0] * 6, [0] * 2])
+    for number, ids in enumerate(rows):
+        with torch.no_grad():
+            memory = encoder(Tokens(torch.tensor([ids]), torch.arange(len(ids)).unsqueeze(0)))
+        expected = memory.values[0].numpy()
+        np.testing.assert_allclose(np.array(found.last_hidden_state)[number, : len(ids)], expected, atol=5e-5)
 
 
 @pytest.fixture
@@ -110,3 +131,105 @@ def language() -> Callable[..., Path]:
         return untrained_writer(folder, TEXTS, **model)
 
     return make
+
+
+PAIRS = [
+    ("the dog sees a red cat", "der Hund sieht eine rote Katze"),
+    ("a man runs", "ein Mann rennt"),
+    ("the old man sees the dog and the cat runs", "der alte Mann sieht den Hund und die Katze rennt"),
+]
+LONG = [(" ".join(source for source, _ in PAIRS), " ".join(target for _, target in PAIRS))]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"positions": {"kind": "rotary"}, "residual": "pre_norm"},
+        {"positions": {"kind": "rotary"}, "self_attention": {"score": "dot"}, "heads": 4},
+        {"positions": {"kind": "shaw", "clip": 3}},
+        {"positions": {"kind": "shaw", "clip": 2, "values": False}, "residual": "pre_norm"},
+        {"positions": {"kind": "shaw", "clip": 2}, "self_attention": {"score": "dot"}},
+        {"positions": {"kind": "none"}, "cross_attention": {"score": "dot"}, "output_bias": True},
+        {"shared_key_value": True, "aggregation": "concat", "embedding_norm": True},
+    ],
+    ids=["rotary", "rotary_dot", "shaw", "shaw_keys", "shaw_dot", "none", "shared_concat"],
+)
+def test_translators_of_runs(model: dict[str, Any], tmp_path: Path) -> None:
+    run = untrained_translator(tmp_path, PAIRS, model=model)
+    assert export_ctranslate2(run, tmp_path / "ct2") == ()
+    ours = heedful.load(run, kind=heedful.Translator, device="cpu")
+    sources = [ours.source.pieces(ours.source.encode(source)) for source, _ in PAIRS + LONG]
+    require_same_translations(ours, tmp_path / "ct2", PAIRS + LONG, sources)
+
+
+def require_same_translations(
+    ours: heedful.Translator, folder: Path, pairs: list[tuple[str, str]], sources: list[list[str]]
+) -> None:
+    """The same scores of given translations, and the same translations."""
+    translator, target = require_same_scores(ours, folder, pairs, sources), ours.target
+    never = [[piece] for piece in target.pieces(target.special.unspeakable)]
+    written = translator.translate_batch(
+        sources, beam_size=1, max_decoding_length=12, min_decoding_length=0, suppress_sequences=never
+    )
+    expected = ours.translate([source for source, _ in pairs])
+    assert len({each.text for each in expected}) > 1
+    assert [target.assemble(each.hypotheses[0]) for each in written] == [each.text for each in expected]
+
+
+def test_translators_keep_the_epsilon_of_their_norms(tmp_path: Path) -> None:
+    """Of vectors so short that what is added to their variance decides what a norm makes of them."""
+
+    def draw(parameter: torch.nn.Parameter) -> None:
+        torch.nn.init.normal_(parameter, std=1e-3 if parameter.dim() > 1 else 0.5)
+
+    model = {"positions": {"kind": "rotary"}, "residual": "pre_norm", "tie": "none"}
+    run = untrained_translator(tmp_path, PAIRS, model=model, draw=draw)
+    export_ctranslate2(run, tmp_path / "ct2")
+    ours = heedful.load(run, kind=heedful.Translator, device="cpu")
+    sources = [ours.source.pieces(ours.source.encode(source)) for source, _ in PAIRS]
+    require_same_scores(ours, tmp_path / "ct2", PAIRS, sources)
+
+
+@pytest.mark.parametrize("positions", [{"kind": "rotary"}, {"kind": "sinusoidal"}], ids=["rotary", "sinusoidal"])
+def test_factors_are_read_behind_pieces(positions: dict[str, Any], tmp_path: Path) -> None:
+    """Labels that training knows and one that it does not, and letters of all cases."""
+    pairs = [("The|D dog|N books|V", PAIRS[0][1]), ("a|D BOOK|N", PAIRS[1][1]), ("McDog|X", PAIRS[2][1])]
+    marked = [(source.replace("|", "\N{HALFWIDTH FORMS LIGHT VERTICAL}"), target) for source, target in pairs]
+    model, factors = {"positions": positions}, {"case": {"kind": "case"}, "pos": {"kind": "given"}}
+    run = untrained_translator(tmp_path, marked, model=model, factors=factors)
+    (note,) = export_ctranslate2(run, tmp_path / "ct2")
+    assert "piece\N{HALFWIDTH FORMS LIGHT VERTICAL}case\N{HALFWIDTH FORMS LIGHT VERTICAL}pos" in note
+    ours = heedful.load(run, kind=heedful.Translator, device="cpu")
+    unknown = "The\N{HALFWIDTH FORMS LIGHT VERTICAL}Q dog\N{HALFWIDTH FORMS LIGHT VERTICAL}N"
+    marked = [*marked, (unknown, "Hund")]
+    sources = [
+        ["the|title|D", "dog|lower|N", "books|lower|V"],
+        ["a|lower|D", "book|upper|N"],
+        ["mcdog|mixed|X"],
+        ["the|title|Q", "dog|lower|N"],
+    ]
+    given = [[piece.replace("|", "\N{HALFWIDTH FORMS LIGHT VERTICAL}") for piece in source] for source in sources]
+    require_same_translations(ours, tmp_path / "ct2", marked, given)
+    assert {path.name for path in (tmp_path / "ct2").glob("heedful.factor-*")} == {
+        "heedful.factor-case.json",
+        "heedful.factor-pos.json",
+    }
+
+
+def test_a_label_may_not_be_called_like_a_mark(tmp_path: Path) -> None:
+    separator = "\N{HALFWIDTH FORMS LIGHT VERTICAL}"
+    pairs = [(f"dog{separator}</s>", "Hund"), (f"cat{separator}N", "Katze")]
+    run = untrained_translator(tmp_path, pairs, factors={"pos": {"kind": "given"}})
+    with pytest.raises(RunError, match=r"factors\.pos: has the label '</s>', which CTranslate2 takes for a mark"):
+        export_ctranslate2(run, tmp_path / "ct2")
+
+
+def require_same_scores(
+    ours: heedful.Translator, folder: Path, pairs: list[tuple[str, str]], sources: list[list[str]]
+) -> Any:
+    """The same probabilities of all tokens; the translator of CTranslate2."""
+    translator = ctranslate2.Translator(str(folder), intra_threads=1)
+    found = translator.score_batch(sources, [ours.target.pieces(ours.target.encode(text)) for _, text in pairs])
+    for each, mine in zip(found, ours.score(pairs), strict=True):
+        assert each.log_probs == pytest.approx(mine.token_log_probabilities, abs=5e-5)
+    return translator

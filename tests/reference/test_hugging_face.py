@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 import heedful
 from heedful.__main__ import main
-from heedful.architectures.attention import HeadsConfig, LearnedConfig, RotaryConfig
+from heedful.architectures.attention import HeadsConfig, LearnedConfig, RotaryConfig, ShawConfig
 from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
@@ -135,7 +135,8 @@ def shaken(model: nn.Module) -> nn.Module:
     torch.manual_seed(3)
     with torch.no_grad():
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-            if "Sinusoidal" in type(model.get_submodule(name.rpartition(".")[0])).__name__:
+            owner = type(model.get_submodule(name.rpartition(".")[0])).__name__
+            if "Sinusoidal" in owner or "Rotary" in owner:
                 continue
             if tensor.is_floating_point():
                 tensor.add_(torch.randn_like(tensor) * (0.25 if tensor.dim() > 1 else 0.1))
@@ -147,6 +148,15 @@ def bert(folder: Path, kind: str = "BertForPreTraining", **options: Any) -> nn.M
     config = transformers.BertConfig(
         vocab_size=96, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
         max_position_embeddings=40, **options,
+    )  # fmt: skip
+    return saved(getattr(transformers, kind)(config), folder)
+
+
+def electra(folder: Path, kind: str = "ElectraForPreTraining", **options: Any) -> nn.Module:
+    word_piece(folder)
+    config = transformers.ElectraConfig(
+        vocab_size=96, embedding_size=24, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=40, max_position_embeddings=40, **options,
     )  # fmt: skip
     return saved(getattr(transformers, kind)(config), folder)
 
@@ -167,6 +177,17 @@ def gpt2(folder: Path, **options: Any) -> nn.Module:
         vocab_size=size, n_positions=64, n_embd=24, n_layer=2, n_head=3, bos_token_id=0, eos_token_id=0, **options
     )
     return saved(transformers.GPT2LMHeadModel(config), folder)
+
+
+def gpt_neox(folder: Path, **options: Any) -> nn.Module:
+    size = byte_level(folder, special=["<|endoftext|>"])
+    rotary = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
+    config = transformers.GPTNeoXConfig(
+        vocab_size=size, max_position_embeddings=64, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=40, use_parallel_residual=False, bos_token_id=0, eos_token_id=0,
+        **{"rope_parameters": rotary, **options},
+    )  # fmt: skip
+    return saved(transformers.GPTNeoXForCausalLM(config), folder)
 
 
 def marian(folder: Path, **options: Any) -> nn.Module:
@@ -204,8 +225,13 @@ MAKERS: dict[str, Callable[[Path], nn.Module]] = {
     "roberta_prelayernorm_plain": lambda folder: roberta_prelayernorm(
         folder, "RobertaPreLayerNormModel", hidden_act="relu"
     ),
+    "electra": lambda folder: electra(folder, hidden_act="relu"),
+    "electra_masked": lambda folder: electra(folder, "ElectraForMaskedLM"),
+    "electra_plain": lambda folder: electra(folder, "ElectraModel", hidden_act="silu"),
     "gpt2": gpt2,
     "gpt2_untied": lambda folder: gpt2(folder, tie_word_embeddings=False, n_inner=40, activation_function="gelu"),
+    "gpt_neox": gpt_neox,
+    "gpt_neox_tied": lambda folder: gpt_neox(folder, tie_word_embeddings=True, hidden_act="relu"),
     "marian": marian,
     "marian_apart": lambda folder: marian(
         folder, share_encoder_decoder_embeddings=False, activation_function="relu", scale_embedding=False
@@ -228,7 +254,7 @@ def outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor
     ids, positions = batch(high)
     real, mask = positions >= 0, (positions >= 0).long()
     kind = theirs.config.model_type
-    if kind in ("bert", "roberta-prelayernorm"):
+    if kind in ("bert", "roberta-prelayernorm", "electra"):
         segments = (torch.arange(11) > 3).long().repeat(3, 1)
         found = theirs(input_ids=ids, attention_mask=mask, token_type_ids=segments, output_hidden_states=True)
         memory = ours.encoder(Tokens(ids, positions, segments))
@@ -238,9 +264,11 @@ def outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor
         if "seq_relationship_logits" in found:
             yield ours.relation(memory.summary).flip(1), found.seq_relationship_logits
             yield ours.masked.output(ours.masked(memory.values[real])), found.prediction_logits[real]
+        elif "logits" in found and hasattr(ours, "verdict"):
+            yield ours(Tokens(ids, positions, segments))[real], found.logits[real]
         elif "logits" in found:
             yield ours.masked.output(ours.masked(memory.values[real])), found.logits[real]
-    elif kind == "gpt2":
+    elif kind in ("gpt2", "gpt_neox"):
         logits, _ = ours.step(Tokens(ids, positions), ours.begin())
         yield logits[real], theirs(input_ids=ids, attention_mask=mask).logits[real]
     else:
@@ -275,7 +303,24 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
             torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta_prelayernorm", "gpt2", "marian", "bart"])
+@pytest.mark.parametrize("make", [bert, electra, roberta_prelayernorm], ids=lambda make: make.__name__)
+def test_the_vector_of_the_only_part_of_a_text_counts(make: Callable[..., nn.Module], tmp_path: Path) -> None:
+    theirs = make(tmp_path / "theirs", type_vocab_size=1)
+    ours = ready(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
+    assert export_hugging_face(tmp_path / "theirs", tmp_path / "again") == ()
+    again = type(theirs).from_pretrained(tmp_path / "again").eval()
+    ids, positions = batch(85)
+    real, mask = positions >= 0, (positions >= 0).long()
+    with torch.no_grad():
+        expected, found = (
+            model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states[-1][real]
+            for model in (theirs, again)
+        )
+        torch.testing.assert_close(ours.encoder(Tokens(ids, positions)).values[real], expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bert", "electra", "roberta_prelayernorm", "gpt2", "marian", "bart"])
 def test_vocabularies_cut_alike(name: str, tmp_path: Path) -> None:
     MAKERS[name](tmp_path / "theirs")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
@@ -461,6 +506,13 @@ OURS: dict[str, tuple[Any, str]] = {
         EncoderConfig(layers=2, d_model=24, heads=3, residual="pre_norm", positions=LearnedConfig(length=40)),
         "RobertaPreLayerNormForMaskedLM",
     ),
+    "gpt_neox": (
+        DecoderConfig(layers=2, d_model=24, heads=3, positions=RotaryConfig(), bias=False, norm_epsilon=1e-3),
+        "GPTNeoXForCausalLM",
+    ),
+    "gpt_neox_untied": (
+        DecoderConfig(layers=2, d_model=24, heads=3, positions=RotaryConfig(), tie=False), "GPTNeoXForCausalLM",
+    ),
     "marian": (TransformerConfig(layers=2, d_model=24, heads=3, activation="silu"), "MarianMTModel"),
     "bart": (
         TransformerConfig(
@@ -516,7 +568,11 @@ def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (DecoderConfig(positions=RotaryConfig()), r"model\.positions\.kind = rotary: GPT-2 has only learned"),
+        (
+            DecoderConfig(positions=RotaryConfig(), residual="post_norm"),
+            r"model\.residual = post_norm: GPT-NeoX has only pre_norm",
+        ),
+        (DecoderConfig(positions=ShawConfig()), r"model\.positions\.kind = shaw: GPT-2 has only learned"),
         (DecoderConfig(output_bias=True), r"model\.output_bias = True: GPT-2 has only False"),
         (
             EncoderConfig(residual="pre_norm", positions=RotaryConfig()),
@@ -526,7 +582,6 @@ def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
             EncoderConfig(residual="pre_norm", activation="relu"),
             r"model\.activation = relu: RoBERTa-PreLayerNorm has only gelu where it is asked for hidden tokens",
         ),
-        (EncoderConfig(segments=1), r"embedding\.segments\.weight: the other format needs this part"),
         (
             TransformerConfig(self_attention=HeadsConfig(score="additive")),
             r"model\.self_attention\.score = additive: MarianMT has only scaled_dot",
@@ -562,12 +617,19 @@ def edit(folder: Path, **changes: Any) -> None:
     [
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type = 'relative_key'"),
         ("bert", {"hidden_act": "mish"}, "hidden_act = 'mish': heedful has only relu, gelu"),
-        ("bert", {"model_type": "t5"}, "model_type = 't5': heedful reads bert, roberta-prelayernorm, gpt2,"),
+        (
+            "bert",
+            {"model_type": "t5"},
+            "model_type = 't5': heedful reads bert, roberta-prelayernorm, electra, gpt2, gpt_neox,",
+        ),
         ("bert", {"num_attention_heads": 5}, "wrong heads"),
         ("bert", {"num_hidden_layers": 3}, r"holds no tensor bert\.encoder\.layer\.2\."),
         ("bert", {"num_hidden_layers": 1}, r"holds the tensor bert\.encoder\.layer\.1\."),
         ("roberta_prelayernorm", {"hidden_act": "relu"}, "hidden_act = 'relu' and the gelu of lm_head"),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True"),
+        ("gpt_neox", {"use_parallel_residual": True}, "use_parallel_residual = True: in heedful's layers attention"),
+        ("gpt_neox", {"rope_parameters": {"rope_theta": 5.0}}, "partial_rotary_factor = 0.25: heedful has only 1"),
+        ("gpt_neox", {"rope_parameters": None, "rotary_pct": 1.0, "rotary_emb_base": 5}, "rope_theta = 5: heedful has"),
         ("marian", {"decoder_attention_heads": 4}, "encoder_attention_heads = 3 and decoder_attention_heads = 4"),
         ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings = False: heedful has no such model"),
         ("marian", {"normalize_before": True}, "normalize_before = True"),
@@ -692,7 +754,7 @@ def test_a_real_bert(real: Path) -> None:
 
 def test_a_real_bert_without_a_head_fills_nothing(real: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fill", str(real), "--text", "A [MASK] runs."]) == 2
-    assert "without the head of pre-training, and none that fills gaps" in capsys.readouterr().err
+    assert "so it is an encoder and none that fills gaps" in capsys.readouterr().err
     assert not isinstance(heedful.load(real, device="cpu"), Reader)
 
 

@@ -51,7 +51,7 @@ _ARCHITECTURES: Final = {
     (False, False): "BertModel",
 }
 
-_LAYER: Final = (
+LAYER: Final = (
     Rename(
         ("attention.query", "attention.key_value"),
         ("attention.self.query", "attention.self.key", "attention.self.value"),
@@ -73,7 +73,7 @@ def _table(config: EncoderConfig) -> Table:
             one("encoder.stack.embedding.position.table", "bert.embeddings.position_embeddings", TABLE),
             one("encoder.stack.embedding.segments", "bert.embeddings.token_type_embeddings", TABLE),
             one("encoder.stack.embedding.norm", "bert.embeddings.LayerNorm"),
-            *in_layers(config.layers, _LAYER, ours="encoder.stack.layers.{layer}", theirs="bert.encoder.layer.{layer}"),
+            *in_layers(config.layers, LAYER, ours="encoder.stack.layers.{layer}", theirs="bert.encoder.layer.{layer}"),
             one("encoder.summary.dense", "bert.pooler.dense", head="summary"),
             one("masked.dense", "cls.predictions.transform.dense", head="masked"),
             one("masked.norm", "cls.predictions.transform.LayerNorm", head="masked"),

@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic import ValidationError
 from torch import Tensor
 
 from heedful.errors import RunError
-from heedful.tasks.origin import Head
+from heedful.tasks.origin import Head, HeadOf, Reading
 
+_UNNAMED: Final = 2
+"""Classes that transformers takes a model to have whose config.json says nothing of them."""
+_MOST: Final = 1_000_000
+_OWN_KEY: Final = "heedful"
+"""Of config.json: what heedful itself wants to know, and transformers passes over."""
 _OUTPUT: Final = "output."
 _SUMMARY: Final = "encoder.summary."
 
@@ -32,7 +38,7 @@ class Placed:
     summary: str | None = None
 
 
-def _heads(name: str, whole: Placed) -> Mapping[str, Placed]:
+def _heads(name: str, whole: Placed) -> Mapping[HeadOf, Placed]:
     return {
         "class": whole,
         "number": whole,
@@ -42,14 +48,114 @@ def _heads(name: str, whole: Placed) -> Mapping[str, Placed]:
     }
 
 
-HEADS: Final[Mapping[str, Mapping[str, Placed]]] = {
+HEADS: Final[Mapping[str, Mapping[HeadOf, Placed]]] = {
     "bert": _heads("Bert", Placed("BertForSequenceClassification", "classifier", reads_whole=True)),
     "roberta-prelayernorm": _heads(
         "RobertaPreLayerNorm",
         Placed("RobertaPreLayerNormForSequenceClassification", "classifier.out_proj", True, "classifier.dense"),
     ),
+    "electra": {
+        "token": Placed("ElectraForTokenClassification", "classifier"),
+        "ends": Placed("ElectraForQuestionAnswering", "qa_outputs"),
+    },
 }
 """Of each family of encoders, by what a head is of."""
+
+
+def head_of(kind: str, content: Mapping[str, Any], *, place: str) -> Head | None:
+    """The head that a config.json speaks of; None where it names no architecture that has one.
+
+    Args:
+        kind: `model_type` of the family.
+        content: of config.json.
+        place: of that file, for messages.
+
+    Raises:
+        RunError: what it says of its classes does not fit, or is of a kind that heedful has not.
+    """
+    named = content.get("architectures") or []
+    found = [of for of, placed in HEADS.get(kind, {}).items() if placed.architecture in named]
+    if not found:
+        return None
+    of, reading = found[0], _reading(content, place=place)
+    if of in ("candidate", "ends"):
+        return Head(of, reading=reading)
+    names, problem = _names(content, place=place), content.get("problem_type")
+    if of == "token":
+        return Head("token", names, reading=reading)
+    if problem == "regression" and len(names) > 1:
+        raise RunError(
+            f'{place}: problem_type = "regression" with {len(names)} outputs: heedful reads models that say one number '
+            "of a text; take one with num_labels = 1"
+        )
+    if problem == "regression" or (problem is None and len(names) == 1):
+        return Head("number", reading=reading)
+    return Head("class", names, independent=problem == "multi_label_classification", reading=reading)
+
+
+def read_head(
+    head: Head, placed: Placed, tensors: Mapping[str, Tensor], *, place: str, width: int
+) -> dict[str, Tensor]:
+    """Our tensors of a head.
+
+    Args:
+        head: that the folder has.
+        placed: where it stands.
+        tensors: theirs.
+        place: of the folder, for messages.
+        width: of the hidden vectors.
+
+    Raises:
+        RunError: one is missing or has another size than there are classes.
+    """
+    wanted = {_OUTPUT: placed.output} | ({} if placed.summary is None else {f"{_SUMMARY}dense.": placed.summary})
+    found: dict[str, Tensor] = {}
+    for ours, theirs in wanted.items():
+        for parameter in ("weight", "bias"):
+            name = f"{theirs}.{parameter}"
+            if name not in tensors:
+                raise RunError(
+                    f"{place}: holds no tensor {name}, which {placed.architecture} has; take a complete copy"
+                )
+            found[f"{ours}{parameter}"] = tensors[name]
+    rows = {"ends": 2}.get(head.of, len(head.names) or 1)
+    shape = tuple(found[f"{_OUTPUT}weight"].shape)
+    if shape != (rows, width):
+        raise RunError(
+            f"{place}: {placed.output}.weight is {' x '.join(map(str, shape))} where config.json speaks of {rows} "
+            f"outputs of {width} numbers; take another copy"
+        )
+    return found
+
+
+def _reading(content: Mapping[str, Any], *, place: str) -> Reading:
+    """What heedful has written of how texts are read; nothing in the folders of others."""
+    try:
+        return Reading.model_validate(content.get(_OWN_KEY, {}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, (_OWN_KEY, *first["loc"])))
+        raise RunError(f"{place}: {key}: {first['msg']}; export the model again, or take the key out") from None
+
+
+def _names(content: Mapping[str, Any], *, place: str) -> tuple[str, ...]:
+    """The classes in the order of their numbers, as transformers names those that nobody named."""
+    given = content.get("id2label")
+    if given is None:
+        count = content.get("num_labels", content.get("_num_labels", _UNNAMED))
+        if not isinstance(count, int) or not 1 <= count <= _MOST:
+            raise RunError(f"{place}: num_labels = {count!r} is no number of classes; take another copy")
+        return tuple(f"LABEL_{number}" for number in range(count))
+    try:
+        numbered = {int(number): name for number, name in given.items()}
+        names = tuple(numbered[number] for number in range(len(given)))
+    except (AttributeError, TypeError, ValueError, KeyError):
+        names = ()
+    if not names or not all(isinstance(name, str) and name for name in names) or len({*names}) < len(names):
+        raise RunError(
+            f"{place}: id2label does not give the numbers from 0 different names; mend it, or take another copy"
+        )
+    return names
 
 
 def without_head(placed: Placed, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -73,11 +179,14 @@ def without_head(placed: Placed, tensors: Mapping[str, Tensor]) -> dict[str, Ten
 def written_head(head: Head, placed: Placed, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What config.json says of the head, and its tensors."""
     content: dict[str, Any] = {"architectures": [placed.architecture]}
+    if reading := head.reading.model_dump(exclude_none=True):
+        content[_OWN_KEY] = reading
     if names := {"number": ("number",), "candidate": ("score",)}.get(head.of, head.names):
         content["id2label"] = {str(number): name for number, name in enumerate(names)}
         content["label2id"] = {name: number for number, name in enumerate(names)}
     if head.of in ("class", "number"):
-        content["problem_type"] = "regression" if head.of == "number" else "single_label_classification"
+        several = "multi_label_classification" if head.independent else "single_label_classification"
+        content["problem_type"] = "regression" if head.of == "number" else several
     places = {_OUTPUT: placed.output, f"{_SUMMARY}dense.": placed.summary}
     theirs = {
         f"{place}.{name.removeprefix(ours)}": tensor.contiguous()

@@ -22,10 +22,17 @@ ITSELF: Final = ("",)
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Where the numbers of a tensor stand in another project; both functions undo each other exactly."""
+    """Where the numbers of a tensor stand in another project; both functions undo each other exactly.
+
+    Attributes:
+        ours: ours of theirs.
+        theirs: theirs of ours.
+        rows: whether they renumber the rows alone, however many columns there are.
+    """
 
     ours: Callable[[Tensor], Tensor]
     theirs: Callable[[Tensor], Tensor]
+    rows: bool = False
 
 
 def _turned(tensor: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from heedful.data.batches import paired_tokens
 from heedful.data.labels import Labels
@@ -35,7 +36,8 @@ class Classified:
 
     Attributes:
         label: the most probable class, or the number.
-        probabilities: of all classes, the most probable first; empty where the answer is a number.
+        probabilities: of all classes, the most probable first; empty where the answer is a number. They sum to 1,
+            unless the model judges each class by itself.
         cut: tokens at the end of the text, or of the longer of two, that there was no room for.
     """
 
@@ -67,6 +69,7 @@ class Classifier(Face):
         labels: the classes; None where there are none.
         max_length: tokens that are read, with begin and ends.
         paired: whether it reads nothing but two texts together.
+        independent: whether each class is judged by itself, so that several or none may be right.
     """
 
     model: TextClassifier
@@ -76,6 +79,7 @@ class Classifier(Face):
     labels: Labels | None
     max_length: int
     paired: bool = False
+    independent: bool = False
 
     def classify(self, texts: Sequence[Texts], *, batch_tokens: int | None = None) -> list[Classified]:
         """The class or the number of each text, or of each pair of texts.
@@ -93,7 +97,7 @@ class Classifier(Face):
             return [Classified(number, cut=row.cut) for number, row in zip(numbers, rows, strict=True)]
         assert self.labels is not None
         found = []
-        for chances, row in zip(logits.softmax(-1).tolist(), rows, strict=True):
+        for chances, row in zip(self._chances(logits).tolist(), rows, strict=True):
             ordered = sorted(zip(self.labels.names, chances, strict=True), key=lambda pair: -pair[1])
             found.append(Classified(ordered[0][0], dict(ordered), row.cut))
         return found
@@ -165,7 +169,9 @@ class Classifier(Face):
             answer = Answer(about, "", None, (), number=float(logits[0]))
         else:
             names = self.labels.names
-            options = best_options(logits.softmax(-1), lambda ids: [names[number] for number in ids], most=len(names))
+            options = best_options(
+                self._chances(logits), lambda ids: [names[number] for number in ids], most=len(names)
+            )
             answer = Answer("class", "", None, options)
         notes = (f"The text was too long: {row.cut:,} tokens at its end were not read.",) if row.cut else ()
         record = replace(record, answers=(answer,), notes=(*record.notes, *notes))
@@ -174,7 +180,9 @@ class Classifier(Face):
         def values(rows: int) -> Tensor:
             tokens = repeated(scope.padded(self._tokens([row])), rows)
             told: Tensor = self.model.output(self.model(tokens)).float()
-            return told[:, :1] if self.labels is None else told.log_softmax(-1)[:, [said]]
+            if self.labels is None:
+                return told[:, :1]
+            return (functional.logsigmoid(told) if self.independent else told.log_softmax(-1))[:, [said]]
 
         unit = "" if self.labels is None else "nats"
         return attributed(record, self.model, values, scope=scope, about="answers", unit=unit)
@@ -192,6 +200,10 @@ class Classifier(Face):
         """Logits of one text."""
         logits: Tensor = self.model.output(self.model(tokens))[0].float()
         return logits
+
+    def _chances(self, logits: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:
+        """Probabilities of the classes."""
+        return logits.sigmoid() if self.independent else logits.softmax(-1)
 
     def _frame(self, texts: Texts) -> Joined:
         parts = (texts,) if isinstance(texts, str) else tuple(texts)

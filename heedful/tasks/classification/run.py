@@ -32,7 +32,7 @@ from heedful.tasks.fine_tuning_fit import Pace, is_left
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
-from heedful.tasks.origin import Head
+from heedful.tasks.origin import Head, Reading
 from heedful.values import Tokens
 
 TEXT: Final = "tokenizer/text"
@@ -176,10 +176,10 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
 
     def head(self, run: ClassificationRun) -> Head:
         """A class, a number or the score of a candidate."""
-        labels = _labels(run)
+        labels, reading = _labels(run), Reading(max_length=run.recipe.data.max_length)
         if labels is not None:
-            return Head("class", labels.names)
-        return Head("number" if run.recipe.data.answered == "number" else "candidate")
+            return Head("class", labels.names, reading=reading)
+        return Head("number" if run.recipe.data.answered == "number" else "candidate", reading=reading)
 
     def face(self, run: ClassificationRun, model: TextClassifier, *, step: int | None = None) -> Classifier:
         """Texts in, classes out."""

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.model import ConditionalModelConfig, TransformerConfig
+from heedful.architectures.model import ConditionalModelConfig, DecoderOnlyConfig, TransformerConfig
+from heedful.architectures.stack import DecoderConfig
 from heedful.recipes.generation import GreedyContinuationConfig, SampledContinuationConfig
-from heedful.recipes.recipe import DataConfig, Recipe
-from heedful.recipes.section import Mark, default_kind, kind_from, misfit
-from heedful.recipes.text import FileConfig, Name, TokenizerConfig
-from heedful.recipes.training import Below1, WritingTrainingConfig
+from heedful.recipes.recipe import Architecture, DataConfig, TunedRecipe, known
+from heedful.recipes.section import InputPath, Mark, Section, default_kind, kind_from, misfit
+from heedful.recipes.text import FileConfig, Name, TokenizerConfig, WordsTokenizerConfig
+from heedful.recipes.training import Below1, TunedTrainingConfig, WritingTrainingConfig
 
 if TYPE_CHECKING:
     from heedful.data.readers import Reader
@@ -83,8 +84,10 @@ class ConversationDataConfig(DataConfig):
         return Exchanges(dialogues, window=self.window, replier=replier, whole=learned == "dialogues")
 
 
-class ConversationTrainingConfig(WritingTrainingConfig):
+class ConversationTrainingConfig(TunedTrainingConfig, WritingTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+
+    stacks: ClassVar = ("decoder",)
 
     label_smoothing: Annotated[Below1, Mark.FIXED] = 0.0
     """probability taken from the right token and spread over all"""
@@ -92,36 +95,58 @@ class ConversationTrainingConfig(WritingTrainingConfig):
     """what finds the best checkpoint on the validation dialogues: the likelihood"""
 
 
-class ConversationRecipe(Recipe):
+class ConversationRecipe(TunedRecipe):
     """The next turn of a dialogue is written."""
 
     made_by: ClassVar = "heedful.tasks.conversation.run:KIND"
     shown_by: ClassVar = "heedful.tasks.conversation.demonstration:ConversationDemonstration"
     forms: ClassVar = "heedful.tasks.conversation.forms:FORMS"
+    body: ClassVar = ""
+    origin: ClassVar = "a language model"
 
     task: Literal["conversation"] = "conversation"
     """what is learned"""
     data: ConversationDataConfig
     """the table [data] names the dialogues to train and validate on"""
-    tokenizer: TokenizerConfig = TokenizerConfig()
-    """how turns are cut into tokens"""
+    init: InputPath | None = None
+    """folder of a trained language model whose vocabulary, architecture and weights training begins with; speakers are
+    new pieces behind those of its vocabulary"""
+    tokenizer: WordsTokenizerConfig = TokenizerConfig()
+    """how turns are cut into tokens; with `init` as that model does"""
     model: ConditionalModelConfig = TransformerConfig()
-    """the architecture: an encoder and a decoder, or a language model that reads context and reply as one text"""
+    """the architecture: an encoder and a decoder, or a language model that reads context and reply as one text; with
+    `init` the latter, of which nothing but dropout can be changed"""
     training: Annotated[ConversationTrainingConfig, Mark.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[ReplyingConfig, Mark.FREE] = GreedyContinuationConfig()
     """how the finished model replies unless a command is told otherwise"""
 
+    @classmethod
+    def begins_with(cls, model: Section) -> bool:
+        """Only with a language model."""
+        return isinstance(model, DecoderConfig)
+
+    @classmethod
+    def around(cls, model: Architecture) -> Architecture:
+        """A language model that reads context and reply as one text."""
+        return DecoderOnlyConfig(decoder=model) if isinstance(model, DecoderConfig) else model
+
     @field_validator("training")
     @classmethod
     def _suits(cls, training: ConversationTrainingConfig, info: ValidationInfo) -> ConversationTrainingConfig:
         model = info.data.get("model")
-        return training if model is None else training.suited(draws=model.draws, key="model.reading.weights")
+        return (
+            training
+            if model is None or not known(info)
+            else training.suited(draws=model.draws, key="model.reading.weights")
+        )
 
     @field_validator("model")
     @classmethod
     def _fits(cls, model: ConditionalModelConfig, info: ValidationInfo) -> ConditionalModelConfig:
         data, longest = info.data.get("data"), model.longest
+        if not known(info):
+            return model
         if data is not None and data.learned == "dialogues" and not model.one_text:
             raise misfit(
                 "data.learned",

@@ -34,16 +34,19 @@ class EncoderFace(Face, Generic[Model]):
         model: in evaluation mode.
         tokenizer: that it was trained with.
         max_length: tokens that it reads, begin and end included.
+        embedder: what makes vectors of texts with its encoder; one that takes means unless given.
 
     Attributes:
         embed: a vector for each text; see `Embedder.embed`.
     """
 
-    def __init__(self, model: Model, *, tokenizer: Tokenizer, max_length: int) -> None:
+    def __init__(
+        self, model: Model, *, tokenizer: Tokenizer, max_length: int, embedder: Embedder | None = None
+    ) -> None:
         self.model: Model = model
         self.tokenizer = tokenizer
         self.embedder = Embedder(model.encoder, tokenizer=tokenizer, max_length=max_length)
-        self.embed = self.embedder.embed
+        self.embed = (embedder or self.embedder).embed
 
 
 @dataclass(frozen=True)

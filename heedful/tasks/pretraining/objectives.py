@@ -185,6 +185,7 @@ class ReplacedTokens(Objective):
     def asked(self, model: ReplacedTokenDetector, batch: MaskedBatch, *, learning: bool) -> dict[str, Any]:
         """Which tokens were replaced? Measured, the generator takes its best token, and leaves nothing to chance."""
         generator, real = model.generator, batch.tokens.positions >= 0
+        assert generator is not None, "what learns has somebody who replaces tokens"
         asked = _Asked.of(generator, generator(batch.tokens).values, batch.labels)
         with torch.no_grad():
             filled = _filled(generator.masked.output(asked.vectors), draws=learning)

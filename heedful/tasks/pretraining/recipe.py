@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.stack import EncoderConfig
-from heedful.recipes.recipe import DataConfig, Recipe
-from heedful.recipes.section import Count, Mark, Probability, Section, default_kind, misfit
-from heedful.recipes.text import DocumentsConfig, TokenizerConfig
-from heedful.recipes.training import TrainingConfig, Weight
+from heedful.recipes.recipe import DataConfig, TunedRecipe, known
+from heedful.recipes.section import Count, InputPath, Mark, Probability, Section, default_kind, misfit
+from heedful.recipes.text import DocumentsConfig, TokenizerConfig, WordsTokenizerConfig
+from heedful.recipes.training import TunedTrainingConfig, Weight
 
 
 class PretrainingDataConfig(DataConfig):
@@ -59,7 +59,7 @@ ObjectiveConfig = Annotated[
 ]
 
 
-class PretrainingTrainingConfig(TrainingConfig):
+class PretrainingTrainingConfig(TunedTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
     objective: Annotated[ObjectiveConfig, Mark.FIXED] = HiddenTokensConfig()
@@ -76,28 +76,39 @@ class PretrainingTrainingConfig(TrainingConfig):
     that are found"""
 
 
-class PretrainingRecipe(Recipe):
+class PretrainingRecipe(TunedRecipe):
     """Hidden tokens are found, and passages that belong together."""
 
     made_by: ClassVar = "heedful.tasks.pretraining.run:KIND"
     forms: ClassVar = "heedful.tasks.pretraining.forms:FORMS"
+    body: ClassVar = "encoder"
+    heads: ClassVar = ("masked", "relation", "generator", "dense", "verdict")
+    origin: ClassVar = "an encoder"
 
     task: Literal["pretraining"] = "pretraining"
     """what is learned"""
     data: PretrainingDataConfig
     """the table [data] names the texts to train and validate on"""
-    tokenizer: TokenizerConfig = TokenizerConfig()
-    """how text is cut into tokens"""
+    init: InputPath | None = None
+    """folder of a trained encoder whose vocabulary, architecture and weights training goes on with, its heads of
+    pre-training among them"""
+    tokenizer: WordsTokenizerConfig = TokenizerConfig()
+    """how text is cut into tokens; with `init` as that model does"""
     model: EncoderConfig = EncoderConfig()
-    """the architecture"""
+    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
     training: Annotated[PretrainingTrainingConfig, Mark.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
+
+    @classmethod
+    def begins_with(cls, model: Section) -> bool:
+        """Only with an encoder."""
+        return isinstance(model, EncoderConfig)
 
     @field_validator("model")
     @classmethod
     def _fits(cls, model: EncoderConfig, info: ValidationInfo) -> EncoderConfig:
         data, longest = info.data.get("data"), model.longest
-        if data is not None and longest is not None and longest.tokens < data.max_length:
+        if data is not None and longest is not None and known(info) and longest.tokens < data.max_length:
             raise misfit(longest.key, f"= {longest.tokens} must not be below data.max_length = {data.max_length}")
         return model
 
@@ -113,7 +124,7 @@ class PretrainingRecipe(Recipe):
                 f'= "{training.pairing}" asks about passages, and training.objective.kind = "replaced_tokens" asks '
                 'about tokens alone: set training.pairing = "alone"',
             )
-        if model is not None and model.segments < 2:
+        if model is not None and known(info) and model.segments < 2:
             raise misfit(
                 "model.segments",
                 f'= {model.segments} cannot tell two parts apart: set model.segments = 2 or training.pairing = "alone"',

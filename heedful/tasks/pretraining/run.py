@@ -16,6 +16,7 @@ from heedful.data.corpus import Corpus, Encoding
 from heedful.data.documents import Document
 from heedful.data.sentences import sentences as split
 from heedful.data.tokenizers import Tokenizer
+from heedful.errors import RecipeError
 from heedful.models.encoders import FirstToken, TransformerEncoder
 from heedful.models.masked_language_model import MaskedHead, MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
@@ -66,7 +67,16 @@ class PretrainingKind(Kind[PretrainingRecipe, Pretrained]):
         return 'detect RUN --text "..."' if detects else self.trial
 
     def learn(self, recipe: PretrainingRecipe, *, given: Tokenizer | None) -> Vocabularies:
-        """Text, and a mask."""
+        """Text, and a mask.
+
+        Raises:
+            RecipeError: the vocabulary that is given has none.
+        """
+        if given is not None and given.special.mask is None:
+            raise RecipeError(
+                f"init = {recipe.init}: its vocabulary has no piece that hides a token, and pre-training needs one; "
+                "name a model that was pre-trained with hidden tokens"
+            )
         texts = (each.text for each in examples(recipe, "train"))
         return {TEXT: learned(recipe, texts, given=given, masked=True)}
 
@@ -150,6 +160,14 @@ def build_detector(
     generator.encoder.stack.embedding = encoder.stack.embedding
     generator.masked.output.weight = _table(encoder).weight
     model = ReplacedTokenDetector(generator, encoder=encoder, d_model=config.d_model, activation=activation(config))
+    initialisation(config)(model)
+    return model
+
+
+def build_detector_alone(config: EncoderConfig, *, vocabulary: int, longest: int) -> ReplacedTokenDetector:
+    """A freshly initialised detector without the model that replaces tokens; it can be used, and cannot learn."""
+    encoder = transformer_encoder(config, vocabulary=vocabulary, longest=longest)
+    model = ReplacedTokenDetector(None, encoder=encoder, d_model=config.d_model, activation=activation(config))
     initialisation(config)(model)
     return model
 

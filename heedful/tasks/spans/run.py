@@ -20,7 +20,7 @@ from heedful.tasks.fine_tuning_fit import Pace
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, examples
 from heedful.tasks.labelled import LabelledExam
-from heedful.tasks.origin import Head
+from heedful.tasks.origin import Head, Reading
 from heedful.tasks.spans.exam import question_exam
 from heedful.tasks.spans.face import Answerer
 from heedful.tasks.spans.fitting import PASSES, lessons
@@ -116,7 +116,15 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
 
     def head(self, run: SpansRun) -> Head:
         """Where an answer begins and ends."""
-        return Head("ends")
+        data, path = run.recipe.data, run.folder / SILENCE
+        reading = Reading(
+            max_length=data.max_length,
+            max_question=data.max_question,
+            stride=data.stride,
+            max_answer=data.max_answer,
+            threshold=stored(path, Silence).threshold if path.exists() else 0.0,
+        )
+        return Head("ends", reading=reading)
 
     def face(self, run: SpansRun, model: TokenClassifier, *, step: int | None = None) -> Answerer:
         """Questions in, answers out; a model that is not finished says nothing where that is likelier."""

@@ -21,7 +21,7 @@ from heedful.tasks.fine_tuning_fit import Pace, is_left
 from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
-from heedful.tasks.origin import Head
+from heedful.tasks.origin import Head, Reading
 from heedful.tasks.tagging.data import tagged_encoding
 from heedful.tasks.tagging.exam import tag_exam
 from heedful.tasks.tagging.face import Tagger
@@ -107,7 +107,7 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
 
     def head(self, run: TaggingRun) -> Head:
         """A tag of each token."""
-        return Head("token", _tags(run).names)
+        return Head("token", _tags(run).names, reading=Reading(max_length=run.recipe.data.max_length))
 
     def face(self, run: TaggingRun, model: TokenClassifier, *, step: int | None = None) -> Tagger:
         """Sentences in, tags out."""

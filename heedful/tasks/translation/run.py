@@ -150,6 +150,11 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         """A vocabulary for each side."""
         return {"source_vectors": (run.text(SOURCE), model.encoder), "target_vectors": (run.tokenizer, model.decoder)}
 
+    def factors(self, run: TranslationRun) -> Mapping[str, Factor]:
+        """Those of the recipe's table."""
+        found = {name: run.vocabularies[FACTOR.format(name)] for name in run.recipe.factors}
+        return {name: factor for name, factor in found.items() if isinstance(factor, Factor)}
+
     def problem(self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device) -> Writing:
         """Likelihood of the targets, BLEU where it is monitored, and REINFORCE where attention draws."""
         config = run.recipe.training

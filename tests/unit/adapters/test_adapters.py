@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from heedful.adapters.adapter import Adapter
 from heedful.adapters.bottleneck import Bottlenecks
-from heedful.adapters.lora import Lora, LoraLinear, Role
+from heedful.adapters.lora import Lora, LoraLinear, LowRank, Role
 from heedful.architectures.build import build_language_model, build_sequence_to_sequence
 from heedful.architectures.interface import Sizes
 from heedful.architectures.model import TransformerConfig
@@ -48,6 +48,20 @@ def shaken(model: nn.Module, adapter: Adapter) -> None:
         for name, parameter in model.named_parameters():
             if adapter.is_own(name):
                 parameter.normal_(std=0.3)
+
+
+def test_dropout_is_of_what_the_change_reads() -> None:
+    """B A drop(x): of ones A makes the number of entries that stayed over their share, not all of them or none."""
+    width, share, rows = 16, 0.5, 64
+    change = LowRank(width, 1, lora=Lora(1, 3.0, dropout=share)).train()
+    with torch.no_grad():
+        change.down.weight.fill_(1.0)
+        change.up.weight.fill_(1.0)
+        kept = change(torch.ones(rows, width)) / 3.0 * (1 - share)
+        assert torch.equal(change.eval()(torch.ones(1, width)), torch.tensor([[3.0 * width]]))
+    assert torch.equal(kept, kept.round())
+    assert len(kept.unique()) > 4
+    assert abs(float(kept.mean()) - width * share) < 2
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)

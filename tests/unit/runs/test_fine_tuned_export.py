@@ -24,7 +24,6 @@ from heedful.errors import RunError
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.runs.export import export_hugging_face
 from heedful.runs.origin import open_origin
-from heedful.tasks.embedder import Embedder
 from heedful.tasks.origin import Head, Origin
 from heedful.values import Tokens
 
@@ -187,13 +186,83 @@ def test_pre_norm_encoders(head: Head, kind: str, tmp_path: Path) -> None:
     torch.testing.assert_close(found, expected, **CLOSE)
 
 
-def test_a_command_writes_it_and_heedful_reads_its_encoder(
-    tuned: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_detector_of_replaced_tokens(tmp_path: Path) -> None:
+    """The detector and the model that replaced tokens, whose embeddings are one, and are stored under one name."""
+    run = GOLDEN / "pretraining-replaced-tokens/run"
+    notes = export_hugging_face(run, tmp_path / "out")
+    assert notes[-1] == "the model that replaced tokens in training is in generator"
+    mine = heedful.load(run, kind=heedful.Detector, device="cpu")
+    detector: Any = theirs_of(tmp_path / "out", "ElectraForPreTraining")
+    generator: Any = theirs_of(tmp_path / "out/generator", "ElectraForMaskedLM")
+    ours, batch = tokens(mine.tokenizer.size)
+    batch["token_type_ids"] = torch.zeros_like(batch["token_type_ids"])  # it knows one part of a text
+    smaller, real = mine.model.generator, ours.positions >= 0
+    assert smaller is not None
+    with torch.no_grad():
+        torch.testing.assert_close(detector(**batch).logits[real], mine.model(ours)[real], **CLOSE)
+        filled = smaller.masked.output(smaller.masked(smaller(ours).values[real]))
+        torch.testing.assert_close(generator(**batch).logits[real], filled, **CLOSE)
+    again = heedful.load(tmp_path / "out", kind=heedful.Detector, device="cpu")
+    texts = ["eins zwei drei", "vier"]
+    for before, after in zip(mine.detect(texts), again.detect(texts), strict=True):
+        assert [each.piece for each in after] == [each.piece for each in before]
+        chances = [each.probability for each in before]
+        assert [each.probability for each in after] == pytest.approx(chances, abs=1e-5)
+    export_hugging_face(tmp_path / "out", tmp_path / "twice")
+    assert not (tmp_path / "twice/generator").exists()
+
+
+def test_a_command_writes_it(tuned: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(tuned("tagging")), str(tmp_path / "out")]) == 0
     assert "written: " in capsys.readouterr().err
     assert json.loads((tmp_path / "out/config.json").read_text())["architectures"] == ["BertForTokenClassification"]
-    assert isinstance(heedful.load(tmp_path / "out"), Embedder)
+
+
+def classified(model: heedful.Classifier) -> list[tuple[str, list[float]]]:
+    """Of texts, one of them longer than it reads, and of pairs."""
+    found = model.classify(["eins zwei", "vier " * 40, ("eins", "fünf"), ("sechs " * 20, "neun " * 20)])
+    return [(str(each.label), [*each.probabilities.values(), each.cut]) for each in found]
+
+
+def tagged(model: heedful.Tagger) -> list[tuple[str, list[float]]]:
+    found = model.tag([["eins", "zwei"], ["vier"] * 40])
+    return [(each.name, [each.probability]) for sentence in found for each in sentence]
+
+
+def answered(model: heedful.Answerer) -> list[tuple[str, list[float]]]:
+    """Also of a context that is longer than it reads, and where there may be no answer."""
+    contexts = ["zwei drei", "vier fünf sechs " * 20, "eins"]
+    found = model.answer_all([("eins", context) for context in contexts], n_best=3)
+    return [(each.text, [each.silence, each.none, *(span.score for span in each.spans)]) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("task", "said"), [("classification", classified), ("tagging", tagged), ("spans", answered)], ids=lambda each: each
+)
+def test_heedful_reads_again_what_it_wrote(
+    task: str, said: Callable[[Any], list[tuple[str, list[float]]]], tuned: Callable[[str], Path], tmp_path: Path
+) -> None:
+    export_hugging_face(tuned(task), tmp_path / "out")
+    before, after = (heedful.load(folder, device="cpu") for folder in (tuned(task), tmp_path / "out"))
+    assert type(before) is type(after)
+    for (name, numbers), (again, found) in zip(said(before), said(after), strict=True):
+        assert name == again
+        assert found == pytest.approx(numbers, abs=1e-5)
+    if isinstance(before, heedful.Answerer):
+        assert (after.threshold, after.cutting, after.max_answer) == (
+            before.threshold,
+            before.cutting,
+            before.max_answer,
+        )
+
+
+def test_what_is_known_of_reading_must_fit(tuned: Callable[[str], Path], tmp_path: Path) -> None:
+    export_hugging_face(tuned("spans"), tmp_path / "out")
+    content = json.loads((tmp_path / "out/config.json").read_text())
+    content["heedful"]["stride"] = 0
+    (tmp_path / "out/config.json").write_text(json.dumps(content))
+    with pytest.raises(RunError, match=r"heedful\.stride: Input should be greater than or equal to 1"):
+        heedful.load(tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,29 @@ def test_the_encoder_is_taken_over_and_the_rest_is_named(pretrained: Path, tunin
 
 
 @pytest.mark.parametrize("task", TASKS)
+def test_tables_that_are_stored_under_another_name_are_found(tuning: Path, task: str) -> None:
+    """A detector of replaced tokens shares its embeddings with a smaller model, which has the first of their names."""
+    detector = Path(__file__).parents[2] / "golden/pretraining-replaced-tokens/run"
+    origin = open_origin(detector)
+    weights, said = begun(tuning, task, f"--init={detector}")
+    shared = [name for name in weights if name.startswith("encoder.stack.")]
+    assert "encoder.stack.embedding.position.table.weight" not in origin.tensors
+    assert all(torch.equal(weights[name], origin.named[name]) for name in shared)
+    parts = said[0].split("left behind: ")[1]
+    assert "embedding" not in parts
+    assert parts.startswith("dense, generator.encoder.stack.layers.0.")
+
+
+def test_an_adapter_finds_them_again(tuning: Path, tmp_path: Path) -> None:
+    detector = Path(__file__).parents[2] / "golden/pretraining-replaced-tokens/run"
+    words = [f"--init={detector}", f"--output={tmp_path / 'run'}", "--training.adapter.kind=lora", "--training.steps=2"]
+    heedful.train(heedful.load_recipe(tuning / "classification.toml", words))
+    name = "encoder.stack.embedding.table.weight"
+    model = heedful.load(tmp_path / "run", kind=Classifier, device="cpu").model
+    assert torch.equal(model.get_parameter(name), open_origin(detector).named[name])
+
+
+@pytest.mark.parametrize("task", TASKS)
 def test_the_run_has_the_architecture_and_the_vocabulary_of_init(
     pretrained: Path, tuned: Callable[[str], Path], task: str
 ) -> None:

@@ -1,0 +1,90 @@
+"""What letters become before WordPiece cuts them: as a folder's files say it, and as transformers reads these."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import heedful
+from heedful.errors import RunError
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed (extra: hf)")
+
+from reference.test_hugging_face import _quiet, saved, write  # noqa: E402, F401 - a fixture
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cafe", "café", "Cafe", "Café", "日", "本", "日本"]
+TEXT = "Café café 日本 zzz"
+
+
+def folder(path: Path, pieces: list[str], **settings: Any) -> Path:
+    """A BERT whose vocabulary is vocab.txt."""
+    path.mkdir(exist_ok=True)
+    (path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    write(path / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer", **settings})
+    config = transformers.BertConfig(
+        vocab_size=len(pieces), hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
+        max_position_embeddings=16,
+    )  # fmt: skip
+    saved(transformers.BertModel(config), path)
+    return path
+
+
+def cut(path: Path, text: str = TEXT) -> list[str]:
+    tokenizer = heedful.load(path, device="cpu").tokenizer
+    return list(tokenizer.pieces(tokenizer.encode(text)))
+
+
+CASES: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, ["cafe", "cafe", "日", "本", "[UNK]"]),
+    ({"do_lower_case": None}, ["cafe", "cafe", "日", "本", "[UNK]"]),
+    ({"do_lower_case": True}, ["cafe", "cafe", "日", "本", "[UNK]"]),
+    ({"do_lower_case": False}, ["Café", "café", "日", "本", "[UNK]"]),
+    ({"do_lower_case": True, "strip_accents": False}, ["café", "café", "日", "本", "[UNK]"]),
+    ({"do_lower_case": False, "strip_accents": True}, ["Cafe", "cafe", "日", "本", "[UNK]"]),
+    ({"tokenize_chinese_chars": False}, ["cafe", "cafe", "日本", "[UNK]"]),
+]
+
+
+@pytest.mark.parametrize(("settings", "expected"), CASES, ids=lambda each: str(each) if isinstance(each, dict) else "")
+def test_letters_of_a_list_of_pieces(settings: dict[str, Any], expected: list[str], tmp_path: Path) -> None:
+    assert cut(folder(tmp_path, PIECES, **settings)) == expected
+    if settings.get("do_lower_case", True) is not None:
+        assert transformers.AutoTokenizer.from_pretrained(tmp_path).tokenize(TEXT) == expected
+
+
+@pytest.mark.parametrize("written", [True, False], ids=["lower", "cased"])
+@pytest.mark.parametrize(
+    ("settings", "expected"), CASES[2:], ids=lambda each: str(each) if isinstance(each, dict) else ""
+)
+def test_settings_outrank_the_file_of_a_tokenizer(
+    settings: dict[str, Any], expected: list[str], written: bool, tmp_path: Path
+) -> None:
+    """tokenizer.json says something else of case, and the settings that stand beside it count."""
+    folder(tmp_path, PIECES, **{"do_lower_case": True, **settings})
+    learned = tokenizers.BertWordPieceTokenizer(str(tmp_path / "vocab.txt"), lowercase=written)
+    learned.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "vocab.txt").unlink()
+    assert cut(tmp_path) == expected
+
+
+def test_what_the_settings_leave_open_the_file_decides(tmp_path: Path) -> None:
+    folder(tmp_path, PIECES)
+    learned = tokenizers.BertWordPieceTokenizer(str(tmp_path / "vocab.txt"), lowercase=False, strip_accents=True)
+    learned.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "vocab.txt").unlink()
+    assert cut(tmp_path) == ["Cafe", "cafe", "日", "本", "[UNK]"]
+
+
+def test_what_is_unknown_has_a_name_of_its_own(tmp_path: Path) -> None:
+    pieces = ["<oov>" if piece == "[UNK]" else piece for piece in PIECES]
+    path = folder(tmp_path, pieces, unk_token="<oov>")
+    assert cut(path) == ["cafe", "cafe", "日", "本", "<oov>"]
+    content = json.loads((path / "tokenizer_config.json").read_text())
+    del content["unk_token"]
+    write(path / "tokenizer_config.json", content)
+    with pytest.raises(RunError, match=r"vocab\.txt: has no piece '\[UNK\]', which stands for unknown words"):
+        heedful.load(path, device="cpu")
