@@ -10,7 +10,6 @@ from typing import Any, Final, assert_never
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from heedful.architectures.build import build_encoder, build_language_model, build_sequence_to_sequence
@@ -36,6 +35,8 @@ from heedful.models.language_model import LanguageModel
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 from heedful.recipes.recipe import EngineName
+from heedful.store import read_tensors as read_file
+from heedful.store import reason
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.language.face import Writer
 from heedful.tasks.origin import Origin
@@ -315,9 +316,9 @@ def read_tensors(folder: Path, *, auto: str = "AutoModel") -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for file in files:
         try:
-            tensors |= load_file(file)
-        except (OSError, SafetensorError) as error:
-            raise RunError(f"{file}: cannot be read ({error}); take a complete copy of this model") from None
+            tensors |= read_file(file)
+        except (OSError, SafetensorError, ValueError) as error:
+            raise RunError(f"{file}: cannot be read ({reason(error)}); take a complete copy of this model") from None
     if names is not None and (lost := sorted(names.keys() - tensors.keys())):
         raise RunError(f"{folder}: {lost[0]} is in none of its files; take a complete copy of this model")
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}

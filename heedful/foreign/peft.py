@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from heedful.adapters.adapter import Adapter
@@ -23,7 +22,7 @@ from heedful.foreign.families.renaming import LINEAR, READS_SINES_FIRST, TRANSPO
 from heedful.foreign.families.settings import Family, StackConfigs
 from heedful.foreign.hugging_face_export import ENCODERS, family_for
 from heedful.foreign.vocabularies import read_json
-from heedful.store import save_tensors, whole_folder, write_json
+from heedful.store import read_tensors, reason, save_tensors, whole_folder, write_json
 from heedful.tasks.origin import Origin
 
 CONFIG: Final = "adapter_config.json"
@@ -91,9 +90,9 @@ def read_peft(folder: Path, model: StackConfigs) -> tuple[Adapter, dict[str, Ten
                 f"{folder / CONFIG}: {key} = {content[key]!r}: heedful reads {possible[0]!r} alone; take a plain LoRA"
             )
     try:
-        tensors = {name.removeprefix(_ABOVE): each.float() for name, each in load_file(folder / WEIGHTS).items()}
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"{folder / WEIGHTS}: cannot be read ({error}); take a complete copy") from None
+        tensors = {name.removeprefix(_ABOVE): each.float() for name, each in read_tensors(folder / WEIGHTS).items()}
+    except (OSError, SafetensorError, ValueError) as error:
+        raise RunError(f"{folder / WEIGHTS}: cannot be read ({reason(error)}); take a complete copy") from None
     family = family_for(model)
     table = family.table(model)
     places = {place.theirs: place for place in _places(table)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from heedful.engines.int8 import SCALE, Bytes
 from heedful.errors import RunError
+from heedful.files import read_json
 from heedful.store import (
     MODEL,
     Manifest,
@@ -121,10 +121,10 @@ def resume(folder: Path) -> Snapshot | None:
     name = _progress(step, evaluated=_progress(step, evaluated=True) in manifest.files)
     verify(folder, name, manifest=manifest)
     try:
-        content = json.loads((folder / name).read_text(encoding="utf-8"))
+        content = read_json(folder / name)
         gathered = dict(content.pop(_GATHERED, {}))  # which older checkpoints lack
         progress = Progress(**content)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise RunError(
             f"{folder / name}: cannot be understood ({error}); install the version of heedful that wrote it"
         ) from None

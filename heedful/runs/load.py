@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,6 +13,7 @@ from torch import nn
 
 from heedful.engines.arrange import arranged
 from heedful.errors import RecipeError, RunError
+from heedful.files import read_json
 from heedful.foreign.folders import is_hugging_face
 from heedful.models.initialisation import unfilled
 from heedful.recipes.load import stored_recipe, taking_up
@@ -295,9 +295,11 @@ def taking_up_run(folder: Path, recipe: Recipe) -> Recipe:
 
 def _stored(path: Path) -> Mapping[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = read_json(path)
         version, table = content["format"], content["recipe"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
+    except (ValueError, KeyError, TypeError):
         raise RunError(f"{path}: holds no recipe; restore it from a copy or train again") from None
     if version != FORMAT:
         raise RunError(
