@@ -14,8 +14,9 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterable, Mapping
+from io import BufferedReader
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 LONGEST_NAME: Final = 255
 """Bytes of a file's name that file systems take."""
@@ -81,7 +82,7 @@ def require_inside(folder: Path, name: str) -> Path:
     return path
 
 
-def open_regular(path: str | Path, *, most: int | None = None) -> BinaryIO:
+def open_regular(path: str | Path, *, most: int | None = None) -> BufferedReader:
     """A regular file, opened to be read; nothing else is waited for or read.
 
     Args:

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from heedful.errors import RunError
 from heedful.files import open_regular, parse_json
 from heedful.recipes.recipe import EngineName
+from heedful.retrieval.arrays import mapped_array
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.folder import (
     OFFSETS,
@@ -22,7 +23,6 @@ from heedful.retrieval.folder import (
     VECTORS,
     WORDS,
     IndexManifest,
-    mapped_array,
     read_index_manifest,
     unit_vectors,
     verify_index,
