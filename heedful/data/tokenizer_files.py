@@ -70,7 +70,9 @@ def _from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
 
 def _foreign(record: Mapping[str, Any]) -> Tokenizer:
     special = Special(**record["special"], others=frozenset(record["others"]))
-    size, opening = int(record["size"]), tuple(map(int, record["opening"]))
+    size, opening = record["size"], tuple(record["opening"])
+    if type(size) is not int:
+        raise TypeError("a size that is not a number")
     if record["kind"] == "hugging_face":
         return HuggingFace(record["tokenizer"], special=special, size=size, opening=opening)
     model = base64.b64decode(record["model"], validate=True)

@@ -33,7 +33,7 @@ def _check_map(record: Record, each: Map) -> None:
     if each.layer < 0:
         raise DataError(f"{each.name}: layers are counted from 0")
     for name, length in ((each.queries, queries), (each.keys, keys)):
-        if length > len(record.axis(name).tokens):
+        if length != len(record.axis(name).tokens):
             raise DataError(f"{each.name}: {length} places, and the axis {name} has {len(record.axis(name).tokens)}")
     if not np.isfinite(each.weights).all():
         raise DataError(f"{each.name}: holds weights that are not numbers")
