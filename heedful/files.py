@@ -45,6 +45,10 @@ class UnsuitableFileError(OSError):
     """A file that is not opened; `strerror` says why."""
 
 
+class NestedTooDeeplyError(ValueError):
+    """Lists and tables that stand in each other on more levels than anything that is read has."""
+
+
 def name_problem(path: str | Path) -> str | None:
     """Why no file can have this path; None where one can."""
     text = str(path)
@@ -138,7 +142,7 @@ def parse_json(text: str | bytes | bytearray) -> Any:
     try:
         value = json.loads(text, parse_int=_whole) if _LONG_NUMBER.search(text) else json.loads(text)
     except RecursionError:
-        raise ValueError(_too_deep(DEEPEST)) from None
+        raise NestedTooDeeplyError(_too_deep(DEEPEST)) from None
     if containers > DEEPEST:
         require_shallow(value, DEEPEST)
     if _HALF.search(text):
@@ -153,11 +157,15 @@ def parse_toml(text: str) -> dict[str, Any]:
         ValueError: it is no TOML, or is nested too deeply.
     """
     if _LONG_KEY.search(text):  # which takes the parser time that grows with the square of the parts
-        raise ValueError(_too_deep(DEEPEST_TABLE))
+        raise NestedTooDeeplyError(_too_deep(DEEPEST_TABLE))
     try:
         content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
     except RecursionError:
-        raise ValueError(_too_deep(DEEPEST_TABLE)) from None
+        raise NestedTooDeeplyError(_too_deep(DEEPEST_TABLE)) from None
+    except ValueError:  # of Python, whose words name a function
+        raise ValueError("it holds a whole number of thousands of digits") from None
     require_shallow(content, DEEPEST_TABLE)
     return content
 
@@ -169,7 +177,7 @@ def require_shallow(value: Any, deepest: int) -> None:
         level = [each for every in level for each in _inside(every) if isinstance(each, (Mapping, list))]
         if not level:
             return
-    raise ValueError(_too_deep(deepest))
+    raise NestedTooDeeplyError(_too_deep(deepest))
 
 
 def _inside(value: Any) -> Iterable[Any]:

@@ -1608,8 +1608,8 @@ TASKS = (
     Mutant(
         "foreign text loses its beginning when it is decoded",
         "data/foreign_tokenizers.py",
-        "return str(self._tokenizer.decode(ids, skip_special_tokens=False))",
-        "return str(self._tokenizer.decode(ids, skip_special_tokens=False)).lstrip()[1:]",
+        "return str(_called(self._tokenizer.decode, ids, skip_special_tokens=False))",
+        "return str(_called(self._tokenizer.decode, ids, skip_special_tokens=False)).lstrip()[1:]",
         ("tests/reference/test_hugging_face.py::test_vocabularies_cut_alike",),
     ),
 )
@@ -2965,8 +2965,8 @@ COMMANDS = (
     Mutant(
         "a task is guessed where one was given",
         "recipes/load.py",
-        'if "task" not in table and (other',
-        "if (other",
+        'if "task" not in table and error.error_count()',
+        "if error.error_count()",
         (f"{PROBLEMS}::test_a_task_that_was_forgotten_is_guessed",),
     ),
     Mutant(

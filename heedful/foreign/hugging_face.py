@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,14 +26,16 @@ from heedful.foreign.families.bert import BERT
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
-from heedful.foreign.families.settings import Family
+from heedful.foreign.families.settings import Family, StackConfigs
 from heedful.foreign.folders import CONFIG
 from heedful.foreign.generation import forbidden, generation_settings, token, translating, writing
 from heedful.foreign.vocabularies import OWN, OWN_SIDES, Side, read_json, read_marian, read_text_vocabulary
+from heedful.machine import memory_limit
 from heedful.models.encoders import FirstToken, TransformerEncoder
 from heedful.models.initialisation import unfilled
 from heedful.models.language_model import LanguageModel
 from heedful.models.masked_language_model import MaskedLanguageModel
+from heedful.models.size import limited
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 from heedful.recipes.recipe import EngineName
 from heedful.store import read_tensors as read_file
@@ -98,6 +101,7 @@ class HuggingFaceFolder:
         """The same of tensors of the folder that are read already; raises as `origin` does."""
         place = str(self.folder)
         config = self.family.read(self.content, frozenset(tensors), str(self.folder / CONFIG))
+        require_layers(config, len(tensors), place=place)
         ours = self.family.table(config).read(tensors, place=place)
         return Origin(self.folder, config, self._tokenizer(ours), ours, self.longest)
 
@@ -227,9 +231,23 @@ def ready(
     return arranged(model, origin.tensors, place=str(origin.folder), device=device, engine=engine, say=say)
 
 
+def require_layers(config: StackConfigs, tensors: int, *, place: str) -> None:
+    """A `RunError` where a config.json speaks of more layers than there are tensors for."""
+    for key in ("layers", "encoder_layers", "decoder_layers"):
+        if (layers := getattr(config, key, 0)) > tensors:
+            raise RunError(
+                f"{place}: {CONFIG} speaks of {layers:,} layers, and there are {tensors:,} tensors; restore it"
+            )
+
+
 def build(origin: Origin) -> nn.Module:
-    """A model that has a parameter for each tensor of an origin; of random numbers."""
-    with torch.random.fork_rng(devices=[]):
+    """A model that has a parameter for each tensor of an origin; of random numbers.
+
+    Raises:
+        ModelTooLargeError: it has no room in this machine's memory.
+    """
+    limit = memory_limit()
+    with torch.random.fork_rng(devices=[]), limited(most_bytes=math.inf if limit is None else limit):
         model = _plain(origin)
         if origin.adapter is not None:
             origin.adapter.put_on(model)

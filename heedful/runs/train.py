@@ -23,7 +23,7 @@ from heedful.errors import RecipeError
 from heedful.recipes.problems import risks
 from heedful.recipes.recipe import DataConfig, Recipe, data_table
 from heedful.runs.checkpoints import finish, resume
-from heedful.runs.costs import Costs
+from heedful.runs.costs import Costs, require_room
 from heedful.runs.device import find_device, keep_pages
 from heedful.runs.fitted import fitted
 from heedful.runs.initial import fresh, resolved, unfinished
@@ -180,6 +180,7 @@ def _train(
     listeners: Sequence[Listener],
     say: Callable[[str], None],
 ) -> int:
+    require_room(run, device=here.device)
     snapshot = resume(run.folder)
     progress = snapshot.progress if snapshot else Progress()
     model = fresh(run, say=say) if snapshot is None else unfinished(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,10 @@ from heedful.data.corpus import Corpus, Encoding, write_corpus
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
+from heedful.machine import memory_limit
 from heedful.models.interface import Encoder
+from heedful.models.size import ModelTooLargeError, limited
+from heedful.recipes.largest import largest_key, require_few_layers
 from heedful.recipes.recipe import Recipe
 from heedful.recipes.text import TokenizerConfig
 from heedful.tasks.counted import Counted
@@ -273,8 +277,13 @@ class Run(Generic[AnyRecipe, AnyModel]):
         return write_corpus(folder, first, encoding=self.kind.encoding(self), fingerprint=fingerprint, more=more)
 
     def build(self) -> AnyModel:
-        """The recipe's model with fresh random weights."""
-        return self.kind.build(self.recipe, self.sizes)
+        """The recipe's model with fresh random weights.
+
+        Raises:
+            ModelTooLargeError: it has no room in this machine's memory.
+        """
+        model: AnyModel = build_model(self.recipe, self.sizes)
+        return model
 
     def model(self) -> AnyModel:
         """The recipe's model, freshly initialised from its seed."""
@@ -287,6 +296,25 @@ def kind_of(recipe: Recipe) -> Kind[Any, Any]:
     """What the task makes of its recipes."""
     kind: Kind[Any, Any] = find(recipe.made_by, about=f"task = {recipe.task!r}")
     return kind
+
+
+def build_model(recipe: Recipe, sizes: Entries) -> Any:
+    """The model of a recipe with fresh random weights.
+
+    Args:
+        recipe: of any task.
+        sizes: entries of each vocabulary, by its file.
+
+    Raises:
+        ModelTooLargeError: it has no room in this machine's memory, or too many layers; the message names the key.
+    """
+    limit = memory_limit()
+    try:
+        require_few_layers(recipe.model)
+        with limited(most_bytes=math.inf if limit is None else limit):
+            return kind_of(recipe).build(recipe, sizes)
+    except ModelTooLargeError as error:
+        raise error.because(largest_key(recipe, sizes)) from None
 
 
 def examples(recipe: Recipe, part: str) -> Iterable[Any]:
