@@ -123,6 +123,27 @@ def _manifest(content: Mapping[str, Any]) -> Manifest:
     return found
 
 
+def write_findings(folder: Path, contents: Mapping[str, Any]) -> None:
+    """Writes JSON files that decide what a finished model answers, and puts them into the run's manifest.
+
+    The manifest names none of them while they are written, so that a kill in between leaves a run that can be opened.
+
+    Args:
+        folder: of the run.
+        contents: by the names of the files inside it.
+    """
+    if not contents:
+        return
+    manifest = read_manifest(folder)
+    if manifest.files.keys() & contents.keys():
+        manifest = manifest.without(*contents)
+        write_manifest(folder, manifest)
+    for name, content in contents.items():
+        write_json(folder / name, content)
+        manifest = manifest.with_file(name, digest(folder / name))
+    write_manifest(folder, manifest)
+
+
 def require_name(folder: Path) -> None:
     """A `RunError` where no folder can have this name."""
     if problem := name_problem(folder):

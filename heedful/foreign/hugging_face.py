@@ -247,7 +247,7 @@ def build(origin: Origin) -> nn.Module:
         ModelTooLargeError: it has no room in this machine's memory.
     """
     limit = memory_limit()
-    with torch.random.fork_rng(devices=[]), limited(most_bytes=math.inf if limit is None else limit):
+    with torch.random.fork_rng(devices=[]), limited(most_bytes=math.inf if limit is None else float(limit)):
         model = _plain(origin)
         if origin.adapter is not None:
             origin.adapter.put_on(model)

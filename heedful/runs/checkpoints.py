@@ -21,6 +21,7 @@ from heedful.store import (
     load_tensors,
     read_manifest,
     save_tensors,
+    sync_file,
     verify,
     write_json,
     write_manifest,
@@ -29,6 +30,8 @@ from heedful.training.listeners import Evaluation, Keeper, Progress, Snapshot
 from heedful.training.restoring import require_alike
 
 _GATHERED = "gathered"
+METRICS = "metrics.jsonl"
+"""Of a run folder: what was measured."""
 
 
 class Checkpoints(Keeper):
@@ -66,6 +69,7 @@ class Checkpoints(Keeper):
         superseded = [name for name in files if name.startswith("checkpoints/") and name not in needed]
         now = replace(before, files=files, checkpoints=kept, last=step, best=best, finished=False)
         now = now.without(MODEL, *superseded)
+        sync_file(self.folder / METRICS)  # or the curve would end before the checkpoint
         write_manifest(self.folder, now)
         self._sweep(now)
 
@@ -203,6 +207,11 @@ def best_step(folder: Path, manifest: Manifest) -> int:
     if step is None:
         raise RunError(f"{folder}: no checkpoint has been saved yet; go on training with the command that began it")
     return step
+
+
+def is_weights(name: str) -> bool:
+    """Whether a file of a run is of a model, or of training; these are verified when they are read."""
+    return name == MODEL or name.startswith("checkpoints/")
 
 
 def is_for_use(folder: Path) -> bool:

@@ -54,7 +54,7 @@ def require_room(run: Run[Any, Any], *, device: torch.device) -> None:
     )
     if needs.known > limit:
         reason = f"training: {largest_key(run.recipe, run.sizes)}"
-        raise ModelTooLargeError(bytes_=needs.known, modules=0, most_bytes=limit, reason=reason)
+        raise ModelTooLargeError(bytes_=needs.known, modules=0, most_bytes=float(limit), reason=reason)
 
 
 def _memory_of(device: torch.device) -> int | None:

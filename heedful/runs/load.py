@@ -20,6 +20,7 @@ from heedful.recipes.load import stored_recipe, taking_up
 from heedful.recipes.recipe import EngineName, Recipe
 from heedful.runs.adapted import FILE as ADAPTER
 from heedful.runs.adapted import AdapterFile, model_of, whole_weights
+from heedful.runs.checkpoints import is_weights
 from heedful.runs.device import find_device
 from heedful.runs.worn import open_adapter, wear, wear_foreign
 from heedful.store import MANIFEST, Manifest, digest, read_manifest, verify, write_json, write_manifest
@@ -67,7 +68,7 @@ def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
         )
     manifest = read_manifest(folder)
     verify(folder, CONFIG, manifest=manifest)
-    for name in sorted(name for name in manifest.files if name.startswith(("tokenizer/", "tasks/"))):
+    for name in sorted(name for name in manifest.files if not is_weights(name)):
         verify(folder, name, manifest=manifest)
     if recipe is None:
         path = folder / CONFIG

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from heedful.errors import MissingExtraError, RunError, TrainingError
 from heedful.files import LARGEST_LOG, parse_json, read_text
-from heedful.store import replacing
+from heedful.store import replacing, sync_file
 from heedful.training.listeners import Evaluation, Listener, Progress, Sum, Update
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ class MetricsLog(Listener):
                 "best_step": progress.best_step,
             }
         )
+        sync_file(self.path)
 
     def _append(self, record: dict[str, Any]) -> None:
         plain = {key: None if value in (math.inf, -math.inf) else value for key, value in record.items()}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, final
 
 import torch
+from pydantic import BaseModel
 from torch import nn
 
 from heedful.catalogue import find
@@ -196,9 +197,9 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
                 tokenizer, side = self.embedded(run, model)[key]
                 freeze_vectors(side, tokenizer, path)
 
-    def conclude(self, run: Run[AnyRecipe, AnyModel], task: Task[Any]) -> None:
-        """Keeps what the task has found out about the final model, which it has just measured."""
-        return
+    def findings(self, run: Run[AnyRecipe, AnyModel], task: Task[Any]) -> Mapping[str, BaseModel]:
+        """What the task has found out about the final model, which it has just measured, by files of the run folder."""
+        return {}
 
     def together(self, runs: Sequence[Run[AnyRecipe, AnyModel]], models: Sequence[AnyModel]) -> Any:
         """Several trained models that work as one; `RunError` where they cannot."""
@@ -311,7 +312,7 @@ def build_model(recipe: Recipe, sizes: Entries) -> Any:
     limit = memory_limit()
     try:
         require_few_layers(recipe.model)
-        with limited(most_bytes=math.inf if limit is None else limit):
+        with limited(most_bytes=math.inf if limit is None else float(limit)):
             return kind_of(recipe).build(recipe, sizes)
     except ModelTooLargeError as error:
         raise error.because(largest_key(recipe, sizes)) from None
