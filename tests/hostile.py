@@ -8,7 +8,6 @@ prints a line of JSON for each mutation that ended in anything but an answer or 
 from __future__ import annotations
 
 import argparse
-import base64
 import hashlib
 import json
 import os
