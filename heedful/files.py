@@ -132,22 +132,33 @@ def parse_json(text: str | bytes | bytearray) -> Any:
     """A value of JSON, whose depth, numbers and characters are bounded.
 
     Raises:
-        ValueError: it is no JSON, is nested too deeply, has a whole number beyond 64 bits, or half of a character.
+        NestedTooDeeplyError: it has more than `DEEPEST` levels.
+        ValueError: it is no JSON, or has too many parts, a whole number beyond 64 bits, or half of a character.
     """
     if not isinstance(text, str):
         text = text.decode("utf-8")
     containers = text.count("[") + text.count("{")
     if containers > _MOST_CONTAINERS:
         raise ValueError(f"it has {containers:,} lists and objects, and {_MOST_CONTAINERS:,} are the most")
-    try:
-        value = json.loads(text, parse_int=_whole) if _LONG_NUMBER.search(text) else json.loads(text)
-    except RecursionError:
-        raise NestedTooDeeplyError(_too_deep(DEEPEST)) from None
+    value = parse_data(text)
     if containers > DEEPEST:
         require_shallow(value, DEEPEST)
     if _HALF.search(text):
         json.dumps(value, ensure_ascii=False).encode()
     return value
+
+
+def parse_data(text: str) -> Any:
+    """A value of JSON of any size, as people collect it; nobody who reads it follows its depth.
+
+    Raises:
+        NestedTooDeeplyError: it has more levels than Python can read.
+        ValueError: it is no JSON, or has a whole number beyond 64 bits.
+    """
+    try:
+        return json.loads(text, parse_int=_whole) if _LONG_NUMBER.search(text) else json.loads(text)
+    except RecursionError:
+        raise NestedTooDeeplyError("it is nested too deeply") from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:
