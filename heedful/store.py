@@ -22,6 +22,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from heedful.errors import RunError, TrainingError
+from heedful.files import (
+    is_plain_name,
+    name_problem,
+    open_regular,
+    parse_json,
+    read_bytes,
+    read_json,
+    require_inside,
+)
+from heedful.machine import memory_limit
 
 Stored = TypeVar("Stored", bound=BaseModel)
 
@@ -29,6 +39,12 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 MODEL = "model.safetensors"
 """Weights of the finished model."""
+_LARGEST_HEADER = 2**25
+"""Bytes in which a file of tensors says what it holds: 32 MiB, enough for 200,000 of them."""
+_MOST_TENSORS = 100_000
+"""In one file; the largest models that are published have half as many in all of theirs."""
+_MOST_FILES = 100_000
+"""That one manifest names."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +83,7 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         RunError: there is no such folder, it is no run, or another version of heedful wrote it.
     """
+    require_name(folder)
     if folder.suffix == ".toml" and folder.is_file():
         raise RunError(
             f"{folder}: is a recipe and no run; name the folder that it made, or train with: heedful train "
@@ -78,7 +95,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise RunError(f"{folder}: no such run folder; check the path, or train first with: heedful train recipe.toml")
     path = folder / MANIFEST
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         version = content["format"]
         if version == FORMAT:
             return _manifest(content)
@@ -86,7 +103,9 @@ def read_manifest(folder: Path) -> Manifest:
         raise RunError(
             f"{folder}: holds no {MANIFEST}, so it is no finished or resumable run; train it first"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
+    except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"{path}: is damaged ({error}); restore it from a copy or train again") from None
     raise RunError(
         f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; install the version that wrote it"
@@ -96,11 +115,51 @@ def read_manifest(folder: Path) -> Manifest:
 def _manifest(content: Mapping[str, Any]) -> Manifest:
     found = Manifest(**{**content, "checkpoints": tuple(content["checkpoints"])})
     steps = [step for step in (*found.checkpoints, found.last, found.best) if step is not None]
-    if not all(isinstance(step, int) for step in steps):
-        raise ValueError("a step is no number")
-    if not isinstance(found.files, dict) or not all(isinstance(digest, str) for digest in found.files.values()):
-        raise ValueError("files without digests")
+    if not all(type(step) is int and step >= 0 for step in steps):
+        raise ValueError("a step is not a number")
+    if type(found.finished) is not bool:
+        raise ValueError("finished is neither true nor false")
+    require_digests(found.files)
     return found
+
+
+def write_findings(folder: Path, contents: Mapping[str, Any]) -> None:
+    """Writes JSON files that decide what a finished model answers, and puts them into the run's manifest.
+
+    The manifest names none of them while they are written, so that a kill in between leaves a run that can be opened.
+
+    Args:
+        folder: of the run.
+        contents: by the names of the files inside it.
+    """
+    if not contents:
+        return
+    manifest = read_manifest(folder)
+    if manifest.files.keys() & contents.keys():
+        manifest = manifest.without(*contents)
+        write_manifest(folder, manifest)
+    for name, content in contents.items():
+        write_json(folder / name, content)
+        manifest = manifest.with_file(name, digest(folder / name))
+    write_manifest(folder, manifest)
+
+
+def require_name(folder: Path) -> None:
+    """A `RunError` where no folder can have this name."""
+    if problem := name_problem(folder):
+        shown = ascii(str(folder))[1:-1]
+        shown = f"{shown[:60]}..." if len(shown) > 60 else shown
+        raise RunError(f"{shown}: cannot be a folder ({problem}); check the path")
+
+
+def require_digests(files: Any) -> None:
+    """A `ValueError` where these are not the files of a manifest: plain names with digests."""
+    if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
+        raise ValueError("files without digests")
+    if len(files) > _MOST_FILES:
+        raise ValueError(f"{len(files):,} files")
+    if strange := next((name for name in files if not is_plain_name(name)), None):
+        raise ValueError(f"{ascii(strange)[:80]} is not the name of a file in this folder")
 
 
 def stored(path: Path, model: type[Stored]) -> Stored:
@@ -110,8 +169,10 @@ def stored(path: Path, model: type[Stored]) -> Stored:
         RunError: it cannot be read, is damaged, or another version wrote it.
     """
     try:
-        return model.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError, RecursionError):
+        content = read_bytes(path)
+        parse_json(content)  # bounds what the model takes
+        return model.model_validate_json(content)
+    except (OSError, ValidationError, ValueError):
         raise RunError(f"{path}: is damaged or of another version; restore it, or train again") from None
 
 
@@ -136,19 +197,46 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         TrainingError: the disk is full or the folder cannot be written; `path` stays as it was.
     """
-    folder = path.with_name(f".{path.name}.writing")
+    folder = writing_folder(path)
     beside = folder / path.name
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
+        folder.mkdir(exist_ok=True)
         yield beside
         with beside.open("rb+") as file:
             os.fsync(file.fileno())
         beside.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except (OSError, SafetensorError) as error:
         raise TrainingError(_no_room(path, error)) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def writing_folder(path: Path) -> Path:
+    """The folder beside a file in which `replacing` writes it, and which a kill may leave."""
+    return path.with_name(f".{path.name}.writing")
+
+
+def make_folder(folder: Path) -> None:
+    """A folder, and those above it, which outlive a loss of power; nothing where it is there."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Makes what was written to a file, and its name, outlive a loss of power; nothing where there is no such file."""
+    try:
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+        sync_folder(path.parent)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise TrainingError(_no_room(path, error)) from error
 
 
 @contextmanager
@@ -174,14 +262,18 @@ def whole_folder(folder: Path, *, use: str, instead_of: str | None = None) -> It
         beside.mkdir(parents=True)
         try:
             yield beside
-            for path in (each for each in beside.rglob("*") if each.is_file()):
-                with path.open("rb+") as file:
-                    os.fsync(file.fileno())
+            for path in beside.rglob("*"):
+                if path.is_file():
+                    with path.open("rb+") as file:
+                        os.fsync(file.fileno())
+                elif path.is_dir():
+                    sync_folder(path)
+            sync_folder(beside)
             older = beside.with_name(f"{beside.name}.old")
             if whole.exists():
                 whole.rename(older)
             beside.rename(whole)
-            _sync_folder(whole.parent)
+            sync_folder(whole.parent)
             shutil.rmtree(older, ignore_errors=True)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
@@ -214,6 +306,7 @@ def write_whole(path: Path, content: bytes) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(path)
+            sync_folder(path.parent)
         finally:
             beside.unlink(missing_ok=True)
     except OSError as error:
@@ -247,11 +340,64 @@ def load_tensors(folder: Path, name: str, *, manifest: Manifest) -> dict[str, Te
     Raises:
         RunError: the file is missing, truncated or changed.
     """
-    verify(folder, name, manifest=manifest)
     try:
-        return load_file(folder / name)
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"{folder / name}: cannot be read ({error}); restore it from a copy or train again") from None
+        if name in manifest.files:
+            require_memory(require_inside(folder, name))  # before all of it is read for its digest
+        verify(folder, name, manifest=manifest)
+        return read_tensors(folder / name)
+    except (OSError, SafetensorError, ValueError, OverflowError) as error:
+        raise RunError(
+            f"{folder / name}: cannot be read ({reason(error)}); restore it from a copy or train again"
+        ) from None
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, whose header is judged first.
+
+    Raises:
+        OSError: it is not there, or is no regular file.
+        ValueError: its header is too large, or not one.
+        SafetensorError: it is damaged.
+    """
+    require_memory(path)
+    read_header(path)
+    return load_file(path)
+
+
+def require_memory(path: Path) -> None:
+    """A `ValueError` where a regular file of weights is larger than the memory that the process can have."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+    limit = memory_limit()
+    if limit is not None and size > limit:
+        raise ValueError(f"it has {size:,} bytes, and this machine has {limit:,} bytes of memory")
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """What a safetensors file says of its tensors, by their names, and under `__metadata__`.
+
+    Raises:
+        OSError: it is not there, or is no regular file.
+        ValueError: it says nothing, names too many tensors, or the header is longer than the file or 32 MiB.
+    """
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > size - 8:
+            raise ValueError("its header is longer than the file")
+        if length > _LARGEST_HEADER:
+            raise ValueError(f"its header has {length:,} bytes, and {_LARGEST_HEADER:,} are the most")
+        header = parse_json(file.read(length))
+    if not isinstance(header, dict):
+        raise ValueError("its header is not an object")
+    if len(header) > _MOST_TENSORS:
+        raise ValueError(f"it names {len(header):,} tensors, and {_MOST_TENSORS:,} are the most")
+    return header
+
+
+def reason(error: Exception) -> str:
+    """What is wrong, without the number of the system's error."""
+    return str(getattr(error, "strerror", None) or error)
 
 
 def verify(folder: Path, name: str, *, manifest: Manifest) -> None:
@@ -264,7 +410,7 @@ def verify(folder: Path, name: str, *, manifest: Manifest) -> None:
     if name not in manifest.files:
         raise RunError(f"{path}: is not part of this run's manifest; restore the folder from a copy or train again")
     try:
-        found = digest(path)
+        found = digest(require_inside(folder, name))
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
     if found != manifest.files[name]:
@@ -274,8 +420,8 @@ def verify(folder: Path, name: str, *, manifest: Manifest) -> None:
 
 
 def digest(path: Path) -> str:
-    """The sha256 of a file."""
-    with path.open("rb") as file:
+    """The sha256 of a regular file."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -294,7 +440,8 @@ def _no_room(path: Path, error: OSError | SafetensorError) -> str:
     return f"{path}: cannot be written ({error}); what was saved before is untouched"
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder outlive a loss of power."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.data.context import in_context
     from heedful.runs.device import keep_pages
     from heedful.runs.load import open_run, require_task
-    from heedful.store import MODEL, read_manifest, write_json
+    from heedful.store import MODEL, read_manifest, write_findings
     from heedful.tasks.translation.calibrated import calibrate
     from heedful.tasks.translation.confidence import FILE
     from heedful.tasks.translation.face import Translator
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     say(f"translating {len(pairs):,} sentences of {' and '.join(map(str, text.paths))}")
     learned = calibrate(translator, pairs, weights=weights, batch_tokens=given.batch_tokens)
     with writing(given.run / FILE, "run"):
-        write_json(given.run / FILE, learned.confidence.model_dump())
+        write_findings(given.run, {FILE: learned.confidence.model_dump()})
     print(learned.table().text(), end="")
     print(f"written: {given.run / FILE}")
     return 0

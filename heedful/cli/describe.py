@@ -187,7 +187,7 @@ def _of_recipe(path: Path, overrides: Sequence[str]) -> _Found:
             "--tokenizer.size"
         )
 
-    from heedful.tasks.kind import kind_of
+    from heedful.tasks.kind import build_model, kind_of
 
     kind = kind_of(recipe)
     if kind.outputs is not None:
@@ -196,7 +196,7 @@ def _of_recipe(path: Path, overrides: Sequence[str]) -> _Found:
         sizes = dict.fromkeys(kind.words, 0 if cut is None else int(cut.size))
     else:
         sizes = {file: each.size for file, each in zip(kind.words, given, strict=True)}
-    build = partial(kind.build, recipe, sizes)
+    build = partial(build_model, recipe, sizes)
     config = getattr(recipe.training, "adapter", None)
     if config is None:
         return _Found(build)

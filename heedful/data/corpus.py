@@ -28,6 +28,7 @@ from heedful.data.factors import FACTORS, Encoded, Reading
 from heedful.data.readers import Pair
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
+from heedful.files import read_json
 from heedful.store import digest, whole_folder
 
 CHARACTERS_PER_TOKEN = 64
@@ -177,11 +178,11 @@ class Corpus:
         Every byte is read once, so that none that was changed is learned from.
         """
         try:
-            record: dict[str, Any] = json.loads((folder / _DESCRIPTION).read_bytes())
+            record: dict[str, Any] = read_json(folder / _DESCRIPTION)
             version = record["format"]
         except OSError as error:
             raise RunError(f"{folder}: no finished corpus ({error.strerror}); encode the text again") from None
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             raise RunError(f"{folder / _DESCRIPTION}: damaged; encode the text again") from None
         if version != _FORMAT:
             raise RunError(

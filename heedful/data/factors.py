@@ -25,6 +25,7 @@ from heedful.data.offsets import offsets
 from heedful.data.readers import Pair, Reader, read_lines
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
+from heedful.files import read_json
 from heedful.store import write_whole
 
 SEPARATOR: Final = "\N{HALFWIDTH FORMS LIGHT VERTICAL}"
@@ -150,11 +151,11 @@ class Given(Factor):
 def load_factor(path: Path) -> Factor:
     """The factor that `Factor.save` wrote; `RunError` where there is none."""
     try:
-        record = json.loads(path.read_bytes())
+        record = read_json(path)
         version, kind, labels = record["format"], record["kind"], record.get("labels", [])
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise RunError(f"{path}: holds no factor; restore it or train again") from None
     if version != _FORMAT:
         raise RunError(f"{path}: factor format {version!r}, but this heedful reads {_FORMAT}; train again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +19,29 @@ from heedful.errors import DataError, MissingExtraError
 
 _SPACE: Final = "▁"
 _LANGUAGE: Final = re.compile(r">>([^<>]+)<<")
+_MOST_UNUSED: Final = 2**20
+"""Ids of a vocabulary that have no piece; tables are made a little larger than their vocabularies, never so much."""
 _SPOKEN: Final = {" ": _SPACE, "\n": "↵", "\t": "⇥"}
+
+
+def _require_ids(ids: Mapping[str, int], *, file: str) -> None:
+    """A `DataError` where these are not pieces with their ids."""
+    if not ids or not all(
+        isinstance(piece, str) and type(number) is int and number >= 0 for piece, number in ids.items()
+    ):
+        raise DataError(f"{file}: is not a list of pieces with their ids; take another copy of this file")
+
+
+def _require_special(special: Special, opening: tuple[int, ...], *, size: int, file: str) -> None:
+    """A `DataError` where an id with a meaning is not one of the vocabulary's."""
+    roles = (special.bos, special.eos, special.unk, special.mask)
+    for number in (*(each for each in roles if each is not None), *special.others, *opening):
+        if type(number) is not int or not 0 <= number < size:
+            raise DataError(
+                f"{file}: gives the id {ascii(number)[:40]} a meaning, and there are {size:,}; take a complete copy"
+            )
+    if special.bos is None or special.eos is None:
+        raise DataError(f"{file}: has no piece that begins or ends a text; take a complete copy of it")
 
 
 class _Foreign(Tokenizer):
@@ -40,6 +62,7 @@ class _Foreign(Tokenizer):
     def __init__(
         self, ids: Mapping[str, int], *, file: str, size: int | None, special: Special, opening: tuple[int, ...] = ()
     ) -> None:
+        _require_ids(ids, file=file)
         known = max(ids.values()) + 1
         size = known if size is None else size
         if size < known:
@@ -47,6 +70,12 @@ class _Foreign(Tokenizer):
                 f"{file}: has ids up to {known - 1}, but the model has only {size} of them; take the vocabulary that "
                 "belongs to the model"
             )
+        if size - len(set(ids.values())) > _MOST_UNUSED:
+            raise DataError(
+                f"{file}: has {len(ids):,} pieces, and the model {size:,} ids; take the vocabulary that belongs to the "
+                "model"
+            )
+        _require_special(special, opening, size=size, file=file)
         super().__init__(size=size, special=replace(special, others=special.others | frozenset(range(known, size))))
         self.ids = dict(ids)
         self.known = known
@@ -101,12 +130,9 @@ class HuggingFace(_Foreign):
             ) from None
         self.content = {**content, "truncation": None, "padding": None}
         self.kind = _kind(content)
-        try:
-            self._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(self.content))
-        except Exception as error:  # the library raises nothing narrower
-            raise DataError(f"tokenizer.json: the package tokenizers cannot read it ({error})") from None
+        self._tokenizer = _called(tokenizers.Tokenizer.from_str, json.dumps(self.content))
         self._tokenizer.encode_special_tokens = True
-        ids = self._tokenizer.get_vocab(with_added_tokens=True)
+        ids = _called(self._tokenizer.get_vocab, with_added_tokens=True)
         super().__init__(ids, file="tokenizer.json", size=size, special=special, opening=opening)
 
     @property
@@ -141,23 +167,23 @@ class HuggingFace(_Foreign):
 
     def _normalise(self, text: str) -> str:
         normalizer = self._tokenizer.normalizer
-        return text if normalizer is None else str(normalizer.normalize_str(text))
+        return text if normalizer is None else str(_called(normalizer.normalize_str, text))
 
     def _encode(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        ids: list[int] = _called(self._tokenizer.encode, text, add_special_tokens=False).ids
         return ids
 
     def _surfaces(self, text: str) -> list[str]:
         read = self._normalise(text)
         found, last = [], 0
-        for start, stop in self._tokenizer.encode(read, add_special_tokens=False).offsets:
+        for start, stop in _called(self._tokenizer.encode, read, add_special_tokens=False).offsets:
             # bytes of one character share its place; the first has it
             found.append(read[max(start, last) : stop])
             last = max(last, stop)
         return found
 
     def _decode(self, ids: list[int]) -> str:
-        return str(self._tokenizer.decode(ids, skip_special_tokens=False))
+        return str(_called(self._tokenizer.decode, ids, skip_special_tokens=False))
 
     def _piece(self, number: int) -> str:
         if number >= self.known:
@@ -230,7 +256,8 @@ class MarianPieces(_Foreign):
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, OSError, ValueError):
             raise DataError("source.spm or target.spm: is no sentencepiece model, or a damaged one") from None
-        assert special.unk is not None, "every text must have ids"
+        if special.unk is None:
+            raise DataError("vocab.json: has no piece for what is unknown; take a complete copy of this model")
         super().__init__(ids, file="vocab.json", size=size, special=special)
         self.model = model
         self._unk = special.unk
@@ -345,12 +372,25 @@ def byte_level(vocabulary: Mapping[str, int], merges: list[str], *, prefix_space
     }
 
 
+def _called(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """What the package tokenizers answers; a `DataError` where it cannot, as where a file contradicts itself."""
+    try:
+        return function(*given, **named)
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # it raises nothing narrower, and a panic of Rust is not an Exception
+        raise DataError(f"tokenizer.json: the package tokenizers cannot read it ({error})") from None
+
+
 def _kind(content: Mapping[str, Any]) -> str:
     """`WordPiece` or `BPE` of bytes; `DataError` for what is neither."""
-    kind = (content.get("model") or {}).get("type")
-    decoder = (content.get("decoder") or {}).get("type")
+    kind, decoder = (_type(content.get(part)) for part in ("model", "decoder"))
     if kind == "WordPiece" or (kind == "BPE" and decoder == "ByteLevel"):
         return str(kind)
     raise DataError(
         f"tokenizer.json: is of the kind {kind} with the decoder {decoder}; heedful reads WordPiece, and BPE of bytes"
     )
+
+
+def _type(part: Any) -> Any:
+    return part.get("type") if isinstance(part, Mapping) else None

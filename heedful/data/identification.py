@@ -18,8 +18,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from heedful.errors import RunError
+from heedful.files import read_bytes
 from heedful.store import write_whole
 
+_LARGEST: Final = 2**29
+"""Bytes of the profiles of a thousand languages."""
 _KEY: Final = "1/"
 """Before the names of languages in a file, whose format it is."""
 _LONGEST: Final = 4
@@ -74,7 +77,7 @@ class Profiles:
     def load(cls, path: Path) -> Profiles:
         """Those that `save` wrote; `RunError` where there are none."""
         try:
-            tables = dict(sorted(load(path.read_bytes()).items()))
+            tables = dict(sorted(load(read_bytes(path, most=_LARGEST)).items()))
         except OSError as error:
             raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
         except SafetensorError:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, final
 
 from heedful.errors import DataError, RunError
+from heedful.files import read_json
 from heedful.store import write_whole
 
 _FORMAT = 1
@@ -46,11 +47,11 @@ class Labels:
     def load(cls, path: Path) -> Labels:
         """Those that `save` wrote; `RunError` where there are none."""
         try:
-            record = json.loads(path.read_bytes())
+            record = read_json(path)
             version, names = record["format"], record["labels"]
         except OSError as error:
             raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             raise RunError(f"{path}: holds no labels; restore it or train again") from None
         if version != _FORMAT:
             raise RunError(f"{path}: label format {version!r}, but this heedful reads {_FORMAT}; train again")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar, final
 
 from heedful.errors import DataError, RecipeError
+from heedful.files import NestedTooDeeplyError, parse_data
 
 LONGEST_LINE = 64 * 2**20
 """Bytes; a file that needs more for one line is not a text of sentences, and may not fill the memory."""
@@ -161,8 +162,8 @@ class Record:
     def read(cls, text: str, *, place: str) -> Record:
         """The object that a line is; `DataError` for anything else."""
         try:
-            value: object = json.loads(text)
-        except RecursionError:
+            value: object = parse_data(text)
+        except NestedTooDeeplyError:
             raise DataError(f"{place}: JSON nested too deeply; each line must be one flat object") from None
         except ValueError as error:
             raise DataError(f"{place}: not valid JSON ({error}); each line must be one object") from None
@@ -257,14 +258,16 @@ def json_file(path: Path) -> Record:
     """The one object of a whole file, plain or gzip; `DataError` where it is none."""
     text = "\n".join(read_lines(path))
     try:
-        value: object = json.loads(text)
-    except RecursionError:
+        value: object = parse_data(text)
+    except NestedTooDeeplyError:
         raise DataError(f"{path}: JSON nested too deeply; is this the right file?") from None
     except json.JSONDecodeError as error:
         raise DataError(
             f"{path}:{error.lineno}: not valid JSON ({error.msg}); fetch the file again, or name a .jsonl file if "
             "each line is an object"
         ) from None
+    except ValueError as error:
+        raise DataError(f"{path}: not valid JSON ({error}); is this the right file?") from None
     if not isinstance(value, dict):
         raise DataError(f"{path}: a JSON {type(value).__name__} where an object is needed; is this the right file?")
     return Record(value, place=str(path))

@@ -1,20 +1,20 @@
 """Sound files as samples, and samples as the log-mel frames that a model reads.
 
-WAV files of whole numbers are read by Python's own `wave`; whatever else soundfile knows (FLAC, OGG, MP3, WAV of other
+WAV files of whole numbers are read here; whatever else soundfile knows (FLAC, OGG, MP3, WAV of other
 kinds) needs the extra `audio`. Several channels become their mean.
 """
 
 from __future__ import annotations
 
 import math
-import wave
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
+from io import SEEK_CUR, SEEK_END, BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from heedful.errors import DataError, MissingExtraError
+from heedful.files import open_regular
 
 _ZEROS: Final = 16
 """Zero crossings of the sinc on each side of a resampled point."""
@@ -33,6 +34,11 @@ _READ: Final = 2**20
 """Numbers of all channels that are decoded together."""
 _FASTEST: Final = 768_000
 """Samples a second; of a rate that nobody records at, the sinc would become as long as the memory."""
+_LONGEST_HEADER: Final = 64
+"""Bytes that are read of what a WAV file says of its samples; the extensible form has 40."""
+_WHOLE_NUMBERS, _EXTENSIBLE = 1, 0xFFFE
+_OF_RIFF: Final = bytes.fromhex("000000001000800000aa00389b71")
+"""What follows the kind of samples in the extensible form, where the kind is one of the plain form."""
 _SILENCE: Final = 1e-10
 _QUIET: Final = 1e-8
 """Power below which nothing is told apart, as a share of the loudest of a sound: 80 dB."""
@@ -71,7 +77,7 @@ def decoded_sound(content: Path | BytesIO, *, name: str, longest: float = math.i
     """
     try:
         found, rate = _plain(content, name, longest)
-    except (wave.Error, EOFError, RuntimeError):  # the last of a part that is longer than the file
+    except _NotPlainError:
         found, rate = _other(content, name, longest)
     except OSError as error:
         raise DataError(f"{name}: cannot be read ({error.strerror}); check its rights") from None
@@ -85,12 +91,23 @@ def decoded_sound(content: Path | BytesIO, *, name: str, longest: float = math.i
     return Sound(samples, rate)
 
 
+class _NotPlainError(Exception):
+    """No WAV of whole numbers."""
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What a WAV file says of its samples."""
+
+    width: int
+    channels: int
+    rate: int
+
+
 def _plain(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np.ndarray, " N"], int]:
-    with wave.open(str(content) if isinstance(content, Path) else content, "rb") as file:
-        width, channels, rate = file.getsampwidth(), file.getnchannels(), _rate(file.getframerate(), name)
-        if width > 4:
-            raise wave.Error("wider than samples are")
-        whole = file.readframes(int(min(file.getnframes(), longest * rate + 1)))
+    with _opened(content) as file:
+        header, whole = _chunks(file, name, longest)
+    width, channels, rate = header.width, header.channels, header.rate
     whole = whole[: len(whole) // (width * channels) * width * channels]  # a cut file ends somewhere
     if width == 1:  # the only width without a sign
         numbers = np.frombuffer(whole, np.uint8).astype(np.float32) - 128.0
@@ -101,6 +118,71 @@ def _plain(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np
     else:
         numbers = np.frombuffer(whole, f"<i{width}").astype(np.float32)
     return (numbers.reshape(-1, channels) / 2.0 ** (8 * width - 1)).mean(1, dtype=np.float32), rate
+
+
+@contextmanager
+def _opened(content: Path | BytesIO) -> Iterator[BinaryIO]:
+    if isinstance(content, BytesIO):
+        content.seek(0)
+        yield content
+        return
+    with open_regular(content) as file:
+        yield file
+
+
+def _chunks(file: BinaryIO, name: str, longest: float) -> tuple[_Header, bytes]:
+    """The header and the samples of a WAV file (Microsoft and IBM 1991, Multimedia Programming Interface, 3).
+
+    A writer that could not go back, as into a pipe, says 0 or 2^32 - 1 for the size of what it writes; then, and where
+    the size is beyond the file, the samples reach to its end. Several parts of samples are one sound.
+    """
+    kind, whole, form = file.read(4), int.from_bytes(file.read(4), "little"), file.read(4)
+    if kind != b"RIFF" or form != b"WAVE":
+        raise _NotPlainError
+    unsaid = {2**32 - 1} if whole == 4 + _left(file) else {0, 2**32 - 1}
+    header: _Header | None = None
+    found, most = bytearray(), math.inf
+    while len(part := file.read(8)) == 8 and len(found) < most:
+        size = int.from_bytes(part[4:], "little")
+        if part[:4] == b"fmt ":
+            header = _header(file.read(min(size, _LONGEST_HEADER)), name)
+            most = (longest * header.rate + 1) * header.width * header.channels
+            file.seek(max(0, size - _LONGEST_HEADER) + size % 2, SEEK_CUR)
+        elif part[:4] == b"data" and header is None:
+            raise _NotPlainError
+        elif part[:4] == b"data" and (size in unsaid or size > _left(file)):
+            found += file.read() if most == math.inf else file.read(int(most - len(found)))
+            break
+        elif part[:4] == b"data":
+            taken = file.read(int(min(size, most - len(found))))
+            found += taken
+            file.seek(size - len(taken) + size % 2, SEEK_CUR)
+        else:
+            file.seek(size + size % 2, SEEK_CUR)
+    if header is None:
+        raise _NotPlainError
+    return header, bytes(found)
+
+
+def _left(file: BinaryIO) -> int:
+    """Bytes behind the place where a file is read."""
+    here = file.tell()
+    end = file.seek(0, SEEK_END)
+    file.seek(here)
+    return end - here
+
+
+def _header(part: bytes, name: str) -> _Header:
+    """What stands in the part `fmt ` of a WAV file; of the extensible form the kind of its samples stands behind."""
+    if len(part) < 16:
+        raise _NotPlainError
+    kind, channels, rate, _, _, bits = struct.unpack("<HHIIHH", part[:16])
+    if kind == _EXTENSIBLE and len(part) >= 40:
+        kind = int.from_bytes(part[24:26], "little") if part[26:40] == _OF_RIFF else 0
+    width = (bits + 7) // 8
+    if kind != _WHOLE_NUMBERS or not 1 <= width <= 4 or not channels:
+        raise _NotPlainError
+    return _Header(width, channels, _rate(rate, name))
 
 
 def _other(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np.ndarray, " N"], int]:

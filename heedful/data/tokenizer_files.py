@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,17 @@ import sentencepiece
 from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces
 from heedful.data.tokenizers import BOS, EOS, FORMAT, PAD, UNK, Characters, SentencePiece, Special, Tokenizer, Words
 from heedful.errors import DataError, RunError
+from heedful.files import parse_json, read_bytes
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """The tokenizer that `save` wrote; `RunError` where there is none, or a damaged or unknown one."""
     try:
-        contents = path.read_bytes()
+        contents = read_bytes(path)
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
     try:
-        return _from_json(json.loads(contents), path=path) if contents[:1] == b"{" else _from_model(contents, path=path)
+        return _from_json(parse_json(contents), path=path) if contents[:1] == b"{" else _from_model(contents, path=path)
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, OSError, DataError):
         raise RunError(f"{path}: not a tokenizer, or a damaged one; restore it or learn it again") from None
 
@@ -70,7 +70,9 @@ def _from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
 
 def _foreign(record: Mapping[str, Any]) -> Tokenizer:
     special = Special(**record["special"], others=frozenset(record["others"]))
-    size, opening = int(record["size"]), tuple(map(int, record["opening"]))
+    size, opening = record["size"], tuple(record["opening"])
+    if type(size) is not int:
+        raise TypeError("a size that is not a number")
     if record["kind"] == "hugging_face":
         return HuggingFace(record["tokenizer"], special=special, size=size, opening=opening)
     model = base64.b64decode(record["model"], validate=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Final
+
+from heedful.files import read_json
 
 CONFIG: Final = "config.json"
 
@@ -12,8 +13,8 @@ CONFIG: Final = "config.json"
 def is_hugging_face(folder: Path) -> bool:
     """Whether a folder holds a model of Hugging Face, as far as its config.json says."""
     try:
-        content = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = read_json(folder / CONFIG)
+    except (OSError, ValueError):
         return False
     return (
         isinstance(content, dict)

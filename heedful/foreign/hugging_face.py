@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,6 @@ from typing import Any, Final, assert_never
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from heedful.architectures.build import build_encoder, build_language_model, build_sequence_to_sequence
@@ -31,7 +31,7 @@ from heedful.foreign.families.heads import HEADS, head_of, read_head
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
 from heedful.foreign.families.segments import without_only_segment
-from heedful.foreign.families.settings import Family
+from heedful.foreign.families.settings import Family, StackConfigs
 from heedful.foreign.folders import CONFIG
 from heedful.foreign.generation import forbidden, generation_settings, token, translating, writing
 from heedful.foreign.safetensors_files import pickled_file
@@ -45,15 +45,19 @@ from heedful.foreign.vocabularies import (
     read_marian,
     read_text_vocabulary,
 )
+from heedful.machine import memory_limit
 from heedful.models.encoders import FirstToken, MeanOfTokens, TransformerEncoder
 from heedful.models.initialisation import unfilled
 from heedful.models.language_model import LanguageModel
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
+from heedful.models.size import limited
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 from heedful.recipes.recipe import EngineName
+from heedful.store import read_tensors as read_file
+from heedful.store import reason
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.classification.recipe import Verdict
 from heedful.tasks.embedder import Embedder
@@ -134,6 +138,7 @@ class HuggingFaceFolder:
         """The same of tensors of the folder that are read already; raises as `origin` does."""
         place = str(self.folder)
         config = self.family.read(self.content, frozenset(tensors), str(self.folder / CONFIG))
+        require_layers(config, len(tensors), place=place)
         ours = without_only_segment(config, self.family.table(config).read(tensors, place=place))
         tokenizer, head = self._tokenizer(ours), self.head
         if head is not None:
@@ -353,9 +358,23 @@ def ready(
     return arranged(model, origin.tensors, place=str(origin.folder), device=device, engine=engine, say=say)
 
 
+def require_layers(config: StackConfigs, tensors: int, *, place: str) -> None:
+    """A `RunError` where a config.json speaks of more layers than there are tensors for."""
+    for key in ("layers", "encoder_layers", "decoder_layers"):
+        if (layers := getattr(config, key, 0)) > tensors:
+            raise RunError(
+                f"{place}: {CONFIG} speaks of {layers:,} layers, and there are {tensors:,} tensors; restore it"
+            )
+
+
 def build(origin: Origin) -> nn.Module:
-    """A model that has a parameter for each tensor of an origin; of random numbers."""
-    with torch.random.fork_rng(devices=[]):
+    """A model that has a parameter for each tensor of an origin; of random numbers.
+
+    Raises:
+        ModelTooLargeError: it has no room in this machine's memory.
+    """
+    limit = memory_limit()
+    with torch.random.fork_rng(devices=[]), limited(most_bytes=math.inf if limit is None else float(limit)):
         model = _plain(origin)
         if origin.adapter is not None:
             origin.adapter.put_on(model)
@@ -455,9 +474,9 @@ def read_tensors(folder: Path, *, auto: str = "AutoModel") -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for file in files:
         try:
-            tensors |= load_file(file)
-        except (OSError, SafetensorError) as error:
-            raise RunError(f"{file}: cannot be read ({error}); take a complete copy of this model") from None
+            tensors |= read_file(file)
+        except (OSError, SafetensorError, ValueError) as error:
+            raise RunError(f"{file}: cannot be read ({reason(error)}); take a complete copy of this model") from None
     if names is not None and (lost := sorted(names.keys() - tensors.keys())):
         raise RunError(f"{folder}: {lost[0]} is in none of its files; take a complete copy of this model")
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}

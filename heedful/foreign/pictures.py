@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from heedful.errors import DataError, RunError
 from heedful.foreign.families.renaming import TABLE, Table, one
 from heedful.models.pictures import EfficientNetLite0, ResNet, Vision
+from heedful.store import read_tensors
 
 _NORM: Final = ("weight", "bias", "running_mean", "running_var")
 _KINDS: Final = ("*.safetensors", "*.pth", "*.pt", "*.bin")
@@ -150,7 +150,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         raise DataError(f"{path}: there are no such weights; check the path")
     try:
         if path.suffix == ".safetensors":
-            return dict(load_file(path))
+            return read_tensors(path)
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # what refuses to unpickle does so in exceptions of many kinds
         said = str(error).splitlines()[0] if str(error) else type(error).__name__

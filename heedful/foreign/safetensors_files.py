@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from heedful.errors import RunError
+from heedful.store import read_tensors, reason
 
 PICKLED: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 """How files end that torch has pickled."""
@@ -28,9 +28,9 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
             f'save_file; save_file(torch.load(sys.argv[1], weights_only=True), sys.argv[2])\' "{pickled}" "{path}"'
         )
     try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"{path}: cannot be read ({error}); take a complete copy") from None
+        tensors = read_tensors(path)
+    except (OSError, SafetensorError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read ({reason(error)}); take a complete copy") from None
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any, Final
 from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces, byte_level, word_piece
 from heedful.data.tokenizers import Special
 from heedful.errors import DataError, RunError
+from heedful.files import read_bytes, read_text
+from heedful.files import read_json as read_json_value
 
 OWN: Final = "heedful.vocabulary"
 """A vocabulary of ours, in a folder that heedful wrote ..."""
@@ -69,10 +70,10 @@ def read_json_list(path: Path) -> list[Any]:
 
 def _parsed(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json_value(path)
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); take a complete copy of this folder") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise RunError(f"{path}: is no valid JSON; take another copy of this file") from None
 
 
@@ -167,7 +168,7 @@ def read_marian(
         path = folder / f"{side}.spm"
         try:
             asks = side == "source"
-            made.append(MarianPieces(path.read_bytes(), ids, special=special, size=size, asks=asks))
+            made.append(MarianPieces(read_bytes(path), ids, special=special, size=size, asks=asks))
         except OSError as error:
             raise RunError(f"{path}: cannot be read ({error.strerror}); take a complete copy of this folder") from None
         except DataError as error:
@@ -261,7 +262,7 @@ def _ids(content: Mapping[str, Any], path: Path) -> dict[str, int]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        return read_text(path).removesuffix("\n").split("\n")
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); take a complete copy of this folder") from None
     except UnicodeDecodeError:

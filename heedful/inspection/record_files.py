@@ -15,16 +15,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal, get_args, get_type_hints
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from jaxtyping import jaxtyped
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from heedful.errors import DataError, MissingExtraError, RecipeError, RunError
+from heedful.files import parse_json
+from heedful.inspection.consistency import require_consistent
 from heedful.inspection.record import Map, Record
-from heedful.store import replacing
+from heedful.store import read_header, replacing, require_memory
 
 FORMAT = 3
 
@@ -58,28 +61,34 @@ def load_record(path: str | Path) -> Record:
         RunError: there is no such file, it is damaged, or it is no record.
     """
     try:
-        with safe_open(path, framework="numpy") as file:
-            header = (file.metadata() or {}).get(_KEY)
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        header, arrays = _read(Path(path))
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror or error}); name a record's file") from None
-    except SafetensorError as error:
+    except (SafetensorError, ValueError) as error:
         raise RunError(f"{path}: is no record, or was damaged ({error}); save it again") from None
     if header is None:
         raise RunError(f"{path}: holds tensors but no record; name a file that `heedful inspect --save` wrote")
     try:
-        content = json.loads(header)
+        content = parse_json(header)
         version = content["format"]
         if version in (1, 2, FORMAT):
             record = _built(Record, content["record"], arrays)
-            if isinstance(record, Record):
-                return record
-            raise TypeError(f"it is {type(record).__name__}")
+            assert isinstance(record, Record)
+            require_consistent(record)
+            return record
     except (ValueError, KeyError, TypeError, DataError) as error:
         raise RunError(f"{path}: the record in it cannot be read ({error}); save it again") from None
     raise RunError(
         f"{path}: has format {version!r}, this version of heedful reads 1 to {FORMAT}; install the one that wrote it"
     )
+
+
+def _read(path: Path) -> tuple[str | None, dict[str, np.ndarray]]:
+    """What stands in the header of a file, where it is a record, and its tensors."""
+    require_memory(path)
+    read_header(path)
+    with safe_open(path, framework="numpy") as file:
+        return (file.metadata() or {}).get(_KEY), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def _plain(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
@@ -96,20 +105,40 @@ def _plain(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
 
 
 @cache
-def _parts(cls: type) -> dict[str, Any]:
-    """What each field of a part of a record holds: another part, or several; None for what is plain."""
-    return {name: next(filter(is_dataclass, get_args(hint)), None) for name, hint in get_type_hints(cls).items()}
+def _fields(cls: type) -> dict[str, Any]:
+    """What each field of a part of a record holds."""
+    return get_type_hints(cls)
 
 
-def _built(part: Any, content: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(content, list):
-        return tuple(_built(part, each, arrays) for each in content)
-    if isinstance(content, dict) and content.keys() == {"array"}:
-        return arrays[content["array"]]
-    if part is None or content is None:
+def _built(hint: Any, content: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """A value of the type that `hint` names; `TypeError` where the content is another one."""
+    if get_origin(hint) in (Union, UnionType):  # a part that may be left out
+        if content is None:
+            return None
+        (hint,) = (each for each in get_args(hint) if each is not NoneType)
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin is tuple and isinstance(content, list):
+        return tuple(_built(inside[0], each, arrays) for each in content)
+    if is_dataclass(hint) and isinstance(hint, type) and isinstance(content, dict):
+        return _part(hint, content, arrays)
+    if isinstance(content, dict) and content.keys() == {"array"} and isinstance(hint, type):
+        array = arrays[content["array"]]
+        if isinstance(array, hint):
+            return array
+        raise TypeError(f"{content['array']} is {array.dtype} of shape {array.shape}")
+    if hint is float and type(content) is int:
+        return float(content)
+    if (origin is Literal and content in inside) or (hint in (str, int, float, bool) and type(content) is hint):
         return content
-    parts = _parts(part)
-    return part(**{name: _built(parts.get(name), each, arrays) for name, each in content.items()})
+    raise TypeError(f"{ascii(content)[:40]} is not {getattr(hint, '__name__', hint)}")
+
+
+def _part(cls: type, content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    hints = _fields(cls)
+    if strange := content.keys() - hints.keys():
+        raise TypeError(f"{cls.__name__} has no {min(strange)!r}")
+    with jaxtyped("context"):  # one name of a dimension is one length within a part
+        return cls(**{name: _built(hints[name], each, arrays) for name, each in content.items()})
 
 
 def write_figure(svg: str, path: Path, *, resolution: float = 200.0) -> None:

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import math
+import re
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 from torch.overrides import TorchFunctionMode
 
 from heedful.attention.multihead import HeadedAttention
 from heedful.blocks.recurrent import Cell
+from heedful.errors import RecipeError
 
+AnyPart = TypeVar("AnyPart", Tensor, nn.Module)
 _FILLING: Final = frozenset({"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "zero_", "fill_", "copy_"})
 """Random numbers for memory that is not there would load torch's compiler, which takes seconds."""
+MOST_MODULES: Final = 100_000
+"""Of one model; a thousand layers have half as many."""
+_LONGEST_RANGE: Final = 2**26
+"""Numbers in a row, of which a model has one for each of its dimensions."""
+_OVERFLOW: Final = re.compile(r"(?i)overflow|too large|too big|out of range|larger than")
+"""What torch says of sizes that do not fit into 64 bits."""
+_UNCOUNTED: Final = 2**63
+_NO_MEMORY: Final = re.compile(r"can't allocate memory: you tried to allocate (\d+) bytes")
+"""What torch says of memory that the system does not give."""
 _WIDEST: Final = 8
 """An output layer that widens more than this is one over a vocabulary, whose loss is made block by block."""
 
 
 class _Imagining(TorchFunctionMode):
-    """Leaves tensors as they are that somebody wants to fill."""
+    """Leaves tensors as they are that somebody wants to fill; makes no row of numbers that has no room."""
 
     def __torch_function__(
         self,
@@ -36,13 +54,110 @@ class _Imagining(TorchFunctionMode):
         given = dict(kwargs or {})
         if func is torch.arange:  # small, and what is made of it is never large
             given["device"] = "cpu"
+            if any(isinstance(number, int | float) and abs(number) > _LONGEST_RANGE for number in args):
+                raise OverflowError("a range of too many numbers overflows")
         return func(*args, **given)
 
 
+class ModelTooLargeError(RecipeError):
+    """A model that was given up while it was built, because it is larger than what may be built."""
+
+    def __init__(self, *, bytes_: int, modules: int, most_bytes: float, reason: str = "") -> None:
+        self._values = {"bytes_": bytes_, "modules": modules, "most_bytes": most_bytes}
+        if bytes_ > most_bytes:
+            what = f"needs at least {bytes_ / 2**30:,.1f} GiB, and this machine has {most_bytes / 2**30:,.1f} GiB"
+        elif bytes_ >= _UNCOUNTED:
+            what = "has more parameters than 64 bits can count"
+        else:
+            what = f"has more than {modules - 1:,} modules, which are the most"
+        super().__init__(f"{reason or 'model'}: the model {what}; make it smaller")
+
+    def because(self, reason: str) -> ModelTooLargeError:
+        """The same, whose message begins with what makes the model so large."""
+        return ModelTooLargeError(**self._values, reason=reason)  # type: ignore[arg-type]  # a float is one of them
+
+
+class _Building:
+    """What a model that is being built has so far; parts that were thrown away again do not count."""
+
+    def __init__(self, *, most_bytes: float, meta: bool) -> None:
+        self._most_bytes, self._meta = most_bytes, meta
+        self._thread = threading.get_ident()
+        self._parameters: list[weakref.ref[Tensor]] = []
+        self._modules: list[weakref.ref[nn.Module]] = []
+        self._bytes = 0
+
+    def add_parameter(self, _module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
+        """Counts a parameter; `ModelTooLargeError` where that is too much."""
+        if parameter is None or threading.get_ident() != self._thread or parameter.is_meta != self._meta:
+            return
+        self._parameters.append(weakref.ref(parameter))
+        self._bytes += _size(parameter)
+        if self._bytes > self._most_bytes:
+            self._parameters = _alive(self._parameters)
+            self._bytes = sum(_size(each) for ref in self._parameters if (each := ref()) is not None)
+            if self._bytes > self._most_bytes:
+                raise self.given_up()
+
+    def add_module(self, _module: nn.Module, _name: str, part: nn.Module | None) -> None:
+        """Counts a module, likewise."""
+        if part is None or threading.get_ident() != self._thread:
+            return
+        self._modules.append(weakref.ref(part))
+        if len(self._modules) > MOST_MODULES:
+            self._modules = _alive(self._modules)
+            if len(self._modules) > MOST_MODULES:
+                raise self.given_up()
+
+    def given_up(self, *, more: int = 0) -> ModelTooLargeError:
+        """What is raised; there was no room for `more` bytes, or they could not be counted."""
+        most = min(self._most_bytes, self._bytes) if more and more < _UNCOUNTED else self._most_bytes
+        return ModelTooLargeError(bytes_=self._bytes + more, modules=len(self._modules), most_bytes=most)
+
+
+def _alive(every: list[weakref.ref[AnyPart]]) -> list[weakref.ref[AnyPart]]:
+    """Those that are still there, once each."""
+    found = {id(each): ref for ref in every if (each := ref()) is not None}
+    return list(found.values())
+
+
+def _size(parameter: Tensor) -> int:
+    return parameter.numel() * parameter.element_size()
+
+
 @contextmanager
-def imagined() -> Iterator[None]:
-    """What is built inside has shapes and no memory."""
-    with torch.device("meta"), _Imagining():
+def limited(*, most_bytes: float, meta: bool = False) -> Iterator[None]:
+    """A model that is built inside must stay small enough.
+
+    Args:
+        most_bytes: of its parameters.
+        meta: whether those without memory are counted, and not the others.
+
+    Raises:
+        ModelTooLargeError: as soon as it is larger, or has more modules than `MOST_MODULES`, so that no time is lost.
+    """
+    building = _Building(most_bytes=most_bytes, meta=meta)
+    hooks = (
+        register_module_parameter_registration_hook(building.add_parameter),
+        register_module_module_registration_hook(building.add_module),
+    )
+    try:
+        yield
+    except (OverflowError, RuntimeError, TypeError) as error:
+        if found := _NO_MEMORY.search(str(error)):
+            raise building.given_up(more=int(found[1])) from None
+        if _OVERFLOW.search(str(error)):
+            raise building.given_up(more=_UNCOUNTED) from None
+        raise
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def imagined(*, most_bytes: float = math.inf) -> Iterator[None]:
+    """What is built inside has shapes and no memory; it is `limited` nevertheless."""
+    with limited(most_bytes=most_bytes, meta=True), torch.device("meta"), _Imagining():
         yield
 
 

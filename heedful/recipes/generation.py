@@ -26,13 +26,13 @@ class Limited(Unrepeated):
     """Answers hold at most max_ratio * (source tokens) + max_extra tokens; abstract."""
 
     kind: str
-    max_ratio: Annotated[float, Field(ge=0)] = 1.0
+    max_ratio: Annotated[float, Field(ge=0, le=1000)] = 1.0
     """longest answer, as a multiple of the source"""
-    max_extra: Annotated[int, Field(ge=0)] = 50
+    max_extra: Annotated[int, Field(ge=0, le=1_000_000)] = 50
     """tokens granted on top of that"""
-    min_ratio: Annotated[float, Field(ge=0)] = 0.0
+    min_ratio: Annotated[float, Field(ge=0, le=1000)] = 0.0
     """shortest answer, as a multiple of the source; what is longest goes before"""
-    min_length: Annotated[int, Field(ge=0)] = 0
+    min_length: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """shortest answer in tokens, likewise"""
     forbid: Annotated[tuple[Word, ...], Field(strict=False)] = ()
     """words that are not written, however they are cut into tokens; one in lower case is meant in any case, and one
@@ -139,7 +139,7 @@ class Continuing(Unrepeated):
     """What all ways to write share; abstract."""
 
     kind: str
-    tokens: Count = 200
+    tokens: Annotated[Count, Field(le=1_000_000)] = 200
     """longest continuation"""
     stop: Annotated[tuple[StopString, ...], Field(strict=False)] = ()
     """strings before which a continuation ends"""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 
 from heedful.catalogue import DEFAULT, called, recipe_of, tasks
 from heedful.errors import RecipeError
+from heedful.files import LARGEST_RECIPE, NestedTooDeeplyError, parse_toml, read_bytes
 from heedful.recipes import broken, toml
 from heedful.recipes.overrides import anchored, merge, read_overrides
 from heedful.recipes.problems import sentences
@@ -21,11 +23,18 @@ from heedful.recipes.section import Section, keys, member, members, named
 
 _TYPED: Final = Path("-")
 """Standard input."""
+_HANDED: Final = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""What a shell writes for a pipe, as in <(command)."""
 _STRANGE: Final = frozenset({"extra_forbidden", "missing", "union_tag_not_found", "union_tag_invalid"})
 _ALWAYS: Final = frozenset({"task", "kind"})
 """Keys that say of which form a table is, whether they were given or not."""
 _FEW: Final = 3
 """Tasks that a recipe without one may be for, at most, to be told."""
+
+_LARGEST: Final = 2**48
+"""Of the whole numbers in a recipe: products of them must have room in 64 bits."""
+_MANY: Final = 200
+"""Problems of a table that is a recipe of no task."""
 
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
@@ -160,16 +169,31 @@ def json_schema(task: str = DEFAULT) -> str:
 def _read(path: Path) -> dict[str, Any]:
     text = ""
     try:
-        text = sys.stdin.buffer.read().decode("utf-8-sig") if path == _TYPED else path.read_text(encoding="utf-8-sig")
-        return tomllib.loads(text)
+        text = _content(path).decode("utf-8-sig")
+        return parse_toml(text)
     except OSError as error:
         raise RecipeError(f"{path}: cannot read this recipe ({error.strerror}); give the path of a TOML file") from None
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: byte {error.start} is not UTF-8; save the recipe as UTF-8") from None
-    except RecursionError:
-        raise RecipeError(f"{path}: is nested too deeply for a recipe") from None
+    except NestedTooDeeplyError as error:
+        raise RecipeError(f"{path}: is nested too deeply for a recipe ({error})") from None
     except ValueError as error:
         raise RecipeError(f"{path}: is no valid TOML: {error}{broken.remedy(text, str(error))}") from None
+
+
+def _content(path: Path) -> bytes:
+    """What stands in a file, or comes by a pipe that the command line names: standard input, or a shell's <(...).
+
+    Raises:
+        OSError: it is not there, is no regular file, or is larger than recipes are.
+    """
+    if path != _TYPED and not str(path).startswith(_HANDED):
+        return read_bytes(path, most=LARGEST_RECIPE)
+    with nullcontext(sys.stdin.buffer) if path == _TYPED else path.open("rb") as file:
+        content = file.read(LARGEST_RECIPE + 1)
+    if len(content) > LARGEST_RECIPE:
+        raise OSError(errno.EFBIG, f"it has more than {LARGEST_RECIPE:,} bytes")
+    return content
 
 
 def _kind(table: Mapping[str, Any], *, place: str) -> type[Recipe]:
@@ -202,13 +226,28 @@ def _validated(table: Mapping[str, Any], kind: type[Recipe], *, place: str, flag
             f"{place}: format = {version!r} is a recipe format that this heedful does not know; "
             f"set format = {FORMAT} or install the heedful that the recipe was written for"
         )
+    if (long := _long_number(table)) is not None:
+        place = "command line" if long in flags else place
+        raise RecipeError(f"{place}: {long} is too large a whole number: {_LARGEST:,} is the most")
     try:
         return kind.model_validate(dict(table))
     except ValidationError as error:
         found = sentences(error, root=kind, content=table, place=place, flags=flags)
-        if "task" not in table and (other := _better(table, _strange(error))):
+        if "task" not in table and error.error_count() <= _MANY and (other := _better(table, _strange(error))):
             found.append(f"{place}: task is not given, and these are keys of another one: is it task = {other}?")
         raise RecipeError("\n".join(found)) from None
+
+
+def _long_number(table: Any, key: str = "") -> str | None:
+    """The dotted key of a whole number above `_LARGEST`; None where there is none."""
+    if type(table) is int:
+        return key if abs(table) > _LARGEST else None
+    named: Iterator[tuple[str, Any]] = iter(())
+    if isinstance(table, Mapping):
+        named = ((f"{key}.{name}" if key else str(name), each) for name, each in table.items())
+    elif isinstance(table, list | tuple):
+        named = ((key, each) for each in table)
+    return next((found for name, each in named if (found := _long_number(each, name)) is not None), None)
 
 
 def _better(table: Mapping[str, Any], strange: int) -> str:

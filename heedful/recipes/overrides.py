@@ -9,7 +9,6 @@ a command line is.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,15 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from heedful.errors import RecipeError
+from heedful.files import DEEPEST_TABLE, parse_toml
 from heedful.recipes.options import grouped
 from heedful.recipes.section import Anchor, Section, complete, keys, kinds_of, member, members, named, parts
 
 Nest = dict[str, Any]
+_MOST = 1000
+"""Options that change a recipe; it has some hundred keys."""
+_SHOWN = 40
+"""Characters of a key that is too long."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,13 @@ def read_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
             raise RecipeError(
                 f"command line: {word!r} is no option; a recipe is changed by --key value, as in --training.steps 2000"
             )
+        if len(path) > DEEPEST_TABLE:
+            raise RecipeError(
+                f"command line: {name[:_SHOWN]}... is a key of {len(path):,} parts, and {DEEPEST_TABLE} are the most"
+            )
         found.append(Override(path, text if equals else next(iter(value), None), typed))
+        if len(found) > _MOST:
+            raise RecipeError(f"command line: has more than {_MOST:,} options; write a recipe with these keys")
     return tuple(found)
 
 
@@ -160,7 +170,7 @@ def _is_text(kind: Any) -> bool:
 
 def _parse(text: str) -> Any:
     try:
-        table = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
+        table = parse_toml(f"value = {text}")
+    except ValueError:
         return text
     return table["value"] if set(table) == {"value"} else text

@@ -30,6 +30,8 @@ _BOUNDS = {
     "less_than_equal": ("at most", "le"),
 }
 _LONGEST = 60
+_MOST = 50
+"""Problems that are told at a time."""
 _FEW = 3
 """Keys that are named where several are meant."""
 _ALIKE = 0.8
@@ -49,7 +51,11 @@ def sentences(
     `flags` are the dotted keys that come from the command line; all others come from `place`.
     """
     found: dict[str, None] = {}
-    for detail in error.errors():
+    details = error.errors(include_url=False)
+    for number, detail in enumerate(details):
+        if len(found) == _MOST:  # each takes time to find out what was meant
+            found[f"{place}: and {len(details) - number:,} more problems; mend these first"] = None
+            break
         # This one only follows from another that has its own sentence: a default could not be derived.
         if detail["type"] == "default_factory_not_called":
             continue

@@ -29,6 +29,8 @@ from typing import (
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
+from heedful.files import name_problem
+
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
@@ -193,6 +195,8 @@ def _usable(path: Path) -> Path:
     text = str(path)
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("holds a character that no path written in UTF-8 can have; rename the file")
+    if problem := name_problem(text):
+        raise ValueError(f"cannot be a path ({problem}); write a shorter one")
     if _ESCAPED.search(text):
         raise ValueError(
             r"has a line end or a tab in it, as \n and \t mean in double quotes: write a path of Windows in single "

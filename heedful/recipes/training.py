@@ -127,7 +127,7 @@ class TrainingConfig(Section):
     """updates of the weights"""
     epochs: Count | None = None
     """passes over the training text"""
-    minutes: Positive | None = None
+    minutes: Annotated[Positive, Field(le=5_000_000)] | None = None
     """time on the clock"""
     batch_tokens: Annotated[Count, Mark.FIXED] = 4096
     """tokens in a batch, padding included; of translations, those of the target"""
@@ -151,7 +151,7 @@ class TrainingConfig(Section):
     """checkpoints kept beside the best one; max(3, average) if not given"""
     patience: Count | None = None
     """evaluations without improvement after which training stops"""
-    threads: Count | None = None
+    threads: Annotated[Count, Field(le=4096)] | None = None
     """CPU threads of each process; PyTorch's own choice if not given"""
     tensorboard: bool = False
     """also write TensorBoard's event files (needs the extra heedful[tensorboard])"""

@@ -25,9 +25,22 @@ from filelock import FileLock, Timeout
 from jaxtyping import Float
 
 from heedful.errors import DataError, RunError, TrainingError
+from heedful.files import parse_json, read_json, read_text, require_inside
+from heedful.retrieval.arrays import mapped_array
 from heedful.retrieval.collection import Passage
+from heedful.retrieval.words import FILES as WORDS_FILES
 from heedful.retrieval.words import WordsIndex, bm25s, terms
-from heedful.store import MANIFEST, digest, write_json
+from heedful.store import (
+    MANIFEST,
+    digest,
+    make_folder,
+    reason,
+    require_digests,
+    require_name,
+    sync_folder,
+    write_json,
+    writing_folder,
+)
 from heedful.tasks.embedder import Embeds
 from heedful.tasks.faces import chunked
 
@@ -68,17 +81,18 @@ class IndexManifest:
 def read_index_manifest(folder: Path) -> IndexManifest:
     """What an index holds; `RunError` where there is none, or another version of heedful wrote it."""
     path = folder / MANIFEST
+    require_name(folder)
     if not folder.is_dir():
         raise RunError(f"{folder}: no such index; check the path, or build it first with: heedful index")
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = read_json(path)
         version = content["index"]
         if version == FORMAT:
             return _manifest(content)
     except (FileNotFoundError, KeyError):
         raise RunError(f"{folder}: holds no index of passages; build it first with: heedful index") from None
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise RunError(f"{path}: is damaged ({error}); build the index again with --rebuild") from None
+    except (OSError, ValueError, TypeError) as error:
+        raise RunError(f"{path}: is damaged ({reason(error)}); build the index again with --rebuild") from None
     raise RunError(f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; build the index again")
 
 
@@ -86,10 +100,8 @@ def verify_index(folder: Path, manifest: IndexManifest) -> None:
     """Compares all files of an index with its manifest; `RunError` where one is missing or not as it was saved."""
     for name, saved in manifest.files.items():
         path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise RunError(f"{folder / MANIFEST}: names {name!r} outside of the index; build the index again")
         try:
-            found = digest(path)
+            found = digest(require_inside(folder, name))
         except OSError as error:
             raise RunError(f"{path}: cannot be read ({error.strerror}); build the index again with --rebuild") from None
         if found != saved:
@@ -103,12 +115,6 @@ def unit_vectors(vectors: Float[np.ndarray, "N d_model"]) -> Float[np.ndarray, "
     exact: np.ndarray = vectors.astype(np.float32)
     units: np.ndarray = exact / np.linalg.norm(exact, axis=1, keepdims=True).clip(1e-12)
     return units
-
-
-def mapped_array(path: Path) -> np.ndarray:
-    """An array of an index, read only where it is looked at."""
-    mapped: np.ndarray = np.load(path, mmap_mode="r")
-    return mapped
 
 
 def build_index(
@@ -154,6 +160,8 @@ def build_index(
                 dimensions, cut = _write_vectors(inside, encoder, tick=tick)
             kept = [path for path in sorted(inside.rglob("*")) if path.is_file()]
             files = {path.relative_to(folder).as_posix(): _durable(path) for path in kept}
+            for each in (inside / WORDS, inside, folder):
+                sync_folder(each)
             where = None if model is None or encoder is None else str(model.resolve())
             manifest = IndexManifest(inside.name, count, where, dimensions, cut, files)
             write_json(folder / MANIFEST, asdict(manifest))
@@ -166,11 +174,12 @@ def build_index(
 
 def _manifest(content: Mapping[str, Any]) -> IndexManifest:
     found = IndexManifest(**content)
-    if not isinstance(found.files, dict) or not all(isinstance(each, str) for each in found.files.values()):
-        raise ValueError("files without digests")
-    if not all(isinstance(each, int) for each in (found.passages, found.dimensions, found.cut)):
-        raise ValueError("a count is no number")
-    wanted = [PASSAGES, OFFSETS, *([VECTORS] if found.dimensions else [])]
+    require_digests(found.files)
+    if not all(type(each) is int and each >= 0 for each in (found.passages, found.dimensions, found.cut)):
+        raise ValueError("a count is not a number")
+    if not isinstance(found.build, str) or not isinstance(found.model, str | None) or not found.passages:
+        raise ValueError("a folder without a name, or no passage")
+    wanted = [PASSAGES, OFFSETS, *([VECTORS] if found.dimensions else []), *(f"{WORDS}/{name}" for name in WORDS_FILES)]
     if not found.build.isdecimal() or not all(f"{found.build}/{name}" in found.files for name in wanted):
         raise ValueError("files are missing")
     return found
@@ -179,16 +188,19 @@ def _manifest(content: Mapping[str, Any]) -> IndexManifest:
 @contextmanager
 def _claimed(folder: Path, *, rebuild: bool) -> Iterator[None]:
     """Makes the folder, or takes it up, and keeps other processes from building there."""
-    there = (folder / MANIFEST).exists()
+    require_name(folder)
+    unfinished = writing_folder(folder / MANIFEST).name
     try:
+        there = (folder / MANIFEST).exists()
         inside = list(folder.iterdir()) if folder.exists() else []
-        if there and '"checkpoints"' in (folder / MANIFEST).read_text(encoding="utf-8", errors="replace"):
+        if there and '"checkpoints"' in read_text(folder / MANIFEST, errors="replace"):
             raise RunError(f"{folder}: is a run and no index; choose another folder")
-        if not there and any(path.name != _LOCK and not path.name.isdecimal() for path in inside):
+        ours = (_LOCK, unfinished)  # a kill may leave the second
+        if not there and any(path.name not in ours and not path.name.isdecimal() for path in inside):
             raise RunError(f"{folder}: is not empty and holds no index; choose another folder")
         if there and not rebuild:
             raise RunError(f"{folder}: is an index already; replace it with --rebuild, or choose another folder")
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         lock = FileLock(folder / _LOCK, timeout=0)
         lock.acquire()
     except Timeout:
@@ -226,10 +238,10 @@ def _write_vectors(folder: Path, encoder: Embeds, *, tick: Tick | None) -> tuple
     """Dimensions, and how many passages were cut."""
     cut: list[int] = []
     out: np.memmap[Any, Any] | None = None
-    count, done = len(mapped_array(folder / OFFSETS)) - 1, 0
+    count, done = len(mapped_array(folder / OFFSETS, dtype="int64", shape=(None,))) - 1, 0
     with (folder / PASSAGES).open(encoding="utf-8", newline="\n") as texts:
         for lines in chunked(texts, _CHUNK):
-            wholes = [Passage(**json.loads(line)).whole for line in lines]
+            wholes = [Passage(**parse_json(line)).whole for line in lines]
             found = unit_vectors(encoder.embed(wholes, first=done + 1, cut=cut.append))
             if out is None:
                 shape = (count, found.shape[1])
@@ -252,6 +264,7 @@ def _durable(path: Path) -> str:
 
 def _sweep(folder: Path) -> None:
     """Deletes what no manifest counts: the index before, or what was begun and not finished."""
+    shutil.rmtree(writing_folder(folder / MANIFEST), ignore_errors=True)
     with suppress(OSError, RunError):
         kept = read_index_manifest(folder).build if (folder / MANIFEST).exists() else None
         for each in folder.iterdir():

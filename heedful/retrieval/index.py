@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +13,9 @@ import torch
 from jaxtyping import Float
 
 from heedful.errors import RunError
+from heedful.files import open_regular, parse_json
 from heedful.recipes.recipe import EngineName
+from heedful.retrieval.arrays import mapped_array
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.folder import (
     OFFSETS,
@@ -22,7 +23,6 @@ from heedful.retrieval.folder import (
     VECTORS,
     WORDS,
     IndexManifest,
-    mapped_array,
     read_index_manifest,
     unit_vectors,
     verify_index,
@@ -30,11 +30,14 @@ from heedful.retrieval.folder import (
 from heedful.retrieval.orders import ORDERINGS, Hit, Ordering, Scores, hits
 from heedful.retrieval.words import WordsIndex, terms
 from heedful.runs.load import load_embedder
+from heedful.store import reason, require_name
 from heedful.tasks.embedder import Embeds
 from heedful.tasks.faces import chunked
 
 _QUERIES: Final = 64
 """Queries whose cosines are in memory at a time."""
+_AT_A_TIME: Final = 4096
+"""Vectors that are looked at together."""
 _COMMON: Final = 0.5
 """A term that more of the passages have tells nothing of one of them."""
 _ALIKE: Final = 0.99
@@ -93,8 +96,15 @@ class PassageIndex:
 
     def __getitem__(self, row: int) -> Passage:
         begin, end = self._offsets[row], self._offsets[row + 1]
-        content = json.loads(self._lines[begin:end].tobytes())
-        return Passage(content["id"], content["text"], content.get("title", ""))
+        try:
+            content = parse_json(self._lines[begin:end].tobytes())
+            parts = (content["id"], content["text"], content.get("title", ""))
+            if not all(isinstance(part, str) for part in parts):
+                raise TypeError("a part of it is not a text")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            path = self.folder / self.manifest.build / PASSAGES
+            raise RunError(f"{path}:{row + 1}: holds no passage ({error}); build the index again") from None
+        return Passage(*parts)
 
     @property
     def has_vectors(self) -> bool:
@@ -153,19 +163,32 @@ class PassageIndex:
 
     @cached_property
     def _words(self) -> WordsIndex:
-        return WordsIndex.load(self.folder / self.manifest.build / WORDS)
+        return WordsIndex.load(self.folder / self.manifest.build / WORDS, passages=len(self))
 
     @cached_property
     def _offsets(self) -> np.ndarray:
-        return mapped_array(self.folder / self.manifest.build / OFFSETS)
+        path = self.folder / self.manifest.build / OFFSETS
+        offsets = mapped_array(path, dtype="int64", shape=(len(self) + 1,))
+        if offsets[0] != 0 or offsets[-1] != len(self._lines) or np.diff(offsets).min() < 1:
+            raise RunError(f"{path}: does not fit {PASSAGES}; build the index again with --rebuild")
+        return offsets
 
     @cached_property
     def _lines(self) -> np.ndarray:
-        return np.memmap(self.folder / self.manifest.build / PASSAGES, dtype=np.uint8, mode="r")
+        path = self.folder / self.manifest.build / PASSAGES
+        try:
+            with open_regular(path) as file:
+                return np.memmap(file, dtype=np.uint8, mode="r")
+        except (OSError, ValueError) as error:  # the second of an empty file
+            raise RunError(f"{path}: cannot be read ({reason(error)}); build the index again with --rebuild") from None
 
     @cached_property
     def _vectors(self) -> Float[np.ndarray, "N d_model"]:
-        return mapped_array(self.folder / self.manifest.build / VECTORS)
+        path = self.folder / self.manifest.build / VECTORS
+        vectors = mapped_array(path, dtype="float32", shape=(len(self), self.manifest.dimensions))
+        if not all(np.isfinite(vectors[at : at + _AT_A_TIME]).all() for at in range(0, len(vectors), _AT_A_TIME)):
+            raise RunError(f"{path}: holds what is not a number; build the index again with --rebuild")
+        return vectors
 
     @cached_property
     def _encoder(self) -> Embeds:
@@ -175,11 +198,12 @@ class PassageIndex:
             where = self.manifest.model if encoder is None else encoder
             if where is None:
                 raise RunError(f"{self.folder}: does not know which model made its vectors; name it with --model")
+            require_name(Path(where))
             if not Path(where).is_dir():
                 raise RunError(f"{where}: the model of this index is not here; say with --model where it is")
             encoder = load_embedder(Path(where), **self.how)
         (again,) = unit_vectors(encoder.embed([self[0].whole], cut=lambda _: None))
-        if len(again) != self.manifest.dimensions or float(again @ self._vectors[0]) < _ALIKE:
+        if len(again) != self.manifest.dimensions or not float(again @ self._vectors[0]) >= _ALIKE:
             raise RunError(
                 f"{self.folder}: this model makes other vectors than those of the index; name the one that made it "
                 "with --model, or build the index again with --rebuild"

@@ -15,12 +15,19 @@ from jaxtyping import Float
 
 from heedful.characters import letters_and_marks
 from heedful.errors import DataError, MissingExtraError, RunError
+from heedful.files import read_json
+from heedful.retrieval.arrays import mapped_array
+from heedful.store import reason
 
 K1: Final = 1.5
 """How slowly a term that occurs again counts less."""
 B: Final = 0.75
 """How much long passages are held back."""
 _METHOD: Final = "lucene"
+_SCORES, _ROWS, _STARTS = (f"{name}.csc.index.npy" for name in ("data", "indices", "indptr"))
+_TERMS, _SETTINGS = "vocab.index.json", "params.index.json"
+FILES: Final = (_SCORES, _ROWS, _STARTS, _TERMS, _SETTINGS)
+"""In the folder that bm25s writes."""
 
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao
@@ -82,13 +89,31 @@ class WordsIndex:
         return cls(library)
 
     @classmethod
-    def load(cls, folder: Path) -> WordsIndex:
-        """The one that `save` wrote; its arrays are mapped, not read. `RunError` where bm25s cannot read it."""
-        library = bm25s()
+    def load(cls, folder: Path, *, passages: int) -> WordsIndex:
+        """The one that `save` wrote; its arrays are mapped. `RunError` where they do not fit each other."""
+        library = bm25s().BM25(k1=K1, b=B, method=_METHOD)
+        scores = mapped_array(folder / _SCORES, dtype="float32 float64", shape=(None,))
+        rows = mapped_array(folder / _ROWS, dtype="int32 int64", shape=scores.shape)
+        starts = mapped_array(folder / _STARTS, dtype="int32 int64", shape=(None,))
         try:
-            return cls(library.BM25.load(folder, mmap=True, load_corpus=False))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{folder}: bm25s cannot read it ({error}); build the index again with --rebuild") from None
+            vocabulary, settings = read_json(folder / _TERMS), read_json(folder / _SETTINGS)
+            _require_terms(vocabulary, count=len(starts) - 1)
+            if settings["method"] != _METHOD or (count := settings["num_docs"]) != passages:
+                raise ValueError(f"its settings are not those of {passages:,} passages by {_METHOD}")
+            if starts[0] != 0 or starts[-1] != len(rows) or np.diff(starts).min(initial=0) < 0:
+                raise ValueError("its terms do not begin where others end")
+            if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count:
+                raise ValueError("it speaks of passages that are not there")
+            if not np.isfinite(scores).all():
+                raise ValueError("it holds scores that are not numbers")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunError(
+                f"{folder}: cannot be read ({reason(error)}); build the index again with --rebuild"
+            ) from None
+        library.scores = {"data": scores, "indices": rows, "indptr": starts, "num_docs": count}
+        library.vocab_dict, library.unique_token_ids_set = vocabulary, set(vocabulary.values())
+        library.nonoccurrence_array = None
+        return cls(library)
 
     def save(self, folder: Path) -> None:
         """Arrays as .npy, terms and parameters as JSON; nothing is pickled."""
@@ -107,6 +132,14 @@ class WordsIndex:
         known = self._library.get_tokens_ids(list(terms))
         found: np.ndarray = self._library.get_scores_from_ids(known)
         return found
+
+
+def _require_terms(vocabulary: Any, *, count: int) -> None:
+    """A `ValueError` where these are not so many terms with a number each; an older bm25s adds one for nothing."""
+    if not isinstance(vocabulary, dict) or len(vocabulary) != count:
+        raise ValueError(f"it does not hold {count:,} terms")
+    if any(type(number) is not int or not 0 <= number < count for number in vocabulary.values()):
+        raise ValueError("it holds a term without a number")
 
 
 def bm25s() -> ModuleType:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from heedful.engines.int8 import SCALE, Bytes
 from heedful.errors import RunError
+from heedful.files import read_json
 from heedful.store import (
     MODEL,
     Manifest,
@@ -21,6 +21,7 @@ from heedful.store import (
     load_tensors,
     read_manifest,
     save_tensors,
+    sync_file,
     verify,
     write_json,
     write_manifest,
@@ -29,6 +30,8 @@ from heedful.training.listeners import Evaluation, Keeper, Progress, Snapshot
 from heedful.training.restoring import require_alike
 
 _GATHERED = "gathered"
+METRICS = "metrics.jsonl"
+"""Of a run folder: what was measured."""
 
 
 class Checkpoints(Keeper):
@@ -66,6 +69,7 @@ class Checkpoints(Keeper):
         superseded = [name for name in files if name.startswith("checkpoints/") and name not in needed]
         now = replace(before, files=files, checkpoints=kept, last=step, best=best, finished=False)
         now = now.without(MODEL, *superseded)
+        sync_file(self.folder / METRICS)  # or the curve would end before the checkpoint
         write_manifest(self.folder, now)
         self._sweep(now)
 
@@ -121,10 +125,10 @@ def resume(folder: Path) -> Snapshot | None:
     name = _progress(step, evaluated=_progress(step, evaluated=True) in manifest.files)
     verify(folder, name, manifest=manifest)
     try:
-        content = json.loads((folder / name).read_text(encoding="utf-8"))
+        content = read_json(folder / name)
         gathered = dict(content.pop(_GATHERED, {}))  # which older checkpoints lack
         progress = Progress(**content)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise RunError(
             f"{folder / name}: cannot be understood ({error}); install the version of heedful that wrote it"
         ) from None
@@ -203,6 +207,11 @@ def best_step(folder: Path, manifest: Manifest) -> int:
     if step is None:
         raise RunError(f"{folder}: no checkpoint has been saved yet; go on training with the command that began it")
     return step
+
+
+def is_weights(name: str) -> bool:
+    """Whether a file of a run is of a model, or of training; these are verified when they are read."""
+    return name == MODEL or name.startswith("checkpoints/")
 
 
 def is_for_use(folder: Path) -> bool:

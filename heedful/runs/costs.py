@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import nn
 
-from heedful.models.size import TrainingMemory, measure, training_memory
+from heedful.machine import memory_limit
+from heedful.models.size import ModelTooLargeError, TrainingMemory, imagined, measure, training_memory
+from heedful.recipes.largest import largest_key
 from heedful.recipes.training import AdamConfig, TrainingConfig
+from heedful.runs.adapted import model_of
 from heedful.runs.device import peak_memory
-from heedful.runs.loop import in_half, limits_of
+from heedful.runs.loop import freeze, in_half, limits_of
+from heedful.tasks.kind import Run
 from heedful.training.forecast import Ending, Forecast, duration
 from heedful.training.listeners import Evaluation, Listener, Plan, Update
 
@@ -25,6 +29,37 @@ _SHORTER: Final = (
     "training.minutes or training.steps end it earlier; in a new run a smaller training.batch_tokens, or a smaller "
     "model (model.d_model, its layers), makes each update cheaper"
 )
+
+
+def require_room(run: Run[Any, Any], *, device: torch.device) -> None:
+    """Refuses a training whose weights, gradients and moments have no room, before anything of it is built.
+
+    Raises:
+        ModelTooLargeError: the message names the key that makes it so large.
+    """
+    limit = memory_limit() if device.type == "cpu" else _memory_of(device)
+    if limit is None:
+        return
+    config = run.recipe.training
+    with imagined():
+        model: nn.Module = model_of(run)
+    freeze(model, config)
+    needs = training_memory(
+        model,
+        moments=2 if isinstance(config.optimizer, AdamConfig) else 0,
+        half=False,  # which needs less
+        averaged=config.ema is not None,
+        tokens=1,
+        length=1,
+    )
+    if needs.known > limit:
+        reason = f"training: {largest_key(run.recipe, run.sizes)}"
+        raise ModelTooLargeError(bytes_=needs.known, modules=0, most_bytes=float(limit), reason=reason)
+
+
+def _memory_of(device: torch.device) -> int | None:
+    """Bytes that an accelerator has; None where torch does not say."""
+    return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else None
 
 
 class Costs(Listener):

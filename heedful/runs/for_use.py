@@ -45,6 +45,9 @@ def save_for_use(
             if path.name not in (MANIFEST, CONFIG, ADAPTER):
                 (beside / path.relative_to(run.folder)).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, beside / path.relative_to(run.folder))
+        kept = {name: each for name, each in before.files.items() if (beside / name).is_file()}
         done = best_step(run.folder, before) if step is None else step
-        whole = replace(read_manifest(beside).with_file(MODEL, saved), last=done, best=done, finished=before.finished)
+        whole = read_manifest(beside).with_file(MODEL, saved)
+        found = {name: digest_ for name, digest_ in kept.items() if name not in whole.files}
+        whole = replace(whole, files={**found, **whole.files}, last=done, best=done, finished=before.finished)
         write_manifest(beside, whole)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from heedful.files import LARGEST_LOG, parse_json, read_text
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,13 @@ class LearningCurve:
 def records(path: Path) -> Iterator[dict[str, Any]]:
     """The lines that can be read: a kill may leave half a line, and a run that has just begun none."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_text(path, most=LARGEST_LOG, errors="replace").splitlines()
     except OSError:
         return
     for line in lines:
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
+            record = parse_json(line)
+        except ValueError:
             continue
         if isinstance(record, dict):
             yield record

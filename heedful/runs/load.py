@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,12 +13,14 @@ from torch import nn
 
 from heedful.engines.arrange import arranged
 from heedful.errors import RecipeError, RunError
+from heedful.files import read_json
 from heedful.foreign.folders import is_hugging_face
 from heedful.models.initialisation import unfilled
 from heedful.recipes.load import stored_recipe, taking_up
 from heedful.recipes.recipe import EngineName, Recipe
 from heedful.runs.adapted import FILE as ADAPTER
 from heedful.runs.adapted import AdapterFile, model_of, whole_weights
+from heedful.runs.checkpoints import is_weights
 from heedful.runs.device import find_device
 from heedful.runs.worn import open_adapter, wear, wear_foreign
 from heedful.store import MANIFEST, Manifest, digest, read_manifest, verify, write_json, write_manifest
@@ -67,7 +68,7 @@ def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
         )
     manifest = read_manifest(folder)
     verify(folder, CONFIG, manifest=manifest)
-    for name in sorted(name for name in manifest.files if name.startswith(("tokenizer/", "tasks/"))):
+    for name in sorted(name for name in manifest.files if not is_weights(name)):
         verify(folder, name, manifest=manifest)
     if recipe is None:
         path = folder / CONFIG
@@ -295,9 +296,11 @@ def taking_up_run(folder: Path, recipe: Recipe) -> Recipe:
 
 def _stored(path: Path) -> Mapping[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = read_json(path)
         version, table = content["format"], content["recipe"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
+    except (ValueError, KeyError, TypeError):
         raise RunError(f"{path}: holds no recipe; restore it from a copy or train again") from None
     if version != FORMAT:
         raise RunError(

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heedful.errors import MissingExtraError, TrainingError
-from heedful.store import replacing
+from heedful.errors import MissingExtraError, RunError, TrainingError
+from heedful.files import LARGEST_LOG, parse_json, read_text
+from heedful.store import replacing, sync_file
 from heedful.training.listeners import Evaluation, Listener, Progress, Sum, Update
 
 if TYPE_CHECKING:
@@ -67,7 +68,10 @@ class MetricsLog(Listener):
         self._gathered = _Gathered.of(gathered.get(_LINE, {}))
         if not self.path.exists():
             return
-        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+        try:
+            lines = read_text(self.path, most=LARGEST_LOG, errors="replace").splitlines()
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be read ({error.strerror}); put it away, and train again") from None
         with replacing(self.path) as beside:
             kept = [line for line in lines if _stays(line, progress)]
             beside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
@@ -121,6 +125,7 @@ class MetricsLog(Listener):
                 "best_step": progress.best_step,
             }
         )
+        sync_file(self.path)
 
     def _append(self, record: dict[str, Any]) -> None:
         plain = {key: None if value in (math.inf, -math.inf) else value for key, value in record.items()}
@@ -135,9 +140,9 @@ class MetricsLog(Listener):
 
 def _stays(line: str, progress: Progress) -> bool:
     try:
-        record = json.loads(line)
+        record = parse_json(line)
         kind, step = record["kind"], int(record["step"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return False  # half a line, left by a kill
     if kind == "validation" and step == progress.step:
         return progress.evaluated == step

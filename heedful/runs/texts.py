@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from heedful.data.corpus import fingerprint
+from heedful.files import read_json
 from heedful.recipes.recipe import DataConfig, Recipe, data_table
 
 Texts = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -41,10 +41,10 @@ def as_noted(texts: Texts) -> Mapping[str, Any]:
 def noted(folder: Path) -> Texts:
     """As they were when a run was last begun or taken up; none where that cannot be told."""
     try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))["data"]
+        found = read_json(folder / FILE)["data"]
         texts = {"": found} if "train" in found and "sha256" in found["train"] else found
         return {name: {part: parts[part] for part in _PARTS if part in parts} for name, parts in texts.items()}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 

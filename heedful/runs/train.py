@@ -23,7 +23,7 @@ from heedful.errors import RecipeError
 from heedful.recipes.problems import risks
 from heedful.recipes.recipe import DataConfig, Recipe, data_table
 from heedful.runs.checkpoints import finish, resume
-from heedful.runs.costs import Costs
+from heedful.runs.costs import Costs, require_room
 from heedful.runs.device import find_device, keep_pages
 from heedful.runs.fitted import fitted
 from heedful.runs.initial import fresh, resolved, unfinished
@@ -34,7 +34,7 @@ from heedful.runs.metrics_log import EventFiles, MetricsLog
 from heedful.runs.prepare import claimed, open_corpus, open_or_create, require_inputs
 from heedful.runs.remarks import Remarks
 from heedful.runs.texts import FILE, as_noted, changes, noted, texts_of
-from heedful.store import write_json
+from heedful.store import write_findings, write_json
 from heedful.tasks.kind import Run
 from heedful.tasks.task import Task
 from heedful.training.distributed import World, world
@@ -180,6 +180,7 @@ def _train(
     listeners: Sequence[Listener],
     say: Callable[[str], None],
 ) -> int:
+    require_room(run, device=here.device)
     snapshot = resume(run.folder)
     progress = snapshot.progress if snapshot else Progress()
     model = fresh(run, say=say) if snapshot is None else unfinished(run)
@@ -226,7 +227,8 @@ def _conclude(
     steps = finish(run.folder, average=run.recipe.training.average)
     with torch.no_grad():
         metrics = task.evaluate(trained(run, device=device))
-    run.kind.conclude(run, task)
+    found = run.kind.findings(run, task)
+    write_findings(run.folder, {name: content.model_dump() for name, content in found.items()})
     log.concluded(progress, metrics, steps=steps)
     measured = "  ".join(f"{name} {value:.3f}" for name, value in sorted(metrics.items()))
     made_of = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]}"

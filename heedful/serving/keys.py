@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, final
 
 from heedful.errors import RecipeError
+from heedful.files import read_text
 
 _PREFIX: Final = "heedful-"
 """What programs that look for lost secrets know a key by."""
@@ -109,7 +110,7 @@ def _read(path: Path) -> Mapping[bytes, str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read ({error.strerror}); give the path of a file of keys") from None
     except UnicodeDecodeError:

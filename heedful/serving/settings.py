@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
 from heedful.errors import RecipeError
+from heedful.files import LARGEST_RECIPE, parse_toml, read_text
 from heedful.recipes import broken, toml
 from heedful.recipes.overrides import anchored, merge, read_overrides
 from heedful.recipes.problems import sentences
@@ -200,8 +200,8 @@ def shown(settings: Settings) -> str:
 def _read(path: Path) -> dict[str, Any]:
     text = ""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        return tomllib.loads(text)
+        text = read_text(path, most=LARGEST_RECIPE).removeprefix("\ufeff")
+        return parse_toml(text)
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read ({error.strerror}); give the path of a TOML file") from None
     except UnicodeDecodeError as error:

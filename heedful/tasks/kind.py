@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, final
 
 import torch
+from pydantic import BaseModel
 from torch import nn
 
 from heedful.catalogue import find
@@ -19,7 +21,10 @@ from heedful.data.factors import Factor
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
+from heedful.machine import memory_limit
 from heedful.models.interface import Encoder
+from heedful.models.size import ModelTooLargeError, limited
+from heedful.recipes.largest import largest_key, require_few_layers
 from heedful.recipes.recipe import Recipe
 from heedful.recipes.text import TokenizerConfig
 from heedful.tasks.counted import Counted
@@ -197,9 +202,9 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
                 tokenizer, side = self.embedded(run, model)[key]
                 freeze_vectors(side, tokenizer, path)
 
-    def conclude(self, run: Run[AnyRecipe, AnyModel], task: Task[Any]) -> None:
-        """Keeps what the task has found out about the final model, which it has just measured."""
-        return
+    def findings(self, run: Run[AnyRecipe, AnyModel], task: Task[Any]) -> Mapping[str, BaseModel]:
+        """What the task has found out about the final model, which it has just measured, by files of the run folder."""
+        return {}
 
     def together(self, runs: Sequence[Run[AnyRecipe, AnyModel]], models: Sequence[AnyModel]) -> Any:
         """Several trained models that work as one; `RunError` where they cannot."""
@@ -278,8 +283,13 @@ class Run(Generic[AnyRecipe, AnyModel]):
         return write_corpus(folder, first, encoding=self.kind.encoding(self), fingerprint=fingerprint, more=more)
 
     def build(self) -> AnyModel:
-        """The recipe's model with fresh random weights."""
-        return self.kind.build(self.recipe, self.sizes)
+        """The recipe's model with fresh random weights.
+
+        Raises:
+            ModelTooLargeError: it has no room in this machine's memory.
+        """
+        model: AnyModel = build_model(self.recipe, self.sizes)
+        return model
 
     def model(self) -> AnyModel:
         """The recipe's model, freshly initialised from its seed."""
@@ -292,6 +302,25 @@ def kind_of(recipe: Recipe) -> Kind[Any, Any]:
     """What the task makes of its recipes."""
     kind: Kind[Any, Any] = find(recipe.made_by, about=f"task = {recipe.task!r}")
     return kind
+
+
+def build_model(recipe: Recipe, sizes: Entries) -> Any:
+    """The model of a recipe with fresh random weights.
+
+    Args:
+        recipe: of any task.
+        sizes: entries of each vocabulary, by its file.
+
+    Raises:
+        ModelTooLargeError: it has no room in this machine's memory, or too many layers; the message names the key.
+    """
+    limit = memory_limit()
+    try:
+        require_few_layers(recipe.model)
+        with limited(most_bytes=math.inf if limit is None else float(limit)):
+            return kind_of(recipe).build(recipe, sizes)
+    except ModelTooLargeError as error:
+        raise error.because(largest_key(recipe, sizes)) from None
 
 
 def examples(recipe: Recipe, part: str) -> Iterable[Any]:

@@ -9,12 +9,15 @@ from typing import final
 import numpy as np
 import torch
 from jaxtyping import Float, Shaped, UInt8
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.torch import save_file
 
 from heedful.architectures.build_pictures import build_vision
 from heedful.architectures.pictures import VisionConfig
 from heedful.data.corpus import Items
+from heedful.errors import RunError
 from heedful.models.pictures import Vision
+from heedful.store import read_tensors, reason
 
 _THUMBNAIL = 8
 
@@ -78,7 +81,10 @@ class FrozenVision(Sight):
     def load(cls, config: VisionConfig, path: Path, *, size: int) -> FrozenVision:
         """The one that a run has kept."""
         network = build_vision(config)
-        network.load_state_dict(load_file(path))
+        try:
+            network.load_state_dict(read_tensors(path))
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:  # the third of other names and shapes
+            raise RunError(f"{path}: holds no network of this recipe ({reason(error)}); restore it") from None
         return cls(network.eval(), size=size, step=config.step)
 
     def on(self, device: torch.device) -> FrozenVision:

@@ -26,6 +26,8 @@ BELOW_TASKS = (
     "localisation",
     "inspection",
     "store",
+    "files",
+    "machine",
 )
 BELOW_RUNS = ("foreign", "tasks", "training", "version", "engines", *BELOW_TASKS)
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -34,7 +36,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "characters": (),
     "language_tags": (),
     "values": (),
-    "store": (),
+    "files": (),
+    "machine": (),
+    "store": ("files", "machine"),
     "native": (),
     "shelf": ("words",),
     "words": (),
@@ -44,11 +48,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "adapters": BELOW_MODELS,
     "models": BELOW_MODELS,
     "localisation": ("characters", "language_tags"),
-    "data": ("characters", "language_tags", "values", "store", "words", "localisation"),
+    "data": ("characters", "language_tags", "values", "store", "files", "words", "localisation"),
     "generation": ("models.interface", "values", "native"),
     "metrics": ("characters",),
-    "inspection": ("blocks", "attention", "values", "store"),
-    "recipes": ("catalogue", "data", "words"),  # the second for what reads their files, when asked to
+    "inspection": ("blocks", "attention", "values", "store", "files"),
+    "recipes": ("catalogue", "data", "files", "words"),  # the second for what reads their files, when asked to
     "architectures": BELOW_ARCHITECTURES,
     "tasks": ("version", *BELOW_TASKS),
     "training": ("tasks.task", "values"),

@@ -20,6 +20,7 @@ from heedful.data.labelled import quoted_rows
 from heedful.data.parquet import first_texts
 from heedful.data.readers import Record, read_lines, records
 from heedful.errors import DataError
+from heedful.files import parse_data
 from heedful.localisation.tags import read_xml
 from heedful.localisation.tmx import languages
 
@@ -359,8 +360,8 @@ def _json(path: Path, lines: Sequence[str], *, required: bool) -> Shape | None:
     if not required and len(filled) > 1 and filled[0].strip() not in "{[":
         return None
     try:
-        value = json.loads(_uncommented(path))
-    except (ValueError, RecursionError) as error:
+        value = parse_data(_uncommented(path))
+    except ValueError as error:
         if not required:
             return None
         if objects and len(objects) > 0.5 * len(filled):
@@ -391,15 +392,18 @@ def objects(path: Path) -> Iterator[tuple[int, Record]]:
     while begun:
         number += text.count("\n", seen, begun.start())
         seen = begun.start()
-        value, end = decoder.raw_decode(text, seen)
+        try:
+            value, end = decoder.raw_decode(text, seen)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}:{number}: not valid JSON ({error}); mend it, or fetch the file again") from None
         yield number, Record(value, place=f"{path}:{number}")
         begun = _OBJECT.search(text, end)
 
 
 def _value(line: str) -> object:
     try:
-        value: object = json.loads(line)
-    except (ValueError, RecursionError):
+        value: object = parse_data(line)
+    except ValueError:
         return None
     return value
 

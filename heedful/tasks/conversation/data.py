@@ -19,6 +19,7 @@ from heedful.data.labels import Labels
 from heedful.data.readers import Reader, Record, read_lines, records
 from heedful.data.tokenizers import Special, Tokenizer
 from heedful.errors import DataError
+from heedful.files import NestedTooDeeplyError, parse_data
 from heedful.inspection.record import Span
 from heedful.tasks.kind import placed
 from heedful.values import Tokens
@@ -97,11 +98,13 @@ class CamRest(DialogueReader):
         path = self.paths[0]
         text = "\n".join("" if line.startswith("#") else line for line in read_lines(path))
         try:
-            value: object = json.loads(text)
-        except RecursionError:
+            value: object = parse_data(text)
+        except NestedTooDeeplyError:
             raise DataError(f"{path}: JSON nested too deeply; is this the right file?") from None
         except json.JSONDecodeError as error:
             raise DataError(f"{path}:{error.lineno}: not valid JSON ({error.msg}); fetch the file again") from None
+        except ValueError as error:
+            raise DataError(f"{path}: not valid JSON ({error}); is this the right file?") from None
         found = Record({"dialogues": value}, place=str(path)).inners("dialogues")
         first, last = (len(found) * fifths // 5 for fifths in _SHARES[self._part])
         for record in found[first:last]:

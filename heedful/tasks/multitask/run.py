@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, final
 
 import torch
+from pydantic import BaseModel
 
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.tokenizer_files import load_tokenizer
@@ -122,11 +123,14 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
         faces = {name: member.kind.face(member, model.head(name), step=step) for name, member in run.members.items()}
         return Heads(faces, place=str(run.folder))
 
-    def conclude(self, run: MultitaskRun, task: Task[Any]) -> None:
+    def findings(self, run: MultitaskRun, task: Task[Any]) -> Mapping[str, BaseModel]:
         """What each task has found out about the final model."""
         assert isinstance(task, Multitask)
-        for name, member in run.members.items():
-            member.kind.conclude(member, task.members[name].task)
+        return {
+            (member.folder / file).relative_to(run.folder).as_posix(): content
+            for name, member in run.members.items()
+            for file, content in member.kind.findings(member, task.members[name].task).items()
+        }
 
 
 KIND: Final = MultitaskKind()

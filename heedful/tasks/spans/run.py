@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, Literal, TypeAlias, final
 
@@ -14,7 +14,7 @@ from heedful.data.corpus import Corpus, Encoding
 from heedful.data.questions import Question
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
-from heedful.store import stored, write_json
+from heedful.store import stored
 from heedful.tasks.counted import Counted
 from heedful.tasks.fine_tuning_fit import Pace
 from heedful.tasks.fitting import Means, Settings
@@ -100,10 +100,10 @@ class SpansKind(FineTuningKind[SpansRecipe, TokenClassifier]):
             device=device,
         )
 
-    def conclude(self, run: SpansRun, task: Task[Any]) -> None:
-        """Keeps from which `silence` on the final model says nothing."""
+    def findings(self, run: SpansRun, task: Task[Any]) -> Mapping[str, BaseModel]:
+        """From which `silence` on the final model says nothing."""
         assert isinstance(task, Spans)
-        write_json(run.folder / SILENCE, Silence(threshold=task.threshold).model_dump())
+        return {SILENCE: Silence(threshold=task.threshold)}
 
     def examine(self, recipe: SpansRecipe, part: str) -> LabelledExam:
         """Questions about texts."""

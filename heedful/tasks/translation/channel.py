@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 from pydantic import BaseModel, ValidationError
 
 from heedful.errors import DataError, RecipeError
+from heedful.files import parse_json, read_bytes
 from heedful.tasks.faces import Lines, cell
 from heedful.tasks.target import Candidate
 from heedful.tasks.translation.face import Translator
@@ -51,8 +51,10 @@ def read_weights(path: Path) -> Weights:
         RecipeError: the file holds something else, or cannot be read.
     """
     try:
-        return Weights.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError, RecursionError):
+        content = read_bytes(path)
+        parse_json(content)
+        return Weights.model_validate_json(content)
+    except (OSError, ValidationError, ValueError):
         raise RecipeError(
             f"{path}: holds no weights; write them with heedful rerank --tune REFERENCES -o FILE"
         ) from None
@@ -150,8 +152,8 @@ def read_candidates(lines: Iterable[str], *, name: str) -> Iterator[Translation]
     for number, line in enumerate(lines, 1):
         place = f"{name}:{number}"
         try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
+            found = parse_json(line)
+        except ValueError:
             found = None
         if not isinstance(found, dict) or not isinstance(found.get("source"), str):
             raise DataError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from heedful.data.context import Readable, before, readable, text_of
 from heedful.data.parts import spaces
 from heedful.data.tokenizers import UNKNOWN
 from heedful.errors import DataError
+from heedful.files import parse_json
 from heedful.generation.search import Search
 from heedful.tasks.faces import CUT, IN_PARTS, Lines, Unread, cell, despite
 from heedful.tasks.searches import Length
@@ -53,7 +53,7 @@ def read_sentences(lines: Iterable[str], *, name: str) -> Iterator[Sentence]:
     """
     for number, line in enumerate(lines, 1):
         try:
-            found = json.loads(line)
+            found = parse_json(line)
         except ValueError:
             found = None
         if not isinstance(found, dict) or not isinstance(found.get("source"), str):

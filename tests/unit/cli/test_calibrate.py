@@ -15,6 +15,7 @@ from sacrebleu.metrics.chrf import CHRF
 import heedful
 from heedful.data.readers import Pair, TabSeparated
 from heedful.metrics.calibration import isotonic
+from heedful.store import write_findings
 from heedful.tasks.translation.calibrated import Calibrated, _scattered, calibrate
 from heedful.tasks.translation.confidence import Confidence, certainty
 from heedful.tasks.translation.detachment import scatter
@@ -94,14 +95,14 @@ def test_a_calibrated_run_signs_its_translations(run: Path, say: Say) -> None:
     words = ("translate", run, "--input", "s.txt", "--format", "jsonl", "--device", "cpu")
 
     def signs(**changes: float | None) -> list[set[str]]:
-        (run / "confidence.json").write_text(json.dumps({**kept, **changes}))
+        write_findings(run, {"confidence.json": {**kept, **changes}})
         return [set(json.loads(line).get("signs", ())) & {UNSURE, SCATTERED} for line in say(*words).lines]
 
     assert signs(least=-1e9, widest=1) == [set(), set(), set()]
     assert signs(least=1, widest=1) == [{UNSURE}, set(), {UNSURE}]
     assert signs(least=-1e9, widest=0) == [{SCATTERED}, set(), {SCATTERED}], "an empty line has no attention"
     assert signs(least=None, widest=None) == [set(), set(), set()]
-    (run / "confidence.json").write_text(json.dumps({**kept, "widest": 0}))
+    write_findings(run, {"confidence.json": {**kept, "widest": 0}})
     said = say(*words)
     assert f"2 of 3 texts: {SCATTERED}" in said.err
     assert all(SCATTERED in part["signs"] for part in json.loads(said.lines[2])["parts"])
@@ -152,10 +153,12 @@ def test_other_weights_are_not_judged_by_it(run: Path, trained: Path, say: Say) 
     step = manifest["checkpoints"][0]
     assert heedful.load(run, device="cpu", step=step).confidence is None
     content = json.loads((run / "confidence.json").read_text())
-    (run / "confidence.json").write_text(json.dumps({**content, "weights": "0" * 64}))
+    write_findings(run, {"confidence.json": {**content, "weights": "0" * 64}})
     assert heedful.load(run, device="cpu").confidence is None
-    (run / "confidence.json").write_text("{")
+    write_findings(run, {"confidence.json": "{"})
     assert "confidence.json: is damaged" in say("translate", run, "1", "--device", "cpu").complaint
+    (run / "confidence.json").unlink()
+    assert "confidence.json: cannot be read" in say("translate", run, "1", "--device", "cpu").complaint
 
 
 def test_many_sentences_are_thinned_out_evenly(run: Path, say: Say) -> None:

@@ -131,6 +131,66 @@ def test_a_part_that_says_it_is_longer_than_the_whole_is_told() -> None:
         decoded_sound(BytesIO(content), name="sound")
 
 
+def parts(*, riff: int | None, every: list[tuple[bytes, int | None, bytes]]) -> bytes:
+    """A file of these parts: a name, the size that is said, the true one unless given, and the content."""
+    body = b"WAVE"
+    for name, size, content in every:
+        body += name + struct.pack("<I", len(content) if size is None else size) + content + b"\0" * (len(content) % 2)
+    return b"RIFF" + struct.pack("<I", len(body) if riff is None else riff) + body
+
+
+PLAIN = struct.pack("<HHIIHH", 1, 1, RATE, 2 * RATE, 2, 16)
+BYTES = struct.pack("<HHIIHH", 1, 1, RATE, RATE, 1, 8)
+EXTENSIBLE = struct.pack("<HHIIHHHHI", 0xFFFE, 1, RATE, 2 * RATE, 2, 16, 22, 16, 0) + bytes.fromhex(
+    "0100000000001000800000aa00389b71"
+)
+WRITTEN = np.array([1000, -2000, 3000, -4000, 5000], "<i2").tobytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (parts(riff=0, every=[(b"fmt ", None, PLAIN), (b"data", 0, WRITTEN)]), 5),
+        (parts(riff=2**32 - 1, every=[(b"fmt ", None, PLAIN), (b"data", 2**32 - 1, WRITTEN)]), 5),
+        (parts(riff=0, every=[(b"fmt ", None, PLAIN), (b"LIST", None, b"odd"), (b"data", 0, WRITTEN)]), 5),
+        (parts(riff=None, every=[(b"fmt ", None, PLAIN), (b"data", 2**31, WRITTEN)]), 5),
+        (parts(riff=None, every=[(b"fmt ", None, PLAIN), (b"data", 11, WRITTEN)]), 5),
+        (parts(riff=None, every=[(b"fmt ", None, EXTENSIBLE), (b"data", None, WRITTEN)]), 5),
+        (parts(riff=0, every=[(b"fmt ", None, EXTENSIBLE), (b"data", 0, WRITTEN)]), 5),
+        (
+            parts(
+                riff=None, every=[(b"fmt ", None, PLAIN), (b"data", None, WRITTEN[:4]), (b"data", None, WRITTEN[4:])]
+            ),
+            5,
+        ),
+        (
+            parts(
+                riff=None,
+                every=[
+                    (b"fmt ", None, BYTES),
+                    (b"data", None, b"abc"),
+                    (b"LIST", None, b"odd"),
+                    (b"data", None, b"de"),
+                ],
+            ),
+            -5,
+        ),
+    ],
+)
+def test_sounds_of_writers_that_could_not_go_back(content: bytes, expected: int) -> None:
+    found = decoded_sound(BytesIO(content), name="sound").samples
+    numbers = (
+        np.frombuffer(WRITTEN, "<i2") / 2**15 if expected > 0 else (np.frombuffer(b"abcde", np.uint8) - 128.0) / 128
+    )
+    np.testing.assert_allclose(found, numbers, atol=1e-7)
+
+
+def test_a_sound_that_says_it_is_empty_is_empty() -> None:
+    content = parts(riff=None, every=[(b"fmt ", None, PLAIN), (b"data", 0, b""), (b"LIST", None, b"about it")])
+    with pytest.raises(DataError, match="holds no sound"):
+        decoded_sound(BytesIO(content), name="sound")
+
+
 @pytest.mark.parametrize("claimed", [0xFFFFFFFF, 0x7FFFFFFE, 402])
 def test_more_is_claimed_than_there_is(claimed: int) -> None:
     found = decoded_sound(BytesIO(headed(claimed=claimed)), name="sound", longest=20.0)

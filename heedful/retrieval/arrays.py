@@ -1,0 +1,61 @@
+"""Arrays of an index as files, which are judged before they are mapped."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from heedful.errors import RunError
+from heedful.files import open_regular
+from heedful.store import reason
+
+
+def mapped_array(path: Path, *, dtype: str, shape: tuple[int | None, ...]) -> np.ndarray:
+    """An array of an index, read only where it is looked at.
+
+    Args:
+        path: of a .npy file.
+        dtype: of its numbers, or several, with a space between them.
+        shape: its length along each axis; None is any.
+
+    Raises:
+        RunError: the file is missing, or holds another array.
+    """
+    try:
+        with open_regular(path) as file:
+            found, fortran, kind = _array_header(file)
+            if fortran or kind.name not in dtype.split() or len(found) != len(shape):
+                raise ValueError(f"it holds {kind} of shape {found}")
+            if any(wanted not in (None, length) for length, wanted in zip(found, shape, strict=True)):
+                raise ValueError(f"it has the shape {found}, and {shape} belongs to this index")
+            start = file.tell()
+            if os.fstat(file.fileno()).st_size != start + kind.itemsize * math.prod(found):
+                raise ValueError("its size is another one than that of its array")
+            if not math.prod(found):
+                return np.zeros(found, kind)
+            return np.memmap(file, dtype=kind, mode="r", offset=start, shape=found)
+    except (OSError, ValueError, OverflowError) as error:
+        raise RunError(
+            f"{path}: is not an array of this index ({reason(error)}); build the index again with --rebuild"
+        ) from None
+
+
+def _array_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type, as a .npy file says them; `ValueError` where it does not."""
+    try:
+        version = np.lib.format.read_magic(file)
+        readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        if version not in readers:
+            raise ValueError(f"it has the version {version} of its format")
+        header: tuple[tuple[int, ...], bool, np.dtype[Any]] = readers[version](file)
+    except ValueError:
+        raise
+    except Exception as error:  # what evaluates the text of a header raises many kinds
+        raise ValueError(f"its header cannot be read, {type(error).__name__}") from None
+    if min(header[0], default=0) < 0:
+        raise ValueError("a length below 0")
+    return header

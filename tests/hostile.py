@@ -1,0 +1,415 @@
+"""Files that somebody changed and signed anew: seeded mutations, each tried in a process with little memory and time.
+
+    python tests/hostile.py KIND --seed 0 --count 100 --folder FOLDER
+
+prints a line of JSON for each mutation that ended in anything but an answer or an error of heedful.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import struct
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MEMORY = 2**30
+"""Bytes beyond what the process had when it was forked."""
+SECONDS = 8
+
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2,
+    7,
+    2**31,
+    2**40,
+    10**11,
+    2**62,
+    2**63,
+    2**64,
+    10**400,
+    -(2**63),
+    0.5,
+    -0.0,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "\0",
+    "\ud800",
+    "../../etc/passwd",
+    "/dev/zero",
+    "a" * 300,
+    "é",
+    [],
+    [[]],
+    {},
+    {"a": 1},
+    [1, "a", None],
+    [0] * 1000,
+    {"array": "nowhere"},
+)
+
+
+def outcome(attempt: Callable[[], object], *, seconds: int = SECONDS, memory: int = MEMORY) -> str:
+    """How an attempt ends in a process of its own: `ok`, `refused`, or what went wrong."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(read)
+        said = "ok"
+        try:
+            now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (now + memory, now + memory))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+            signal.alarm(2 * seconds)
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, 2)
+            os.dup2(nothing, 1)
+            attempt()
+        except BaseException as error:
+            from heedful.errors import HeedfulError
+
+            said = "refused" if isinstance(error, HeedfulError) else "".join(traceback.format_exception(error))[-1500:]
+        finally:
+            os.write(write, said.encode(errors="replace"))
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        said = pipe.read().decode()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
+    return said or "ended without a word"
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something stands in JSON, all of it first."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inside:
+        yield from places(each, (*path, key))
+
+
+def mutated(value: Any, draw: random.Random) -> Any:
+    """JSON in which one place has another value, has gone, or is there twice."""
+    value = json.loads(json.dumps(value))
+    every = list(places(value))
+    by_depth: dict[int, list[tuple[Any, ...]]] = {}
+    for path in every:
+        by_depth.setdefault(len(path), []).append(path)
+    path = draw.choice(by_depth[draw.choice(list(by_depth))])
+    other = draw.choice(VALUES)
+    if not path:
+        return other
+    *above, last = path
+    holder = value
+    for key in above:
+        holder = holder[key]
+    match draw.randrange(8):
+        case 0:
+            del holder[last]
+        case 1 if isinstance(holder, dict):
+            holder[draw.choice(("x", "", "a" * 300, "array"))] = holder.pop(last)
+        case 2 if isinstance(holder, list):
+            holder += [holder[last]] * 50
+        case 3 if isinstance(holder[last], int) and not isinstance(holder[last], bool):
+            holder[last] += draw.choice((-1, 1, 1000, 10**9))
+        case 4 if isinstance(holder[last], str):
+            holder[last] = draw.choice((holder[last] * 50, holder[last][1:], holder[last] + "\udfff"))
+        case _:
+            holder[last] = other
+    return value
+
+
+def scrambled(content: bytes, draw: random.Random) -> bytes:
+    """Bytes of which some are others, or that are cut or longer."""
+    raw = bytearray(content)
+    match draw.randrange(6):
+        case 0:
+            return bytes(raw[: draw.randrange(len(raw) + 1)])
+        case 1:
+            return bytes(raw) + draw.randbytes(draw.randrange(64))
+        case 2 if len(raw) > 8:
+            at = draw.randrange(len(raw) - 8)
+            raw[at : at + 8] = struct.pack("<q", draw.choice((-1, 0, 2**31, 2**62, -(2**63))))
+        case 3 if len(raw) > 4:
+            at = draw.randrange(len(raw) - 4)
+            raw[at : at + 4] = draw.randbytes(4)
+        case _:
+            for _ in range(draw.choice((1, 1, 2, 16))):
+                if raw:
+                    raw[draw.randrange(len(raw))] = draw.randrange(256)
+    return bytes(raw)
+
+
+def array_file(content: bytes, draw: random.Random) -> bytes:
+    """A .npy file whose header says something else of its numbers, or that holds others."""
+    if draw.random() < 0.3:
+        return scrambled(content, draw)
+    length = struct.unpack("<H", content[8:10])[0]
+    header, numbers = content[10 : 10 + length].decode("latin-1"), content[10 + length :]
+    kind = draw.choice(("<f4", "<i8", "|O", "<U9", "|V1000000", "<f8", "|b1", ">i4", "<M8[s]", "V"))
+    shape = draw.choice(("()", "(0,)", "(1,)", "(-1,)", "(1000000000000,)", "(3, 8)", "(4611686018427387904, 8)", "x"))
+    old = json.loads(
+        "{"
+        + header.strip()
+        .replace("'", '"')
+        .replace("False", "false")
+        .replace("(", '"(')
+        .replace(")", ')"')
+        .strip("{}, ")
+        .replace("true", "true")
+        + "}"
+    )
+    match draw.randrange(4):
+        case 0:
+            old["descr"] = kind
+        case 1:
+            old["shape"] = shape
+        case 2:
+            old["fortran_order"] = True
+        case 3:
+            numbers = (
+                b"".join(
+                    struct.pack("<q", draw.choice((-1, 2**31, 0, 2**62, 10**11))) for _ in range(len(numbers) // 8)
+                )
+                + numbers[: len(numbers) % 8]
+            )
+    text = draw.choice(("{}", "{}", "{}", "(" * 5000 + "{}", "[" * 200 + "{}")).format(
+        f"{{'descr': {old['descr']!r}, 'fortran_order': {old['fortran_order']}, 'shape': {old['shape']}, }}"
+    )
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return content[:8] + struct.pack("<H", len(text)) + text.encode("latin-1") + numbers
+
+
+# --- kinds of files ------------------------------------------------------------------------------------------------
+
+
+def signed(folder: Path) -> None:
+    """Gives a folder's manifest the digests of the files as they are."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for name in manifest["files"]:
+        if (folder / name).is_file():
+            manifest["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def change(path: Path, draw: random.Random) -> None:
+    """Another content of a file, of its own kind."""
+    content = path.read_bytes()
+    if path.suffix == ".npy":
+        path.write_bytes(array_file(content, draw))
+    elif path.suffix == ".safetensors" and draw.random() < 0.8:
+        path.write_bytes(tensors_file(content, draw))
+    elif content[:1] in b"{[" and draw.random() < 0.85:
+        lines = content.splitlines() if path.suffix == ".jsonl" else [content]
+        at = draw.randrange(len(lines))
+        lines[at] = json.dumps(mutated(json.loads(lines[at]), draw)).encode()
+        path.write_bytes(b"\n".join(lines))
+    else:
+        path.write_bytes(scrambled(content, draw))
+
+
+def tensors_file(content: bytes, draw: random.Random) -> bytes:
+    """A safetensors file with another header."""
+    length = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8 : 8 + length])
+    inner = header.get("__metadata__", {}).get("heedful.record")
+    if inner is not None and draw.random() < 0.8:
+        header["__metadata__"]["heedful.record"] = json.dumps(mutated(json.loads(inner), draw))
+    else:
+        header = mutated(header, draw)
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + content[8 + length :]
+
+
+def _record(folder: Path) -> tuple[Path, Callable[[], object]]:
+    from inspected import made_up
+
+    from heedful.cli.inspect import run
+    from heedful.errors import HeedfulError
+    from heedful.inspection.record_files import load_record, save_record
+
+    path = folder / "record.safetensors"
+    record = made_up(layers=2, heads=2, walk=True)
+    save_record(record, path)
+    run(["--record", str(path), "-o", str(folder.with_name("page.html")), "--terminal"])  # what is loaded once
+
+    def use() -> None:
+        repr(load_record(path))
+        made = [f"{folder.with_name('made')}{suffix}" for suffix in (".html", ".csv", ".npz", ".svg")]
+        run(["--record", str(path), "-o", made[0], "--numbers", made[1], "--terminal"])
+        run(["--record", str(path), "--numbers", made[2], "--heads", "0", "-o", made[0]])
+        for view in ("alignment", "heads", "model", "rollout", "flow", "positions", "tree", "decoding", "unrolled"):
+            try:
+                run(["--record", str(path), "--view", view, "--figure", made[3]])
+            except HeedfulError:
+                continue
+
+    return folder, use
+
+
+def _index(folder: Path) -> tuple[Path, Callable[[], object]]:
+    from heedful.retrieval.collection import Passage
+    from heedful.retrieval.folder import build_index
+    from heedful.retrieval.index import load_index
+
+    texts = ("the cat sat on the mat", "a dog runs in the park", "panthers sacked the quarterback")
+    encoder = Numbers()
+    build_index(
+        folder / "index",
+        ((f"line {n}", Passage(str(n), text, "title")) for n, text in enumerate(texts)),
+        encoder=encoder,  # type: ignore[arg-type]
+        model=folder,
+    )
+
+    def use() -> None:
+        index = load_index(folder / "index", model=encoder)  # type: ignore[arg-type]
+        for by in ("bm25", "encoder", "product") if index.has_vectors else ("bm25",):
+            index.search("the dog", by=by)  # type: ignore[arg-type]
+        repr(index)
+        dict(index.rows)
+        index.telling("the dog")
+
+    return folder / "index", use
+
+
+class Numbers:
+    """Makes vectors of texts without a model."""
+
+    def embed(self, texts: Any, *, first: int = 1, cut: Any = None) -> np.ndarray:
+        """Three numbers for each."""
+        return np.array([[len(text), text.count("a"), 1] for text in texts], np.float32)
+
+
+def _vocabularies(folder: Path) -> tuple[Path, Callable[[], object]]:
+    """All kinds of vocabularies, each in its file."""
+    from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces, byte_level, word_piece
+    from heedful.data.tokenizer_files import load_tokenizer
+    from heedful.data.tokenizers import Special, learn_characters, learn_sentencepiece, learn_words
+
+    texts = ["the cat sat on the mat", "a dog runs in the park", "Élan vital ﬁne"] * 20
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", "##t", "the", "cat"]
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    content = word_piece(ids, lowercase=True, strip_accents=None, chinese=True)
+    HuggingFace(content, special=Special(2, 3, 1, 4, others=frozenset({0})), size=40).save(folder / "wordpiece")
+    letters = {letter: number for number, letter in enumerate(["<|endoftext|>", *"abcdefghijklmnopqrstuvwxyzĠ", "th"])}
+    bpe = byte_level(letters, ["t h"], prefix_space=False)
+    HuggingFace(bpe, special=Special(0, 0), size=30).save(folder / "bpe")
+    spm = learn_sentencepiece(texts, kind="unigram", size=50, lowercase=True)
+    names = {"</s>": 0, "<unk>": 1, "▁the": 2, "▁": 3, "a": 4, "t": 5, "<pad>": 6, ">>fra<<": 7}
+    model = spm._contents()
+    MarianPieces(model, names, special=Special(6, 0, 1), asks=True).save(folder / "marian")
+    spm.save(folder / "unigram")
+    learn_sentencepiece(texts, kind="bpe", size=50, lowercase=False).save(folder / "subwords")
+    learn_words(texts, size=20, lowercase=True, masked=True).save(folder / "words")
+    learn_characters(texts, size=20, lowercase=True, tags=("<2de>",)).save(folder / "characters")
+
+    def use() -> None:
+        for path in sorted(folder.iterdir()):
+            tokenizer = load_tokenizer(path)
+            for text in ("the cat", "Ünïcode ﬁ 漢字 \u0301 [SEP] >>fra<< x", "", "a" * 500):
+                ids = tokenizer.encode(text)
+                if not all(0 <= number < tokenizer.size for number in ids):
+                    raise AssertionError(f"{path.name}: ids {ids} of {tokenizer.size}")
+                tokenizer.decode(ids)
+                tokenizer.pieces(ids)
+                tokenizer.surfaces(text)
+            if tokenizer.size > 2**25:
+                raise AssertionError("a size that nobody has")
+            tokenizer.continues()
+            repr(tokenizer)
+            _ = tokenizer.special.unspeakable
+
+    return folder, use
+
+
+def _run(golden: str) -> Callable[[Path], tuple[Path, Callable[[], object]]]:
+    def make(folder: Path) -> tuple[Path, Callable[[], object]]:
+        import heedful
+
+        source = Path(__file__).parent / "golden" / golden / "run"
+        shutil.copytree(source, folder / "run")
+
+        def use() -> None:
+            face = heedful.load(folder / "run", device="cpu")
+            if hasattr(face, "translate"):
+                face.translate(["a cat"])
+            if hasattr(face, "answer_all"):
+                face.answer_all([("who ?", "the cat sat")])
+
+        return folder / "run", use
+
+    return make
+
+
+KINDS: dict[str, Callable[[Path], tuple[Path, Callable[[], object]]]] = {
+    "record": _record,
+    "index": _index,
+    "vocabulary": _vocabularies,
+    "translation": _run("translation-transformer"),
+    "spans": _run("spans"),
+    "multitask": _run("multitask"),
+}
+
+
+def faults(kind: str, folder: Path, *, seed: int, count: int) -> Iterator[dict[str, Any]]:
+    """What went wrong, mutation by mutation."""
+    folder.mkdir(parents=True)
+    target, use = KINDS[kind](folder)
+    whole = outcome(use)
+    assert whole == "ok", whole
+    saved = folder.with_name(f"{folder.name}.saved")
+    shutil.copytree(folder, saved)
+    for number in range(count):
+        draw = random.Random(f"{kind} {seed} {number}")
+        files = [path for path in sorted(target.rglob("*")) if path.is_file() and path.name != ".lock"]
+        files = [path for path in files if "data" not in path.relative_to(target).parts[:-1]]
+        path = draw.choice(files)
+        if path.is_relative_to(target) and path.parent.name == "checkpoints" and draw.random() < 0.8:
+            path = draw.choice(files)
+        change(path, draw)
+        if (target / "manifest.json").is_file() and path.name != "manifest.json":
+            signed(target)
+        said = outcome(use)
+        if said not in ("ok", "refused"):
+            yield {"number": number, "file": path.relative_to(folder).as_posix(), "said": said}
+        shutil.rmtree(folder)
+        shutil.copytree(saved, folder)
+
+
+def main() -> int:
+    """The exit code: 1 where something went wrong."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=sorted(KINDS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--folder", type=Path, required=True)
+    given = parser.parse_args()
+    wrong = 0
+    for fault in faults(given.kind, given.folder / given.kind, seed=given.seed, count=given.count):
+        print(json.dumps(fault), flush=True)
+        wrong += 1
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
