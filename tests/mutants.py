@@ -5356,6 +5356,27 @@ BESIDE = (
         ),
     ),
     Mutant(
+        "new: the languages are exchanged in the recipe",
+        "recipes/beside.py",
+        "zip(_SIDES, found.direction, strict=True)",
+        "zip(_SIDES, found.direction[::-1], strict=True)",
+        ("tests/unit/cli/test_new.py::test_the_recipe_says_the_languages",),
+    ),
+    Mutant(
+        "new: two varieties of one language are no direction",
+        "data/forms/parallel.py",
+        "tags[0] != tags[1] else None",
+        "self.languages[0] != self.languages[1] else None",
+        ("tests/unit/cli/test_new.py::test_the_recipe_says_the_languages",),
+    ),
+    Mutant(
+        "new: folders do not say languages",
+        "data/forms/parallel.py",
+        "(folder if apart else guessed(",
+        "(guessed(",
+        ("tests/unit/cli/test_new.py::test_the_recipe_says_the_languages",),
+    ),
+    Mutant(
         "new --also: regions make languages that nobody asked for",
         "recipes/beside.py",
         "said[0] if len(said) == 1 else wider[0]",

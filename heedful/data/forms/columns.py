@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Final
 
-from heedful.data.forms.languages import code_of
+from heedful.data.forms.languages import language_called
 
 _MANY: Final = 2000
 """Different values of a column that are counted, at most."""
@@ -164,7 +164,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
         return True
     columns = profiles(head, rows[1:])
     measured = any(cell and column.numeric > 0.95 for cell, column in zip(head, columns, strict=True))
-    tongues = sum(bool(code_of(cell)) and column.words > 2 for cell, column in zip(head, columns, strict=True))
+    tongues = sum(bool(language_called(cell)) and column.words > 2 for cell, column in zip(head, columns, strict=True))
     unlike = any(column.is_label and cell not in column.counts for cell, column in zip(head, columns, strict=True))
     return measured or tongues > 1 or (any(known) and unlike)
 

@@ -7,23 +7,43 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, final
 
 _NAMES: Final = """\
+aa Afar
+ab Abkhazian
 af Afrikaans
+ak Akan
 am Amharic
+an Aragonese
 ar Arabic
+as Assamese
+av Avaric
+ay Aymara
 az Azerbaijani
+ba Bashkir
 be Belarusian
 bg Bulgarian
+bi Bislama
+bm Bambara
 bn Bengali
+bo Tibetan
+br Breton
 bs Bosnian
 ca Catalan
+ce Chechen
+ch Chamorro
+co Corsican
+cr Cree
 cs Czech
+cv Chuvash
 cy Welsh
 da Danish
 de German
+dv Divehi
+dz Dzongkha
+ee Ewe
 el Greek
 en English
 eo Esperanto
@@ -31,29 +51,66 @@ es Spanish
 et Estonian
 eu Basque
 fa Persian
+ff Fula
 fi Finnish
+fj Fijian
+fo Faroese
 fr French
+fy Western Frisian
 ga Irish
+gd Scottish Gaelic
 gl Galician
+gn Guarani
 gu Gujarati
+gv Manx
+ha Hausa
 he Hebrew
 hi Hindi
+ho Hiri Motu
 hr Croatian
+ht Haitian Creole
 hu Hungarian
 hy Armenian
+hz Herero
+ia Interlingua
 id Indonesian
+ie Interlingue
+ig Igbo
+ii Sichuan Yi
+ik Inupiaq
+io Ido
 is Icelandic
 it Italian
+iu Inuktitut
 ja Japanese
+jv Javanese
 ka Georgian
+kg Kongo
+ki Kikuyu
+kj Kuanyama
 kk Kazakh
+kl Kalaallisut
 km Khmer
 kn Kannada
 ko Korean
+kr Kanuri
+ks Kashmiri
+ku Kurdish
+kv Komi
+kw Cornish
+ky Kyrgyz
 la Latin
+lb Luxembourgish
+lg Ganda
+li Limburgish
+ln Lingala
 lo Lao
 lt Lithuanian
+lu Luba-Katanga
 lv Latvian
+mg Malagasy
+mh Marshallese
+mi Maori
 mk Macedonian
 ml Malayalam
 mn Mongolian
@@ -61,43 +118,101 @@ mr Marathi
 ms Malay
 mt Maltese
 my Burmese
-ne Nepali
-nl Dutch
-no Norwegian
+na Nauru
 nb Norwegian
+nd North Ndebele
+ne Nepali
+ng Ndonga
+nl Dutch
 nn Norwegian Nynorsk
+no Norwegian
+nr South Ndebele
+nv Navajo
+ny Nyanja
+oc Occitan
+oj Ojibwa
+om Oromo
+or Odia
+os Ossetic
 pa Punjabi
 pl Polish
+ps Pashto
 pt Portuguese
+qu Quechua
+rm Romansh
+rn Rundi
 ro Romanian
 ru Russian
+rw Kinyarwanda
+sa Sanskrit
+sc Sardinian
+sd Sindhi
+se Northern Sami
+sg Sango
 si Sinhala
 sk Slovak
 sl Slovenian
+sm Samoan
+sn Shona
+so Somali
 sq Albanian
 sr Serbian
+ss Swati
+st Southern Sotho
+su Sundanese
 sv Swedish
 sw Swahili
 ta Tamil
 te Telugu
+tg Tajik
 th Thai
+ti Tigrinya
+tk Turkmen
 tl Tagalog
+tn Tswana
+to Tongan
 tr Turkish
+ts Tsonga
+tt Tatar
+tw Twi
+ty Tahitian
+ug Uyghur
 uk Ukrainian
 ur Urdu
 uz Uzbek
+ve Venda
 vi Vietnamese
+vo Volapük
+wa Walloon
+wo Wolof
 xh Xhosa
+yi Yiddish
+yo Yoruba
+za Zhuang
 zh Chinese
 zu Zulu"""
 NAMES: Final[Mapping[str, str]] = dict(line.split(" ", 1) for line in _NAMES.split("\n"))
 """Languages by their two letters (ISO 639-1)."""
+_CODES: Final[Mapping[str, str]] = {name: code for code, name in NAMES.items() if code != "nb"}
+"""The two letters of languages by their English names."""
 _LONGER: Final = """\
-ara=ar ben=bn bul=bg cat=ca ces=cs cze=cs dan=da deu=de ger=de ell=el eng=en est=et fas=fa fin=fi fra=fr fre=fr heb=he
-hin=hi hrv=hr hun=hu ind=id isl=is ita=it jpn=ja kor=ko lat=la lit=lt lav=lv nld=nl dut=nl nor=no pol=pl por=pt ron=ro
-rus=ru slk=sk slv=sl spa=es srp=sr swa=sw swe=sv tam=ta tha=th tur=tr ukr=uk urd=ur vie=vi zho=zh cmn=zh"""
+aar=aa abk=ab afr=af aka=ak alb=sq als=sq amh=am ara=ar arb=ar arg=an arm=hy asm=as ava=av aym=ay ayr=ay aze=az
+azj=az bak=ba bam=bm baq=eu bel=be ben=bn bis=bi bod=bo bos=bs bre=br bul=bg bur=my cat=ca ces=cs cha=ch che=ce
+chi=zh chv=cv cmn=zh cor=kw cos=co cre=cr cym=cy cze=cs dan=da deu=de div=dv dut=nl dzo=dz ekk=et ell=el eng=en
+epo=eo est=et eus=eu ewe=ee fao=fo fas=fa fat=ak fij=fj fin=fi fra=fr fre=fr fry=fy fuc=ff ful=ff gaz=om geo=ka
+ger=de gla=gd gle=ga glg=gl glv=gv gre=el grn=gn gug=gn guj=gu hat=ht hau=ha heb=he her=hz hin=hi hmo=ho hrv=hr
+hun=hu hye=hy ibo=ig ice=is ido=io iii=ii ike=iu iku=iu ile=ie ina=ia ind=id ipk=ik isl=is ita=it jav=jv jpn=ja
+kal=kl kan=kn kas=ks kat=ka kau=kr kaz=kk khk=mn khm=km kik=ki kin=rw kir=ky kmr=ku knc=kr kng=kg kom=kv kon=kg
+kor=ko kpv=kv kua=kj kur=ku lao=lo lat=la lav=lv lim=li lin=ln lit=lt ltz=lb lub=lu lug=lg lvs=lv mac=mk mah=mh
+mal=ml mao=mi mar=mr may=ms mkd=mk mlg=mg mlt=mt mol=ro mon=mn mri=mi msa=ms mya=my nau=na nav=nv nbl=nr nde=nd
+ndo=ng nep=ne nld=nl nno=nn nob=nb nor=no npi=ne nya=ny oci=oc oji=oj ori=or orm=om ory=or oss=os pan=pa pbu=ps
+per=fa pes=fa plt=mg pol=pl por=pt pus=ps que=qu quz=qu roh=rm ron=ro rum=ro run=rn rus=ru sag=sg san=sa sin=si
+slk=sk slo=sk slv=sl sme=se smo=sm sna=sn snd=sd som=so sot=st spa=es sqi=sq srd=sc srp=sr ssw=ss sun=su swa=sw
+swe=sv swh=sw tah=ty tam=ta tat=tt tel=te tgk=tg tha=th tib=bo tir=ti ton=to tsn=tn tso=ts tuk=tk tur=tr twi=tw
+uig=ug ukr=uk urd=ur uzb=uz uzn=uz ven=ve vie=vi vol=vo wel=cy wln=wa wol=wo xho=xh ydd=yi yid=yi yor=yo zha=za
+zho=zh zsm=ms zul=zu"""
 _THREE: Final[Mapping[str, str]] = dict(pair.split("=") for pair in _LONGER.split())
-"""The three letters that files of Tatoeba and FLORES have."""
+"""The three letters of ISO 639-2 and 639-3, as files of Tatoeba and FLORES have them."""
 _SCRIPTS: Final[Mapping[str, str]] = {
     "ja": "\u3040-\u30ff",
     "ko": "\uac00-\ud7af\u1100-\u11ff",
@@ -184,6 +299,10 @@ _SHARED: Final = Counter(word for common in _COMMON.values() for word in common)
 _WORD: Final = re.compile(r"[^\W\d_]+")
 SPACELESS: Final = frozenset({"ja", "zh", "th", "lo", "my", "km"})
 """Languages that are written without spaces between words."""
+_COLUMN: Final = re.compile(r"(?:(?:text|sentence|source|target|src|tgt|trg|translation|lang|string)[ _.:-])?(.+)")
+_TAG: Final = re.compile(r"[a-z]{2,3}(?:[_-][a-z]{2,4})*")
+_SEVERAL_SCRIPTS: Final = frozenset({"az", "kk", "ku", "mn", "pa", "sr", "uz", "zh"})
+"""Languages of which a tag must name the script, since their readers may know one alone."""
 _SIGNS: Final = 3
 """Words of one language alone that say which one a sentence is in."""
 _LEAST: Final = 20
@@ -196,15 +315,22 @@ class Language:
 
     Attributes:
         code: its two letters; empty where it is not known.
+        variety: its script or region, such as `Hant` or `BR`; two varieties are equal, since they are one language.
     """
 
     code: str = ""
+    variety: str = field(default="", compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.code)
 
     def __str__(self) -> str:
-        return f"{NAMES[self.code]} ({self.code})" if self.code else "an unknown language"
+        return f"{NAMES[self.code]} ({self.tag})" if self.code else "an unknown language"
+
+    @property
+    def tag(self) -> str:
+        """What recipes and servers call it, such as `de` or `pt-BR` (BCP 47); empty where it is not known."""
+        return f"{self.code}-{self.variety}" if self.variety else self.code
 
 
 @final
@@ -240,9 +366,30 @@ class Telling:
 
 def code_of(word: str) -> Language:
     """The language that is called so in the name of a file, such as `de`, `deu` or `pt_BR`; unknown if none is."""
-    plain = word.lower().replace("_", "-").partition("-")[0]
+    plain, _, rest = word.lower().replace("_", "-").partition("-")
     code = _THREE.get(plain, plain)
-    return Language(code if code in NAMES else "")
+    return Language(code, _variety(code, rest)) if code in NAMES else Language()
+
+
+def language_called(name: str) -> Language:
+    """The language that a column is named after, such as `de`, `pt_BR`, `German` or `text_en`; unknown if none is."""
+    found = _COLUMN.fullmatch(name.strip().lower())
+    if found is None:
+        return Language()
+    plain = found[1]
+    if plain.title() in _CODES:
+        return Language(_CODES[plain.title()])
+    return code_of(plain) if _TAG.fullmatch(plain) else Language()
+
+
+def _variety(code: str, rest: str) -> str:
+    """The script of a language that is written in several, or else the region, of the rest of a tag."""
+    script, region = (
+        re.search(f"(?<![a-z0-9]){form}(?![a-z0-9])", rest) for form in ("[a-z]{4}", r"(?:[a-z]{2}|\d{3})")
+    )
+    if script and code in _SEVERAL_SCRIPTS:
+        return script[0].title()
+    return region[0].upper() if region else ""
 
 
 def agree(one: str, other: str) -> bool:

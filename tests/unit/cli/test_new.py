@@ -115,6 +115,8 @@ PLACED = [
 DIALOGUES = [
     {"turns": [{"speaker": "customer", "text": line}, {"speaker": "clerk", "text": f"so {line}"}]} for line in ENGLISH
 ]
+EN_DE = {"source_language": "en", "target_language": "de"}
+DE_EN = {"source_language": "de", "target_language": "en"}
 SPLIT = {part: f"recipe-data/{part}" for part in ("train", "validation", "test")}
 
 # Files, and for what their recipe is: its task, the table of its training data, other keys of [data].
@@ -122,7 +124,7 @@ FORMS: dict[str, tuple[dict[str, str | bytes], str, dict[str, Any], dict[str, An
     "lines": (
         {"a.en": text(ENGLISH), "a.de": text(GERMAN)},
         "translation",
-        {"source": "recipe-data/train.en", "target": "recipe-data/train.de"},
+        {"source": "recipe-data/train.en", "target": "recipe-data/train.de", **EN_DE},
         {},
     ),
     "lines without languages": (
@@ -139,37 +141,37 @@ FORMS: dict[str, tuple[dict[str, str | bytes], str, dict[str, Any], dict[str, An
             "dev.de": text(GERMAN[900:]),
         },
         "translation",
-        {"source": "train.de", "target": "train.en"},
+        {"source": "train.de", "target": "train.en", **DE_EN},
         {},
     ),
     "pairs between tabs, gzipped": (
         {"a.tsv.gz": table(PAIRS)},
         "translation",
-        {"path": "recipe-data/train.tsv.gz"},
+        {"path": "recipe-data/train.tsv.gz", **EN_DE},
         {},
     ),
     "three columns": (
         {"a.tsv": table([("short", german, english) for english, german in PAIRS])},
         "translation",
-        {"path": "recipe-data/train.tsv", "source_column": 1, "target_column": 2},
+        {"path": "recipe-data/train.tsv", "source_column": 1, "target_column": 2, **DE_EN},
         {},
     ),
     "pairs below a header": (
         {"a.tsv": table(PAIRS, head=("source", "target"))},
         "translation",
-        {"path": "recipe-data/train.tsv"},
+        {"path": "recipe-data/train.tsv", **EN_DE},
         {},
     ),
     "pairs in CSV": (
         {"a.csv": table(PAIRS, delimiter=",")},
         "translation",
-        {"path": "recipe-data/train.jsonl", "source_field": "source", "target_field": "target"},
+        {"path": "recipe-data/train.jsonl", "source_field": "source", "target_field": "target", **EN_DE},
         {},
     ),
     "pairs in JSON": (
         {"a.jsonl": jsonl([{"id": n, "en": english, "de": german} for n, (english, german) in enumerate(PAIRS)])},
         "translation",
-        {"path": "recipe-data/train.jsonl", "source_field": "en", "target_field": "de"},
+        {"path": "recipe-data/train.jsonl", "source_field": "en", "target_field": "de", **EN_DE},
         {},
     ),
     "classes between tabs": (
@@ -324,7 +326,7 @@ def test_the_comments_tell_what_was_seen(say: Say, here: Path) -> None:
     put({"a.en": text(ENGLISH), "a.de": text(GERMAN)})
     assert say("new", "a.en", "a.de", "--minutes", "90").code == 0
     lines = (here / "recipe.toml").read_text(encoding="utf-8").splitlines()
-    assert lines[:10] == [
+    assert lines[:11] == [
         "# Written by: heedful new a.en a.de",
         "# What it saw:",
         "# - form: two files whose lines belong together",
@@ -332,24 +334,30 @@ def test_the_comments_tell_what_was_seen(say: Say, here: Path) -> None:
         "# - pairs: 1,000 for training",
         "# - words of a source: 16 (median), 22 (95th percentile)",
         "# - words of a target: 16 (median), 22 (95th percentile)",
+        "# - languages: en to de; if that is wrong, correct it in the recipe before training",
         "# - split by the texts themselves, so that none is in two parts: 100 for validation, 100 for test, 800 pairs",
         "#   for training stay (in recipe-data)",
         "",
     ]
-    assert lines[10:19] == [
+    assert lines[11:25] == [
         'task = "translation"',
         "",
         "[data]",
-        'train = { source = "recipe-data/train.en", target = "recipe-data/train.de" }',
         'validation = { source = "recipe-data/validation.en", target = "recipe-data/validation.de" }',
         'test = { source = "recipe-data/test.en", target = "recipe-data/test.de" }',
+        "",
+        "[data.train]",
+        'source = "recipe-data/train.en"',
+        'target = "recipe-data/train.de"',
+        'source_language = "en"',
+        'target_language = "de"',
         "",
         "[training]",
         "minutes = 90  # time on the clock; a model is better for more of it, or say steps or epochs",
     ]
     assert all(len(line) <= 120 for line in lines)
     known = {key.path for key in keys_of("translation")}
-    named = [line.split()[1] for line in lines[22:]]
+    named = [line.split()[1] for line in lines[28:]]
     assert len(named) >= 5
     assert set(named) <= known
 
@@ -885,3 +893,60 @@ def test_a_task_from_elsewhere_takes_part_by_its_forms(say: Say, here: Path, mon
 OTHERS: dict[str, tuple[Form, ...]] = {
     "elsewhere:FORMS": (Pointer(lambda file: file.path.suffix == ".xyz", "this is told by somebody else"),)
 }
+
+
+XLIFF = (
+    '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a" datatype="plaintext" '
+    'source-language="en-GB" target-language="pt-BR"><body>'
+    + "".join(
+        f'<trans-unit id="{n}"><source>{one} {n}</source><target state="final">{other} {n}</target></trans-unit>'
+        for n, (one, other) in enumerate(PAIRS[:60])
+    )
+    + "</body></file></xliff>"
+)
+PO = 'msgid ""\nmsgstr ""\n"Language: de_AT\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n' + "\n".join(
+    f'msgid "{english}"\nmsgstr "{german}"\n' for english, german in PAIRS[:60]
+)
+SPOKEN: dict[str, tuple[dict[str, str | bytes], tuple[str, str] | None]] = {
+    "endings of names": ({"a.en": text(ENGLISH[:60]), "a.yo": text(GERMAN[:60])}, ("en", "yo")),
+    "endings with regions": ({"a.pt_PT": text(ENGLISH[:60]), "a.pt_BR": text(GERMAN[:60])}, ("pt-PT", "pt-BR")),
+    "codes of FLORES": ({"a.swh_Latn": text(ENGLISH[:60]), "a.zho_Hant": text(GERMAN[:60])}, ("sw", "zh-Hant")),
+    "folders": ({"ha/train.txt": text(ENGLISH[:60]), "ig/train.txt": text(GERMAN[:60])}, ("ha", "ig")),
+    "a header of codes": ({"a.csv": table(PAIRS[:60], head=("sw", "en_US"), delimiter=",")}, ("sw", "en-US")),
+    "a header of names": ({"a.tsv": table(PAIRS[:60], head=("English", "Haitian Creole"))}, ("en", "ht")),
+    "names of fields": ({"a.jsonl": jsonl([{"text_yo": a, "text_en": b} for a, b in PAIRS[:60]])}, ("yo", "en")),
+    "a pair in a name": (
+        {"a.en-sw.tsv": table([(f"foo bar {n}", f"{n} baz bar foo") for n in range(60)])},
+        ("en", "sw"),
+    ),
+    "texts alone": ({"a.txt": text(ENGLISH[:60]), "b.txt": text(GERMAN[:60])}, ("en", "de")),
+    "XLIFF": ({"a.xlf": XLIFF}, ("en-GB", "pt-BR")),
+    "PO": ({"a.po": PO}, ("en", "de-AT")),
+    "one language": ({"a.txt": text(ENGLISH[:60]), "b.txt": text(ENGLISH[60:120])}, None),
+    "nothing to tell by": (
+        {"in.txt": text([f"x {n}" for n in range(60)]), "out.txt": text([f"{n} x" for n in range(60)])},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SPOKEN)
+def test_the_recipe_says_the_languages(say: Say, here: Path, what: str) -> None:
+    files, expected = SPOKEN[what]
+    said = say("new", *put(files), "--task", "translation")
+    assert said.code == 0, said.err
+    data = load_recipe("recipe.toml").data
+    found = (data.train.source_language, data.train.target_language)
+    assert found == (expected or (None, None))
+    assert (len(data.spoken) == 1) == (expected is not None), "what a server detects languages by"
+    told = f"languages: {' to '.join(expected)};" if expected else "languages: not in the recipe,"
+    assert told in said.err
+    assert told in recipe_text(here)
+
+
+def test_only_recipes_that_have_languages_say_them(say: Say, here: Path) -> None:
+    files = put({"a.en": text(ENGLISH[:60]), "a.de": text(GERMAN[:60])})
+    said = say("new", *files, "--task", "matching")
+    assert said.code == 0, said.err
+    assert "source_language" not in recipe_text(here)
+    assert "languages:" not in said.err
