@@ -5370,6 +5370,27 @@ BESIDE = (
         ("tests/unit/cli/test_new.py::test_the_recipe_says_the_languages",),
     ),
     Mutant(
+        "new: a single letter is a sign of a language",
+        "data/forms/languages.py",
+        "for word in words if len(word) > 1) for words in own]",
+        "for word in words) for words in own]",
+        ("tests/unit/data/test_languages.py::test_single_letters_are_no_signs",),
+    ),
+    Mutant(
+        "new: words that mislead are signs of a language",
+        "data/forms/languages.py",
+        "sum(not self._misleads(word) for word in words & self._words[side])",
+        "len(words & self._words[side])",
+        ("tests/unit/data/test_languages.py::test_words_beside_those_of_the_other_language_are_no_signs",),
+    ),
+    Mutant(
+        "new: a word counts as often as it is said",
+        "data/forms/languages.py",
+        "sum(not self._misleads(word) for word in words & self._words[side])",
+        "sum(word in self._words[side] and not self._misleads(word) for word in _WORD.findall(text.lower()))",
+        ("tests/unit/data/test_languages.py::test_one_word_said_often_is_one_sign",),
+    ),
+    Mutant(
         "new: folders do not say languages",
         "data/forms/parallel.py",
         "(folder if apart else guessed(",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, final
 
@@ -303,8 +303,20 @@ _COLUMN: Final = re.compile(r"(?:(?:text|sentence|source|target|src|tgt|trg|tran
 _TAG: Final = re.compile(r"[a-z]{2,3}(?:[_-][a-z]{2,4})*")
 _SEVERAL_SCRIPTS: Final = frozenset({"az", "kk", "ku", "mn", "pa", "sr", "uz", "zh"})
 """Languages of which a tag must name the script, since their readers may know one alone."""
+_SAME_LETTERS: Final = (
+    frozenset({"hi", "mr", "ne", "sa"}),
+    frozenset({"bn", "as"}),
+    frozenset({"am", "ti"}),
+    frozenset({"he", "yi"}),
+    frozenset({"ja", "zh"}),
+)
+"""Languages of which one has no letters that the other has not, or shares most of them."""
 _SIGNS: Final = 3
-"""Words of one language alone that say which one a sentence is in."""
+"""Different words, or letters, of one language alone that say which one a sentence is in."""
+LEARNED: Final = 2000
+"""Pairs by which `Telling` finds out which words are no signs."""
+_MISLEADING: Final = 0.1
+"""Share of its texts that may be in the other language for a word to be a sign of its own one."""
 _LEAST: Final = 20
 """Words that a text must have to be told apart by its commonest ones."""
 
@@ -337,31 +349,52 @@ class Language:
 class Telling:
     """Tells two languages apart by words, or letters, that only one of them has.
 
+    The lists of common words are short, so a word of the one may be a word of the other too, as `a` of Czech is one of
+    English. Texts that are known to be in either language show this (`learn`): a word that often stands beside words of
+    the other language says nothing. Neither does a single letter.
+
     Args:
         first: one of them.
         second: the other.
     """
 
     def __init__(self, first: Language, second: Language) -> None:
-        self._words = [_COMMON.get(language.code, frozenset()) for language in (first, second)]
-        self._words = [self._words[0] - self._words[1], self._words[1] - self._words[0]]
+        common = [_COMMON.get(language.code, frozenset()) for language in (first, second)]
+        own = [common[0] - common[1], common[1] - common[0]]
+        self._words = [frozenset(word for word in words if len(word) > 1) for words in own]
         self._letters = [_LETTERS.get(language.code) for language in (first, second)]
-        if {first.code, second.code} == {"ja", "zh"}:  # which share most letters
+        if any({first.code, second.code} <= shared for shared in _SAME_LETTERS):
             self._letters = [None, None]
+        self._seen: Counter[str] = Counter()
+        self._misleading: Counter[str] = Counter()
+
+    def learn(self, text: str) -> None:
+        """Counts in a text, of one language or the other, beside which words the words of each language stand."""
+        words = frozenset(_WORD.findall(text.lower()))
+        found = [words & own for own in self._words]
+        for side in (0, 1):
+            beside, against = len(found[side]) - 1, len(found[1 - side])
+            if beside != against:
+                self._seen.update(found[side])
+            if beside < against:
+                self._misleading.update(found[side])
 
     def side(self, text: str) -> int | None:
-        """0 where a text is in the first language, 1 in the second; None where it has no signs of one alone."""
-        words = _WORD.findall(text.lower())
+        """0 where a text is in the first language, 1 in the second; None where it has too few signs of one alone."""
+        words = frozenset(_WORD.findall(text.lower()))
         signs = [self._signs(side, text, words) for side in (0, 1)]
         if min(signs) > 0 or max(signs) < _SIGNS:
             return None
         return signs.index(max(signs))
 
-    def _signs(self, side: int, text: str, words: Sequence[str]) -> int:
+    def _signs(self, side: int, text: str, words: frozenset[str]) -> int:
         letters = self._letters[side]
         if letters is not None:
             return len(letters.findall(text))
-        return sum(word in self._words[side] for word in words)
+        return sum(not self._misleads(word) for word in words & self._words[side])
+
+    def _misleads(self, word: str) -> bool:
+        return self._misleading[word] > _MISLEADING * self._seen[word]
 
 
 def code_of(word: str) -> Language:

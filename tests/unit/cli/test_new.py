@@ -950,3 +950,20 @@ def test_only_recipes_that_have_languages_say_them(say: Say, here: Path) -> None
     assert said.code == 0, said.err
     assert "source_language" not in recipe_text(here)
     assert "languages:" not in said.err
+
+
+def test_short_good_pairs_of_czech_are_not_advised_to_be_taken_out(say: Say, here: Path) -> None:
+    chlapci = ["pes", "kluk", "muž", "lékař", "král", "pták", "kůň"]
+    boys = ["dog", "boy", "man", "doctor", "king", "bird", "horse"]
+    english = [f"A {one} sees a {other} near a tree." for one in boys for other in boys if one != other]
+    czech = [
+        f"Tam je {one} a ten {other}, který se dívá na strom." for one in chlapci for other in chlapci if one != other
+    ]
+    said = say("new", *put({"a.en": text(english), "a.cs": text(czech)}))
+    assert said.code == 0, said.err
+    assert "same language" not in said.err
+    both = ["He was not with us and they said that it is so."] * 5
+    put({"a.en": text(english + both), "a.cs": text(czech + [f"Well, {line}" for line in both])})
+    said = say("new", "a.en", "a.cs", "--overwrite")
+    assert "- 5 pairs (10.6 %) probably have the same language on both sides\n" in said.err
+    assert "  look at them: take out those that are not translated, unless" in said.err
