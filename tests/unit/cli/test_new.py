@@ -967,3 +967,167 @@ def test_short_good_pairs_of_czech_are_not_advised_to_be_taken_out(say: Say, her
     said = say("new", "a.en", "a.cs", "--overwrite")
     assert "- 5 pairs (10.6 %) probably have the same language on both sides\n" in said.err
     assert "  look at them: take out those that are not translated, unless" in said.err
+
+
+CLASSES = [("pos", "neg")[n % 2] for n in range(200)]
+SENTENCES = ENGLISH[:200]
+
+
+def labelled(rows: Sequence[tuple[str, str]], **how: Any) -> str:
+    return table(rows, head=("text", "label"), delimiter=",", **how)
+
+
+TOLD_FIRST: dict[str, dict[str, str | bytes]] = {
+    "of fastText": {"a.txt": text([f"__label__{name} {line}" for line, name in zip(SENTENCES, CLASSES, strict=True)])},
+    "of fastText, behind a tab": {
+        "a.txt": text([f"__label__{name}\t{line}" for line, name in zip(SENTENCES, CLASSES, strict=True)])
+    },
+    "of fastText, at the end": {
+        "a.txt.gz": text([f"{line} __label__{name}" for line, name in zip(SENTENCES, CLASSES, strict=True)])
+    },
+    "of fastText, in a file called CSV": {
+        "a.csv": text([f"__label__{name} {line}, so" for line, name in zip(SENTENCES, CLASSES, strict=True)])
+    },
+    "words": {"a.txt": text([f"{name}  {line}" for line, name in zip(SENTENCES, CLASSES, strict=True)])},
+    "numbers": {"a.txt": text([f"{int(name == 'pos')} {line}" for line, name in zip(SENTENCES, CLASSES, strict=True)])},
+    "signed numbers": {
+        "a.data": text(
+            [f"{'+1' if name == 'pos' else '-1'} {line}" for line, name in zip(SENTENCES, CLASSES, strict=True)]
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("what", TOLD_FIRST)
+def test_labels_before_texts_become_a_table(say: Say, here: Path, what: str) -> None:
+    said = say("new", *put(TOLD_FIRST[what]))
+    assert said.code == 0, said.err
+    assert said.err.startswith(
+        "task: classification\nform: a label at the beginning of each line, and a text behind it\n"
+    )
+    recipe = load_recipe("recipe.toml")
+    found = {each.texts[0]: each.label for part in ("train", "validation", "test") for each in recipe.data.reader(part)}
+    names = {"numbers": ("1", "0"), "signed numbers": ("+1", "-1")}.get(what, ("pos", "neg"))
+    so = ", so" if "CSV" in what else ""
+    assert found == {f"{line}{so}": names[n % 2] for n, line in enumerate(SENTENCES)}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"{n} {line}" for n, line in enumerate(ENGLISH)],
+        [f"{n % 2} {n}" for n in range(200)],
+        [f"{('he', 'she')[n % 2]} slept in {line}" for n, line in enumerate(ENGLISH)],
+        ["1 one.", "2 two.", "1 one again."],
+    ],
+)
+def test_other_texts_are_not_taken_for_labelled_ones(say: Say, here: Path, lines: Sequence[str]) -> None:
+    said = say("new", *put({"a.txt": text(lines)}), "--task", "classification")
+    assert said.code == 2
+    assert "cannot tell how to learn from this" in said.err
+
+
+def test_several_labels_of_fasttext_are_refused(say: Say, here: Path) -> None:
+    lines = ["__label__a so", "__label__a __label__b and so"]
+    said = say("new", *put({"a.txt": text(lines)}))
+    assert (said.code, "a.txt:2: has several labels" in said.err) == (2, True)
+
+
+def test_classes_that_differ_in_writing_are_told(say: Say, here: Path) -> None:
+    names = ["positive", "Positive", "positive ", "negative", "NaN", "caf\u00e9", "cafe\u0301", "1", "1.0", "2"]
+    rows = [(line, names[n % len(names)]) for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": labelled(rows)}), "--columns", "text", "label")
+    assert said.code == 0, said.err
+    assert "- 6 classes of 9 differ only in how they are written" in said.err
+    assert "    'positive' 40 and 'Positive' 20\n" in said.err
+    assert "    'caf\u00e9' 20 (with U+00E9) and 'cafe\u0301' 20 (with U+0301)\n" in said.err
+    assert "    '1' 20 and '1.0' 20\n" in said.err
+    assert "- 20 texts (10.0 %) with a label that may say that none is known: 'NaN'\n" in said.err
+
+
+def test_classes_that_are_different_are_not_told(say: Say, here: Path) -> None:
+    rows = [(line, ("none", "some", "1", "10", "u", "\u00fc")[n % 6]) for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": labelled(rows)}))
+    assert said.code == 0, said.err
+    assert "differ only" not in said.err
+    assert "may say that none is known" not in said.err
+
+
+@pytest.mark.parametrize(("label", "what"), [("pos", "class 'pos'"), ("1", "class '1'")])
+@pytest.mark.parametrize("head", [("text", "label"), ()])
+def test_one_class_everywhere_is_told(say: Say, here: Path, label: str, what: str, head: Sequence[str]) -> None:
+    said = say("new", *put({"a.tsv": table([(line, label) for line in SENTENCES], head=head)}))
+    assert said.code == 0, said.err
+    assert "task: classification\n" in said.err
+    assert f"- all texts have the {what}\n" in said.err
+    assert f"1 class: {label!r} 200\n" in said.err
+
+
+def test_one_number_everywhere_is_told(say: Say, here: Path) -> None:
+    rows = [(line, ("0.5", "50%", "0,5")[n % 3]) for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": labelled(rows)}))
+    assert said.code == 0, said.err
+    assert "- all texts have the number 0.5\n" in said.err
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("{}%", 0.01), ("{} %", 0.01), ("{}", 1.0), ("\u2212{}", -1.0), ("{},25", None), (" {}.5 ", None)],
+)
+def test_numbers_are_read_as_people_write_them(say: Say, here: Path, written: str, value: float | None) -> None:
+    rows = [(line, written.format(n * 7 % 100)) for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": table(rows, head=("text", "score"), delimiter=";")}))
+    assert said.code == 0, said.err
+    recipe = load_recipe("recipe.toml")
+    assert recipe.data.numbers
+    found = {each.texts[0]: each.label for part in ("train", "validation", "test") for each in recipe.data.reader(part)}
+    more = {"{},25": 0.25, " {}.5 ": 0.5}.get(written, 0)
+    assert found == pytest.approx({line: (value or 1) * (n * 7 % 100) + more for n, line in enumerate(SENTENCES)})
+    assert ("percentages are read as shares of 1: '0%' is 0\n" in said.err) == (written == "{}%")
+
+
+def test_missing_numbers_are_left_out(say: Say, here: Path) -> None:
+    rows = [(line, "NaN" if n % 9 == 0 else f"{n / 7}") for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": labelled(rows)}))
+    assert said.code == 0, said.err
+    assert "- 23 texts (11.5 %) with an empty text or label\n" in said.err
+    recipe = load_recipe("recipe.toml")
+    assert sum(1 for part in ("train", "validation", "test") for _ in recipe.data.reader(part)) == 177
+
+
+def test_a_column_called_label_may_be_empty_in_places(say: Say, here: Path) -> None:
+    rows = [(line, "" if n % 3 == 0 else CLASSES[n]) for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": labelled(rows)}))
+    assert said.code == 0, said.err
+    assert "task: classification\n" in said.err
+    assert "- 67 texts (33.5 %) with an empty text or label\n" in said.err
+
+
+@pytest.mark.parametrize("line", ["sep=;", "SEP=;\r", '"sep=;"', "sep=|", "sep=,", "sep=\t", "sep=\\t", "sep=;;;"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_first_line_that_names_the_separator_is_no_header(say: Say, here: Path, line: str, mark: str) -> None:
+    between = {"\t": "\t", "\\t": "\t", "|": "|", ",": ","}.get(line.removeprefix("sep="), ";")
+    rows = table(list(zip(SENTENCES, CLASSES, strict=True)), head=("text", "label"), delimiter=between)
+    put({"a.csv": f"{mark}{line}\n{rows}"})
+    said = say("new", "a.csv")
+    assert said.code == 0, said.err
+    assert "with a header (text, label)\n" in said.err
+    assert "texts: 200 for training\n" in said.err
+    recipe = load_recipe("recipe.toml")
+    found = {each.texts[0]: each.label for part in ("train", "validation", "test") for each in recipe.data.reader(part)}
+    assert found == dict(zip(SENTENCES, CLASSES, strict=True))
+
+
+def test_a_file_with_nothing_but_its_separator_is_refused(say: Say, here: Path) -> None:
+    said = say("new", *put({"a.csv": "sep=;\n"}))
+    assert (said.code, "a.csv: there is no row below the line that names the separator" in said.err) == (2, True)
+
+
+def test_fields_of_csv_are_of_any_length(say: Say, here: Path) -> None:
+    long = "a good film " * 20_000
+    rows = [*zip(SENTENCES, CLASSES, strict=True), (long, "pos")]
+    said = say("new", *put({"a.csv": labelled(rows)}))
+    assert said.code == 0, said.err
+    recipe = load_recipe("recipe.toml")
+    found = [each.texts[0] for part in ("train", "validation", "test") for each in recipe.data.reader(part)]
+    assert long in found
