@@ -5436,6 +5436,40 @@ BESIDE = (
         ("tests/unit/cli/test_new.py::test_other_texts_are_not_taken_for_labelled_ones",),
     ),
     Mutant(
+        "pretraining: padding counts as right verdicts",
+        "tasks/pretraining/objectives.py",
+        '"right": ((said == replaced) & real).sum(),',
+        '"right": (said == replaced).sum(),',
+        ("tests/unit/tasks/test_pretraining.py::test_padding_is_no_verdict",),
+    ),
+    Mutant(
+        "language models: ends of lines are counted once a document",
+        "tasks/language/exam.py",
+        "Perplexity(answers.nats, answers.words + answers.lines)",
+        "Perplexity(answers.nats, words)",
+        (
+            "tests/unit/cli/test_generate.py::test_ends_of_lines_count_as_words_where_results_are_published_so",
+            "tests/unit/cli/test_generate.py::test_language_models_are_measured_by_words_characters_and_bytes",
+        ),
+    ),
+    Mutant(
+        "metrics: TER's case flag is exchanged",
+        "metrics/counted.py",
+        "metric = TER(case_sensitive=not self.lowercase)",
+        "metric = TER(case_sensitive=self.lowercase)",
+        ("tests/unit/metrics/test_translation.py::test_edit_rates_leave_case_aside_where_they_are_asked",),
+    ),
+    Mutant(
+        "metrics: Chinese is cut as Japanese is",
+        "metrics/translation.py",
+        "if 10 * kana <= han + kana:",
+        "if 10 * kana > han + kana:",
+        (
+            "tests/unit/metrics/test_translation.py::test_words_are_cut_as_the_language_of_references_wants",
+            "tests/unit/metrics/test_translation.py::test_bleu_of_chinese_counts_words",
+        ),
+    ),
+    Mutant(
         "new: folders do not say languages",
         "data/forms/parallel.py",
         "(folder if apart else guessed(",

@@ -25,7 +25,7 @@ from heedful.data.readers import Pair
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError, RunError
-from heedful.metrics.translation import bleu
+from heedful.metrics.translation import bleu, tokenizer_for
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
 from heedful.store import MODEL, read_manifest, stored
@@ -324,6 +324,7 @@ def _validation_bleu(run: TranslationRun) -> Score:
         found = by_tags(translator, known, tags=lambda pair: pair.tags, ask=translate)
         references = [pair.target for pair in known]
         lowercase = run.recipe.tokenizer.written.lowercase
-        return {"bleu": bleu([each.text for each in found], references, lowercase=lowercase).value}
+        texts, tokenize = [each.text for each in found], tokenizer_for(references)
+        return {"bleu": bleu(texts, references, lowercase=lowercase, tokenize=tokenize).value}
 
     return Score(frozenset({"bleu"}), measure)

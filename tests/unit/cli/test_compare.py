@@ -54,7 +54,7 @@ def test_the_numbers_are_those_of_evaluate(say: Say, trained: Path, second: Path
     ))  # fmt: skip
     for run, folder in zip(found["runs"], (trained, second), strict=True):
         alone = json.loads(say("evaluate", folder, *QUICK, "--format", "json").out)
-        assert [run["bleu"], run["chrf"], run["chrf++"]] == alone["intervals"]
+        assert [run[name] for name in ("bleu", "chrf", "chrf++", "ter", "wer", "cer")] == alone["intervals"]
         assert {score["name"]: score["value"] for score in alone["scores"]}["BLEU"] == pytest.approx(
             run["bleu"]["value"]
         )
@@ -63,7 +63,7 @@ def test_the_numbers_are_those_of_evaluate(say: Say, trained: Path, second: Path
         assert bands == alone["bleu_by_length"]
     paired = json.loads(say("evaluate", trained, "--against", second, *QUICK, "--format", "json").out)
     assert [run["against_first"] for run in found["runs"]] == [[], paired["against"]["comparisons"]]
-    assert found["signatures"] == [score["signature"] for score in alone["scores"][:3]]
+    assert found["signatures"] == [score["signature"] for score in alone["scores"][:4]]
 
 
 def test_all_runs_are_tested_against_the_first(say: Say, trained: Path, second: Path, here: Path) -> None:
