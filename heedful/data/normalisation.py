@@ -4,6 +4,9 @@ Text is normalised by sentencepiece's `nmt_nfkc` rules: NFKC (of single letters 
 control characters gone, every run of whitespace one space and none at the ends; `nmt_nfkc_cf` also folds case,
 though `ß` stays. The tables come with that package, so the same
 text reads the same under every version of Python.
+
+What a model learns to write may keep marks of its own, such as the comma of Chinese, an ellipsis or a fraction, which
+NFKC exchanges for others. Such text is only `composed`: NFC, without control characters, and with the same white space.
 """
 
 from __future__ import annotations
@@ -49,6 +52,26 @@ def normaliser(*, lowercase: bool) -> Callable[[str], str]:
         remove_extra_whitespaces=True,
     )
     return lambda text: str(chosen.normalize(text))
+
+
+def composed(text: str) -> str:
+    """Valid text in NFC (Unicode Standard Annex 15), without control characters and with single spaces between words.
+
+    Letters and marks stay what they are, whatever looks alike; what is taken for white space, or left out, is the same
+    as with the other rules. Zero-width joiners and non-joiners stay, since scripts are written with them.
+    """
+    return " ".join(filter(None, unicodedata.normalize("NFC", text.translate(_LAYOUT)).split(" ")))
+
+
+_LAYOUT = str.maketrans(
+    {
+        **dict.fromkeys(map(chr, (*range(1, 9), *range(0x0E, 0x20), 0x7F, 0x8F, 0x9F, 0xAD))),
+        **dict.fromkeys(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A)))),
+        **dict.fromkeys(map(chr, (*range(0x09, 0x0E), 0x85, 0xA0, 0x61C, 0x1680, *range(0x2000, 0x200C))), " "),
+        **dict.fromkeys("\u200e\u200f\u2028\u2029\u202f\u205f\u2581\u3000\ufeff\ufffd", " "),
+    }
+)
+"""What is left out of text, and what is white space in it."""
 
 
 @cache
