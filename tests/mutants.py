@@ -5453,6 +5453,27 @@ BESIDE = (
         ),
     ),
     Mutant(
+        "tokenizers: what is written loses its marks",
+        "data/tokenizers.py",
+        'normalization_rule_name="identity" if composes else rules(lowercase=lowercase),',
+        "normalization_rule_name=rules(lowercase=lowercase),",
+        ("tests/unit/data/test_tokenizers.py::test_what_is_written_keeps_its_own_marks",),
+    ),
+    Mutant(
+        "tokenizers: sources of a shared vocabulary keep marks that look like others",
+        "data/tokenizers.py",
+        "other.compatible = True",
+        "other.compatible = False",
+        ("tests/unit/data/test_tokenizers.py::test_sources_of_a_shared_vocabulary_are_read_alike",),
+    ),
+    Mutant(
+        "translation: the source side forgets its form when a run is loaded",
+        "tasks/translation/run.py",
+        "source.for_sources() if source is target and target.composes else source",
+        "source",
+        ("tests/unit/tasks/test_translation.py::test_translations_keep_their_marks_and_sources_are_read_alike",),
+    ),
+    Mutant(
         "metrics: TER's case flag is exchanged",
         "metrics/counted.py",
         "metric = TER(case_sensitive=not self.lowercase)",
