@@ -311,6 +311,7 @@ _SAME_LETTERS: Final = (
     frozenset({"ja", "zh"}),
 )
 """Languages of which one has no letters that the other has not, or shares most of them."""
+_SCRIPT_TAGS: Final = frozenset({"arab", "cyrl", "deva", "guru", "hans", "hant", "latn", "mong"})
 _SIGNS: Final = 3
 """Different words, or letters, of one language alone that say which one a sentence is in."""
 LEARNED: Final = 2000
@@ -420,7 +421,7 @@ def _variety(code: str, rest: str) -> str:
     script, region = (
         re.search(f"(?<![a-z0-9]){form}(?![a-z0-9])", rest) for form in ("[a-z]{4}", r"(?:[a-z]{2}|\d{3})")
     )
-    if script and code in _SEVERAL_SCRIPTS:
+    if script and code in _SEVERAL_SCRIPTS and script[0] in _SCRIPT_TAGS:
         return script[0].title()
     return region[0].upper() if region else ""
 

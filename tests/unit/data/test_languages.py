@@ -90,6 +90,27 @@ def test_codes(word: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "tag"),
+    [
+        ("pt_BR", "pt-BR"),
+        ("zh-tw", "zh-TW"),
+        ("zho_Hant", "zh-Hant"),
+        ("zh-Hant-HK", "zh-Hant"),
+        ("eng_Latn", "en"),
+        ("sr_Latn", "sr-Latn"),
+        ("swh", "sw"),
+        ("yo", "yo"),
+        ("es-419", "es-419"),
+        ("zh_test", "zh"),
+        ("xx", ""),
+    ],
+)
+def test_tags_keep_regions_and_scripts(word: str, tag: str) -> None:
+    assert code_of(word).tag == tag
+    assert code_of(word) == Language(tag.split("-", maxsplit=1)[0]), "varieties are one language"
+
+
+@pytest.mark.parametrize(
     ("name", "part", "language", "pair"),
     [
         ("train.en", "train", "en", ""),
