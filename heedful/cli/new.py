@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import tyro
 
@@ -132,7 +132,7 @@ def _decided(found: Sequence[Proposal], *, asked: bool) -> Proposal:
 def _write(given: Arguments, files: Sequence[Path], chosen: Proposal) -> None:
     from heedful.data.forms.split import carry_out, plan
     from heedful.data.forms.survey import described, survey
-    from heedful.recipes.beside import in_tables, name_of, texts_beside
+    from heedful.recipes.beside import common_languages, in_tables, name_of, texts_beside
     from heedful.recipes.draft import Draft, told
 
     _require_origin(given, chosen)
@@ -146,12 +146,18 @@ def _write(given: Arguments, files: Sequence[Path], chosen: Proposal) -> None:
     seen = survey(chosen.found)
     beside = _looked(others, chosen, todo, seen)
     longer = _longer(chosen, [seen, *(each.seen for each in beside)])
-    _tell(chosen, seen, beside, longer)
+    languages = common_languages(chosen.found, beside, chosen.task)
+    spoken = _languages_told(chosen, languages)
+    _tell(chosen, seen, beside, longer, spoken=spoken)
     tables = {
         part: chosen.found.table([told(path, folder) for path in paths])
         for part, paths in todo.files(chosen.found).items()
     }
-    texts = in_tables(tables.pop("train"), name_of(chosen.found), beside, folder) if beside else {}
+    texts: Mapping[str, Mapping[str, Any]] = {}
+    if beside:
+        texts = in_tables(tables.pop("train"), name_of(chosen.found), beside, folder, languages=languages)
+    else:
+        tables["train"] = {**tables["train"], **languages}
     written = [*todo.paths, *(path for each in beside for path in each.paths)]
     with writing(data if written else given.output, "--data-folder" if written else "--output"):
         for place in {folder, *(path.parent for path in written)}:
@@ -166,6 +172,7 @@ def _write(given: Arguments, files: Sequence[Path], chosen: Proposal) -> None:
             chosen.task,
             [
                 *described(chosen.found, seen),
+                *spoken,
                 *chosen.found.notes,
                 *_parts_told(given, todo.split, chosen, counts, data),
                 *(line for each in beside for line in each.described),
@@ -236,12 +243,29 @@ def _usual_length(chosen: Proposal) -> int | None:
     return usual_length(chosen.task) if chosen.found.bounded else None
 
 
-def _tell(chosen: Proposal, seen: Survey, beside: Sequence[Looked], longer: int | None) -> None:
+def _languages_told(chosen: Proposal, languages: Mapping[str, str]) -> Sequence[str]:
+    """From what into what is translated, as the recipe says it, or that it does not; nothing of other tasks."""
+    from heedful.recipes.beside import takes_several
+
+    if not takes_several(chosen.task):
+        return ()
+    if languages:
+        source, target = languages.values()
+        return [f"languages: {source} to {target}; if that is wrong, correct it in the recipe before training"]
+    return [
+        "languages: not in the recipe, since the files do not show both; add source_language and target_language to "
+        "the table of the training text, so that a server can say what it translates"
+    ]
+
+
+def _tell(
+    chosen: Proposal, seen: Survey, beside: Sequence[Looked], longer: int | None, *, spoken: Sequence[str]
+) -> None:
     """What was seen, and what may spoil training."""
     from heedful.data.forms.survey import described
 
     say(f"task: {chosen.task}")
-    for line in [*described(chosen.found, seen), *(f"note: {note}" for note in chosen.found.notes)]:
+    for line in [*described(chosen.found, seen), *spoken, *(f"note: {note}" for note in chosen.found.notes)]:
         say(_plain(line))
     for line in (line for each in beside for line in each.described):
         say(_plain(line))

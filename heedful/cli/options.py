@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from heedful.cli.arguments import Computing, MaybeFloat, MaybeInt, MaybePath, maybe, require_least
+from heedful.cli.arguments import Computing, MaybeFloat, MaybeInt, MaybePath, MaybeText, maybe, require_least
 from heedful.cli.directions import DirectionOptions
 from heedful.errors import RecipeError
 
@@ -189,9 +189,10 @@ class MeasuringOptions:
 
     text: TextOptions = TextOptions()
     lowercase: bool = False
-    """compare lowercased text"""
-    tokenize: str = "13a"
-    """how BLEU cuts words (13a, intl, zh, ja-mecab, char, none)"""
+    """compare lowercased text, by all metrics; without it TER counts case too, which sacrebleu's TER does not"""
+    tokenize: MaybeText = None
+    """how BLEU cuts words (13a, intl, zh, ja-mecab, ko-mecab, char, none); unless given, as the language of the
+    references wants it: 13a for most, zh for Chinese, ja-mecab or char for Japanese, char for Thai"""
     terms: MaybePath = None
     """of translations: TSV file of source term, tab, target term; tells how many of those that sources have are in the
     translations"""

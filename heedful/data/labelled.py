@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import csv
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from itertools import chain
 from pathlib import Path
 from typing import final
 
 from heedful.data.readers import Reader, placed_lines, read_lines, records
+from heedful.data.written_numbers import number_in
 from heedful.errors import DataError, RecipeError
 from heedful.words import near
 
 Column = str | int
+_SEPARATOR = re.compile(r'"?sep=(\\t|[^\w"])?"?[,;\t|]*', re.IGNORECASE)
+_LONGEST_FIELD = 2**31 - 1
+"""Characters of a field of CSV, at most: as many as the module takes on every platform."""
 _NAME = 40
 """Characters of what may be the name of a column that messages show."""
 
@@ -207,11 +212,8 @@ def read_label(written: str, *, names: Mapping[str, str] | None, number: bool, p
     if not text:
         raise DataError(f"{place}: an empty label; mend the line")
     if number:
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not isfinite(value):
+        value = number_in(text)
+        if value is None:
             raise DataError(f"{place}: the label {text!r} is no number; mend the line or choose another column")
         return value
     if names is None:
@@ -222,17 +224,34 @@ def read_label(written: str, *, names: Mapping[str, str] | None, number: bool, p
     return names[text]
 
 
+def declared_separator(line: str) -> str | None:
+    """What stands between columns by a first line such as `sep=;`, which Excel writes; None of any other line.
+
+    Empty where the line is such a one and names no mark.
+    """
+    found = _SEPARATOR.fullmatch(line)
+    return None if found is None else (found[1] or "").replace("\\t", "\t")
+
+
 def csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """The rows of a CSV file (RFC 4180), each with the place where it begins; `DataError` where quotes do not match."""
+    """The rows of a CSV file (RFC 4180), each with the place where it begins; `DataError` where quotes do not match.
+
+    Fields may be of any length. A first line such as `sep=;` says what stands between columns and is no row.
+    """
     return ((f"{path}:{begin}", row) for begin, row in quoted_rows(path))
 
 
 def quoted_rows(path: Path, *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """The same, with another mark between columns perhaps, and the number of the line alone."""
-    lines = (f"{line}\n" for line in read_lines(path))
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    csv.field_size_limit(_LONGEST_FIELD)  # of the whole process; 131,072 characters unless somebody says otherwise
+    lines = read_lines(path)
+    first = next(lines, "")
+    declared = declared_separator(first)
+    skipped = int(declared is not None)
+    kept = lines if skipped else chain([first], lines)
+    rows = csv.reader((f"{line}\n" for line in kept), delimiter=declared or delimiter, strict=True)
     while True:
-        begin = rows.line_num + 1
+        begin = rows.line_num + 1 + skipped
         try:
             row = next(rows, None)
         except csv.Error as error:

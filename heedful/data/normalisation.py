@@ -5,11 +5,15 @@ control characters gone, every run of whitespace one space and none at the ends;
 though `ß` stays. The tables come with that package, so the same
 text reads the same under every version of Python. Before that, what changes the layout of a text and not what it says
 is taken out (`characters.without_invisible`).
+
+What a model learns to write may keep marks of its own, such as the comma of Chinese, an ellipsis or a fraction, which
+NFKC exchanges for others. Such text is only `composed`: NFC, without control characters, and with the same white space.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
 
@@ -49,6 +53,25 @@ def normaliser(*, lowercase: bool) -> Callable[[str], str]:
         remove_extra_whitespaces=True,
     )
     return lambda text: str(chosen.normalize(without_invisible(text)))
+
+
+def composed(text: str) -> str:
+    """Valid text in NFC (Unicode Standard Annex 15), without control characters and with single spaces between words.
+
+    Letters and marks stay what they are, whatever looks alike; what is taken for white space, or left out, is the same
+    as with the other rules. Zero-width joiners and non-joiners stay, since scripts are written with them.
+    """
+    return " ".join(filter(None, unicodedata.normalize("NFC", without_invisible(text).translate(_LAYOUT)).split(" ")))
+
+
+_LAYOUT = str.maketrans(
+    {
+        **dict.fromkeys(map(chr, (*range(1, 9), *range(0x0E, 0x20), 0x7F, 0x8F, 0x9F))),
+        **dict.fromkeys(map(chr, (*range(0x09, 0x0E), 0xA0, 0x1680, *range(0x2000, 0x200C))), " "),
+        **dict.fromkeys("\u202f\u205f\u2581\u3000\ufffd", " "),
+    }
+)
+"""What is left out of text, and what is white space in it."""
 
 
 @cache

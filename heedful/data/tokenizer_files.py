@@ -10,7 +10,19 @@ from typing import Any
 import sentencepiece
 
 from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces
-from heedful.data.tokenizers import BOS, EOS, FORMAT, PAD, UNK, Characters, SentencePiece, Special, Tokenizer, Words
+from heedful.data.tokenizers import (
+    BOS,
+    COMPOSED,
+    EOS,
+    FORMAT,
+    PAD,
+    UNK,
+    Characters,
+    SentencePiece,
+    Special,
+    Tokenizer,
+    Words,
+)
 from heedful.errors import DataError, RunError
 from heedful.files import parse_json, read_bytes
 
@@ -49,7 +61,7 @@ def _from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
     if record.get("kind") in ("hugging_face", "marian"):
         return _foreign(record)
     lowercase, pieces, masked = record["lowercase"], record["pieces"], record.get("masked", False)
-    tags = record.get("tags", [])
+    tags, kind = record.get("tags", []), str(record.get("kind"))
     if not (
         isinstance(lowercase, bool)
         and isinstance(masked, bool)
@@ -59,12 +71,14 @@ def _from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
         and len(set(pieces)) == len(pieces)
     ):
         raise ValueError("no list of different pieces")
-    match record.get("kind"):
-        case "characters" | "verbatim" as kind:
-            return Characters(pieces, lowercase=lowercase, verbatim=kind == "verbatim", masked=masked, tags=tags)
+    shared: dict[str, Any] = {"lowercase": lowercase, "masked": masked, "tags": tags}
+    shared["composes"] = kind.startswith(COMPOSED)
+    match kind.removeprefix(COMPOSED):
+        case "characters" | "verbatim" as cut:
+            return Characters(pieces, verbatim=cut == "verbatim", **shared)
         case "words":
-            return Words(pieces, lowercase=lowercase, masked=masked, tags=tags)
-        case kind:
+            return Words(pieces, **shared)
+        case _:
             raise ValueError(f"no tokenizer is called {kind!r}")
 
 

@@ -1,6 +1,7 @@
 """From text to the ids of its pieces and back: subwords by sentencepiece, characters, or words.
 
-All three read text as `normalisation` leaves it. What has no piece becomes `UNK`, which reads `⁇`.
+All three read text as `normalisation` leaves it; by which of its rules is a property of each, and stored with it. What
+has no piece becomes `UNK`, which reads `⁇`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import sentencepiece
 from jaxtyping import Bool
 
 from heedful.characters import without_invisible
-from heedful.data.normalisation import normaliser, rules, spaced, valid, word_pattern
+from heedful.data.normalisation import composed, normaliser, rules, spaced, valid, word_pattern
 from heedful.errors import DataError, RecipeError
 from heedful.store import write_whole
 
@@ -34,12 +35,15 @@ UNK = 3
 MASK = 4
 UNKNOWN = "⁇"
 FORMAT = 1
+COMPOSED = "composed_"
+"""Begins the kind, in files, of tokenizers that read NFC; older versions, which would read NFKC, refuse these."""
 
 _SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 _MASK = "<mask>"
 _SPACE = "▁"
 _HOLE = "\ue000"  # for private use, so no vocabulary knows it
 _LINE_END = "↵"
+_ELLIPSIS = "\u2026"  # three points by NFKC, itself by NFC
 # Sentencepiece keeps positions inside a word in 16 bits, so long text without spaces must come in parts.
 _LONGEST_PART = 10_000
 
@@ -91,6 +95,10 @@ class Tokenizer(ABC):
     """what is put before the ids of every text that is not empty, as BART's <s>"""
     tags: Mapping[str, int] = MappingProxyType({})
     """ids of pieces that no text has: what is said of a text stands before it in these, such as the language wanted"""
+    composes: bool = False
+    """whether text is read as `normalisation.composed` has it, so that what is written keeps its own marks"""
+    compatible: bool = False
+    """whether texts are read in NFKC first, whatever the vocabulary has: a source side of one that `composes`"""
     folds: bool = False
     """whether texts are read in lower case, whatever the vocabulary has"""
 
@@ -115,6 +123,12 @@ class Tokenizer(ABC):
         """A tokenizer that reads every text in lower case; what it makes of ids stays the same."""
         other = copy(self)
         other.folds = True
+        return other
+
+    def for_sources(self) -> Self:
+        """A tokenizer that reads every text in NFKC, so that what looks alike is one source; its ids stay the same."""
+        other = copy(self)
+        other.compatible = True
         return other
 
     def normalise(self, text: str) -> str:
@@ -171,7 +185,9 @@ class Tokenizer(ABC):
         return [*("" for _ in self.opening), *found] if found else found
 
     def _readable(self, text: str) -> str:
-        return valid(text).lower() if self.folds else valid(text)
+        read = normaliser(lowercase=False)(valid(text)) if self.compatible else valid(text)
+        read = composed(read) if self.composes else read
+        return read.lower() if self.folds else read
 
     def save(self, path: Path) -> None:
         """One file that `load_tokenizer` reads, written whole or not at all; `RunError` where it cannot."""
@@ -220,6 +236,7 @@ class SentencePiece(Tokenizer):
         masked = size > MASK and name(MASK) == _MASK
         first = len(_reserved(masked=masked))
         self.tags = {name(number): number for number in range(first, size) if self._processor.is_control(number)}
+        self.composes = self._normalise(_ELLIPSIS) == _ELLIPSIS
         super().__init__(size=size, special=_special(masked=masked, tags=self.tags))
 
     def _normalise(self, text: str) -> str:
@@ -251,18 +268,28 @@ class _Listed(Tokenizer):
     _carries_space = False
 
     def __init__(
-        self, pieces: Sequence[str], *, kind: str, lowercase: bool, masked: bool, tags: Sequence[str] = ()
+        self,
+        pieces: Sequence[str],
+        *,
+        kind: str,
+        lowercase: bool,
+        masked: bool,
+        tags: Sequence[str] = (),
+        composes: bool = False,
     ) -> None:
+        if composes and (lowercase or kind == "verbatim"):
+            raise ValueError("text in NFC is neither lowercased nor taken as it is")
         first = (*_reserved(masked=masked), *tags)
         self.tags = {tag: number for number, tag in enumerate(tags, len(first) - len(tags))}
         self._pieces = (*first, *pieces)
         self._ids = {piece: i for i, piece in enumerate(pieces, len(first))}
         self._kind = kind
         self._lowercase = lowercase
+        self.composes = composes
         super().__init__(size=len(self._pieces), special=_special(masked=masked, tags=self.tags))
 
     def _normalise(self, text: str) -> str:
-        return _reading(lowercase=self._lowercase, verbatim=self._kind == "verbatim")(text)
+        return _reading(lowercase=self._lowercase, verbatim=self._kind == "verbatim", composes=self.composes)(text)
 
     def _encode(self, text: str) -> list[int]:
         return [self._ids.get(piece, UNK) for piece in self._surfaces(text)]
@@ -277,7 +304,8 @@ class _Listed(Tokenizer):
         more: dict[str, object] = {} if self.special.mask is None else {"masked": True}
         if self.tags:
             more["tags"] = list(self.tags)
-        record = {"format": FORMAT, "kind": self._kind, "lowercase": self._lowercase, **more}
+        kind = f"{COMPOSED}{self._kind}" if self.composes else self._kind
+        record = {"format": FORMAT, "kind": kind, "lowercase": self._lowercase, **more}
         return (json.dumps({**record, "pieces": list(self._ids)}, ensure_ascii=False, indent=1) + "\n").encode()
 
 
@@ -293,6 +321,7 @@ class Characters(_Listed):
         verbatim: the text is taken as it is: nothing is normalised, and line ends and spaces count.
         masked: whether there is an id that hides a character.
         tags: further pieces, which no text has.
+        composes: whether text is read in NFC.
     """
 
     def __init__(
@@ -303,9 +332,10 @@ class Characters(_Listed):
         verbatim: bool = False,
         masked: bool = False,
         tags: Sequence[str] = (),
+        composes: bool = False,
     ) -> None:
         kind = "verbatim" if verbatim else "characters"
-        super().__init__(characters, kind=kind, lowercase=lowercase, masked=masked, tags=tags)
+        super().__init__(characters, kind=kind, lowercase=lowercase, masked=masked, tags=tags, composes=composes)
 
     def _surfaces(self, text: str) -> list[str]:
         return list(self._normalise(text))
@@ -328,9 +358,15 @@ class Words(_Listed):
     """
 
     def __init__(
-        self, words: Sequence[str], *, lowercase: bool, masked: bool = False, tags: Sequence[str] = ()
+        self,
+        words: Sequence[str],
+        *,
+        lowercase: bool,
+        masked: bool = False,
+        tags: Sequence[str] = (),
+        composes: bool = False,
     ) -> None:
-        super().__init__(words, kind="words", lowercase=lowercase, masked=masked, tags=tags)
+        super().__init__(words, kind="words", lowercase=lowercase, masked=masked, tags=tags, composes=composes)
 
     def _surfaces(self, text: str) -> list[str]:
         words: list[str] = word_pattern().findall(self._normalise(text))
@@ -353,6 +389,7 @@ def learn_sentencepiece(
     sentences: int = 5_000_000,
     masked: bool = False,
     tags: Sequence[str] = (),
+    composes: bool = False,
 ) -> SentencePiece:
     """Subwords of some texts; the same texts and options give the same bytes.
 
@@ -366,6 +403,7 @@ def learn_sentencepiece(
         sentences: of more texts than this an even sample is used, so that memory stays bounded.
         masked: whether one more id hides a piece.
         tags: further pieces, which no text has.
+        composes: whether text is read in NFC, not in NFKC; nothing is lowercased then.
 
     Raises:
         DataError: there is nothing to read in the texts, or they do not allow this size.
@@ -379,13 +417,13 @@ def learn_sentencepiece(
     model, failed = io.BytesIO(), list[BaseException]()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_parts(texts, failed),
+            sentence_iterator=_parts(map(composed, map(valid, texts)) if composes else texts, failed),
             model_writer=model,
             model_type=kind,
             vocab_size=size,
             hard_vocab_limit=False,  # a short text has fewer
             character_coverage=character_coverage,
-            normalization_rule_name=rules(lowercase=lowercase),
+            normalization_rule_name="identity" if composes else rules(lowercase=lowercase),
             max_sentence_length=4 * _LONGEST_PART + 1,  # in bytes; what is longer would be dropped silently
             input_sentence_size=sentences,
             pad_id=PAD,
@@ -412,31 +450,40 @@ def learn_characters(
     verbatim: bool = False,
     masked: bool = False,
     tags: Sequence[str] = (),
+    composes: bool = False,
 ) -> Characters:
     """The most frequent characters of some texts: at most `size` with the special pieces, or all of them.
 
     `DataError` where there is nothing to read.
     """
-    read = _reading(lowercase=lowercase, verbatim=verbatim)
+    read = _reading(lowercase=lowercase, verbatim=verbatim, composes=composes)
     counts = Counter(character for text in texts for character in read(valid(text)))
     found = _most_frequent(counts, size=size, reserved=len(_reserved(masked=masked)) + len(tags))
-    return Characters(found, lowercase=lowercase, verbatim=verbatim, masked=masked, tags=tags)
+    return Characters(found, lowercase=lowercase, verbatim=verbatim, masked=masked, tags=tags, composes=composes)
 
 
 def learn_words(
-    texts: Iterable[str], *, size: int | None, lowercase: bool, masked: bool = False, tags: Sequence[str] = ()
+    texts: Iterable[str],
+    *,
+    size: int | None,
+    lowercase: bool,
+    masked: bool = False,
+    tags: Sequence[str] = (),
+    composes: bool = False,
 ) -> Words:
     """The most frequent words of some texts: at most `size` with the special pieces, or all of them.
 
     `DataError` where there is nothing to read.
     """
-    normalise, pattern = normaliser(lowercase=lowercase), word_pattern()
+    normalise, pattern = _reading(lowercase=lowercase, verbatim=False, composes=composes), word_pattern()
     counts = Counter(word for text in texts for word in pattern.findall(normalise(valid(text))))
     found = _most_frequent(counts, size=size, reserved=len(_reserved(masked=masked)) + len(tags))
-    return Words(found, lowercase=lowercase, masked=masked, tags=tags)
+    return Words(found, lowercase=lowercase, masked=masked, tags=tags, composes=composes)
 
 
-def _reading(*, lowercase: bool, verbatim: bool) -> Callable[[str], str]:
+def _reading(*, lowercase: bool, verbatim: bool, composes: bool) -> Callable[[str], str]:
+    if composes:
+        return composed
     if not verbatim:
         return normaliser(lowercase=lowercase)
     return str.lower if lowercase else str

@@ -7,18 +7,28 @@ from dataclasses import dataclass
 from html import escape
 
 from heedful.metrics.bootstrap import Interval, Sampling, intervals
-from heedful.metrics.counted import CorpusBLEU, CorpusChrF
+from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
 from heedful.metrics.deck_bleu import bleu_deck
-from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length, chrf, exact_match, ter
+from heedful.metrics.translation import (
+    LengthBand,
+    Score,
+    bleu,
+    bleu_by_length,
+    check_pairs,
+    chrf,
+    exact_match,
+    ter,
+    tokenizer_for,
+)
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """Scores with signatures, confidence intervals of BLEU, chrF and chrF++, and BLEU by words in the source.
+    """Scores with signatures, confidence intervals of all but the last two, and BLEU by words in the source.
 
     Attributes:
         scores: BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU.
-        intervals: of BLEU, chrF and chrF++, over resampled corpora.
+        intervals: of BLEU, chrF, chrF++ and TER, over resampled corpora.
         bands: BLEU by source length, where the sources are known.
     """
 
@@ -61,11 +71,11 @@ def evaluate(
     *,
     sources: Sequence[str] = (),
     lowercase: bool = False,
-    tokenize: str = "13a",
+    tokenize: str | None = None,
     samples: int = 1000,
     seed: int = 1,
 ) -> Report:
-    """Scores detokenized translations against references.
+    """Scores detokenized translations against references; without `tokenize` BLEU cuts words as their language wants.
 
     Raises:
         DataError: no sentences, or lists of different length.
@@ -75,11 +85,15 @@ def evaluate(
     >>> round(heedful.evaluate(["ein Hund rennt schnell"], ["ein Hund rennt schnell"]).bleu)
     100
     """
+    if tokenize is None:
+        check_pairs(hypotheses, references)
+        tokenize = tokenizer_for(references)
     scores = scored(hypotheses, references, lowercase=lowercase, tokenize=tokenize)
     metrics = {
         "BLEU": CorpusBLEU(hypotheses, references, lowercase=lowercase, tokenize=tokenize),
         "chrF2": CorpusChrF(hypotheses, references, lowercase=lowercase),
         "chrF2++": CorpusChrF(hypotheses, references, lowercase=lowercase, word_order=2),
+        "TER": CorpusTER(hypotheses, references, lowercase=lowercase),
     }
     bands: tuple[LengthBand, ...] = ()
     if sources:

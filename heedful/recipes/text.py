@@ -103,6 +103,11 @@ class TokenizerConfig(Section):
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
     """share of the characters in the training text that must be in the vocabulary"""
 
+    @property
+    def may_compose(self) -> bool:
+        """Whether text that a model writes can be read in NFC; what is lowercased or taken as it is has other rules."""
+        return not self.lowercase and not getattr(self, "verbatim", False)
+
     @field_validator("size")
     @classmethod
     def _needed(cls, size: int | None, info: ValidationInfo) -> int | None:
@@ -118,8 +123,12 @@ class TokenizerConfig(Section):
             raise ValueError(f'has no meaning for tokenizer.kind = "{kind}"; limit its size instead')
         return character_coverage
 
-    def learn(self, texts: Iterable[str], *, masked: bool = False, tags: Sequence[str] = ()) -> Tokenizer:
-        """The tokenizer of some texts; `masked` where tokens will be hidden; `tags` may stand before texts."""
+    def learn(
+        self, texts: Iterable[str], *, masked: bool = False, tags: Sequence[str] = (), composes: bool = False
+    ) -> Tokenizer:
+        """The tokenizer of some texts; `masked` where tokens will be hidden; `tags` may stand before texts; `composes`
+        where text is read in NFC, as what is written should be, and not in NFKC.
+        """
         from heedful.data.tokenizers import learn_characters, learn_sentencepiece, learn_words
 
         lowercase, size = self.lowercase, self.size
@@ -134,14 +143,21 @@ class TokenizerConfig(Section):
                     character_coverage=self.character_coverage,
                     masked=masked,
                     tags=tags,
+                    composes=composes,
                 )
             case "characters":
                 verbatim = isinstance(self, TextTokenizerConfig) and self.verbatim
                 return learn_characters(
-                    texts, size=size, lowercase=lowercase, verbatim=verbatim, masked=masked, tags=tags
+                    texts,
+                    size=size,
+                    lowercase=lowercase,
+                    verbatim=verbatim,
+                    masked=masked,
+                    tags=tags,
+                    composes=composes,
                 )
             case "words":
-                return learn_words(texts, size=size, lowercase=lowercase, masked=masked, tags=tags)
+                return learn_words(texts, size=size, lowercase=lowercase, masked=masked, tags=tags, composes=composes)
 
 
 class TextTokenizerConfig(TokenizerConfig):

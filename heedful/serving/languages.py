@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -77,8 +78,9 @@ def languages_of(face: Any, given: ModelSettings, *, name: str, say: Callable[[s
         say(f"{name}: is taken to translate {source} to {target}, by its name")
     if not ways:
         say(
-            f"{name}: its recipe does not say what it translates, so that /translate has no use for it; give "
-            f"models.{name}.source_language and models.{name}.target_language"
+            f"{name}: its recipe does not say what it translates, so /translate does not offer it; name its languages, "
+            f"as in heedful serve en-sw={shlex.quote(str(given.run))}, or write source_language and target_language "
+            "into the table of its training text and train again"
         )
     return Languages(ways, _profiles(given.run))
 

@@ -23,7 +23,7 @@ class Asking:
     Attributes:
         text: instead of the run's own.
         lowercase: whether case is left aside.
-        tokenize: how BLEU cuts words.
+        tokenize: how BLEU cuts words; as the language of the references wants it if None.
         search: changes how a run looks for its outputs; raises `RecipeError` where that does not fit.
         context: tokens that are read at a time.
         stride: of them, how many are predicted at a time.
@@ -36,7 +36,7 @@ class Asking:
 
     text: Reader[Any] | None = None
     lowercase: bool = False
-    tokenize: str = "13a"
+    tokenize: str | None = None
     search: Callable[[GenerationConfig], GenerationConfig] | None = None
     context: int | None = None
     stride: int | None = None

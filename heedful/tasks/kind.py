@@ -333,12 +333,22 @@ def _drawn(recipe: Recipe, part: str, reader: Iterable[Any]) -> Iterable[Any]:
     return reader if count is None else Drawn(reader, count=count, seed=recipe.seed)
 
 
-def learned(recipe: Recipe, texts: Iterable[str], *, given: Tokenizer | None, masked: bool = False) -> Tokenizer:
-    """The vocabulary that was given, else one that is learned from texts; `masked` where tokens will be hidden."""
+def learned(
+    recipe: Recipe, texts: Iterable[str], *, given: Tokenizer | None, masked: bool = False, writes: bool = False
+) -> Tokenizer:
+    """The vocabulary that was given, else one that is learned from texts.
+
+    Args:
+        recipe: says how texts are cut.
+        texts: those to learn from.
+        given: instead of one that is learned.
+        masked: whether tokens will be hidden.
+        writes: whether the model writes such texts, whose marks are then left what they are.
+    """
     if given is not None:
         return given
     assert isinstance(recipe.tokenizer, TokenizerConfig)
-    return recipe.tokenizer.learn(texts, masked=masked)
+    return recipe.tokenizer.learn(texts, masked=masked, composes=writes and recipe.tokenizer.may_compose)
 
 
 @contextmanager

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isfinite
 from typing import Final
 
-from heedful.data.forms.languages import code_of
+from heedful.data.forms.languages import language_called
+from heedful.data.written_numbers import is_missing, number_in
 
 _MANY: Final = 2000
 """Different values of a column that are counted, at most."""
@@ -43,7 +43,7 @@ class Profile:
         counts: how often each value occurs; those of a column with very many different ones are not complete.
         words: words of a value in the mean.
         letters: share of values with a letter.
-        numeric: share of values that are numbers.
+        numeric: share of values that are numbers, among those that do not stand for a missing one.
         rising: whether values are whole numbers, each larger than the one before.
     """
 
@@ -87,14 +87,20 @@ class Profile:
         few = 2 <= self.distinct <= min(_LABELS, max(2, self.filled // 3))
         numbers = (number_in(value) for value in self.counts)
         whole = self.numeric < 0.98 or all(number is None or number.is_integer() for number in numbers)
-        return few and whole and self.words <= 6 and self.filled >= 0.9 * self.rows and not _is_measured(self)
+        least = 0.5 if self.is_called_label else 0.9
+        return few and whole and self.words <= 6 and self.filled >= least * self.rows and not _is_measured(self)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it has one short value everywhere."""
+        return self.filled >= 0.9 * self.rows and self.rows > 1 and len({*self.counts} - {""}) == 1 and self.words <= 6
 
     @property
     def is_text(self) -> bool:
         """Whether it holds free text."""
         if self.is_id or self.numeric > 0.5 or self.letters < 0.6 or self.filled < 0.5 * self.rows:
             return False
-        return not self.is_label or self.words > 3
+        return not (self.is_label or self.is_constant) or self.words > 3
 
     @property
     def is_called_label(self) -> bool:
@@ -131,6 +137,7 @@ def _profile(name: str, number: int, values: Sequence[str]) -> Profile:
     whole = [number for number in numbers if number is not None]
     rising = len(whole) == len(filled) > 1 and all(a < b for a, b in pairwise(whole))
     size = max(1, len(filled))
+    known = max(1, sum(not is_missing(value) for value in filled))
     return Profile(
         name,
         number,
@@ -139,18 +146,9 @@ def _profile(name: str, number: int, values: Sequence[str]) -> Profile:
         counts,
         sum(len(value.split()) for value in filled) / size,
         sum(bool(_LETTER.search(value)) for value in filled) / size,
-        len(whole) / size,
+        len(whole) / known,
         rising,
     )
-
-
-def number_in(text: str) -> float | None:
-    """The finite number that a text is; None where it is none."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if isfinite(value) else None
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -164,7 +162,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
         return True
     columns = profiles(head, rows[1:])
     measured = any(cell and column.numeric > 0.95 for cell, column in zip(head, columns, strict=True))
-    tongues = sum(bool(code_of(cell)) and column.words > 2 for cell, column in zip(head, columns, strict=True))
+    tongues = sum(bool(language_called(cell)) and column.words > 2 for cell, column in zip(head, columns, strict=True))
     unlike = any(column.is_label and cell not in column.counts for cell, column in zip(head, columns, strict=True))
     return measured or tongues > 1 or (any(known) and unlike)
 

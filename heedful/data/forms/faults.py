@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,13 @@ from typing import Final, final
 from heedful.data.forms.form import Example
 from heedful.data.forms.naming import PARTS, Part
 from heedful.data.forms.sketch import Sketch, fingerprint
+from heedful.data.written_numbers import is_missing, number_in
 
+_MOST_LABELS: Final = 10_000
+"""Different labels that are counted, at most."""
+_ONE_LABEL: Final = (
+    "there is nothing to tell apart: a model would always say it. Find others, or name another column with --columns"
+)
 SHOWN: Final = 2
 """Examples of each fault."""
 _SNIPPET: Final = 70
@@ -342,6 +349,87 @@ class Leaked(Fault):
 
 
 @final
+class Constant(Fault):
+    """Numbers that are all the same.
+
+    Args:
+        noun: what they are said of.
+    """
+
+    def __init__(self, noun: str) -> None:
+        self._noun = noun
+        self._values: set[float] = set()
+
+    def see(self, example: Example, part: Part, place: str) -> None:
+        """Keeps different ones, up to two."""
+        if len(self._values) < 2:
+            self._values.update(value for value in map(number_in, example.labels) if value is not None)
+
+    def remarks(self, counts: Mapping[Part, int]) -> Iterator[Remark]:
+        """One, where there is one number alone."""
+        if len(self._values) == 1:
+            yield Remark(f"all {self._noun} have the number {min(self._values):g}", [], _ONE_LABEL)
+
+
+@final
+class Spellings(Fault):
+    """Classes that may be one class written in several ways, and words that stand for a missing label.
+
+    Args:
+        noun: what is labelled.
+    """
+
+    def __init__(self, noun: str) -> None:
+        self._noun = noun
+        self._counts: Counter[str] = Counter()
+
+    def see(self, example: Example, part: Part, place: str) -> None:
+        """Counts its labels."""
+        for label in example.labels:
+            if label.strip() and (label in self._counts or len(self._counts) < _MOST_LABELS):
+                self._counts[label] += 1
+
+    def remarks(self, counts: Mapping[Part, int]) -> Iterator[Remark]:
+        """One for ways of writing, one for missing labels."""
+        alike: dict[str, list[str]] = {}
+        for label in self._counts:
+            alike.setdefault(_spelling(label), []).append(label)
+        groups = [labels for labels in alike.values() if len(labels) > 1]
+        if groups:
+            yield Remark(
+                f"{counted(sum(map(len, groups)), 'classes')} of {len(self._counts):,} differ only in how they are "
+                "written: by case, spaces, quotation marks, the form of a number, or Unicode's forms of a letter",
+                [" and ".join(self._shown(label, labels) for label in labels) for labels in groups[: 2 * SHOWN]],
+                "each is a class of its own to a model: write those alike that mean the same",
+            )
+        missing = [label for label in self._counts if is_missing(label)]
+        if missing:
+            total = sum(self._counts[label] for label in missing)
+            yield Remark(
+                f"{counted(total, self._noun)} ({percent(total, self._counts.total())}) with a label that may say that "
+                f"none is known: {', '.join(map(repr, missing[:5]))}",
+                [],
+                "a model learns it as a class of its own: take these out unless it is one",
+            )
+
+    def _shown(self, label: str, others: Sequence[str]) -> str:
+        """A label with its count; where it looks like another one, with the code points that are not ASCII."""
+        looks = [unicodedata.normalize("NFC", other) for other in others]
+        hidden = looks.count(unicodedata.normalize("NFC", label)) > 1
+        codes = " ".join(f"U+{ord(letter):04X}" for letter in label if not letter.isascii())
+        return f"{label!r} {self._counts[label]:,}{f' (with {codes})' if hidden and codes else ''}"
+
+
+def _spelling(label: str) -> str:
+    """What labels have in common that mean the same."""
+    number = number_in(label)
+    if number is not None:
+        return f"{number:g}"
+    plain = "".join(letter for letter in label if unicodedata.category(letter) != "Cf")
+    return " ".join(unicodedata.normalize("NFKC", plain).casefold().strip("\"'“”„«»` ").split())
+
+
+@final
 class Labels(Fault):
     """Labels that are rare, that have nearly everything, or that training does not know.
 
@@ -370,6 +458,9 @@ class Labels(Fault):
         one, many = self._what
         given: Counter[str] = sum(self._counts.values(), Counter())
         if not given:
+            return
+        if len(given) == 1 and self._balanced:
+            yield Remark(f"all {self._noun} have the {one} {next(iter(given))!r}", [], _ONE_LABEL)
             return
         rare = [label for label, count in given.items() if count <= 2]
         if rare:

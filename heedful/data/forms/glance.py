@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import Final
 
 from heedful.data.forms.columns import Profile, has_header, profiles
 from heedful.data.forms.naming import Named, named, plain_suffix
-from heedful.data.labelled import quoted_rows
+from heedful.data.labelled import declared_separator, quoted_rows
 from heedful.data.parquet import first_texts
 from heedful.data.readers import Record, read_lines, records
 from heedful.errors import DataError
@@ -31,6 +32,16 @@ _AT_ONCE: Final = 2**20
 """Bytes."""
 _OBJECT: Final = re.compile(r"\{")
 """Behind an object of a list nothing stands before the next one but a comma and white space."""
+LABEL_FIRST: Final = " "
+"""The delimiter of lines that have a label and a text, and nothing but white space between these."""
+_FASTTEXT: Final = re.compile(r"(?<!\S)__label__(\S+)")
+"""A label of fastText, which may stand anywhere in its line."""
+_CLASS_FIRST: Final = re.compile(
+    r"[+-]?\d{1,2}|[A-Z]+:[a-z]+|(?i:pos|neg|positive|negative|neutral|ham|spam)", re.ASCII
+)
+"""What is taken for a label at the beginning of all lines: a small whole number, a class of TREC, a usual word."""
+_CLASSES_FIRST: Final = 100
+"""Different labels at the beginning of lines, at most."""
 _WESTERN: Final = "CP1252"
 _MAGIC: Final[Mapping[bytes, str]] = {
     b"\x89PNG": "a picture",
@@ -88,12 +99,14 @@ class Rows(Shape):
         header: whether the first row names the columns.
         columns: what they are like.
         sample: the first rows behind the header.
+        declared: whether the first line of the file says what stands between columns.
     """
 
     delimiter: str
     header: bool
     columns: Sequence[Profile]
     sample: Sequence[Sequence[str]]
+    declared: bool = False
 
     @property
     def told(self) -> str:
@@ -344,11 +357,14 @@ def _shape(path: Path, lines: Sequence[str]) -> Shape:
         found = _json(path, lines, required=suffix in (".json", ".jsonl", ".ndjson"))
         if found is not None:
             return found
-    if suffix == ".csv":
+    if suffix == ".csv" and not _FASTTEXT.match(first):
         return _separated(path)
     words = _words(suffix, lines)
     if words is not None:
         return words
+    labelled = _labels_first(path, lines)
+    if labelled is not None:
+        return labelled
     return _tabs(lines, named_so=suffix == ".tsv") or Plain(lines)
 
 
@@ -429,43 +445,95 @@ def table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     Raises:
         DataError: quotes do not match.
     """
+    if delimiter == LABEL_FIRST:
+        for number, line in enumerate(read_lines(path), 1):
+            if line.strip():
+                yield number, _label_and_text(line)
+        return
     if delimiter == "\t":
-        yield from ((number, line.split("\t")) for number, line in enumerate(read_lines(path), 1) if line.strip())
+        for number, line in enumerate(read_lines(path), 1):
+            if line.strip() and not (number == 1 and declared_separator(line) is not None):
+                yield number, line.split("\t")
         return
     yield from quoted_rows(path, delimiter=delimiter)
 
 
 def _separated(path: Path) -> Shape:
     """A table whose columns are separated by whatever gives all rows equally many, and more than one."""
-    chosen, most = ",", (0.0, 0)
-    for delimiter in ",;\t|":
+    declared = declared_separator(next(read_lines(path)))
+    chosen, most = declared or ",", (0.0, 0)
+    for delimiter in declared or ",;\t|":
         try:
             sizes = [len(row) for _, row in islice(table_rows(path, delimiter), 1000)]
         except DataError:
             continue  # the chosen one is read again, and says what is wrong
+        if not sizes:
+            raise DataError(f"{path}: there is no row below the line that names the separator; is it the right file?")
         width = max(set(sizes), key=sizes.count)
         worth = (sizes.count(width) / len(sizes), width)
         if width > 1 and worth > most:
             chosen, most = delimiter, worth
     rows = [row for _, row in islice(table_rows(path, chosen), _LINES)]
-    return _rows(chosen, rows)
+    return _rows(chosen, rows, declared=declared is not None)
 
 
-def _rows(delimiter: str, rows: Sequence[Sequence[str]]) -> Rows:
-    header = has_header(rows)
+def _rows(delimiter: str, rows: Sequence[Sequence[str]], *, declared: bool = False) -> Rows:
+    header = delimiter != LABEL_FIRST and has_header(rows)
     width = max(map(len, rows[:1] if header else rows))
     names = [cell.strip() or str(number) for number, cell in enumerate(rows[0])] if header else []
     names += [str(number) for number in range(len(names), width)]
     body = rows[1:] if header else rows
-    return Rows(delimiter, header, profiles(names, body), body)
+    return Rows(delimiter, header, profiles(names, body), body, declared)
+
+
+def _labels_first(path: Path, lines: Sequence[str]) -> Rows | None:
+    """Lines that begin with a label and a space: fastText's, whole numbers of which there are few, or classes of TREC.
+
+    Raises:
+        DataError: lines have several labels of fastText.
+    """
+    filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    labels = [len(_FASTTEXT.findall(line)) for _, line in filled]
+    if all(labels):
+        several = next((number for (number, _), count in zip(filled, labels, strict=True) if count > 1), None)
+        if several is not None:
+            raise DataError(
+                f"{path}:{several}: has several labels (__label__...), and one class of each text is learned; keep one "
+                "label a line, or write a file for each label"
+            )
+    elif not _begin_with_classes([line for _, line in filled]):
+        return None
+    return _rows(LABEL_FIRST, [row for _, row in islice(table_rows(path, LABEL_FIRST), _LINES)])
+
+
+def _begin_with_classes(lines: Sequence[str]) -> bool:
+    """Whether each line begins with one of few classes, and words stand behind it."""
+    rows = [line.split(maxsplit=1) for line in lines]
+    if any("\t" in line for line in lines) or not all(len(row) == 2 for row in rows):
+        return False
+    counts = Counter(label for label, _ in rows)
+    few = 2 <= len(counts) <= _CLASSES_FIRST and min(counts.values()) > 1 and len(rows) >= 5 * len(counts)
+    worded = sum(any(map(str.isalpha, text)) for _, text in rows)
+    return few and worded >= 0.9 * len(rows) and all(_CLASS_FIRST.fullmatch(label) for label in counts)
+
+
+def _label_and_text(line: str) -> list[str]:
+    """The columns of a line that has its label before its text, or fastText's anywhere."""
+    found = _FASTTEXT.search(line)
+    if found is None:
+        return line.split(maxsplit=1)
+    return [found[1], f"{line[: found.start()]}{line[found.end() :]}".strip()]
 
 
 def _tabs(lines: Sequence[str], *, named_so: bool) -> Rows | None:
-    rows = [line.split("\t") for line in lines if line.strip()]
+    declared = declared_separator(lines[0]) is not None
+    rows = [line.split("\t") for line in lines[declared:] if line.strip()]
+    if not rows:
+        return None
     sizes = [len(row) for row in rows]
     width = max(set(sizes), key=sizes.count)
     if width > 1 and (named_so or sizes.count(width) >= 0.9 * len(sizes)):
-        return _rows("\t", rows)
+        return _rows("\t", rows, declared=declared)
     return None
 
 

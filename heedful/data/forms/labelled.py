@@ -8,14 +8,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, final
 
-from heedful.data.forms.columns import Profile, number_in
-from heedful.data.forms.faults import Empty, Fault, Garbled, Labels, Leaked, Repeated
+from heedful.data.forms.columns import Profile
+from heedful.data.forms.faults import Constant, Empty, Fault, Garbled, Labels, Leaked, Repeated, Spellings
 from heedful.data.forms.form import Example, Form, Found
-from heedful.data.forms.glance import Glance
+from heedful.data.forms.glance import LABEL_FIRST, Glance
 from heedful.data.forms.languages import guessed
 from heedful.data.forms.naming import Part, plain_suffix
 from heedful.data.forms.saving import Saver
 from heedful.data.forms.tables import Table, chosen
+from heedful.data.written_numbers import is_missing, number_in
 from heedful.errors import DataError, RecipeError
 
 _RATED: Final = 3
@@ -64,7 +65,7 @@ class LabelledFound(Found):
         """Row by row."""
         for row in self.tables[part].rows([*self.columns, self.label]):
             *texts, label = row.values
-            label = label.strip()
+            label = "" if self.numbers and is_missing(label) else label.strip()
             if self.numbers and label and number_in(label) is None:
                 raise DataError(
                     f"{self.first(part)}:{row.line}: the label {label!r} is no number; mend the line or choose other "
@@ -89,9 +90,10 @@ class LabelledFound(Found):
 
     def faults(self) -> Sequence[Fault]:
         """Those of labelled texts."""
-        labels = [] if self.numbers else [Labels(self.noun, what=("class", "classes"))]
+        labels = Constant(self.noun) if self.numbers else Labels(self.noun, what=("class", "classes"))
         return [
-            *labels,
+            labels,
+            *([] if self.numbers else [Spellings(self.noun)]),
             Leaked(),
             Empty(self.noun, fatal=True),
             Repeated(
@@ -129,6 +131,10 @@ class LabelledColumns(Form):
         texts = [each for each in table.columns if each.is_text]
         labels = [each for each in table.columns if each.is_label or (each.is_number and not each.is_label)]
         labels = [each for each in labels if each not in texts]
+        if not labels:
+            alone = len(table.columns) == 2
+            labels = [each for each in table.columns if each.is_constant and (alone or each.is_called_label)]
+            texts = [each for each in texts if each not in labels]
         if not texts or not labels:
             return
         ordered = sorted(labels, key=lambda each: each.labelness, reverse=True)
@@ -156,7 +162,7 @@ class LabelledColumns(Form):
         notes: list[str],
     ) -> Found:
         table = tables[next(iter(tables))]
-        numbers = label.numeric >= 0.98 and not label.is_label
+        numbers = label.numeric >= 0.98 and not label.is_label and not label.is_constant
         whole = sum(number_in(value) is not None for value in label.counts)
         if label.is_label and label.numeric >= 0.98 and whole >= _RATED:
             certainty = min(certainty, 0.75)
@@ -165,10 +171,12 @@ class LabelledColumns(Form):
                 f"{label.name!r} holds {whole} whole numbers, taken for classes; if they measure "
                 "something, add numbers = true below [data]",
             ]
+        share = next((value for value in label.counts if value.endswith("%")), None)
+        if numbers and share is not None:
+            notes = [*notes, f"percentages are read as shares of 1: {share!r} is {number_in(share):g}"]
         known = {part: each for part, each in tables.items() if _has(each, label.name)}
         notes += [each.left_out for each in tables.values() if each.left_out]
         notes += [f"{each.path} has no labels and is left out" for part, each in tables.items() if part not in known]
-        wrong = table.delimiter not in ("", "\t", ",")
         return LabelledFound(
             files={part: [each.path] for part, each in known.items()},
             certainty=certainty,
@@ -180,10 +188,16 @@ class LabelledColumns(Form):
             called=["text"] if len(texts) == 1 else ["first text", "second text"],
             languages=[guessed(table.values(texts[0].name)[:1000])],
             notes=notes,
-            converted="tables are read with commas or tabs between columns, so it is written with commas"
-            if wrong
-            else "",
+            converted=_why_converted(table),
         )
+
+
+def _why_converted(table: Table) -> str:
+    if table.delimiter == LABEL_FIRST:
+        return "tables are read with commas or tabs between columns, so labels and texts are written as columns"
+    if table.delimiter not in ("", "\t", ","):
+        return "tables are read with commas or tabs between columns, so it is written with commas"
+    return "its first line says what stands between columns, so it is written without" if table.declared else ""
 
 
 def _has(table: Table, label: str) -> bool:

@@ -6,26 +6,46 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, final
 
 from heedful.language_tags import is_same_language
 
 _NAMES: Final = """\
+aa Afar
+ab Abkhazian
 af Afrikaans
+ak Akan
 am Amharic
+an Aragonese
 ar Arabic
+as Assamese
+av Avaric
+ay Aymara
 az Azerbaijani
+ba Bashkir
 be Belarusian
 bg Bulgarian
+bi Bislama
+bm Bambara
 bn Bengali
+bo Tibetan
+br Breton
 bs Bosnian
 ca Catalan
+ce Chechen
+ch Chamorro
+co Corsican
+cr Cree
 cs Czech
+cv Chuvash
 cy Welsh
 da Danish
 de German
+dv Divehi
+dz Dzongkha
+ee Ewe
 el Greek
 en English
 eo Esperanto
@@ -33,29 +53,66 @@ es Spanish
 et Estonian
 eu Basque
 fa Persian
+ff Fula
 fi Finnish
+fj Fijian
+fo Faroese
 fr French
+fy Western Frisian
 ga Irish
+gd Scottish Gaelic
 gl Galician
+gn Guarani
 gu Gujarati
+gv Manx
+ha Hausa
 he Hebrew
 hi Hindi
+ho Hiri Motu
 hr Croatian
+ht Haitian Creole
 hu Hungarian
 hy Armenian
+hz Herero
+ia Interlingua
 id Indonesian
+ie Interlingue
+ig Igbo
+ii Sichuan Yi
+ik Inupiaq
+io Ido
 is Icelandic
 it Italian
+iu Inuktitut
 ja Japanese
+jv Javanese
 ka Georgian
+kg Kongo
+ki Kikuyu
+kj Kuanyama
 kk Kazakh
+kl Kalaallisut
 km Khmer
 kn Kannada
 ko Korean
+kr Kanuri
+ks Kashmiri
+ku Kurdish
+kv Komi
+kw Cornish
+ky Kyrgyz
 la Latin
+lb Luxembourgish
+lg Ganda
+li Limburgish
+ln Lingala
 lo Lao
 lt Lithuanian
+lu Luba-Katanga
 lv Latvian
+mg Malagasy
+mh Marshallese
+mi Maori
 mk Macedonian
 ml Malayalam
 mn Mongolian
@@ -63,43 +120,101 @@ mr Marathi
 ms Malay
 mt Maltese
 my Burmese
-ne Nepali
-nl Dutch
-no Norwegian
+na Nauru
 nb Norwegian
+nd North Ndebele
+ne Nepali
+ng Ndonga
+nl Dutch
 nn Norwegian Nynorsk
+no Norwegian
+nr South Ndebele
+nv Navajo
+ny Nyanja
+oc Occitan
+oj Ojibwa
+om Oromo
+or Odia
+os Ossetic
 pa Punjabi
 pl Polish
+ps Pashto
 pt Portuguese
+qu Quechua
+rm Romansh
+rn Rundi
 ro Romanian
 ru Russian
+rw Kinyarwanda
+sa Sanskrit
+sc Sardinian
+sd Sindhi
+se Northern Sami
+sg Sango
 si Sinhala
 sk Slovak
 sl Slovenian
+sm Samoan
+sn Shona
+so Somali
 sq Albanian
 sr Serbian
+ss Swati
+st Southern Sotho
+su Sundanese
 sv Swedish
 sw Swahili
 ta Tamil
 te Telugu
+tg Tajik
 th Thai
+ti Tigrinya
+tk Turkmen
 tl Tagalog
+tn Tswana
+to Tongan
 tr Turkish
+ts Tsonga
+tt Tatar
+tw Twi
+ty Tahitian
+ug Uyghur
 uk Ukrainian
 ur Urdu
 uz Uzbek
+ve Venda
 vi Vietnamese
+vo Volapük
+wa Walloon
+wo Wolof
 xh Xhosa
+yi Yiddish
+yo Yoruba
+za Zhuang
 zh Chinese
 zu Zulu"""
 NAMES: Final[Mapping[str, str]] = dict(line.split(" ", 1) for line in _NAMES.split("\n"))
 """Languages by their two letters (ISO 639-1)."""
+_CODES: Final[Mapping[str, str]] = {name: code for code, name in NAMES.items() if code != "nb"}
+"""The two letters of languages by their English names."""
 _LONGER: Final = """\
-ara=ar ben=bn bul=bg cat=ca ces=cs cze=cs dan=da deu=de ger=de ell=el eng=en est=et fas=fa fin=fi fra=fr fre=fr heb=he
-hin=hi hrv=hr hun=hu ind=id isl=is ita=it jpn=ja kor=ko lat=la lit=lt lav=lv nld=nl dut=nl nor=no pol=pl por=pt ron=ro
-rus=ru slk=sk slv=sl spa=es srp=sr swa=sw swe=sv tam=ta tha=th tur=tr ukr=uk urd=ur vie=vi zho=zh cmn=zh"""
+aar=aa abk=ab afr=af aka=ak alb=sq als=sq amh=am ara=ar arb=ar arg=an arm=hy asm=as ava=av aym=ay ayr=ay aze=az
+azj=az bak=ba bam=bm baq=eu bel=be ben=bn bis=bi bod=bo bos=bs bre=br bul=bg bur=my cat=ca ces=cs cha=ch che=ce
+chi=zh chv=cv cmn=zh cor=kw cos=co cre=cr cym=cy cze=cs dan=da deu=de div=dv dut=nl dzo=dz ekk=et ell=el eng=en
+epo=eo est=et eus=eu ewe=ee fao=fo fas=fa fat=ak fij=fj fin=fi fra=fr fre=fr fry=fy fuc=ff ful=ff gaz=om geo=ka
+ger=de gla=gd gle=ga glg=gl glv=gv gre=el grn=gn gug=gn guj=gu hat=ht hau=ha heb=he her=hz hin=hi hmo=ho hrv=hr
+hun=hu hye=hy ibo=ig ice=is ido=io iii=ii ike=iu iku=iu ile=ie ina=ia ind=id ipk=ik isl=is ita=it jav=jv jpn=ja
+kal=kl kan=kn kas=ks kat=ka kau=kr kaz=kk khk=mn khm=km kik=ki kin=rw kir=ky kmr=ku knc=kr kng=kg kom=kv kon=kg
+kor=ko kpv=kv kua=kj kur=ku lao=lo lat=la lav=lv lim=li lin=ln lit=lt ltz=lb lub=lu lug=lg lvs=lv mac=mk mah=mh
+mal=ml mao=mi mar=mr may=ms mkd=mk mlg=mg mlt=mt mol=ro mon=mn mri=mi msa=ms mya=my nau=na nav=nv nbl=nr nde=nd
+ndo=ng nep=ne nld=nl nno=nn nob=nb nor=no npi=ne nya=ny oci=oc oji=oj ori=or orm=om ory=or oss=os pan=pa pbu=ps
+per=fa pes=fa plt=mg pol=pl por=pt pus=ps que=qu quz=qu roh=rm ron=ro rum=ro run=rn rus=ru sag=sg san=sa sin=si
+slk=sk slo=sk slv=sl sme=se smo=sm sna=sn snd=sd som=so sot=st spa=es sqi=sq srd=sc srp=sr ssw=ss sun=su swa=sw
+swe=sv swh=sw tah=ty tam=ta tat=tt tel=te tgk=tg tha=th tib=bo tir=ti ton=to tsn=tn tso=ts tuk=tk tur=tr twi=tw
+uig=ug ukr=uk urd=ur uzb=uz uzn=uz ven=ve vie=vi vol=vo wel=cy wln=wa wol=wo xho=xh ydd=yi yid=yi yor=yo zha=za
+zho=zh zsm=ms zul=zu"""
 _THREE: Final[Mapping[str, str]] = dict(pair.split("=") for pair in _LONGER.split())
-"""The three letters that files of Tatoeba and FLORES have."""
+"""The three letters of ISO 639-2 and 639-3, as files of Tatoeba and FLORES have them."""
 _SCRIPTS: Final[Mapping[str, str]] = {
     "ja": "\u3040-\u30ff",
     "ko": "\uac00-\ud7af\u1100-\u11ff",
@@ -186,8 +301,25 @@ _SHARED: Final = Counter(word for common in _COMMON.values() for word in common)
 _WORD: Final = re.compile(r"[^\W\d_]+")
 SPACELESS: Final = frozenset({"ja", "zh", "th", "lo", "my", "km"})
 """Languages that are written without spaces between words."""
+_COLUMN: Final = re.compile(r"(?:(?:text|sentence|source|target|src|tgt|trg|translation|lang|string)[ _.:-])?(.+)")
+_TAG: Final = re.compile(r"[a-z]{2,3}(?:[_-][a-z]{2,4})*")
+_SEVERAL_SCRIPTS: Final = frozenset({"az", "kk", "ku", "mn", "pa", "sr", "uz", "zh"})
+"""Languages of which a tag must name the script, since their readers may know one alone."""
+_SAME_LETTERS: Final = (
+    frozenset({"hi", "mr", "ne", "sa"}),
+    frozenset({"bn", "as"}),
+    frozenset({"am", "ti"}),
+    frozenset({"he", "yi"}),
+    frozenset({"ja", "zh"}),
+)
+"""Languages of which one has no letters that the other has not, or shares most of them."""
+_SCRIPT_TAGS: Final = frozenset({"arab", "cyrl", "deva", "guru", "hans", "hant", "latn", "mong"})
 _SIGNS: Final = 3
-"""Words of one language alone that say which one a sentence is in."""
+"""Different words, or letters, of one language alone that say which one a sentence is in."""
+LEARNED: Final = 2000
+"""Pairs by which `Telling` finds out which words are no signs."""
+_MISLEADING: Final = 0.1
+"""Share of its texts that may be in the other language for a word to be a sign of its own one."""
 _LEAST: Final = 20
 """Words that a text must have to be told apart by its commonest ones."""
 
@@ -198,20 +330,31 @@ class Language:
 
     Attributes:
         code: its two letters; empty where it is not known.
+        variety: its script or region, such as `Hant` or `BR`; two varieties are equal, since they are one language.
     """
 
     code: str = ""
+    variety: str = field(default="", compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.code)
 
     def __str__(self) -> str:
-        return f"{NAMES[self.code]} ({self.code})" if self.code else "an unknown language"
+        return f"{NAMES[self.code]} ({self.tag})" if self.code else "an unknown language"
+
+    @property
+    def tag(self) -> str:
+        """What recipes and servers call it, such as `de` or `pt-BR` (BCP 47); empty where it is not known."""
+        return f"{self.code}-{self.variety}" if self.variety else self.code
 
 
 @final
 class Telling:
     """Tells two languages apart by words, or letters, that only one of them has.
+
+    The lists of common words are short, so a word of the one may be a word of the other too, as `a` of Czech is one of
+    English. Texts that are known to be in either language show this (`learn`): a word that often stands beside words of
+    the other language says nothing. Neither does a single letter.
 
     Args:
         first: one of them.
@@ -219,32 +362,70 @@ class Telling:
     """
 
     def __init__(self, first: Language, second: Language) -> None:
-        self._words = [_COMMON.get(language.code, frozenset()) for language in (first, second)]
-        self._words = [self._words[0] - self._words[1], self._words[1] - self._words[0]]
+        common = [_COMMON.get(language.code, frozenset()) for language in (first, second)]
+        own = [common[0] - common[1], common[1] - common[0]]
+        self._words = [frozenset(word for word in words if len(word) > 1) for words in own]
         self._letters = [_LETTERS.get(language.code) for language in (first, second)]
-        if {first.code, second.code} == {"ja", "zh"}:  # which share most letters
+        if any({first.code, second.code} <= shared for shared in _SAME_LETTERS):
             self._letters = [None, None]
+        self._seen: Counter[str] = Counter()
+        self._misleading: Counter[str] = Counter()
+
+    def learn(self, text: str) -> None:
+        """Counts in a text, of one language or the other, beside which words the words of each language stand."""
+        words = frozenset(_WORD.findall(text.lower()))
+        found = [words & own for own in self._words]
+        for side in (0, 1):
+            beside, against = len(found[side]) - 1, len(found[1 - side])
+            if beside != against:
+                self._seen.update(found[side])
+            if beside < against:
+                self._misleading.update(found[side])
 
     def side(self, text: str) -> int | None:
-        """0 where a text is in the first language, 1 in the second; None where it has no signs of one alone."""
-        words = _WORD.findall(text.lower())
+        """0 where a text is in the first language, 1 in the second; None where it has too few signs of one alone."""
+        words = frozenset(_WORD.findall(text.lower()))
         signs = [self._signs(side, text, words) for side in (0, 1)]
         if min(signs) > 0 or max(signs) < _SIGNS:
             return None
         return signs.index(max(signs))
 
-    def _signs(self, side: int, text: str, words: Sequence[str]) -> int:
+    def _signs(self, side: int, text: str, words: frozenset[str]) -> int:
         letters = self._letters[side]
         if letters is not None:
             return len(letters.findall(text))
-        return sum(word in self._words[side] for word in words)
+        return sum(not self._misleads(word) for word in words & self._words[side])
+
+    def _misleads(self, word: str) -> bool:
+        return self._misleading[word] > _MISLEADING * self._seen[word]
 
 
 def code_of(word: str) -> Language:
     """The language that is called so in the name of a file, such as `de`, `deu` or `pt_BR`; unknown if none is."""
-    plain = word.lower().replace("_", "-").partition("-")[0]
+    plain, _, rest = word.lower().replace("_", "-").partition("-")
     code = _THREE.get(plain, plain)
-    return Language(code if code in NAMES else "")
+    return Language(code, _variety(code, rest)) if code in NAMES else Language()
+
+
+def language_called(name: str) -> Language:
+    """The language that a column is named after, such as `de`, `pt_BR`, `German` or `text_en`; unknown if none is."""
+    found = _COLUMN.fullmatch(name.strip().lower())
+    if found is None:
+        return Language()
+    plain = found[1]
+    if plain.title() in _CODES:
+        return Language(_CODES[plain.title()])
+    return code_of(plain) if _TAG.fullmatch(plain) else Language()
+
+
+def _variety(code: str, rest: str) -> str:
+    """The script of a language that is written in several, or else the region, of the rest of a tag."""
+    script, region = (
+        re.search(f"(?<![a-z0-9]){form}(?![a-z0-9])", rest) for form in ("[a-z]{4}", r"(?:[a-z]{2}|\d{3})")
+    )
+    if script and code in _SEVERAL_SCRIPTS and script[0] in _SCRIPT_TAGS:
+        return script[0].title()
+    return region[0].upper() if region else ""
 
 
 def agree(one: str, other: str) -> bool:

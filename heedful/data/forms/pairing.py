@@ -9,7 +9,7 @@ from typing import Final, final
 
 from heedful.data.forms.faults import FEW, SHOWN, Counted, Fault, Remark, counted, keep, percent, show, tokens_in
 from heedful.data.forms.form import Example
-from heedful.data.forms.languages import Language, Telling, guessed
+from heedful.data.forms.languages import LEARNED, Language, Telling, guessed
 from heedful.data.forms.naming import Part
 from heedful.data.forms.sketch import Sample, normalised
 
@@ -119,26 +119,46 @@ class Tongues(Fault):
         self._files = files
         self._samples: dict[tuple[Part, int], Sample] = {}
         self._telling = Telling(*languages) if len(languages) == 2 and all(languages) else None
+        self._waiting: list[tuple[tuple[str, ...], str]] = []
+        self._learned = 0
         self._swapped: list[str] = []
         self._alike: list[str] = []
         self._counts = [0, 0]
 
     def see(self, example: Example, part: Part, place: str) -> None:
-        """Samples its sides, and compares those whose languages have words of their own."""
+        """Samples its sides, and compares them once it is known which words are signs of a language."""
         for side, text in enumerate(example.texts):
             self._samples.setdefault((part, side), Sample()).add(text)
         if self._telling is None:
             return
-        sides = [self._telling.side(text) for text in example.texts]
+        if self._learned == LEARNED:
+            self._compare(self._telling, example.texts, place)
+            return
+        self._learned += 1
+        self._waiting.append((example.texts, place))
+        for text in example.texts:
+            self._telling.learn(text)
+        if self._learned == LEARNED:
+            self._compare_waiting(self._telling)
+
+    def _compare_waiting(self, telling: Telling) -> None:
+        for texts, place in self._waiting:
+            self._compare(telling, texts, place)
+        self._waiting.clear()
+
+    def _compare(self, telling: Telling, texts: Sequence[str], place: str) -> None:
+        sides = [telling.side(text) for text in texts]
         if sides == [1, 0]:
             self._counts[0] += 1
-            keep(self._swapped, show(place, *example.texts))
+            keep(self._swapped, show(place, *texts))
         elif sides in ([0, 0], [1, 1]):
             self._counts[1] += 1
-            keep(self._alike, show(place, *example.texts))
+            keep(self._alike, show(place, *texts))
 
     def remarks(self, counts: Mapping[Part, int]) -> Iterator[Remark]:
         """Whole files first."""
+        if self._telling is not None:
+            self._compare_waiting(self._telling)
         found = {where: guessed(sample.texts) for where, sample in self._samples.items()}
         files = list(self._whole_files(found))
         yield from files
@@ -148,11 +168,15 @@ class Tongues(Fault):
         first, second = self._named
         for number, (shown, what, remedy) in enumerate(
             (
-                (self._swapped, f"probably have {second} first and {first} second", "exchange their sides"),
+                (
+                    self._swapped,
+                    f"probably have {second} first and {first} second",
+                    "look at them: exchange the sides of those that do",
+                ),
                 (
                     self._alike,
                     "probably have the same language on both sides",
-                    "take them out unless the model shall write both languages",
+                    "look at them: take out those that are not translated, unless the model shall write both languages",
                 ),
             )
         ):

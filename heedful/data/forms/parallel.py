@@ -15,7 +15,7 @@ from zlib import crc32
 from heedful.data.forms.faults import Empty, Fault, Garbled, Leaked, Repeated, show, tokens_in
 from heedful.data.forms.form import Example, Form, Found, by_part
 from heedful.data.forms.glance import Glance, Plain
-from heedful.data.forms.languages import Language, guessed
+from heedful.data.forms.languages import Language, guessed, language_called
 from heedful.data.forms.naming import Part
 from heedful.data.forms.pairing import Copied, Misaligned, Tongues, Unequal
 from heedful.data.forms.saving import JsonlSaver, LineSaver, Saver
@@ -38,6 +38,15 @@ class ParallelFound(Found):
     together: bool = False
     parallel: bool = True
     called: Sequence[str] = ("source", "target")
+
+    @property
+    def direction(self) -> tuple[str, str] | None:
+        """The tags of the language that is read and of the one that is written; None where one of them is not known.
+
+        Two varieties of one language, such as `pt-BR` and `pt-PT`, are a direction; a language and itself are none.
+        """
+        tags = [language.tag for language in self.languages]
+        return (tags[0], tags[1]) if len(tags) == 2 and all(tags) and tags[0] != tags[1] else None
 
     def sides(self, part: Part) -> Sequence[str]:
         """What both sides of a part are called in messages."""
@@ -203,13 +212,13 @@ class ParallelLines(Form):
         parts = by_part(files)
         if any(len(both) != 2 for both in parts.values()):
             return
-        first = [file.named.language for file in parts[next(iter(parts))]]
+        first = [file.named.language.tag for file in parts[next(iter(parts))]]
         ordered = {}
         for part, both in parts.items():
-            own = [file.named.language for file in both]
+            own = [file.named.language.tag for file in both]
             ordered[part] = both[::-1] if all(own) and own == first[::-1] else both
         train = ordered.get("train") or next(iter(ordered.values()))
-        languages = [_language(file) for file in train]
+        languages = _languages(train)
         yield LinesFound(
             files={part: [file.path for file in both] for part, both in ordered.items()},
             certainty=self.certainty,
@@ -248,7 +257,7 @@ class ParallelColumns(Form):
         if columns and len(columns) != 2:
             return
         texts = [table.column(name) for name in columns] or [each for each in table.columns if each.is_text]
-        tongues = {each.name: guessed(table.values(each.name)[:_GUESSED]) for each in texts}
+        tongues = _tongues(table, [each.name for each in texts])
         pair = table.pair
         for number, one in enumerate(texts):
             for other in texts[number + 1 :]:
@@ -286,6 +295,14 @@ def _by_document(examples: Iterator[Example]) -> Iterator[Example]:
             own = []
 
 
+def _tongues(table: Table, names: Sequence[str]) -> Mapping[str, Language]:
+    """The languages of columns: as called where two are called after different ones, or as their texts look."""
+    called = {name: language_called(name) for name in names} if table.header else {}
+    if len({language.tag for language in called.values() if language}) < 2:
+        called = {}
+    return {name: called.get(name) or guessed(table.values(name)[:_GUESSED]) for name in names}
+
+
 def _why_converted(table: Table) -> str:
     if table.delimiter not in ("", "\t"):
         return "parallel text is not read from CSV files, so it is written as lines of JSON"
@@ -294,10 +311,15 @@ def _why_converted(table: Table) -> str:
     return ""
 
 
-def _language(file: Glance) -> Language:
-    """By the name, or by what stands there."""
-    assert isinstance(file.shape, Plain)
-    return file.named.language or guessed(file.shape.lines[:_GUESSED])
+def _languages(files: Sequence[Glance]) -> list[Language]:
+    """By the names of files, or where two folders are called after languages by these, or by what stands there."""
+    by_folder = [language_called(file.path.parent.name) for file in files]
+    apart = all(by_folder) and len({language.tag for language in by_folder}) == len(files)
+    found = []
+    for file, folder in zip(files, by_folder, strict=True):
+        assert isinstance(file.shape, Plain)
+        found.append(file.named.language or (folder if apart else guessed(file.shape.lines[:_GUESSED])))
+    return found
 
 
 def parting(source: Path, target: Path) -> str:

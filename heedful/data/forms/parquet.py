@@ -9,7 +9,7 @@ from typing import Any, Self, final
 
 from heedful.data.forms.form import Example, Form, Found, by_part
 from heedful.data.forms.glance import Columnar, Glance
-from heedful.data.forms.languages import Language, code_of, guessed
+from heedful.data.forms.languages import Language, guessed, language_called
 from heedful.data.forms.naming import Part
 from heedful.data.forms.parallel import ParallelFound
 from heedful.data.forms.saving import JsonlSaver, Saver
@@ -120,4 +120,4 @@ class ParquetFiles(Form):
 
 def _language(name: str, texts: Sequence[str]) -> Language:
     """By the name of its column, or by what stands there."""
-    return code_of(name.lower()) or guessed(texts)
+    return language_called(name) or guessed(texts)

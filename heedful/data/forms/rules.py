@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from heedful.data.forms.faults import CONTROL, MARKUP, MISREAD, UNREADABLE, tokens_in
-from heedful.data.forms.languages import Language, Telling, guessed
+from heedful.data.forms.languages import LEARNED, Language, Telling, guessed
 from heedful.data.forms.pairing import Balance, is_copied, is_like
 from heedful.data.forms.sketch import fingerprint
 
@@ -133,7 +133,15 @@ class Foreign(Rule):
     def __init__(self, source: Language, target: Language) -> None:
         self._wanted = source, target
         self._telling = Telling(source, target) if source and target and source != target else None
+        self._learned = 0
         self.about = f"that are not {source} on one side and {target} on the other"
+
+    def learn(self, source: str, target: str) -> None:
+        """Finds out, by the first pairs, which words are no signs of a language."""
+        if self._telling is not None and self._learned < LEARNED:
+            self._learned += 1
+            for text in (source, target):
+                self._telling.learn(text)
 
     def rejects(self, source: str, target: str) -> bool:
         """See above."""

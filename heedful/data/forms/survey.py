@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from heapq import heappush, heappushpop
 from typing import Final
 
-from heedful.data.forms.columns import number_in
 from heedful.data.forms.faults import Remark, counted, percent, show, tokens_in
 from heedful.data.forms.form import Example, Found
 from heedful.data.forms.languages import SPACELESS
 from heedful.data.forms.naming import PARTS, Part
 from heedful.data.forms.sketch import Histogram, Splitter
+from heedful.data.written_numbers import number_in
 from heedful.errors import DataError
 
 _MANY: Final = 10_000
@@ -149,7 +149,7 @@ def described(found: Found, seen: Survey) -> list[str]:
         common = seen.labels.most_common(12)
         more = f" and {len(seen.labels) - len(common):,} more" if len(seen.labels) > len(common) else ""
         told = ", ".join(f"{label!r} {count:,}" for label, count in common)
-        lines.append(f"{len(seen.labels):,} {found.said}: {told}{more}")
+        lines.append(f"{counted(len(seen.labels), found.said)}: {told}{more}")
     return lines
 
 

@@ -10,14 +10,20 @@ from typing import Any, Final, NamedTuple, final
 
 from heedful.data.forms.columns import Profile
 from heedful.data.forms.form import by_part
-from heedful.data.forms.glance import Glance, Objects, Rows, objects, table_rows, written
+from heedful.data.forms.glance import LABEL_FIRST, Glance, Objects, Rows, objects, table_rows, written
 from heedful.data.forms.languages import Language
 from heedful.data.forms.naming import PARTS, Part
 from heedful.data.forms.saving import CsvSaver, LineSaver, Saver
 from heedful.errors import DataError, RecipeError
 from heedful.words import near
 
-_DELIMITERS: Final[Mapping[str, str]] = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+_DELIMITERS: Final[Mapping[str, str]] = {
+    "\t": "tabs",
+    ",": "commas",
+    ";": "semicolons",
+    "|": "bars",
+    LABEL_FIRST: "the first spaces of lines",
+}
 
 
 class Row(NamedTuple):
@@ -66,6 +72,11 @@ class Table:
         return self.shape.delimiter if isinstance(self.shape, Rows) else ""
 
     @property
+    def declared(self) -> bool:
+        """Whether the first line of the file says what stands between columns."""
+        return isinstance(self.shape, Rows) and self.shape.declared
+
+    @property
     def header(self) -> bool:
         """Whether columns have names."""
         return isinstance(self.shape, Objects) or self.shape.header
@@ -78,7 +89,10 @@ class Table:
             what = "a list of JSON objects" if self.listed else "a JSON object on each line"
             return f"{what}, with {', '.join(names)}"
         head = f"with a header ({', '.join(names)})" if self.header else "without a header"
-        return f"{len(names)} columns between {_DELIMITERS[self.delimiter]}, {head}"
+        if self.delimiter == LABEL_FIRST:
+            return "a label at the beginning of each line, and a text behind it"
+        between = _DELIMITERS.get(self.delimiter, repr(self.delimiter))
+        return f"{len(names)} columns between {between}, {head}"
 
     def called(self, name: str) -> str:
         """A column in words."""

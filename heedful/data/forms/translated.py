@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Final, Self, final
 
 from heedful.data.forms.form import Example, Form, Found, by_part
 from heedful.data.forms.glance import Glance, Translated
-from heedful.data.forms.languages import code_of
+from heedful.data.forms.languages import Language, code_of, guessed
 from heedful.data.forms.naming import Part
 from heedful.data.forms.parallel import ParallelFound
 from heedful.data.forms.saving import JsonlSaver, Saver
 from heedful.data.translated import Confirmed
+from heedful.errors import DataError
+from heedful.localisation.files import read_document
+
+_GUESSED: Final = 1000
+"""Pairs by which languages are guessed."""
 
 
 @final
@@ -23,9 +29,16 @@ class TranslatedFound(ParallelFound):
 
     Attributes:
         between: of a TMX, the language that is read and the one that is written.
+        exchanged: whether translations are read as sources, of a file that has one direction of its own.
     """
 
     between: tuple[str, str] | None = None
+    exchanged: bool = False
+
+    @property
+    def direction(self) -> tuple[str, str] | None:
+        """As a TMX itself calls its languages, and as tags where another file says them."""
+        return self.between or super().direction
 
     def sides(self, part: Part) -> Sequence[str]:
         """A file, and what of it."""
@@ -39,13 +52,15 @@ class TranslatedFound(ParallelFound):
     @property
     def taken(self) -> str:
         """What becomes what."""
-        source, target = self.between or ("the source", "its translation")
+        named = [str(language) if language else "" for language in self.languages] or ["", ""]
+        source, target = self.between or (named[0] or "the source", named[1] or "its translation")
         return f"{source} becomes {target}, where that is finished"
 
     def examples(self, part: Part) -> Iterator[Example]:
         """Pair by pair."""
         for pair in Confirmed(self.first(part), **self._languages):
-            source, target, line = pair.source, pair.target, int(pair.place.rpartition(":")[2])
+            line = int(pair.place.rpartition(":")[2])
+            source, target = (pair.target, pair.source) if self.exchanged else (pair.source, pair.target)
             yield Example((source, target), (), line, {"source": source, "target": target}, (source,))
 
     def table(self, files: Sequence[str]) -> Mapping[str, Any]:
@@ -55,9 +70,12 @@ class TranslatedFound(ParallelFound):
         return {"path": files[0], **self._languages}
 
     def turned(self) -> Self:
-        """From the other language; only a TMX is known to have both."""
-        assert self.between is not None, "no other file says its languages"
-        return replace(self, between=self.between[::-1], languages=self.languages[::-1])
+        """From the other language; a file with one direction of its own is written anew."""
+        languages = self.languages[::-1]
+        if self.between is not None:
+            return replace(self, between=self.between[::-1], languages=languages)
+        converted = "such a file is read in its own direction, so its pairs are written as lines of JSON"
+        return replace(self, exchanged=not self.exchanged, languages=languages, converted=converted)
 
     def saver(self, folder: Path, part: Part, *, zipped: bool) -> Saver:
         """Lines of JSON."""
@@ -92,7 +110,7 @@ class TranslatedFiles(Form):
         yield TranslatedFound(
             files={part: [each[0].path] for part, each in parts.items()},
             certainty=self.certainty,
-            languages=[code_of(language.lower()) for language in between] if between else [],
+            languages=[code_of(language) for language in between or ()] or _languages(files[0].path),
             between=between,
         )
 
@@ -105,6 +123,18 @@ class TranslatedFiles(Form):
         path, shape = many
         there = ", ".join(shape.languages[:8])
         return f"{path}: has {there}; say which is read and which is written, as in --columns en de"
+
+
+def _languages(path: Path) -> Sequence[Language]:
+    """Those of a PO or XLIFF file, as it says them or as its texts look; none where both cannot be told."""
+    try:
+        said = read_document(path).languages
+        texts = list(islice(Confirmed(path), _GUESSED))
+    except DataError:
+        return []  # reading its examples raises this again
+    source = code_of(said.source or "") or guessed(pair.source for pair in texts)
+    target = code_of(said.target or "") or guessed(pair.target for pair in texts)
+    return [source, target] if source and target else []
 
 
 def _between(languages: Sequence[str], columns: Sequence[str]) -> tuple[str, str] | None:

@@ -56,7 +56,7 @@ class CaptioningKind(Kind[CaptioningRecipe, Model]):
     def learn(self, recipe: CaptioningRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Words, and what looks at pictures where it learns nothing."""
         texts = chain.from_iterable(each.captions for each in recipe.data.reader("train"))
-        found: Vocabularies = {CAPTIONS: learned(recipe, texts, given=given)}
+        found: Vocabularies = {CAPTIONS: learned(recipe, texts, given=given, writes=True)}
         config = recipe.model.pictures
         if config.apart:
             network = load_trained(config, build_vision(config))

@@ -48,7 +48,7 @@ class ConversationKind(Kind[ConversationRecipe, Model]):
     def learn(self, recipe: ConversationRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """The text of all turns, and who speaks."""
         dialogues = recipe.data.reader("train").dialogues
-        tokenizer = learned(recipe, (turn.text for each in dialogues for turn in each.turns), given=given)
+        tokenizer = learned(recipe, (turn.text for each in dialogues for turn in each.turns), given=given, writes=True)
         return {TEXT: tokenizer, SPEAKERS: Labels.learn(turn.speaker for each in dialogues for turn in each.turns)}
 
     def load(self, recipe: ConversationRecipe, folder: Path) -> Vocabularies:

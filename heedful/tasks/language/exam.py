@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, final
@@ -31,7 +31,7 @@ _ENOUGH: Final = 50
 _WORDS: Final = 100
 """Words in a piece."""
 _BATCH_TOKENS: Final = 4096
-_MASSES: Final = ("nats", "tokens", "unknown", "ends", "words", "characters", "bytes")
+_MASSES: Final = ("nats", "tokens", "unknown", "ends", "words", "characters", "bytes", "lines")
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Surprised:
         words: stretches without white space.
         characters: code points.
         bytes: in UTF-8.
+        lines: ends of lines, also of a last one that nothing but its document's end stands behind.
+        keeps_lines: whether ends of lines are tokens, or parts of them, and so predicted.
         context: tokens that were read at a time.
         stride: of them, how many were predicted at a time.
     """
@@ -57,6 +59,8 @@ class Surprised:
     words: Float[np.ndarray, " N"]
     characters: Float[np.ndarray, " N"]
     bytes: Float[np.ndarray, " N"]
+    lines: Float[np.ndarray, " N"]
+    keeps_lines: bool
     context: int
     stride: int
 
@@ -119,20 +123,27 @@ class TextExam(Exam):
         unknown = stream == (-1 if user.tokenizer.special.unk is None else user.tokenizer.special.unk)
         sums = {"nats": nats, "tokens": np.ones(len(stream)), "unknown": unknown}
         found = {name: np.bincount(owners, each, minlength=self.size) for name, each in sums.items()}
-        sizes = np.zeros((4, self.size))
+        sizes = np.zeros((len(_MASSES) - 3, self.size))
         for _, _, places in read:
             for example, *counts in places:
                 sizes[:, example] += counts
-        return Surprised(**found, **dict(zip(_MASSES[3:], sizes, strict=True)), context=context, stride=stride)
+        keeps_lines = "\n" in user.tokenizer.normalise("a\nb")
+        amounts = dict(zip(_MASSES[3:], sizes, strict=True))
+        return Surprised(**found, **amounts, keeps_lines=keeps_lines, context=context, stride=stride)
 
     def metrics(self, answers: Surprised) -> Mapping[str, Metric]:
-        """Nats per token, perplexities and bits; the end of a document counts as one word, character or byte."""
+        """Nats per token, perplexities and bits; the end of a document counts as one word, character or byte.
+
+        `word_perplexity_with_line_ends` counts the end of each line as a word instead, which is how results on the Penn
+        Treebank (Mikolov et al. 2010) and WikiText (Merity et al. 2016) are published.
+        """
         words, characters, size = (each + answers.ends for each in (answers.words, answers.characters, answers.bytes))
         bits = answers.nats / math.log(2)
         return {
             "loss": Ratio(answers.nats, answers.tokens),
             "perplexity": Perplexity(answers.nats, answers.tokens),
             "word_perplexity": Perplexity(answers.nats, words),
+            "word_perplexity_with_line_ends": Perplexity(answers.nats, answers.words + answers.lines),
             "character_perplexity": Perplexity(answers.nats, characters),
             "bits_per_character": Ratio(bits, characters),
             "bits_per_byte": Ratio(bits, size),
@@ -140,8 +151,10 @@ class TextExam(Exam):
 
     def _read(
         self, tokenizer: Tokenizer, number: int
-    ) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"], list[tuple[int, int, int, int, int]]]:
-        """The ids of a document, to which example each belongs, and of examples ends, words, characters and bytes."""
+    ) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"], list[tuple[int, int, int, int, int, int]]]:
+        """The ids of a document, to which example each belongs, and of examples ends, words, characters, bytes and
+        lines.
+        """
         document, first = self.documents[number], self._firsts[number]
         ids, text = tokenizer.encode(document.text), tokenizer.normalise(document.text)
         last = first if self.whole else self._firsts[number + 1] - 1
@@ -149,11 +162,13 @@ class TextExam(Exam):
         places = []
         for example, (start, stop) in enumerate(zip(begins, [*begins[1:], len(text)], strict=True), first):
             piece = text[start:stop]
-            places.append((example, 0, len(piece.split()), len(piece), len(piece.encode())))
+            places.append((example, 0, len(piece.split()), len(piece), len(piece.encode()), 0))
+        if ids:
+            places += ((min(first + piece, last), 0, 0, 0, 0, 1) for piece in _line_ends(document))
         owners = first + np.searchsorted(begins, _places(tokenizer, document.text, text), side="right") - 1
         if ids and document.ends:
             ids, owners = [*ids, tokenizer.special.eos], np.append(owners, last)
-            places.append((last, 1, 0, 0, 0))
+            places.append((last, 1, 0, 0, 0, 0))
         return np.array(ids, dtype=np.int64), owners, places
 
 
@@ -192,6 +207,17 @@ def _begins(text: str) -> list[int]:
     """Where pieces begin: behind each hundredth word, so that white space belongs to the word that follows it."""
     ends = [word.end() for word in re.finditer(r"\S+", text)]
     return [0, *ends[_WORDS - 1 : -1 : _WORDS]]
+
+
+def _line_ends(document: Document) -> Iterator[int]:
+    """In which piece each line ends, counted from 0; the last one of a document may end with the document alone."""
+    *lines, rest = document.text.split("\n")
+    if rest and document.ends:
+        lines.append(rest)
+    words = 0
+    for line in lines:
+        words += len(line.split())
+        yield max(0, words - 1) // _WORDS
 
 
 def _places(tokenizer: Tokenizer, written: str, text: str) -> Int[np.ndarray, " T"]:

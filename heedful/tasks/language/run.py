@@ -44,7 +44,7 @@ class LanguageKind(Kind[LanguageRecipe, LanguageModel]):
 
     def learn(self, recipe: LanguageRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Text."""
-        return {TEXT: learned(recipe, (each.text for each in examples(recipe, "train")), given=given)}
+        return {TEXT: learned(recipe, (each.text for each in examples(recipe, "train")), given=given, writes=True)}
 
     def encoding(self, run: Run[LanguageRecipe, LanguageModel]) -> Encoding[Document]:
         """One stream."""

@@ -49,7 +49,7 @@ class SpeechKind(Kind[SpeechRecipe, nn.Module]):
 
     def learn(self, recipe: SpeechRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """That of the texts."""
-        return {WORDS: learned(recipe, (each.text for each in recipe.data.reader("train")), given=given)}
+        return {WORDS: learned(recipe, (each.text for each in recipe.data.reader("train")), given=given, writes=True)}
 
     def encoding(self, run: SpeechRun) -> Encoding[Utterance]:
         """Frames and texts."""

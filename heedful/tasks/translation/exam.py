@@ -19,10 +19,11 @@ from heedful.data.readers import Pair, read_lines
 from heedful.errors import DataError
 from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
 from heedful.metrics.deck_bleu import DeckBLEU
+from heedful.metrics.edits import character_error_rate, word_error_rate
 from heedful.metrics.judge import Judgement
 from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, mean
-from heedful.metrics.translation import bleu_metric, equals
+from heedful.metrics.translation import bleu_metric, equals, tokenizer_for
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.exam import PLAIN, Asking, Exam
 from heedful.tasks.faces import Unread, despite
@@ -105,6 +106,7 @@ class TranslationExam(Exam):
 
     Attributes:
         documents: the number of the document of each pair that is not left out.
+        tokenize: how BLEU cuts words.
 
     Raises:
         DataError: there are no pairs, none of the terms stands in their sources, or there are no contrasts.
@@ -123,7 +125,6 @@ class TranslationExam(Exam):
         asking: Asking = PLAIN,
         texts: Sequence[tuple[str, int]] = (),
     ) -> None:
-        bleu_metric(lowercase=asking.lowercase, tokenize=asking.tokenize)  # complains before anything is translated
         self._all = list(pairs)
         self._real = [bool(pair.source and pair.target) for pair in pairs]
         self.pairs = [pair for pair, real in zip(pairs, self._real, strict=True) if real]
@@ -134,6 +135,8 @@ class TranslationExam(Exam):
         self.documents = [number for (number, _), real in zip(documents(pairs), self._real, strict=True) if real]
         self.asked = self.sources = [pair.source for pair in self.pairs]
         self.right = self.references = [pair.target for pair in self.pairs]
+        self.tokenize = asking.tokenize or tokenizer_for(self.references)
+        bleu_metric(lowercase=asking.lowercase, tokenize=self.tokenize)  # complains before anything is translated
         self.text = text
         self.part = part
         self.size = len(self.pairs)
@@ -214,17 +217,20 @@ class TranslationExam(Exam):
         2020, section 4.2: d-BLEU) where an empty source, or a name, tells them apart, and some have several sentences.
         """
         sides, lowercase = (answers.texts, self.references), self.asking.lowercase
+        folded = [[*map(str.lower, side)] if lowercase else side for side in sides]
         metrics: dict[str, Metric] = {
-            "BLEU": CorpusBLEU(*sides, lowercase=lowercase, tokenize=self.asking.tokenize),
+            "BLEU": CorpusBLEU(*sides, lowercase=lowercase, tokenize=self.tokenize),
             "chrF2": CorpusChrF(*sides, lowercase=lowercase),
             "chrF2++": CorpusChrF(*sides, lowercase=lowercase, word_order=2),
             "TER": CorpusTER(*sides, lowercase=lowercase),
+            "WER": word_error_rate(*folded),
+            "CER": character_error_rate(*folded),
             "exact match": mean([100.0 * same for same in equals(*sides, lowercase=lowercase)]),
             "BLEU (deck variant)": DeckBLEU(*sides, lowercase=lowercase),
         }
         joined = [self._joined(side) for side in sides]
         if 1 < len(joined[0]) < self.size:
-            metrics[DOCUMENTS] = CorpusBLEU(*joined, lowercase=lowercase, tokenize=self.asking.tokenize)
+            metrics[DOCUMENTS] = CorpusBLEU(*joined, lowercase=lowercase, tokenize=self.tokenize)
         if answers.perplexity is not None:
             metrics["perplexity"] = answers.perplexity
         if self.asking.judge is not None and answers.judgement is not None:

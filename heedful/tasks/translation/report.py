@@ -15,10 +15,9 @@ from heedful.inspection.page import Table, page_text
 from heedful.inspection.plots import Line, line_plot
 from heedful.metrics.bootstrap import Interval, intervals
 from heedful.metrics.counted import CorpusBLEU
-from heedful.metrics.edits import character_error_rate, word_error_rate
 from heedful.metrics.metric import Metric
 from heedful.metrics.report import scored
-from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length
+from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length, words_note
 from heedful.tasks.report import Comparison, Report, number, span
 from heedful.tasks.translation.accuracy import Share
 from heedful.tasks.translation.cases import Cases
@@ -28,6 +27,8 @@ from heedful.version import __version__
 
 _FINE: Final = 4
 """Digits behind the point of what a judge says: some judges' scores are all from 0 to 1."""
+_RATES: Final[Mapping[str, str]] = {"WER": "words", "CER": "characters"}
+"""Rates of edits, and of what."""
 _FEWEST: Final = 10
 """Sentences that an interval of BLEU needs at the least to mean anything."""
 
@@ -35,8 +36,8 @@ _FEWEST: Final = 10
 @final
 @dataclass(frozen=True, repr=False)
 class TranslationReport(Report):
-    """sacrebleu's scores with signatures, a judge's, and what is counted; intervals and tests of that, BLEU, chrF and
-    chrF++.
+    """sacrebleu's scores with signatures, a judge's, and what is counted; intervals and tests of that, BLEU, chrF,
+    chrF++ and the rates of edits.
     """
 
     digits: ClassVar = 2
@@ -46,8 +47,10 @@ class TranslationReport(Report):
 
     @property
     def resampled(self) -> Mapping[str, Metric]:
-        """BLEU, chrF and chrF++; what a judge says; BLEU of documents, where there are some; what is counted."""
-        metrics = {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++", *self._judged)}
+        """BLEU, chrF and chrF++; TER, WER and CER; what a judge says; BLEU of documents, where there are some; what is
+        counted.
+        """
+        metrics = {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++", "TER", *_RATES, *self._judged)}
         if self.documents is not None and self.documents.examples >= _FEWEST:
             metrics[DOCUMENTS] = self.documents
         return metrics | {name: self.metrics[name] for name in self.shares}
@@ -71,7 +74,9 @@ class TranslationReport(Report):
     def scores(self) -> tuple[Score, ...]:
         """As sacrebleu says it; what a judge says."""
         asking = self.exam.asking
-        found = scored(self.answers.texts, self.exam.references, lowercase=asking.lowercase, tokenize=asking.tokenize)
+        found = scored(
+            self.answers.texts, self.exam.references, lowercase=asking.lowercase, tokenize=self.exam.tokenize
+        )
         return (*found, *self._judged.values())
 
     @cached_property
@@ -90,20 +95,17 @@ class TranslationReport(Report):
 
     @cached_property
     def signatures(self) -> list[str]:
-        """Of BLEU, chrF and chrF++, as sacrebleu writes them, and of a judge."""
+        """Of BLEU, chrF, chrF++ and TER, as sacrebleu writes them, and of a judge."""
         asking = self.exam.asking
         found = scored(
-            self.answers.texts[:1], self.exam.references[:1], lowercase=asking.lowercase, tokenize=asking.tokenize
+            self.answers.texts[:1], self.exam.references[:1], lowercase=asking.lowercase, tokenize=self.exam.tokenize
         )
         return [score.signature for score in (*found, *self._judged.values()) if score.name in self.resampled]
 
     @cached_property
     def error_rates(self) -> dict[str, float]:
         """Edits of words and of characters, in percent of those of the references."""
-        fold = str.lower if self.exam.asking.lowercase else str
-        texts, references = ([*map(fold, side)] for side in (self.answers.texts, self.exam.references))
-        rates = {"WER": word_error_rate(texts, references), "CER": character_error_rate(texts, references)}
-        return {name: rate.value for name, rate in rates.items()}
+        return {name: self.metrics[name].value for name in _RATES}
 
     @cached_property
     def lengths(self) -> list[int]:
@@ -114,7 +116,7 @@ class TranslationReport(Report):
     def bands(self) -> tuple[LengthBand, ...]:
         """BLEU by words in the source."""
         asking = self.exam.asking
-        score = partial(bleu, lowercase=asking.lowercase, tokenize=asking.tokenize)
+        score = partial(bleu, lowercase=asking.lowercase, tokenize=self.exam.tokenize)
         return bleu_by_length(self.answers.texts, self.exam.references, self.lengths, metric=score)
 
     @cached_property
@@ -124,7 +126,7 @@ class TranslationReport(Report):
         for name in dict.fromkeys(self.exam.names):
             rows = [row for row, each in enumerate(self.exam.names) if each == name]
             own, other = ([lines[row] for row in rows] for lines in (self.answers.texts, self.exam.references))
-            found[name] = len(rows), bleu(own, other, lowercase=asking.lowercase, tokenize=asking.tokenize).value
+            found[name] = len(rows), bleu(own, other, lowercase=asking.lowercase, tokenize=self.exam.tokenize).value
         return found
 
     @cached_property
@@ -141,16 +143,17 @@ class TranslationReport(Report):
         for score in self.scores:
             value, interval = self._cells(score)
             lines.append(f"{score.name:<{width}}  {value:>7}  {interval:<16}  {score.signature}")
-        for name, what in (("WER", "words"), ("CER", "characters")):
-            lines.append(
-                f"{name:<{width}}  {self.error_rates[name]:>7.2f}  {'':<16}  edits per 100 {what} of the references"
-            )
+        for name, what in _RATES.items():
+            rate, interval = self.error_rates[name], span(self.intervals[name], 2)
+            lines.append(f"{name:<{width}}  {rate:>7.2f}  {interval:<16}  edits per 100 {what} of the references")
         if self.perplexity is not None:
             lines.append(f"{'perplexity':<{width}}  {self.perplexity:>7.3f}  {'':<16}  of the references, per token")
         if self.documents is not None:
             shown = span(self.intervals[DOCUMENTS], 2) if DOCUMENTS in self.intervals else ""
             told = f"of {self.documents.examples:,} documents, their sentences joined"
             lines.append(f"{DOCUMENTS:<{width}}  {self.documents.value:>7.2f}  {shown:<16}  {told}")
+        note = words_note(self.exam.references, tokenize=self.exam.tokenize)
+        lines += [] if note is None else [note]
         lines += [f"{count:,} of {self.exam.size:,} sentences: {note}" for note, count in self.answers.told.items()]
         if self.shares:
             lines += ["", self._accuracy().text().rstrip()]
@@ -260,7 +263,7 @@ class TranslationReport(Report):
             return None
         own, other = ([lines[i] for i in rows] for lines in (self.answers.texts, self.exam.references))
         asking = self.exam.asking
-        metric = CorpusBLEU(own, other, lowercase=asking.lowercase, tokenize=asking.tokenize)
+        metric = CorpusBLEU(own, other, lowercase=asking.lowercase, tokenize=self.exam.tokenize)
         return intervals({"BLEU": metric}, self.sampling)["BLEU"]
 
 
@@ -309,6 +312,8 @@ class TranslationComparison(Comparison):
                 f"p: how often chance alone makes a difference in BLEU from {first.system.name} at least this large "
                 f"(paired bootstrap, {self.sampling.samples:,} samples)"
             )
+        if (note := words_note(first.exam.references, tokenize=first.exam.tokenize)) is not None:
+            yield note
         if not all(map(self.is_alike, others)):
             yield (
                 f"perplexity is per token, so it is shown only for runs with the vocabulary of {first.system.name}; "
@@ -346,7 +351,7 @@ class TranslationComparison(Comparison):
             "sentences": self.exam.size,
             "scoring": {
                 "lowercase": asking.lowercase,
-                "tokenize": asking.tokenize,
+                "tokenize": self.reports[0].exam.tokenize,
                 "samples": self.sampling.samples,
                 "seed": self.sampling.seed,
             },
@@ -361,6 +366,7 @@ class TranslationComparison(Comparison):
             "bleu": asdict(report.intervals["BLEU"]),
             "chrf": asdict(report.intervals["chrF2"]),
             "chrf++": asdict(report.intervals["chrF2++"]),
+            **{name.lower(): asdict(report.intervals[name]) for name in ("TER", *_RATES)},
             "against_first": [asdict(test) for test in report.tests.values()],
             "seconds": seconds,
             "sentences_per_second": self.exam.size / seconds,

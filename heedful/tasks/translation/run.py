@@ -21,11 +21,12 @@ from heedful.data.foreign_tokenizers import MarianPieces
 from heedful.data.identification import Profiles
 from heedful.data.labels import Labels
 from heedful.data.links import collate_linked, linked_encoding
+from heedful.data.normalisation import normaliser, valid
 from heedful.data.readers import Pair
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError, RunError
-from heedful.metrics.translation import bleu
+from heedful.metrics.translation import bleu, tokenizer_for
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
 from heedful.store import MODEL, read_manifest, stored
@@ -83,16 +84,23 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         return going_on(amount, recipe=recipe, whole=Amount.of(_texts(recipe)))
 
     def learn(self, recipe: TranslationRecipe, *, given: Tokenizer | None) -> Vocabularies:
-        """Both languages', the same one twice where they share it, and what is known of source words."""
+        """Both languages', the same one twice where they share it, and what is known of source words.
+
+        What is written is learned in NFC, so that its marks stay what they are, and what is read in NFKC; where case is
+        folded, both in NFKC.
+        """
         assert given is None, "what is given to a translation run is taken"
         config = recipe.tokenizer
         assert isinstance(config, PairTokenizerConfig)
         tags, factors, profiles = recipe.data.tags, _learned(recipe), _profiles(recipe)
+        composes = config.written.may_compose
         if config.joint:
-            joint = config.learn((text for pair in _read(recipe) for text in (pair.source, pair.target)), tags=tags)
+            read = normaliser(lowercase=False) if composes else str
+            both = (text for pair in _read(recipe) for text in (read(valid(pair.source)), pair.target))
+            joint = config.learn(both, tags=tags, composes=composes)
             return _vocabularies(joint, joint, factors, profiles)
         source = config.learn((pair.source for pair in _read(recipe)), tags=tags)
-        target = config.written.learn(pair.target for pair in _texts(recipe))
+        target = config.written.learn((pair.target for pair in _texts(recipe)), composes=composes)
         return _vocabularies(source, target, factors, profiles)
 
     def take(self, recipe: TranslationRecipe, given: Sequence[Tokenizer]) -> Vocabularies:
@@ -118,7 +126,7 @@ class TranslationKind(Kind[TranslationRecipe, Model]):
         source, target = origin.tokenizers
         given, model = recipe.tokenizer, origin.model
         assert isinstance(model, TranslationArchitecture)
-        joint = source is target or (model.one_table and given.kind != "given")
+        joint = source.sha256 == target.sha256 or (model.one_table and given.kind != "given")
         return {"joint": joint and given.target is None, "lowercase": target.normalise("A") == "a"}
 
     def load(self, recipe: TranslationRecipe, folder: Path) -> Vocabularies:
@@ -241,7 +249,8 @@ KIND: Final = TranslationKind()
 def _vocabularies(
     source: Tokenizer, target: Tokenizer, factors: Mapping[str, Factor], profiles: Profiles | None
 ) -> Vocabularies:
-    """By their files; a source is folded where a factor knows its case."""
+    """By their files; a source is folded where a factor knows its case, and reads NFKC where it shares a vocabulary."""
+    source = source.for_sources() if source is target and target.composes else source
     folded = source.folded() if any(factor.folds for factor in factors.values()) else source
     languages = {} if profiles is None else {LANGUAGES: profiles}
     return {
@@ -329,6 +338,7 @@ def _validation_bleu(run: TranslationRun) -> Score:
         found = by_tags(translator, known, tags=lambda pair: pair.tags, ask=translate)
         references = [pair.target for pair in known]
         lowercase = run.recipe.tokenizer.written.lowercase
-        return {"bleu": bleu([each.text for each in found], references, lowercase=lowercase).value}
+        texts, tokenize = [each.text for each in found], tokenizer_for(references)
+        return {"bleu": bleu(texts, references, lowercase=lowercase, tokenize=tokenize).value}
 
     return Score(frozenset({"bleu"}), measure)

@@ -15,7 +15,7 @@ from heedful.inspection.heads import Sums, measures_of
 from heedful.inspection.record import Map
 from heedful.inspection.watch import without_head
 from heedful.metrics.alignment import Gold, alignment_error_rate
-from heedful.metrics.translation import bleu
+from heedful.metrics.translation import bleu, tokenizer_for
 from heedful.tasks.inspecting import Scope
 from heedful.tasks.translation.face import Translator
 from heedful.tasks.translation.translations import Links, link_words
@@ -148,7 +148,8 @@ def importance(
         texts = [each.text for each in translator.translate([source for source, _ in pairs], search=search)]
         scores = translator.score(pairs)
         nats = sum(each.log_probability for each in scores) / sum(each.count for each in scores)
-        return bleu(texts, [target for _, target in pairs], lowercase=lowercase).value, nats
+        references = [target for _, target in pairs]
+        return bleu(texts, references, lowercase=lowercase, tokenize=tokenizer_for(references)).value, nats
 
     whole = judged()
     found = []

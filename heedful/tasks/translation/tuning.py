@@ -12,6 +12,7 @@ from jaxtyping import Float
 from heedful.errors import DataError
 from heedful.inspection.page import Table
 from heedful.metrics.counted import CorpusBLEU, CorpusChrF
+from heedful.metrics.translation import tokenizer_for
 from heedful.tasks.translation.channel import Judged, Weights
 
 MetricName = Literal["bleu", "chrf"]
@@ -71,7 +72,11 @@ class _Lists:
         pairs = [(each.candidate.text, right) for own, right in zip(judged, references, strict=True) for each in own]
         places = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
         texts, right = zip(*places, strict=True)
-        self._metric = CorpusBLEU(texts, right) if metric == "bleu" else CorpusChrF(texts, right)
+        self._metric = (
+            CorpusBLEU(texts, right, tokenize=tokenizer_for(references))
+            if metric == "bleu"
+            else CorpusChrF(texts, right)
+        )
         self._counts = np.zeros((*real.shape, self._metric.counts.shape[1]))
         self._counts[real] = self._metric.counts[[places[pair] for pair in pairs]]
         self._direct = np.full(real.shape, -np.inf)

@@ -58,7 +58,7 @@ class VideoKind(Kind[VideoRecipe, Model]):
     def learn(self, recipe: VideoRecipe, *, given: Tokenizer | None) -> Vocabularies:
         """Words, and what looks at frames where it learns nothing."""
         texts = chain.from_iterable(each.captions for each in recipe.data.reader("train"))
-        found: Vocabularies = {CAPTIONS: learned(recipe, texts, given=given)}
+        found: Vocabularies = {CAPTIONS: learned(recipe, texts, given=given, writes=True)}
         if not recipe.looks_once:
             return found
         config = recipe.model.frames

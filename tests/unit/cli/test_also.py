@@ -66,6 +66,9 @@ def tmx(name: str, rows: list[tuple[str, str]], *, tags: tuple[str, str] = ("en-
     return name
 
 
+LANGUAGES = {"source_language": "en", "target_language": "de"}
+
+
 def texts() -> dict[str, Any]:
     found: dict[str, Any] = tomllib.loads(Path("recipe.toml").read_text(encoding="utf-8"))["data"]["train"]["texts"]
     return found
@@ -85,8 +88,8 @@ def test_what_is_not_held_out_stays_where_it_is(say: Say, here: Path) -> None:
     said = say("new", *put_main(), "--also", "made.tsv")
     assert said.code == 0, said.err
     assert texts() == {
-        "news": {"source": "recipe-data/train.en", "target": "recipe-data/train.de"},
-        "made": {"path": "made.tsv"},
+        "news": {"source": "recipe-data/train.en", "target": "recipe-data/train.de", **LANGUAGES},
+        "made": {"path": "made.tsv", **LANGUAGES},
     }
     assert "pairs: 200 for training\n" in said.err
     assert (
@@ -111,7 +114,7 @@ def test_what_is_held_out_is_left_out_of_the_other_text(say: Say, here: Path) ->
     assert said.code == 0, said.err
     told = "pairs of made: 61 for training; 2 left out, whose source or translation is held out, written to "
     assert f"{told}recipe-data/made\n" in said.err
-    assert texts()["made"] == {"path": "recipe-data/made/train.tsv.gz"}
+    assert texts()["made"] == {"path": "recipe-data/made/train.tsv.gz", **LANGUAGES}
     assert learned()[-61:] == [*OTHER, ("", "leer")], "in their order, and what is empty with them"
     again = Path("recipe.toml").read_bytes()
     assert say("new", *put_main(), "--also", "made.tsv.gz", "--overwrite").code == 0
@@ -124,7 +127,10 @@ def test_parts_that_there_are_are_held_out_too(say: Say, here: Path) -> None:
     said = say("new", *files, "--also", "made.tsv")
     assert said.code == 0, said.err
     assert "pairs of made: 40 for training; 20 left out" in said.err
-    assert texts() == {"train": {"path": "train.tsv"}, "made": {"path": "recipe-data/made/train.tsv"}}
+    assert texts() == {
+        "train": {"path": "train.tsv", **LANGUAGES},
+        "made": {"path": "recipe-data/made/train.tsv", **LANGUAGES},
+    }
     assert learned() == [*MAIN, *OTHER[20:]]
 
 

@@ -22,6 +22,7 @@ Say = Callable[..., Any]
 QUICK = ("--samples", "20", "--device", "cpu")
 ONE_STEP = ("--training.steps", "1", "--training.evaluate_every", "1")
 SVG = "{http://www.w3.org/2000/svg}"
+INTERVALS = ("bleu", "chrf", "chrf++", "ter", "wer", "cer")
 
 
 def compared(say: Say, *words: object) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def test_the_numbers_are_those_of_evaluate(say: Say, trained: Path, second: Path
     ))  # fmt: skip
     for run, folder in zip(found["runs"], (trained, second), strict=True):
         alone = json.loads(say("evaluate", folder, *QUICK, "--format", "json").out)
-        assert [run["bleu"], run["chrf"], run["chrf++"]] == alone["intervals"]
+        assert [run[name] for name in INTERVALS] == alone["intervals"]
         assert {score["name"]: score["value"] for score in alone["scores"]}["BLEU"] == pytest.approx(
             run["bleu"]["value"]
         )
@@ -63,7 +64,7 @@ def test_the_numbers_are_those_of_evaluate(say: Say, trained: Path, second: Path
         assert bands == alone["bleu_by_length"]
     paired = json.loads(say("evaluate", trained, "--against", second, *QUICK, "--format", "json").out)
     assert [run["against_first"] for run in found["runs"]] == [[], paired["against"]["comparisons"]]
-    assert found["signatures"] == [score["signature"] for score in alone["scores"][:3]]
+    assert found["signatures"] == [score["signature"] for score in alone["scores"][:4]]
 
 
 def test_all_runs_are_tested_against_the_first(say: Say, trained: Path, second: Path, here: Path) -> None:
@@ -77,7 +78,7 @@ def test_search_and_scoring_follow_the_options(say: Say, trained: Path, here: Pa
     words = ("--search", "greedy", "--lowercase", "--tokenize", "char")
     (run,) = compared(say, trained, *words)["runs"]
     alone = json.loads(say("evaluate", trained, *QUICK, *words, "--format", "json").out)
-    assert [run["bleu"], run["chrf"], run["chrf++"]] == alone["intervals"]
+    assert [run[name] for name in INTERVALS] == alone["intervals"]
 
 
 def test_what_a_run_is_and_how_it_learned(say: Say, trained: Path, here: Path) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from shapes import unchecked
 
 import heedful
 from heedful.__main__ import main
+from heedful.data.documents import BlankSeparated, Lines, PlainText
+from heedful.tasks.language.exam import TextExam
 from heedful.tasks.language.face import Writer
 from heedful.tasks.tagging.face import Tagger
 from heedful.values import Tokens
@@ -229,6 +232,10 @@ def test_language_models_are_measured_by_words_characters_and_bytes(
     assert found["loss"] == pytest.approx(nats / (len(text) + 1))
     assert found["perplexity"] == found["character_perplexity"] == pytest.approx(math.exp(found["loss"]))
     assert found["word_perplexity"] == pytest.approx(math.exp(nats / (len(text.split()) + 1)))
+    lines = text.count("\n")
+    assert (found["line_ends"], lines > 1) == (lines, True)
+    published = math.exp(nats / (len(text.split()) + lines))
+    assert found["word_perplexity_with_line_ends"] == pytest.approx(published)
     assert found["bits_per_character"] == found["bits_per_byte"] == pytest.approx(found["loss"] / math.log(2))
     final = json.loads((writes / "metrics.jsonl").read_text().splitlines()[-1])
     assert found["perplexity"] == pytest.approx(final["perplexity"], rel=1e-5), "as training measured it"
@@ -240,6 +247,8 @@ def test_language_models_are_measured_by_words_characters_and_bytes(
     assert main(["evaluate", str(writes), "--stride", "4"]) == 0
     shown = capsys.readouterr().out
     assert "bits per character" in shown
+    told = f"{len(text.split()):,} words and {lines:,} line ends, as of PTB and WikiText"
+    assert re.search(rf"^  with line ends +[\d.]+  {told}", shown, re.MULTILINE)
     assert f"{len(text):,} characters and 1 end" in shown
     assert "context 16, stride 4: each token follows at least 12, or all there are" in shown
 
@@ -349,3 +358,29 @@ def test_a_run_in_two_sittings_equals_one_in_one(
     names = ["model.safetensors", "checkpoints/step-00000040.safetensors"]
     for name in names:
         assert (whole.output / name).read_bytes() == (parts.output / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "ends"),
+    [
+        ("text", "a cat sat\non a mat\n", 2),
+        ("text", "a cat sat\non a mat", 2),
+        ("text", "a cat\n\nsat\n", 3),
+        ("lines", "a cat sat\non a mat\n", 2),
+        ("blocks", "a cat sat\non a mat\n\na dog\n", 3),
+    ],
+)
+def test_ends_of_lines_count_as_words_where_results_are_published_so(
+    writes: Path, tmp_path: Path, kind: str, text: str, ends: int
+) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text(text, encoding="utf-8")
+    documents = list({"text": PlainText, "lines": Lines, "blocks": BlankSeparated}[kind](path))
+    exam = TextExam(documents, text="text.txt", part="test")
+    writer = heedful.load(writes, device="cpu")
+    answers = exam.answers(writer, heedful.load_recipe(writes.parent / "r.toml"))
+    metrics = exam.metrics(answers)
+    nats, words = float(answers.nats.sum()), len(text.split())
+    assert answers.total("lines") == ends
+    assert metrics["word_perplexity_with_line_ends"].value == pytest.approx(math.exp(nats / (words + ends)))
+    assert metrics["word_perplexity"].value == pytest.approx(math.exp(nats / (words + len(documents))))

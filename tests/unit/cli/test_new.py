@@ -115,6 +115,8 @@ PLACED = [
 DIALOGUES = [
     {"turns": [{"speaker": "customer", "text": line}, {"speaker": "clerk", "text": f"so {line}"}]} for line in ENGLISH
 ]
+EN_DE = {"source_language": "en", "target_language": "de"}
+DE_EN = {"source_language": "de", "target_language": "en"}
 SPLIT = {part: f"recipe-data/{part}" for part in ("train", "validation", "test")}
 
 # Files, and for what their recipe is: its task, the table of its training data, other keys of [data].
@@ -122,7 +124,7 @@ FORMS: dict[str, tuple[dict[str, str | bytes], str, dict[str, Any], dict[str, An
     "lines": (
         {"a.en": text(ENGLISH), "a.de": text(GERMAN)},
         "translation",
-        {"source": "recipe-data/train.en", "target": "recipe-data/train.de"},
+        {"source": "recipe-data/train.en", "target": "recipe-data/train.de", **EN_DE},
         {},
     ),
     "lines without languages": (
@@ -139,37 +141,37 @@ FORMS: dict[str, tuple[dict[str, str | bytes], str, dict[str, Any], dict[str, An
             "dev.de": text(GERMAN[900:]),
         },
         "translation",
-        {"source": "train.de", "target": "train.en"},
+        {"source": "train.de", "target": "train.en", **DE_EN},
         {},
     ),
     "pairs between tabs, gzipped": (
         {"a.tsv.gz": table(PAIRS)},
         "translation",
-        {"path": "recipe-data/train.tsv.gz"},
+        {"path": "recipe-data/train.tsv.gz", **EN_DE},
         {},
     ),
     "three columns": (
         {"a.tsv": table([("short", german, english) for english, german in PAIRS])},
         "translation",
-        {"path": "recipe-data/train.tsv", "source_column": 1, "target_column": 2},
+        {"path": "recipe-data/train.tsv", "source_column": 1, "target_column": 2, **DE_EN},
         {},
     ),
     "pairs below a header": (
         {"a.tsv": table(PAIRS, head=("source", "target"))},
         "translation",
-        {"path": "recipe-data/train.tsv"},
+        {"path": "recipe-data/train.tsv", **EN_DE},
         {},
     ),
     "pairs in CSV": (
         {"a.csv": table(PAIRS, delimiter=",")},
         "translation",
-        {"path": "recipe-data/train.jsonl", "source_field": "source", "target_field": "target"},
+        {"path": "recipe-data/train.jsonl", "source_field": "source", "target_field": "target", **EN_DE},
         {},
     ),
     "pairs in JSON": (
         {"a.jsonl": jsonl([{"id": n, "en": english, "de": german} for n, (english, german) in enumerate(PAIRS)])},
         "translation",
-        {"path": "recipe-data/train.jsonl", "source_field": "en", "target_field": "de"},
+        {"path": "recipe-data/train.jsonl", "source_field": "en", "target_field": "de", **EN_DE},
         {},
     ),
     "classes between tabs": (
@@ -324,7 +326,7 @@ def test_the_comments_tell_what_was_seen(say: Say, here: Path) -> None:
     put({"a.en": text(ENGLISH), "a.de": text(GERMAN)})
     assert say("new", "a.en", "a.de", "--minutes", "90").code == 0
     lines = (here / "recipe.toml").read_text(encoding="utf-8").splitlines()
-    assert lines[:10] == [
+    assert lines[:11] == [
         "# Written by: heedful new a.en a.de",
         "# What it saw:",
         "# - form: two files whose lines belong together",
@@ -332,24 +334,30 @@ def test_the_comments_tell_what_was_seen(say: Say, here: Path) -> None:
         "# - pairs: 1,000 for training",
         "# - words of a source: 16 (median), 22 (95th percentile)",
         "# - words of a target: 16 (median), 22 (95th percentile)",
+        "# - languages: en to de; if that is wrong, correct it in the recipe before training",
         "# - split by the texts themselves, so that none is in two parts: 100 for validation, 100 for test, 800 pairs",
         "#   for training stay (in recipe-data)",
         "",
     ]
-    assert lines[10:19] == [
+    assert lines[11:25] == [
         'task = "translation"',
         "",
         "[data]",
-        'train = { source = "recipe-data/train.en", target = "recipe-data/train.de" }',
         'validation = { source = "recipe-data/validation.en", target = "recipe-data/validation.de" }',
         'test = { source = "recipe-data/test.en", target = "recipe-data/test.de" }',
+        "",
+        "[data.train]",
+        'source = "recipe-data/train.en"',
+        'target = "recipe-data/train.de"',
+        'source_language = "en"',
+        'target_language = "de"',
         "",
         "[training]",
         "minutes = 90  # time on the clock; a model is better for more of it, or say steps or epochs",
     ]
     assert all(len(line) <= 120 for line in lines)
     known = {key.path for key in keys_of("translation")}
-    named = [line.split()[1] for line in lines[22:]]
+    named = [line.split()[1] for line in lines[28:]]
     assert len(named) >= 5
     assert set(named) <= known
 
@@ -885,3 +893,241 @@ def test_a_task_from_elsewhere_takes_part_by_its_forms(say: Say, here: Path, mon
 OTHERS: dict[str, tuple[Form, ...]] = {
     "elsewhere:FORMS": (Pointer(lambda file: file.path.suffix == ".xyz", "this is told by somebody else"),)
 }
+
+
+XLIFF = (
+    '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a" datatype="plaintext" '
+    'source-language="en-GB" target-language="pt-BR"><body>'
+    + "".join(
+        f'<trans-unit id="{n}"><source>{one} {n}</source><target state="final">{other} {n}</target></trans-unit>'
+        for n, (one, other) in enumerate(PAIRS[:60])
+    )
+    + "</body></file></xliff>"
+)
+PO = 'msgid ""\nmsgstr ""\n"Language: de_AT\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n' + "\n".join(
+    f'msgid "{english}"\nmsgstr "{german}"\n' for english, german in PAIRS[:60]
+)
+SPOKEN: dict[str, tuple[dict[str, str | bytes], tuple[str, str] | None]] = {
+    "endings of names": ({"a.en": text(ENGLISH[:60]), "a.yo": text(GERMAN[:60])}, ("en", "yo")),
+    "endings with regions": ({"a.pt_PT": text(ENGLISH[:60]), "a.pt_BR": text(GERMAN[:60])}, ("pt-PT", "pt-BR")),
+    "codes of FLORES": ({"a.swh_Latn": text(ENGLISH[:60]), "a.zho_Hant": text(GERMAN[:60])}, ("sw", "zh-Hant")),
+    "folders": ({"ha/train.txt": text(ENGLISH[:60]), "ig/train.txt": text(GERMAN[:60])}, ("ha", "ig")),
+    "a header of codes": ({"a.csv": table(PAIRS[:60], head=("sw", "en_US"), delimiter=",")}, ("sw", "en-US")),
+    "a header of names": ({"a.tsv": table(PAIRS[:60], head=("English", "Haitian Creole"))}, ("en", "ht")),
+    "names of fields": ({"a.jsonl": jsonl([{"text_yo": a, "text_en": b} for a, b in PAIRS[:60]])}, ("yo", "en")),
+    "a pair in a name": (
+        {"a.en-sw.tsv": table([(f"foo bar {n}", f"{n} baz bar foo") for n in range(60)])},
+        ("en", "sw"),
+    ),
+    "texts alone": ({"a.txt": text(ENGLISH[:60]), "b.txt": text(GERMAN[:60])}, ("en", "de")),
+    "XLIFF": ({"a.xlf": XLIFF}, ("en-GB", "pt-BR")),
+    "PO": ({"a.po": PO}, ("en", "de-AT")),
+    "one language": ({"a.txt": text(ENGLISH[:60]), "b.txt": text(ENGLISH[60:120])}, None),
+    "nothing to tell by": (
+        {"in.txt": text([f"x {n}" for n in range(60)]), "out.txt": text([f"{n} x" for n in range(60)])},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SPOKEN)
+def test_the_recipe_says_the_languages(say: Say, here: Path, what: str) -> None:
+    files, expected = SPOKEN[what]
+    said = say("new", *put(files), "--task", "translation")
+    assert said.code == 0, said.err
+    data = load_recipe("recipe.toml").data
+    found = (data.train.source_language, data.train.target_language)
+    assert found == (expected or (None, None))
+    assert (len(data.spoken) == 1) == (expected is not None), "what a server detects languages by"
+    told = f"languages: {' to '.join(expected)};" if expected else "languages: not in the recipe,"
+    assert told in said.err
+    assert told in recipe_text(here)
+
+
+def test_only_recipes_that_have_languages_say_them(say: Say, here: Path) -> None:
+    files = put({"a.en": text(ENGLISH[:60]), "a.de": text(GERMAN[:60])})
+    said = say("new", *files, "--task", "matching")
+    assert said.code == 0, said.err
+    assert "source_language" not in recipe_text(here)
+    assert "languages:" not in said.err
+
+
+def test_short_good_pairs_of_czech_are_not_advised_to_be_taken_out(say: Say, here: Path) -> None:
+    chlapci = ["pes", "kluk", "muž", "lékař", "král", "pták", "kůň"]
+    boys = ["dog", "boy", "man", "doctor", "king", "bird", "horse"]
+    english = [f"A {one} sees a {other} near a tree." for one in boys for other in boys if one != other]
+    czech = [
+        f"Tam je {one} a ten {other}, který se dívá na strom." for one in chlapci for other in chlapci if one != other
+    ]
+    said = say("new", *put({"a.en": text(english), "a.cs": text(czech)}))
+    assert said.code == 0, said.err
+    assert "same language" not in said.err
+    both = ["He was not with us and they said that it is so."] * 5
+    put({"a.en": text(english + both), "a.cs": text(czech + [f"Well, {line}" for line in both])})
+    said = say("new", "a.en", "a.cs", "--overwrite")
+    assert "- 5 pairs (10.6 %) probably have the same language on both sides\n" in said.err
+    assert "  look at them: take out those that are not translated, unless" in said.err
+
+
+CLASSES = [("pos", "neg")[n % 2] for n in range(200)]
+SENTENCES = ENGLISH[:200]
+
+
+def labelled(rows: Sequence[tuple[str, str]], **how: Any) -> str:
+    return table(rows, head=("text", "label"), delimiter=",", **how)
+
+
+TOLD_FIRST: dict[str, dict[str, str | bytes]] = {
+    "of fastText": {"a.txt": text([f"__label__{name} {line}" for line, name in zip(SENTENCES, CLASSES, strict=True)])},
+    "of fastText, behind a tab": {
+        "a.txt": text([f"__label__{name}\t{line}" for line, name in zip(SENTENCES, CLASSES, strict=True)])
+    },
+    "of fastText, at the end": {
+        "a.txt.gz": text([f"{line} __label__{name}" for line, name in zip(SENTENCES, CLASSES, strict=True)])
+    },
+    "of fastText, in a file called CSV": {
+        "a.csv": text([f"__label__{name} {line}, so" for line, name in zip(SENTENCES, CLASSES, strict=True)])
+    },
+    "words": {"a.txt": text([f"{name}  {line}" for line, name in zip(SENTENCES, CLASSES, strict=True)])},
+    "numbers": {"a.txt": text([f"{int(name == 'pos')} {line}" for line, name in zip(SENTENCES, CLASSES, strict=True)])},
+    "signed numbers": {
+        "a.data": text(
+            [f"{'+1' if name == 'pos' else '-1'} {line}" for line, name in zip(SENTENCES, CLASSES, strict=True)]
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("what", TOLD_FIRST)
+def test_labels_before_texts_become_a_table(say: Say, here: Path, what: str) -> None:
+    said = say("new", *put(TOLD_FIRST[what]))
+    assert said.code == 0, said.err
+    assert said.err.startswith(
+        "task: classification\nform: a label at the beginning of each line, and a text behind it\n"
+    )
+    recipe = load_recipe("recipe.toml")
+    found = {each.texts[0]: each.label for part in ("train", "validation", "test") for each in recipe.data.reader(part)}
+    names = {"numbers": ("1", "0"), "signed numbers": ("+1", "-1")}.get(what, ("pos", "neg"))
+    so = ", so" if "CSV" in what else ""
+    assert found == {f"{line}{so}": names[n % 2] for n, line in enumerate(SENTENCES)}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"{n} {line}" for n, line in enumerate(ENGLISH)],
+        [f"{n % 2} {n}" for n in range(200)],
+        [f"{('he', 'she')[n % 2]} slept in {line}" for n, line in enumerate(ENGLISH)],
+        ["1 one.", "2 two.", "1 one again."],
+    ],
+)
+def test_other_texts_are_not_taken_for_labelled_ones(say: Say, here: Path, lines: Sequence[str]) -> None:
+    said = say("new", *put({"a.txt": text(lines)}), "--task", "classification")
+    assert said.code == 2
+    assert "cannot tell how to learn from this" in said.err
+
+
+def test_several_labels_of_fasttext_are_refused(say: Say, here: Path) -> None:
+    lines = ["__label__a so", "__label__a __label__b and so"]
+    said = say("new", *put({"a.txt": text(lines)}))
+    assert (said.code, "a.txt:2: has several labels" in said.err) == (2, True)
+
+
+def test_classes_that_differ_in_writing_are_told(say: Say, here: Path) -> None:
+    names = ["positive", "Positive", "positive ", "negative", "NaN", "caf\u00e9", "cafe\u0301", "1", "1.0", "2"]
+    rows = [(line, names[n % len(names)]) for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": labelled(rows)}), "--columns", "text", "label")
+    assert said.code == 0, said.err
+    assert "- 6 classes of 9 differ only in how they are written" in said.err
+    assert "    'positive' 40 and 'Positive' 20\n" in said.err
+    assert "    'caf\u00e9' 20 (with U+00E9) and 'cafe\u0301' 20 (with U+0301)\n" in said.err
+    assert "    '1' 20 and '1.0' 20\n" in said.err
+    assert "- 20 texts (10.0 %) with a label that may say that none is known: 'NaN'\n" in said.err
+
+
+def test_classes_that_are_different_are_not_told(say: Say, here: Path) -> None:
+    rows = [(line, ("none", "some", "1", "10", "u", "\u00fc")[n % 6]) for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": labelled(rows)}))
+    assert said.code == 0, said.err
+    assert "differ only" not in said.err
+    assert "may say that none is known" not in said.err
+
+
+@pytest.mark.parametrize(("label", "what"), [("pos", "class 'pos'"), ("1", "class '1'")])
+@pytest.mark.parametrize("head", [("text", "label"), ()])
+def test_one_class_everywhere_is_told(say: Say, here: Path, label: str, what: str, head: Sequence[str]) -> None:
+    said = say("new", *put({"a.tsv": table([(line, label) for line in SENTENCES], head=head)}))
+    assert said.code == 0, said.err
+    assert "task: classification\n" in said.err
+    assert f"- all texts have the {what}\n" in said.err
+    assert f"1 class: {label!r} 200\n" in said.err
+
+
+def test_one_number_everywhere_is_told(say: Say, here: Path) -> None:
+    rows = [(line, ("0.5", "50%", "0,5")[n % 3]) for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": labelled(rows)}))
+    assert said.code == 0, said.err
+    assert "- all texts have the number 0.5\n" in said.err
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("{}%", 0.01), ("{} %", 0.01), ("{}", 1.0), ("\u2212{}", -1.0), ("{},25", None), (" {}.5 ", None)],
+)
+def test_numbers_are_read_as_people_write_them(say: Say, here: Path, written: str, value: float | None) -> None:
+    rows = [(line, written.format(n * 7 % 100)) for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": table(rows, head=("text", "score"), delimiter=";")}))
+    assert said.code == 0, said.err
+    recipe = load_recipe("recipe.toml")
+    assert recipe.data.numbers
+    found = {each.texts[0]: each.label for part in ("train", "validation", "test") for each in recipe.data.reader(part)}
+    more = {"{},25": 0.25, " {}.5 ": 0.5}.get(written, 0)
+    assert found == pytest.approx({line: (value or 1) * (n * 7 % 100) + more for n, line in enumerate(SENTENCES)})
+    assert ("percentages are read as shares of 1: '0%' is 0\n" in said.err) == (written == "{}%")
+
+
+def test_missing_numbers_are_left_out(say: Say, here: Path) -> None:
+    rows = [(line, "NaN" if n % 9 == 0 else f"{n / 7}") for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": labelled(rows)}))
+    assert said.code == 0, said.err
+    assert "- 23 texts (11.5 %) with an empty text or label\n" in said.err
+    recipe = load_recipe("recipe.toml")
+    assert sum(1 for part in ("train", "validation", "test") for _ in recipe.data.reader(part)) == 177
+
+
+def test_a_column_called_label_may_be_empty_in_places(say: Say, here: Path) -> None:
+    rows = [(line, "" if n % 3 == 0 else CLASSES[n]) for n, line in enumerate(SENTENCES)]
+    said = say("new", *put({"a.csv": labelled(rows)}))
+    assert said.code == 0, said.err
+    assert "task: classification\n" in said.err
+    assert "- 67 texts (33.5 %) with an empty text or label\n" in said.err
+
+
+@pytest.mark.parametrize("line", ["sep=;", "SEP=;\r", '"sep=;"', "sep=|", "sep=,", "sep=\t", "sep=\\t", "sep=;;;"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_first_line_that_names_the_separator_is_no_header(say: Say, here: Path, line: str, mark: str) -> None:
+    between = {"\t": "\t", "\\t": "\t", "|": "|", ",": ","}.get(line.removeprefix("sep="), ";")
+    rows = table(list(zip(SENTENCES, CLASSES, strict=True)), head=("text", "label"), delimiter=between)
+    put({"a.csv": f"{mark}{line}\n{rows}"})
+    said = say("new", "a.csv")
+    assert said.code == 0, said.err
+    assert "with a header (text, label)\n" in said.err
+    assert "texts: 200 for training\n" in said.err
+    recipe = load_recipe("recipe.toml")
+    found = {each.texts[0]: each.label for part in ("train", "validation", "test") for each in recipe.data.reader(part)}
+    assert found == dict(zip(SENTENCES, CLASSES, strict=True))
+
+
+def test_a_file_with_nothing_but_its_separator_is_refused(say: Say, here: Path) -> None:
+    said = say("new", *put({"a.csv": "sep=;\n"}))
+    assert (said.code, "a.csv: there is no row below the line that names the separator" in said.err) == (2, True)
+
+
+def test_fields_of_csv_are_of_any_length(say: Say, here: Path) -> None:
+    long = "a good film " * 20_000
+    rows = [*zip(SENTENCES, CLASSES, strict=True), (long, "pos")]
+    said = say("new", *put({"a.csv": labelled(rows)}))
+    assert said.code == 0, said.err
+    recipe = load_recipe("recipe.toml")
+    found = [each.texts[0] for part in ("train", "validation", "test") for each in recipe.data.reader(part)]
+    assert long in found

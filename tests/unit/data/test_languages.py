@@ -90,6 +90,27 @@ def test_codes(word: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "tag"),
+    [
+        ("pt_BR", "pt-BR"),
+        ("zh-tw", "zh-TW"),
+        ("zho_Hant", "zh-Hant"),
+        ("zh-Hant-HK", "zh-Hant"),
+        ("eng_Latn", "en"),
+        ("sr_Latn", "sr-Latn"),
+        ("swh", "sw"),
+        ("yo", "yo"),
+        ("es-419", "es-419"),
+        ("zh_test", "zh"),
+        ("xx", ""),
+    ],
+)
+def test_tags_keep_regions_and_scripts(word: str, tag: str) -> None:
+    assert code_of(word).tag == tag
+    assert code_of(word) == Language(tag.split("-", maxsplit=1)[0]), "varieties are one language"
+
+
+@pytest.mark.parametrize(
     ("name", "part", "language", "pair"),
     [
         ("train.en", "train", "en", ""),
@@ -120,3 +141,55 @@ def test_names_of_files(name: str, part: str | None, language: str, pair: str) -
 def test_the_ending_of_gzip_is_no_ending() -> None:
     assert plain_suffix(Path("a.TSV.gz")) == ".tsv"
     assert plain_suffix(Path("a")) == ""
+
+
+SHORT = {
+    "en": ["A man is on a horse.", "I am a doctor at a small hospital.", "He has a dog and I have a cat.", "Do no harm to a child.", "The son of a king was in a war.", "Come to me, she said to us.", "On a hot day a hat is a must.", "A boy throws a ball across a park."],
+    "cs": ["Muž je na koni.", "Jsem lékař v malé nemocnici.", "On má psa a já mám kočku.", "Neubližuj dítěti.", "Syn krále byl ve válce.", "Pojďte ke mně, řekla nám.", "V horkém dni je klobouk nutnost."],
+    "hu": ["Egy férfi lovon ül.", "Orvos vagyok egy kis kórházban.", "Neki kutyája van, nekem meg macskám.", "Ne árts a gyereknek.", "A király fia háborúban volt.", "Gyertek hozzám, mondta nekünk.", "Meleg napon a kalap kell."],
+    "pt": ["Um homem está a cavalo.", "Sou médico no hospital da vila.", "Ele tem um cão e eu tenho uma gata.", "Não faças mal a uma criança.", "O filho do rei foi à guerra.", "Vem a mim, disse ela a nós.", "No calor do dia o chapéu faz falta."],
+    "it": ["Un uomo è a cavallo.", "Sono medico in un piccolo ospedale.", "Lui ha un cane e io ho una gatta.", "Non fare male a un bambino.", "Il figlio del re era in guerra.", "Vieni da me, ci disse.", "In una giornata calda un cappello ci vuole."],
+    "nl": ["Een man zit op een paard.", "Ik ben arts in een klein ziekenhuis.", "Hij heeft een hond en ik heb een kat.", "Doe een kind geen kwaad.", "De zoon van een koning was in een oorlog.", "Kom bij mij, zei ze tegen ons.", "Op een hete dag is een hoed nodig."],
+    "no": ["En mann er på en hest.", "Jeg er lege i et lite sykehus.", "Han har en hund og jeg har en katt.", "Gjør ikke et barn vondt.", "Sønnen til en konge var i krig.", "Kom til meg, sa hun til oss.", "På en varm dag er en hatt nødvendig."],
+    "sw": ["Mtu yuko juu ya farasi.", "Mimi ni daktari wa hospitali ndogo.", "Ana mbwa na mimi nina paka.", "Usimdhuru mtoto.", "Mwana wa mfalme alikuwa katika vita.", "Njoo kwangu, alituambia.", "Siku ya joto kofia ni ya lazima."],
+    "mr": ["एक माणूस घोड्यावर आहे.", "मी एका लहान रुग्णालयात डॉक्टर आहे.", "त्याच्याकडे कुत्रा आहे.", "मुलाला इजा करू नका.", "राजाचा मुलगा युद्धात होता.", "माझ्याकडे ये, ती म्हणाली.", "गरम दिवशी टोपी हवी."],
+    "hi": ["एक आदमी घोड़े पर है।", "मैं एक छोटे अस्पताल में डॉक्टर हूँ।", "उसके पास कुत्ता है।", "बच्चे को चोट मत पहुँचाओ।", "राजा का बेटा युद्ध में था।", "मेरे पास आओ, उसने कहा।", "गर्म दिन में टोपी चाहिए।"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", SHORT)
+@pytest.mark.parametrize("target", SHORT)
+def test_short_sentences_are_never_taken_for_the_other_language(source: str, target: str) -> None:
+    if source == target:
+        return
+    telling = Telling(Language(source), Language(target))
+    for text in (*SHORT[source], *SHORT[target]):
+        telling.learn(text)
+    assert [text for text in SHORT[source] if telling.side(text) == 1] == []
+    assert [text for text in SHORT[target] if telling.side(text) == 0] == []
+
+
+def test_words_beside_those_of_the_other_language_are_no_signs() -> None:
+    telling = Telling(Language("en"), Language("da"))
+    text = "For many men at sea this was not what they have had under him."
+    danish = "Men det var ikke det som han har til den."
+    assert telling.side(danish) == 1
+    for _ in range(5):
+        telling.learn(text)
+        telling.learn(danish)
+    assert telling.side("For at men under var") is None, "what is common in Danish and stands in English texts"
+    assert telling.side(danish) == 1
+    assert telling.side(text) == 0
+
+
+def test_one_word_said_often_is_one_sign() -> None:
+    telling = Telling(Language("en"), Language("de"))
+    assert telling.side("die die die die und und") is None
+    assert telling.side("die und nicht") == 1
+
+
+def test_single_letters_are_no_signs() -> None:
+    telling = Telling(Language("en"), Language("cs"))
+    assert telling.side("Section K, part Z, A to V, S and O") is None
+    assert telling.side("K, Z, V, S, O") is None
+    assert telling.side("na stole, ale tak se je") == 1

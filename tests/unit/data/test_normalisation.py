@@ -1,10 +1,11 @@
+# ruff: noqa: RUF001  # marks that look like others are meant
 import random
 import unicodedata
 from collections.abc import Callable
 
 import pytest
 
-from heedful.data.normalisation import normaliser, spaced, valid, word_pattern
+from heedful.data.normalisation import composed, normaliser, spaced, valid, word_pattern
 from heedful.data.tokenizers import Tokenizer, learn_characters, learn_sentencepiece, learn_words
 from heedful.errors import DataError
 
@@ -117,3 +118,20 @@ def test_words_put_together_are_cut_as_before() -> None:
     for _ in range(2000):
         words = rng.choices(some, k=rng.randrange(12))
         assert word_pattern().findall(spaced(words)) == words
+
+
+def test_what_is_written_keeps_its_marks() -> None:
+    rng = random.Random(6)
+    for _ in range(500):
+        text = "".join(rng.choices([*LETTERS, "…", "，", "：", "？", "½", "\x07", "\u00ad"], k=rng.randrange(30)))
+        plain = unicodedata.normalize("NFC", text.replace("\x07", "").replace("\u00ad", ""))
+        assert composed(text) == " ".join(plain.split())
+        assert composed(composed(text)) == composed(text)
+        assert normaliser(lowercase=False)(composed(text)) == normaliser(lowercase=False)(text.replace("\u00ad", ""))
+    assert composed("e\u00ad\u0301") == "\u00e9", "what stood between them is gone"
+
+
+def test_joiners_are_letters_of_what_is_written() -> None:
+    persian = "می\u200cخواهم"
+    assert composed(persian) == persian
+    assert composed("क\u200dष") == "क\u200dष"

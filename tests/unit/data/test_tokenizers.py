@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001  # marks that look like others are meant
 import errno
 import hashlib
 import json
@@ -382,3 +383,66 @@ def test_pieces_that_go_on_with_a_word_are_told(kind: str) -> None:
             assert begins == text.count(" ")
         else:
             assert begins == len(text.split())
+
+
+MARKED = ["你好1，你们1？（好）", "wait… ½ of the ﬁle — “so” it is", "e\u0301té № 5 a²"] * 20
+COMPOSING: dict[str, Callable[[list[str]], Tokenizer]] = {
+    "bpe": lambda texts: learn_sentencepiece(texts, kind="bpe", size=120, lowercase=False, composes=True),
+    "unigram": lambda texts: learn_sentencepiece(texts, kind="unigram", size=120, lowercase=False, composes=True),
+    "characters": lambda texts: learn_characters(texts, size=None, lowercase=False, composes=True),
+    "words": lambda texts: learn_words(texts, size=None, lowercase=False, composes=True),
+}
+
+
+@pytest.mark.parametrize("kind", COMPOSING)
+def test_what_is_written_keeps_its_own_marks(kind: str, tmp_path: Path) -> None:
+    tokenizer = COMPOSING[kind](MARKED)
+    tokenizer.save(tmp_path / "pieces")
+    loaded = load_tokenizer(tmp_path / "pieces")
+    for each in (tokenizer, loaded):
+        assert each.composes
+        for text in MARKED[:3]:
+            own = unicodedata.normalize("NFC", text)
+            assert each.normalise(f"\u3000 {text}\t") == own
+            assert UNK not in each.encode(text)
+            read = each.decode(each.encode(text))
+            assert read.replace(" ", "") == own.replace(" ", "") if kind == "words" else read == own
+            assert "".join(each.surfaces(text)).replace(" ", "") == own.replace(" ", "")
+    assert loaded.sha256 == tokenizer.sha256
+
+
+@pytest.mark.parametrize("kind", COMPOSING)
+def test_sources_of_a_shared_vocabulary_are_read_alike(kind: str) -> None:
+    tokenizer = COMPOSING[kind]([*MARKED, "wait... of the file , ? ( ) 1/2 a b"] * 2)
+    source = tokenizer.for_sources()
+    assert source.normalise("ﬁle，a") == "file,a"
+    assert source.encode("the ﬁle") == source.encode("the file") == tokenizer.encode("the file")
+    assert tokenizer.encode("ﬁle") != tokenizer.encode("file")
+    assert (source.size, source.sha256) == (tokenizer.size, tokenizer.sha256)
+    assert not tokenizer.compatible
+
+
+@pytest.mark.parametrize("kind", LEARN)
+def test_vocabularies_of_older_runs_read_as_they_did(kind: str, tmp_path: Path) -> None:
+    LEARN[kind]([*make_texts(60), "a,b... c"], False).save(tmp_path / "pieces")
+    loaded = load_tokenizer(tmp_path / "pieces")
+    assert not loaded.composes
+    assert loaded.normalise("a，b…") == "a,b..."
+
+
+def test_older_versions_refuse_what_they_would_read_otherwise(tmp_path: Path) -> None:
+    COMPOSING["words"](MARKED).save(tmp_path / "pieces")
+    record = json.loads((tmp_path / "pieces").read_text(encoding="utf-8"))
+    assert record["kind"] not in ("words", "characters", "verbatim")
+
+
+@pytest.mark.parametrize("kind", ["composed_words", "composed_characters", "composed_verbatim"])
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_a_vocabulary_in_nfc_is_neither_folded_nor_verbatim(kind: str, lowercase: bool, tmp_path: Path) -> None:
+    record = {"format": 1, "kind": kind, "lowercase": lowercase, "pieces": ["a"]}
+    (tmp_path / "pieces").write_text(json.dumps(record), encoding="utf-8")
+    if lowercase or kind == "composed_verbatim":
+        with pytest.raises(RunError, match="damaged"):
+            load_tokenizer(tmp_path / "pieces")
+    else:
+        assert load_tokenizer(tmp_path / "pieces").composes

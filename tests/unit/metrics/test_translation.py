@@ -1,5 +1,7 @@
 """BLEU, chrF, TER and exact match against longhand statements of their formulas, and what they refuse."""
 
+# ruff: noqa: RUF001  # Chinese has commas of its own
+
 from __future__ import annotations
 
 import math
@@ -8,7 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import pytest
+from sacrebleu.metrics.ter import TER
 
+import heedful
 from heedful.errors import DataError, RecipeError
 from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
 from heedful.metrics.deck_bleu import DeckBLEU, bleu_deck
@@ -19,6 +23,8 @@ from heedful.metrics.translation import (
     chrf,
     exact_match,
     ter,
+    tokenizer_for,
+    words_note,
 )
 
 WORDS = ["the", "a", "cat", "Dog", "sat", "on", "mat", "red", ",", ".", "runs"]
@@ -228,3 +234,68 @@ def test_bands_must_increase_and_every_sentence_has_a_length() -> None:
         bleu_by_length(["a"], ["a"], [3], edges=[10, 10])
     with pytest.raises(DataError, match="2 source lengths for 1 sentences"):
         bleu_by_length(["a"], ["a"], [3, 4])
+
+
+CHINESE = ["今天天气很好，我们去公园玩。", "他昨天在北京买了一本书。", "这家餐厅的菜好吃，价格不贵。"]
+JAPANESE = ["今日は天気がいいので公園へ行きます。", "彼は昨日東京で本を買いました。"]
+KOREAN = ["오늘은 날씨가 좋아서 공원에 갑니다.", "그는 어제 책을 샀습니다."]
+THAI = ["วันนี้อากาศดีเราไปสวนสาธารณะ", "เขาซื้อหนังสือเมื่อวาน"]
+
+
+@pytest.mark.parametrize(
+    ("references", "suited"),
+    [
+        (CHINESE, {"zh"}),
+        ([*CHINESE, "iPhone 15 Pro"], {"zh"}),
+        (JAPANESE, {"ja-mecab", "char"}),
+        (KOREAN, {"ko-mecab", "13a"}),
+        (THAI, {"char"}),
+        (["ສະບາຍດີ", "ខ្ញុំ", "မင်္ဂလာပါ"], {"char"}),
+        (["ein Hund rennt", "two 狗 run fast"], {"13a"}),
+        (["Собака бежит", "यह किताब है"], {"13a"}),
+        (["", "1 2 3"], {"13a"}),
+    ],
+)
+def test_words_are_cut_as_the_language_of_references_wants(references: list[str], suited: set[str]) -> None:
+    assert tokenizer_for(references) in suited
+
+
+def test_bleu_of_chinese_counts_words() -> None:
+    nearly = [
+        CHINESE[0].replace("玩", "玩吧"),
+        CHINESE[1].replace("一本", "一本新"),
+        CHINESE[2].replace("不贵", "也不贵"),
+    ]
+    report = heedful.evaluate(nearly, CHINESE)
+    assert report.bleu == pytest.approx(bleu(nearly, CHINESE, tokenize="zh").value)
+    assert report.bleu > 50
+    assert "tok:zh" in report.scores[0].signature
+    assert bleu(nearly, CHINESE).value == 0, "of words between spaces"
+    assert heedful.evaluate(nearly, CHINESE, tokenize="13a").bleu == 0
+
+
+def test_it_is_said_how_words_are_cut() -> None:
+    assert words_note(["ein Hund"], tokenize="13a") is None
+    assert words_note(["ein Hund"], tokenize="char") is None
+    assert str(words_note(CHINESE, tokenize="zh")).startswith("BLEU cuts words by zh (--tokenize), which suits")
+    assert str(words_note(CHINESE, tokenize="13a")).startswith("BLEU cuts words by 13a; --tokenize zh suits")
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_edit_rates_leave_case_aside_where_they_are_asked(lowercase: bool) -> None:
+    sides = (["ein hund Rennt", "So ist es"], ["Ein Hund rennt", "so ist das"])
+    edits = 1 if lowercase else 5
+    counted = CorpusTER(*sides, lowercase=lowercase)
+    assert ter(*sides, lowercase=lowercase).value == pytest.approx(100 * edits / 6)
+    assert counted.value == pytest.approx(100 * edits / 6)
+    assert f"case:{'lc' if lowercase else 'mixed'}" in ter(*sides, lowercase=lowercase).signature
+    assert ter(*sides).value == TER().corpus_score(sides[0], [sides[1]]).score, "as sacrebleu has it without a word"
+
+
+def test_reports_have_an_interval_of_edit_rates() -> None:
+    right = [f"the {n} dogs run on and on over {n * 7} hills" for n in range(30)]
+    found = [line.replace("dogs", "cats") if n % 3 else line for n, line in enumerate(right)]
+    report = heedful.evaluate(found, right, samples=200)
+    (interval,) = [each for each in report.intervals if each.name == "TER"]
+    assert interval.low < interval.value < interval.high
+    assert interval.value == pytest.approx(next(each.value for each in report.scores if each.name == "TER"))

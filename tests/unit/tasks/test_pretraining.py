@@ -299,6 +299,23 @@ def test_verdicts_are_about_what_the_generator_wrote(corpus: Corpus) -> None:
     )
 
 
+@torch.no_grad()
+def test_padding_is_no_verdict(corpus: Corpus) -> None:
+    """Of a detector that believes every token: it is right wherever nothing was replaced."""
+    made = detector()
+    made.verdict.weight.zero_()
+    made.verdict.bias.fill_(-1.0)
+    what = task(corpus, Alone(), objective=ReplacedTokens(weight=50.0, share=0.3))
+    lengths = {int((what.validation.batch(np.array([n])).tokens.positions >= 0).sum()): n for n in range(20)}
+    batch = what.validation.batch(np.array([lengths[min(lengths)], lengths[max(lengths)]]))
+    real = int((batch.tokens.positions >= 0).sum())
+    assert real < batch.tokens.ids.numel(), "one of both is padded"
+    sums = what.objective.sums(made, batch)
+    assert sums["all"] == real
+    assert sums["replaced"] > 0
+    assert sums["right"] == real - sums["replaced"]
+
+
 def test_a_draw_follows_the_generator_and_gradients_reach_both_models(corpus: Corpus) -> None:
     """None goes through the draw, of which there is no derivative."""
     made, what = detector(), task(corpus, Alone(), objective=ReplacedTokens(weight=1.0, share=0.3))

@@ -1,5 +1,7 @@
 """The task: its loss is the sum over labels, padding is none, and metrics do not depend on how one batches."""
 
+# ruff: noqa: RUF001  # marks that look like others are meant
+
 from __future__ import annotations
 
 import math
@@ -18,10 +20,12 @@ from heedful.architectures.model import TransformerConfig
 from heedful.data.batches import PairBatch, collate
 from heedful.data.corpus import Corpus, pair_encoding, write_corpus
 from heedful.data.readers import Pair
-from heedful.data.tokenizers import BOS, PAD, Characters
+from heedful.data.tokenizers import BOS, PAD, UNK, Characters, Tokenizer
 from heedful.inspection.watch import watch
 from heedful.tasks.criteria import Decorrelated, Likelihood
 from heedful.tasks.decorrelation import decorrelation
+from heedful.tasks.translation.recipe import TranslationRecipe
+from heedful.tasks.translation.run import KIND, SOURCE, TARGET
 from heedful.tasks.writing import Score, Writing
 from heedful.values import Tokens
 
@@ -209,3 +213,45 @@ def test_the_target_may_be_cut_in_another_way(small: Path) -> None:
     assert face.source.pieces(face.source.encode("12 3")) == ["1", "2", "▁", "3"]
     assert face.target.pieces(face.target.encode("eins zwei")) == ["eins", "zwei"]
     assert len(face.translate(["1 2"])) == 1
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("kind", ["bpe", "characters", "words"])
+def test_translations_keep_their_marks_and_sources_are_read_alike(kind: str, joint: bool, tmp_path: Path) -> None:
+    chinese, english = "你好，你们？（好）…½", "hello , you ( well ) ? ... 1/2 file"
+    (tmp_path / "a.tsv").write_text(f"{english}\t{chinese}\n" * 20, encoding="utf-8")
+    size = "size = 80" if kind == "bpe" else ""
+    table = f'[tokenizer]\nkind = "{kind}"\njoint = {str(joint).lower()}\n{size}\n'
+    table += '[model]\ntie = "two_way"\n[training]\nsteps = 1\n'
+    (tmp_path / "r.toml").write_text(
+        f'[data]\ntrain = {{ path = "a.tsv" }}\nvalidation = {{ path = "a.tsv" }}\n{table}'
+    )
+    recipe = heedful.load_recipe(tmp_path / "r.toml")
+    assert isinstance(recipe, TranslationRecipe)
+    made = KIND.learn(recipe, given=None)
+    for name, vocabulary in made.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        vocabulary.save(tmp_path / name)
+    for found in (made, KIND.load(recipe, tmp_path)):
+        source, target = found[SOURCE], found[TARGET]
+        assert isinstance(source, Tokenizer)
+        assert isinstance(target, Tokenizer)
+        written = target.decode(target.encode(chinese))
+        assert written.replace(" ", "") == chinese
+        assert UNK not in target.encode(chinese)
+        assert source.normalise("ﬁle，…") == "file,..."
+        assert source.encode("hello，you") == source.encode("hello,you")
+        assert (source.sha256 == target.sha256) == joint
+
+
+def test_a_lowercased_vocabulary_folds_as_it_did(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("A b\tEin，B…\n" * 20, encoding="utf-8")
+    table = '[tokenizer]\nkind = "characters"\nlowercase = true\n[training]\nsteps = 1\n'
+    (tmp_path / "r.toml").write_text(
+        f'[data]\ntrain = {{ path = "a.tsv" }}\nvalidation = {{ path = "a.tsv" }}\n{table}'
+    )
+    recipe = heedful.load_recipe(tmp_path / "r.toml")
+    assert isinstance(recipe, TranslationRecipe)
+    target = KIND.learn(recipe, given=None)[TARGET]
+    assert isinstance(target, Tokenizer)
+    assert target.decode(target.encode("Ein，B…")) == "ein,b..."

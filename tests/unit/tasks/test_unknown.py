@@ -64,7 +64,7 @@ def test_unknown_pieces_of_the_source_keep_their_letters(case: tuple[Translator,
     assert "".join(surfaces) == sentence.replace(" ", "")
     for number, surface in zip(ids, surfaces, strict=True):
         if number != UNK:
-            assert ours.source.pieces([number]) == [surface] or surface in ours.source.pieces([number])[0]
+            assert ours.source.pieces([number])[0].removeprefix("▁") == surface
 
 
 def test_nothing_unknown_costs_nothing(case: tuple[Translator, str], monkeypatch: pytest.MonkeyPatch) -> None:
