@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from heedful.cli.arguments import MaybeText
-from heedful.cli.output import say, shown
+from heedful.cli.output import say, shown, write_bytes
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ class FillingOptions:
 
         filled = fill(document, protecting, retranslate=self.retranslate, memory=memory)
         if output is None:
-            sys.stdout.buffer.write(filled.content)
-            sys.stdout.flush()
+            write_bytes(filled.content)
         else:
             write_whole(output, filled.content)
         for line in filled.told:
